@@ -1,0 +1,1 @@
+//! Cloud servers as Kubernetes objects.
