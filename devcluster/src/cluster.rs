@@ -1,0 +1,416 @@
+//! One control plane: how it starts, what a test asks of it, how it ends.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    Component, Executables,
+    component::{AUDIT_POLICY, Settings},
+    credentials::{self, Credentials},
+    executables,
+    kubeconfig::{self, Server},
+    ports::Ports,
+    ready::{self, NotReady},
+    supervisor::{Ending, Supervisor},
+};
+
+/// How many pairs of ports are tried. That a port is taken between choice and bind is rare; five times in a row it is
+/// something else.
+const ATTEMPTS: usize = 5;
+
+/// What Go's servers say when a port was taken after all.
+const PORT_TAKEN: &str = "address already in use";
+
+/// Why a cluster did not start, or does not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is nothing to start.
+    #[error(transparent)]
+    Executables(#[from] executables::Error),
+    /// The cluster's directory cannot be prepared.
+    #[error("cannot prepare the directory {} of the cluster", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Keys or certificates cannot be made.
+    #[error("cannot make the cluster's keys and certificates")]
+    Credentials(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// There is no free port on loopback.
+    #[error("cannot choose a free port on 127.0.0.1")]
+    Ports(#[source] io::Error),
+    /// The script that starts and ends the processes does not run.
+    #[error("cannot run the cluster's supervisor, a script for `sh`")]
+    Supervisor(#[source] io::Error),
+    /// A process ended where it should serve.
+    #[error("{component} ended with code {code}: {log}")]
+    Exited {
+        /// The executable.
+        component: &'static str,
+        /// Its exit code, as a shell counts it.
+        code: String,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// A process runs and did not become ready in time.
+    #[error("{component} is not ready ({last}); the last of its log: {log}")]
+    NotReady {
+        /// The executable.
+        component: &'static str,
+        /// What the last look showed.
+        last: String,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// A client cannot be made from the cluster's own kubeconfig.
+    #[error("cannot make a client of the cluster")]
+    Client(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A kubeconfig cannot be written.
+    #[error("cannot write the kubeconfig {}", path.display())]
+    Kubeconfig {
+        /// Where to.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    fn directory(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Directory { path, source }
+    }
+}
+
+/// How a cluster is to be started.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Builder {
+    fsync: bool,
+    audit: bool,
+    data_dir: Option<PathBuf>,
+}
+
+impl Builder {
+    /// Whether etcd waits for the disk, as a real one does. Off by default: nothing of a test survives its machine.
+    pub fn fsync(mut self, fsync: bool) -> Self {
+        self.fsync = fsync;
+        self
+    }
+
+    /// Whether the API writes its audit log. On by default.
+    pub fn audit(mut self, audit: bool) -> Self {
+        self.audit = audit;
+        self
+    }
+
+    /// Where everything of the cluster is kept. The directory is the caller's: it stays when the cluster ends, with the
+    /// logs, and a cluster started on it again has the same objects. Without it there is a temporary one that goes with
+    /// the cluster.
+    pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.data_dir = Some(directory.into());
+        self
+    }
+
+    /// Starts the cluster and waits until it serves, which takes some three seconds. Where the executables are missing
+    /// they are built first, which takes minutes.
+    ///
+    /// # Errors
+    /// Says which half did not start, with the last lines of its log.
+    pub async fn start(self) -> Result<Cluster, Error> {
+        let executables = match tokio::task::spawn_blocking(Executables::find_or_build).await {
+            Ok(found) => found?,
+            // The runtime shuts down, or the search itself panicked.
+            Err(error) => return Err(Error::Supervisor(io::Error::other(error))),
+        };
+        self.start_with(executables).await
+    }
+
+    async fn start_with(self, executables: Executables) -> Result<Cluster, Error> {
+        let (directory, supervisor) = self.open_directory()?;
+        let credentials =
+            credentials::write(&directory).map_err(|error| Error::Credentials(error.into()))?;
+        fs::write(directory.join("audit-policy.yaml"), AUDIT_POLICY)
+            .map_err(Error::directory(&directory))?;
+        let audit_log_path = directory.join("audit.log");
+        credentials::write_private(&audit_log_path, "").map_err(Error::directory(&directory))?;
+        let ports = Ports::choose().map_err(Error::Ports)?;
+        let mut cluster = Cluster {
+            server: Server::on_loopback(ports.apiserver, &credentials.ca_pem),
+            kubeconfig_path: directory.join("kubeconfig"),
+            kubectl_path: executables.path("kubectl"),
+            audit_log_path,
+            fsync: self.fsync,
+            audit: self.audit,
+            supervisor,
+            directory,
+            executables,
+            credentials,
+            ports,
+        };
+        for _ in 1..ATTEMPTS {
+            match cluster.start_components().await {
+                Err(Error::Exited { log, .. }) if log.contains(PORT_TAKEN) => {
+                    cluster.move_to_other_ports().await?;
+                }
+                result => return result.map(|()| cluster),
+            }
+        }
+        cluster.start_components().await.map(|()| cluster)
+    }
+
+    /// The cluster's directory, and the supervisor that removes it where nobody asked to keep it.
+    fn open_directory(&self) -> Result<(PathBuf, Supervisor), Error> {
+        if let Some(directory) = &self.data_dir {
+            fs::create_dir_all(directory).map_err(Error::directory(directory))?;
+            // An absolute path means the same in every process that gets it as an argument.
+            let directory = directory
+                .canonicalize()
+                .map_err(Error::directory(directory))?;
+            let supervisor =
+                Supervisor::start(&directory, Ending::Keep).map_err(Error::Supervisor)?;
+            return Ok((directory, supervisor));
+        }
+        let parent = std::env::temp_dir();
+        let directory = tempfile::Builder::new()
+            .prefix("devcluster-")
+            .tempdir()
+            .map_err(Error::directory(&parent))?;
+        let supervisor =
+            Supervisor::start(directory.path(), Ending::Remove).map_err(Error::Supervisor)?;
+        // From here on the directory is the supervisor's to remove.
+        Ok((directory.keep(), supervisor))
+    }
+}
+
+/// A running control plane.
+///
+/// It ends with [`Cluster::stop`], when it is dropped, and when the process that started it ends in whatever way: the
+/// processes are killed and the temporary directory is removed. A value in a `static` is never dropped and ends with
+/// the process all the same.
+///
+/// Bound to no runtime: tests that each have their own can share one.
+#[derive(Debug)]
+pub struct Cluster {
+    // First, so that it is dropped first: what it ends uses the rest.
+    supervisor: Supervisor,
+    directory: PathBuf,
+    executables: Executables,
+    credentials: Credentials,
+    ports: Ports,
+    server: Server,
+    kubeconfig_path: PathBuf,
+    kubectl_path: PathBuf,
+    audit_log_path: PathBuf,
+    fsync: bool,
+    audit: bool,
+}
+
+impl Cluster {
+    /// The settings of a cluster to come.
+    pub fn builder() -> Builder {
+        Builder {
+            fsync: false,
+            audit: true,
+            data_dir: None,
+        }
+    }
+
+    /// Where the API is: `https://127.0.0.1:…`.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.server.url
+    }
+
+    /// The authority that the API's certificate comes from.
+    #[must_use]
+    pub fn ca_pem(&self) -> &str {
+        &self.server.ca_pem
+    }
+
+    /// The kubeconfig of an administrator (group `system:masters`, no rule applies to it).
+    #[must_use]
+    pub fn kubeconfig_path(&self) -> &Path {
+        &self.kubeconfig_path
+    }
+
+    /// A kubectl of the same version. Give it [`Self::kubeconfig_path`] as `KUBECONFIG`.
+    #[must_use]
+    pub fn kubectl_path(&self) -> &Path {
+        &self.kubectl_path
+    }
+
+    /// The log that [`crate::audit::read`] reads. Empty where auditing is off.
+    #[must_use]
+    pub fn audit_log_path(&self) -> &Path {
+        &self.audit_log_path
+    }
+
+    /// Everything of this cluster: logs of the processes under `log/`, the data of etcd under `etcd/`.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The process id of a component, while it runs.
+    #[must_use]
+    pub fn process_id(&self, component: Component) -> Option<u32> {
+        self.supervisor.process_id(component)
+    }
+
+    /// A client with the administrator's rights, which does not retry: what a test sees is what the API said.
+    ///
+    /// # Errors
+    /// When the cluster's own certificates do not make a TLS configuration.
+    pub async fn client(&self) -> Result<kube::Client, Error> {
+        self.client_for(&self.credentials.admin_token).await
+    }
+
+    /// The same for whoever has this bearer token.
+    ///
+    /// # Errors
+    /// As [`Self::client`].
+    pub async fn client_for(&self, token: &str) -> Result<kube::Client, Error> {
+        kubeconfig::client(&self.server, token)
+            .await
+            .map_err(Error::Client)
+    }
+
+    /// The text of a kubeconfig for whoever has this bearer token.
+    #[must_use]
+    pub fn kubeconfig_for(&self, token: &str) -> String {
+        kubeconfig::text(&self.server, token)
+    }
+
+    /// Writes a kubeconfig for whoever has this bearer token, readable by its owner only.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_kubeconfig(&self, path: impl AsRef<Path>, token: &str) -> Result<(), Error> {
+        let path = path.as_ref();
+        credentials::write_private(path, &self.kubeconfig_for(token)).map_err(|source| {
+            Error::Kubeconfig {
+                path: path.to_owned(),
+                source,
+            }
+        })
+    }
+
+    /// Writes the administrator's kubeconfig to one more place.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_admin_kubeconfig(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        self.write_kubeconfig(path, &self.credentials.admin_token)
+    }
+
+    /// Kills a component, as a crash would, and returns when it is gone. Its data stays.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn stop_component(&self, component: Component) -> Result<(), Error> {
+        if self.process_id(component).is_none() {
+            return Ok(());
+        }
+        self.supervisor.kill(component).map_err(Error::Supervisor)?;
+        let gone = async || {
+            self.supervisor
+                .exit_code(component)
+                .map(drop)
+                .ok_or("it was killed and still runs")
+        };
+        ready::wait(&self.supervisor, component, gone)
+            .await
+            .map_err(|error| self.not_ready(component, error))
+    }
+
+    /// Starts a component that was stopped, on the same port, and waits until it serves.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn start_component(&self, component: Component) -> Result<(), Error> {
+        let settings = Settings {
+            directory: &self.directory,
+            etcd_port: self.ports.etcd,
+            apiserver_port: self.ports.apiserver,
+            fsync: self.fsync,
+            audit: self.audit,
+        };
+        let executable = self.executables.path(component.executable());
+        self.supervisor
+            .launch(component, &executable, &settings.arguments(component))
+            .map_err(Error::Supervisor)?;
+
+        let ready = match component {
+            Component::Etcd => {
+                ready::wait(&self.supervisor, component, async || {
+                    ready::etcd(self.ports.etcd).await
+                })
+                .await
+            }
+            Component::Apiserver => {
+                let client = self.client().await?;
+                ready::wait(&self.supervisor, component, async || {
+                    ready::apiserver(&client).await
+                })
+                .await
+            }
+            Component::ControllerManager => {
+                let client = self.client().await?;
+                ready::wait(&self.supervisor, component, async || {
+                    ready::controllers(&client).await
+                })
+                .await
+            }
+        };
+        ready.map_err(|error| self.not_ready(component, error))
+    }
+
+    /// Ends the cluster and removes its temporary directory. Dropping does the same and blocks its thread meanwhile.
+    pub async fn stop(self) {
+        // Fails only with the runtime, and then the value is dropped all the same.
+        let _ = tokio::task::spawn_blocking(move || drop(self)).await;
+    }
+
+    /// One after the other: a server that found its port taken must not leave the next one talking to a stranger.
+    async fn start_components(&self) -> Result<(), Error> {
+        self.write_kubeconfig(&self.kubeconfig_path, &self.credentials.admin_token)?;
+        self.write_kubeconfig(
+            self.directory.join("controllers.kubeconfig"),
+            &self.credentials.controllers_token,
+        )?;
+        self.start_component(Component::Etcd).await?;
+        self.start_component(Component::Apiserver).await?;
+        self.start_component(Component::ControllerManager).await
+    }
+
+    async fn move_to_other_ports(&mut self) -> Result<(), Error> {
+        self.stop_component(Component::Apiserver).await?;
+        self.stop_component(Component::Etcd).await?;
+        self.ports = Ports::choose().map_err(Error::Ports)?;
+        self.server = Server::on_loopback(self.ports.apiserver, &self.credentials.ca_pem);
+        Ok(())
+    }
+
+    fn not_ready(&self, component: Component, error: NotReady) -> Error {
+        let log = self.supervisor.log_tail(component);
+        let component = component.executable();
+        match error {
+            NotReady::Exited { code } => Error::Exited {
+                component,
+                code,
+                log,
+            },
+            NotReady::TimedOut { last } => Error::NotReady {
+                component,
+                last,
+                log,
+            },
+        }
+    }
+}

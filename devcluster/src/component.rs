@@ -1,0 +1,136 @@
+//! The processes of a control plane and the arguments each is started with.
+
+use std::path::Path;
+
+/// One process of the control plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Component {
+    /// The store.
+    Etcd,
+    /// The API.
+    Apiserver,
+    /// Garbage collection, namespace deletion and default service accounts.
+    ControllerManager,
+}
+
+impl Component {
+    /// Names its files, and a variable of the supervisor's script: letters only.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::Apiserver => "apiserver",
+            Self::ControllerManager => "controllers",
+        }
+    }
+
+    pub(crate) fn executable(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::Apiserver => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+        }
+    }
+}
+
+/// Records who did what to which object and how it ended, and no bodies: enough to count writes, cheap enough for
+/// benchmarks. Without the first stage there is one line a request (two for a watch: its begin and its end).
+pub(crate) const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Metadata
+";
+
+/// What the arguments depend on.
+#[derive(Debug)]
+pub(crate) struct Settings<'a> {
+    pub(crate) directory: &'a Path,
+    pub(crate) etcd_port: u16,
+    pub(crate) apiserver_port: u16,
+    pub(crate) fsync: bool,
+    pub(crate) audit: bool,
+}
+
+impl Settings<'_> {
+    pub(crate) fn arguments(&self, component: Component) -> Vec<String> {
+        match component {
+            Component::Etcd => self.etcd(),
+            Component::Apiserver => self.apiserver(),
+            Component::ControllerManager => self.controller_manager(),
+        }
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.directory.join(name).display().to_string()
+    }
+
+    fn etcd(&self) -> Vec<String> {
+        let client = format!("http://127.0.0.1:{}", self.etcd_port);
+        let mut arguments = vec![
+            format!("--data-dir={}", self.file("etcd")),
+            format!("--listen-client-urls={client}"),
+            format!("--advertise-client-urls={client}"),
+            // A cluster of one has no peers; it listens all the same, on whatever port is free.
+            "--listen-peer-urls=http://127.0.0.1:0".to_owned(),
+            "--log-level=warn".to_owned(),
+        ];
+        if !self.fsync {
+            arguments.push("--unsafe-no-fsync".to_owned());
+        }
+        arguments
+    }
+
+    fn apiserver(&self) -> Vec<String> {
+        let mut arguments = vec![
+            format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--secure-port={}", self.apiserver_port),
+            format!("--tls-cert-file={}", self.file("apiserver.crt")),
+            format!("--tls-private-key-file={}", self.file("apiserver.key")),
+            format!("--token-auth-file={}", self.file("tokens.csv")),
+            "--authorization-mode=RBAC".to_owned(),
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            format!(
+                "--service-account-key-file={}",
+                self.file("service-account.key")
+            ),
+            format!(
+                "--service-account-signing-key-file={}",
+                self.file("service-account.key")
+            ),
+            "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+            // Nothing runs in this cluster that would reach the API through a Service.
+            "--endpoint-reconciler-type=none".to_owned(),
+            "--allow-privileged=true".to_owned(),
+            "--profiling=false".to_owned(),
+        ];
+        if self.audit {
+            arguments.extend([
+                format!("--audit-policy-file={}", self.file("audit-policy.yaml")),
+                format!("--audit-log-path={}", self.file("audit.log")),
+                // A request is answered after its line is written, so that whoever saw the answer finds the line.
+                "--audit-log-mode=blocking".to_owned(),
+                // Never rotated: a reader that counts must not lose the first half.
+                "--audit-log-maxsize=0".to_owned(),
+            ]);
+        }
+        arguments
+    }
+
+    fn controller_manager(&self) -> Vec<String> {
+        vec![
+            format!("--kubeconfig={}", self.file("controllers.kubeconfig")),
+            "--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller".to_owned(),
+            format!("--service-account-private-key-file={}", self.file("service-account.key")),
+            "--leader-elect=false".to_owned(),
+            // It serves nothing: no port to choose.
+            "--secure-port=0".to_owned(),
+            // Defaults made for a shared cluster make a queue of what a test waits for.
+            "--kube-api-qps=500".to_owned(),
+            "--kube-api-burst=1000".to_owned(),
+            "--concurrent-namespace-syncs=50".to_owned(),
+            "--profiling=false".to_owned(),
+        ]
+    }
+}

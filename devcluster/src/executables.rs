@@ -1,0 +1,230 @@
+//! Where the four executables of a control plane come from.
+
+mod build;
+mod go;
+
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::progress;
+
+/// The variable, shared with other test tooling of Kubernetes, that names a directory of ready executables.
+pub const ASSETS_VARIABLE: &str = "KUBEBUILDER_ASSETS";
+
+/// The version of Kubernetes that is built here.
+pub const KUBERNETES_VERSION: &str = "1.36.3";
+
+/// The version of etcd that is built here.
+pub const ETCD_VERSION: &str = "3.6.8";
+
+/// The names of the executables, in the order in which they are built: each reuses what the one before compiled.
+const NAMES: [&str; 4] = [
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kubectl",
+];
+
+/// Why there are no executables.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// `KUBEBUILDER_ASSETS` names a directory that lacks something.
+    #[error(
+        "{ASSETS_VARIABLE}={} has no {missing}: put it there, or unset the variable to have all four built from source",
+        directory.display()
+    )]
+    IncompleteAssets {
+        /// What the variable names.
+        directory: PathBuf,
+        /// The names that were not found, separated by commas.
+        missing: String,
+    },
+    /// Neither `XDG_CACHE_HOME` nor `HOME` says where the cache is.
+    #[error(
+        "there is no place for the control plane's executables: set HOME or XDG_CACHE_HOME to an absolute path"
+    )]
+    NoCacheDirectory,
+    /// No Go, or one that does not run.
+    #[error(
+        "the control plane is built once from source and `go` cannot be run: install Go {} or newer and put it in PATH",
+        go::OLDEST
+    )]
+    NoGo(#[source] io::Error),
+    /// A Go that cannot compile this version of Kubernetes.
+    #[error(
+        "the control plane cannot be built with {found}: install Go {} or newer and put it first in PATH",
+        go::OLDEST
+    )]
+    OldGo {
+        /// What the installed Go calls itself.
+        found: String,
+    },
+    /// The compiler, or the download of a module, failed.
+    #[error("cannot build {executable}: {reason}")]
+    Build {
+        /// Which of the four.
+        executable: &'static str,
+        /// The last lines of what Go said.
+        reason: String,
+    },
+    /// A file of the cache cannot be read or written.
+    #[error("cannot {operation} {}", path.display())]
+    File {
+        /// What was tried, as a verb.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    fn file(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File {
+            operation,
+            path,
+            source,
+        }
+    }
+}
+
+/// A directory that holds etcd, kube-apiserver, kube-controller-manager and kubectl.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Executables {
+    directory: PathBuf,
+}
+
+impl Executables {
+    /// Finds the executables, and builds them where they are missing.
+    ///
+    /// Looks in the directory that `KUBEBUILDER_ASSETS` names; without the variable in the user's cache. What the cache
+    /// lacks is built from source with the machine's Go, which takes minutes and says on standard error how far it is.
+    /// An interrupted build goes on where it stopped. Blocks its thread.
+    ///
+    /// # Errors
+    /// Names what is missing and the remedy.
+    pub fn find_or_build() -> Result<Self, Error> {
+        if let Some(directory) = std::env::var_os(ASSETS_VARIABLE).filter(|value| !value.is_empty())
+        {
+            return Self::in_assets(PathBuf::from(directory));
+        }
+        let directory = cache_directory()?;
+        let executables = Self { directory };
+        if executables.missing().is_empty() {
+            return Ok(executables);
+        }
+        fs::create_dir_all(&executables.directory)
+            .map_err(Error::file("create", &executables.directory))?;
+        let _lock = lock(&executables.directory)?;
+        // Whoever held the lock before may have built what was missing.
+        for name in executables.missing() {
+            build::build(name, &executables.directory)?;
+        }
+        build::clean_up(&executables.directory);
+        Ok(executables)
+    }
+
+    /// The directory that holds all four.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The executable of that name, one of `etcd`, `kube-apiserver`, `kube-controller-manager`, `kubectl`.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    fn in_assets(directory: PathBuf) -> Result<Self, Error> {
+        let executables = Self { directory };
+        let missing = executables.missing();
+        if missing.is_empty() {
+            return Ok(executables);
+        }
+        Err(Error::IncompleteAssets {
+            missing: missing.join(", "),
+            directory: executables.directory,
+        })
+    }
+
+    fn missing(&self) -> Vec<&'static str> {
+        NAMES
+            .into_iter()
+            .filter(|name| !self.path(name).is_file())
+            .collect()
+    }
+}
+
+/// `…/cloud-server-operator/control-plane/<key>`: the key names the versions for people, and digests everything that
+/// makes a build different for the machine.
+fn cache_directory() -> Result<PathBuf, Error> {
+    let absolute = |variable: &str| {
+        std::env::var_os(variable)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let cache = absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .ok_or(Error::NoCacheDirectory)?;
+    let key = format!(
+        "kubernetes-{KUBERNETES_VERSION}-etcd-{ETCD_VERSION}-{}",
+        build::digest()
+    );
+    Ok(cache
+        .join("cloud-server-operator")
+        .join("control-plane")
+        .join(key))
+}
+
+/// Two test binaries may want the executables at once: the second waits for the first, and says so.
+fn lock(directory: &Path) -> Result<File, Error> {
+    let path = directory.join(".lock");
+    let file = File::create(&path).map_err(Error::file("create", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            progress::say(&format!(
+                "waiting for another process that builds the control plane in {}",
+                directory.display()
+            ));
+            file.lock().map_err(Error::file("lock", &path))?;
+            Ok(file)
+        }
+        Err(TryLockError::Error(source)) => Err(Error::file("lock", &path)(source)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assets_without_the_controller_manager_are_refused_by_name() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["etcd", "kube-apiserver", "kubectl"] {
+            fs::write(directory.path().join(name), "").unwrap();
+        }
+        let error = Executables::in_assets(directory.path().to_owned()).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains(" has no kube-controller-manager: "),
+            "{error}"
+        );
+        fs::write(directory.path().join("kube-controller-manager"), "").unwrap();
+        assert!(Executables::in_assets(directory.path().to_owned()).is_ok());
+    }
+
+    #[test]
+    fn the_versions_named_are_those_of_the_modules() {
+        assert!(build::GO_MOD.contains(&format!("k8s.io/kubernetes v{KUBERNETES_VERSION}\n")));
+        assert!(build::GO_MOD.contains(&format!("go.etcd.io/etcd/server/v3 v{ETCD_VERSION} ")));
+    }
+}

@@ -1,0 +1,199 @@
+//! Builds the executables from the Go modules pinned in `devcluster/go`.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+    process::Stdio,
+    thread,
+    time::Duration,
+};
+
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+use super::{Error, KUBERNETES_VERSION, NAMES, go};
+use crate::progress::Step;
+
+pub(super) const GO_MOD: &str = include_str!("../../go/go.mod");
+const GO_SUM: &str = include_str!("../../go/go.sum");
+
+/// Go's own cache of compiled packages while the build lasts: the four share most of what they are made of. It grows to
+/// 3 GB and is of no use afterwards, so it is ours and not the user's, and goes when all four are there.
+const BUILD_CACHE: &str = ".go-build";
+
+/// Each build works in a directory of this prefix, so that what a killed one left is recognised.
+const WORK_PREFIX: &str = ".work-";
+
+/// How often a running build is looked at. Fine enough for a spinner.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Eight digits over everything that makes a build different.
+pub(super) fn digest() -> String {
+    let parts = [
+        GO_MOD,
+        GO_SUM,
+        &link_flags(),
+        std::env::consts::OS,
+        std::env::consts::ARCH,
+    ];
+    let mut digits = HEXLOWER.encode(&Sha256::digest(parts.join("\0")));
+    digits.truncate(8);
+    digits
+}
+
+/// Builds one executable and renames it into place.
+pub(super) fn build(name: &'static str, directory: &Path) -> Result<(), Error> {
+    let work = tempfile::Builder::new()
+        .prefix(WORK_PREFIX)
+        .tempdir_in(directory)
+        .map_err(Error::file("create a directory in", directory))?;
+    go::check(work.path())?;
+    write(&work.path().join("go.mod"), GO_MOD)?;
+    write(&work.path().join("go.sum"), GO_SUM)?;
+
+    let result = compile(name, directory, work.path())?;
+    let target = directory.join(name);
+    fs::rename(&result, &target).map_err(Error::file("create", &target))
+}
+
+/// Removes what is needed only while something is still to be built, and what killed builds left.
+pub(super) fn clean_up(directory: &Path) {
+    // What cannot be removed costs disk space and nothing else.
+    let _ = fs::remove_dir_all(directory.join(BUILD_CACHE));
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(WORK_PREFIX) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Runs the compiler in `work` and returns where the result is.
+fn compile(name: &'static str, directory: &Path, work: &Path) -> Result<std::path::PathBuf, Error> {
+    let result = work.join(name);
+    let output = work.join("output");
+    let log = File::create(&output).map_err(Error::file("create", &output))?;
+    let position = NAMES
+        .iter()
+        .position(|known| *known == name)
+        .unwrap_or_default()
+        + 1;
+    let mut step = Step::begin(&format!("[{position}/{}] {name}", NAMES.len()), "building");
+
+    let mut compiler = go::command(work)
+        .env("GOCACHE", directory.join(BUILD_CACHE))
+        // -v names each package as it is compiled: the only sign of progress that Go gives.
+        .args(["build", "-v", "-trimpath", "-buildvcs=false", "-ldflags"])
+        .arg(link_flags())
+        .arg("-o")
+        .arg(&result)
+        .arg(package(name))
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .map_err(Error::NoGo)?;
+    let status = loop {
+        if let Some(status) = compiler.try_wait().map_err(Error::NoGo)? {
+            break status;
+        }
+        step.tick(|| doing(&fs::read_to_string(&output).unwrap_or_default()));
+        thread::sleep(TICK);
+    };
+    if !status.success() {
+        let said = fs::read_to_string(&output).unwrap_or_default();
+        step.fail();
+        return Err(Error::Build {
+            executable: name,
+            reason: reason(&said, &status.to_string()),
+        });
+    }
+    step.finish("ready");
+    Ok(result)
+}
+
+fn package(name: &str) -> String {
+    match name {
+        "etcd" => "go.etcd.io/etcd/server/v3".to_owned(),
+        command => format!("k8s.io/kubernetes/cmd/{command}"),
+    }
+}
+
+/// Without these, servers and clients call themselves by the unexpanded template of a source archive.
+fn link_flags() -> String {
+    let mut parts = KUBERNETES_VERSION.split('.');
+    let (major, minor) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    let mut flags = "-s -w".to_owned();
+    for package in [
+        "k8s.io/component-base/version",
+        "k8s.io/client-go/pkg/version",
+    ] {
+        flags.push_str(&format!(
+            " -X {package}.gitVersion=v{KUBERNETES_VERSION} -X {package}.gitMajor={major} -X {package}.gitMinor={minor} \
+             -X {package}.gitCommit="
+        ));
+    }
+    flags
+}
+
+/// What Go is doing, from what it said so far.
+fn doing(said: &str) -> String {
+    let (downloads, packages): (Vec<&str>, Vec<&str>) = said
+        .lines()
+        .partition(|line| line.starts_with("go: downloading"));
+    if packages.is_empty() && !downloads.is_empty() {
+        return format!("downloading modules ({})", downloads.len());
+    }
+    format!("building ({} packages)", packages.len())
+}
+
+/// The last lines that are neither the name of a package nor a download.
+fn reason(said: &str, status: &str) -> String {
+    let lines: Vec<&str> = said
+        .lines()
+        .filter(|line| {
+            line.contains(' ') && !line.starts_with("go: downloading") && !line.starts_with("# ")
+        })
+        .collect();
+    match lines.as_slice() {
+        [] => format!("go ended with {status}"),
+        lines => lines[lines.len().saturating_sub(3)..].join("; "),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(|source: io::Error| Error::file("write", path)(source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_says_what_go_is_doing() {
+        assert_eq!(doing(""), "building (0 packages)");
+        assert_eq!(
+            doing("go: downloading a v1\ngo: downloading b v1\n"),
+            "downloading modules (2)"
+        );
+        assert_eq!(
+            doing("go: downloading a v1\ninternal/cpu\nruntime\n"),
+            "building (2 packages)"
+        );
+    }
+
+    #[test]
+    fn a_failure_is_told_by_the_words_of_go_without_the_noise() {
+        let said = "go: downloading a v1\nruntime\n# a/b\n../a/b.go:1:2: undefined: x\n";
+        assert_eq!(
+            reason(said, "exit status: 1"),
+            "../a/b.go:1:2: undefined: x"
+        );
+        assert_eq!(
+            reason("runtime\n", "exit status: 1"),
+            "go ended with exit status: 1"
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! The ways into a cluster: the text of a kubeconfig, and a client.
+
+use data_encoding::BASE64;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+
+/// Where a server is and whom it is trusted by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub(crate) url: String,
+    pub(crate) ca_pem: String,
+}
+
+impl Server {
+    pub(crate) fn on_loopback(port: u16, ca_pem: &str) -> Self {
+        Self {
+            url: format!("https://127.0.0.1:{port}"),
+            ca_pem: ca_pem.to_owned(),
+        }
+    }
+}
+
+/// A client that trusts only this server's authority, retries nothing and asks no proxy the way to loopback.
+pub(crate) async fn client(
+    server: &Server,
+    token: &str,
+) -> Result<kube::Client, Box<dyn std::error::Error + Send + Sync>> {
+    // Fails when somebody chose a provider before, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let kubeconfig = Kubeconfig::from_yaml(&text(server, token))?;
+    let mut config =
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    config.proxy_url = None;
+    Ok(kube::Client::try_from(config)?)
+}
+
+/// A kubeconfig of one context, complete in itself: no file that it names.
+pub(crate) fn text(server: &Server, token: &str) -> String {
+    let ca = BASE64.encode(server.ca_pem.as_bytes());
+    let url = &server.url;
+    format!(
+        "\
+apiVersion: v1
+kind: Config
+clusters:
+  - name: devcluster
+    cluster:
+      server: {url}
+      certificate-authority-data: {ca}
+users:
+  - name: devcluster
+    user:
+      token: \"{token}\"
+contexts:
+  - name: devcluster
+    context:
+      cluster: devcluster
+      user: devcluster
+current-context: devcluster
+"
+    )
+}

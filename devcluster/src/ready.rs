@@ -1,0 +1,126 @@
+//! Waiting for a component until it serves, dies, or the time is up.
+
+use std::{fmt::Display, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{Component, supervisor::Supervisor};
+
+/// How often to ask. A question costs little, and what it waits for takes seconds.
+const POLL: Duration = Duration::from_millis(25);
+
+/// How long one question may take: a server that accepts and does not answer is not ready.
+const QUESTION: Duration = Duration::from_secs(5);
+
+/// The API needs 2 s on an idle machine; two shared cores under three other builds have needed 20.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Why a component does not serve.
+#[derive(Debug)]
+pub(crate) enum NotReady {
+    Exited { code: String },
+    TimedOut { last: String },
+}
+
+/// Asks until the answer is `Ok`.
+pub(crate) async fn wait<E: Display>(
+    supervisor: &Supervisor,
+    component: Component,
+    mut ask: impl AsyncFnMut() -> Result<(), E>,
+) -> Result<(), NotReady> {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let last = match timeout(QUESTION, ask()).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", QUESTION.as_secs()),
+        };
+        if let Some(code) = supervisor.exit_code(component) {
+            return Err(NotReady::Exited { code });
+        }
+        if Instant::now() >= deadline {
+            return Err(NotReady::TimedOut {
+                last: format!("{last}, {} s long", DEADLINE.as_secs()),
+            });
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Whether etcd serves. One request of plain HTTP, for which no client is worth its weight.
+pub(crate) async fn etcd(port: u16) -> Result<(), String> {
+    let answer = get(port, "/health")
+        .await
+        .map_err(|error| error.to_string())?;
+    if answer.contains(r#""health":"true""#) {
+        return Ok(());
+    }
+    Err(answer
+        .lines()
+        .last()
+        .unwrap_or("an empty answer")
+        .to_owned())
+}
+
+async fn get(port: u16, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+/// Whether the API serves, and if not, which of its checks fail.
+pub(crate) async fn apiserver(client: &kube::Client) -> Result<(), String> {
+    let request = http::Request::get("/readyz")
+        .body(Vec::new())
+        .map_err(|error| error.to_string())?;
+    match client.request_text(request).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) => {
+            let failing: Vec<&str> = status
+                .message
+                .lines()
+                .filter(|line| line.starts_with("[-]"))
+                .collect();
+            Err(if failing.is_empty() {
+                status.message.clone()
+            } else {
+                failing.join(", ")
+            })
+        }
+        Err(error) => Err(chain(&error)),
+    }
+}
+
+/// Whether the controllers work: their mark is the account that every namespace gets from them.
+pub(crate) async fn controllers(client: &kube::Client) -> Result<(), String> {
+    let path = "/api/v1/namespaces/default/serviceaccounts/default";
+    let request = http::Request::get(path)
+        .body(Vec::new())
+        .map_err(|error| error.to_string())?;
+    match client.request_text(request).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("no default service account yet: {}", chain(&error))),
+    }
+}
+
+/// An error and what caused it, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !line.ends_with(&cause_text) {
+            line.push_str(": ");
+            line.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    line
+}

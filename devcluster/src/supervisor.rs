@@ -1,0 +1,194 @@
+//! The process that ends a cluster when its owner ends, however the owner ends.
+//!
+//! The kernel's "tell me when my parent dies" is bound to the thread that started the child, and a test runner's threads
+//! end with each test. A pipe is bound to the process: when the last holder of its write end is gone, the reader sees the
+//! end of file, also after a SIGKILL. So a small shell script reads that pipe, starts the processes as its own children, and
+//! at the end of file kills them and removes their directory.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::Component;
+
+const SCRIPT: &str = include_str!("supervisor.sh");
+
+/// How long the script may take to kill three processes and remove a directory. It needs a tenth of a second; a disk
+/// that hangs must not hang the owner's exit.
+const END_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How often the script's end is looked for.
+const END_POLL: Duration = Duration::from_millis(5);
+
+/// What becomes of the cluster's directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Remove,
+    Keep,
+}
+
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    directory: PathBuf,
+    ending: Ending,
+    script: Child,
+    /// The write end of the pipe. `None` once the end has begun.
+    commands: Mutex<Option<ChildStdin>>,
+}
+
+impl Supervisor {
+    /// Starts the script. `directory` exists and is the cluster's alone.
+    pub(crate) fn start(directory: &Path, ending: Ending) -> io::Result<Self> {
+        fs::create_dir_all(directory.join("run"))?;
+        fs::create_dir_all(directory.join("log"))?;
+        // The owner's own output is not inherited: whoever reads it waits for the last holder to close it.
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(directory.join("log").join("supervisor.log"))?;
+        let mut script = Command::new("sh")
+            .args(["-c", SCRIPT, "devcluster-supervisor"])
+            .arg(directory)
+            .arg(match ending {
+                Ending::Remove => "remove",
+                Ending::Keep => "keep",
+            })
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .spawn()?;
+        let commands = Mutex::new(script.stdin.take());
+        Ok(Self {
+            directory: directory.to_owned(),
+            ending,
+            script,
+            commands,
+        })
+    }
+
+    /// Starts a process. Refuses arguments with line breaks.
+    pub(crate) fn launch(
+        &self,
+        component: Component,
+        executable: &Path,
+        arguments: &[String],
+    ) -> io::Result<()> {
+        let mut lines = String::new();
+        for argument in [&executable.display().to_string()]
+            .into_iter()
+            .chain(arguments)
+        {
+            if argument.contains('\n') {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!("a line break in {argument:?}"),
+                ));
+            }
+            lines.push_str(argument);
+            lines.push('\n');
+        }
+        fs::write(self.run_file(component, "args"), lines)?;
+        // Removed here already: the caller looks for it right after this returns.
+        remove_if_there(&self.run_file(component, "exit"))?;
+        self.command("start", component)
+    }
+
+    /// Asks for a process to be killed; [`Self::exit_code`] says when it is gone.
+    pub(crate) fn kill(&self, component: Component) -> io::Result<()> {
+        self.command("stop", component)
+    }
+
+    /// The exit code of a process that ended since it was launched, as a shell counts it.
+    pub(crate) fn exit_code(&self, component: Component) -> Option<String> {
+        let text = fs::read_to_string(self.run_file(component, "exit")).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    /// The process id of a process that runs.
+    pub(crate) fn process_id(&self, component: Component) -> Option<u32> {
+        fs::read_to_string(self.run_file(component, "pid"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    }
+
+    /// The last lines a process wrote.
+    pub(crate) fn log_tail(&self, component: Component) -> String {
+        const LINES: usize = 5;
+        let path = self
+            .directory
+            .join("log")
+            .join(format!("{}.log", component.name()));
+        let text = String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        lines[lines.len().saturating_sub(LINES)..].join("\n")
+    }
+
+    fn run_file(&self, component: Component, suffix: &str) -> PathBuf {
+        self.directory
+            .join("run")
+            .join(format!("{}.{suffix}", component.name()))
+    }
+
+    fn command(&self, verb: &str, component: Component) -> io::Result<()> {
+        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        match commands.as_mut() {
+            Some(pipe) => pipe.write_all(format!("{verb} {}\n", component.name()).as_bytes()),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// Whether the script has ended, as it must once the pipe is closed.
+    fn ended_in_time(&mut self) -> bool {
+        let deadline = Instant::now() + END_DEADLINE;
+        loop {
+            match self.script.try_wait() {
+                Ok(Some(status)) => return status.success(),
+                Ok(None) if Instant::now() < deadline => thread::sleep(END_POLL),
+                _ => return false,
+            }
+        }
+    }
+}
+
+impl Drop for Supervisor {
+    /// Ends every process and, where asked for, removes the directory. Takes a tenth of a second.
+    fn drop(&mut self) {
+        drop(
+            self.commands
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+        if self.ended_in_time() {
+            return;
+        }
+        // Somebody killed the script, or the disk hangs. Its group still has everything that it started.
+        let _ = Command::new("kill")
+            .args(["-KILL", "--", &format!("-{}", self.script.id())])
+            .status();
+        let _ = self.script.wait();
+        if self.ending == Ending::Remove {
+            let _ = fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

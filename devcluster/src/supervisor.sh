@@ -1,0 +1,63 @@
+# Runs the processes of one cluster and outlives its owner just long enough to end them.
+#
+#   $1  the cluster's directory
+#   $2  `remove` to delete that directory at the end, `keep` to leave it
+#
+# Standard input is a pipe that only the owner holds open. It carries commands, one a line:
+#
+#   start NAME   run the command in run/NAME.args (one argument a line), output to log/NAME.log
+#   stop NAME    kill it
+#
+# A process that ended leaves run/NAME.exit. When the pipe closes, because the owner closed it or because the owner is
+# no more, everything ends. The owner's terminal has no say: Ctrl-C is for the owner.
+
+dir=$1
+ending=$2
+etcd='' apiserver='' controllers=''
+
+trap '' INT HUP PIPE QUIT
+trap 'finish; exit 0' TERM
+
+# Runs one process and stays with it. Its TERM is a promise that the process does not survive, whenever it comes: before
+# the process exists, while it is being started, or later.
+attend() {
+    name=$1
+    child='' doomed=''
+    trap 'doomed=yes; [ -z "$child" ] || kill -KILL "$child" 2>/dev/null' TERM
+    set --
+    while IFS= read -r argument; do set -- "$@" "$argument"; done <"$dir/run/$name.args"
+    "$@" </dev/null >>"$dir/log/$name.log" 2>&1 &
+    child=$!
+    [ -z "$doomed" ] || kill -KILL "$child" 2>/dev/null
+    echo "$child" >"$dir/run/$name.pid"
+    wait "$child"
+    code=$?
+    # A wait that a signal cut short has not waited.
+    [ -z "$doomed" ] || wait "$child"
+    echo "$code" >"$dir/run/$name.exit.new"
+    mv -f "$dir/run/$name.exit.new" "$dir/run/$name.exit"
+}
+
+finish() {
+    for pid in $apiserver $controllers $etcd; do kill -TERM "$pid" 2>/dev/null; done
+    wait
+    cd /
+    [ "$ending" = keep ] || rm -rf -- "$dir"
+}
+
+while read -r verb name; do
+    case $verb in
+    start)
+        rm -f "$dir/run/$name.exit" "$dir/run/$name.pid"
+        attend "$name" &
+        eval "$name=\$!"
+        ;;
+    stop)
+        eval "pid=\$$name"
+        [ -z "$pid" ] || { kill -TERM "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; }
+        eval "$name=''"
+        ;;
+    esac
+done
+
+finish
