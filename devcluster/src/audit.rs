@@ -73,7 +73,7 @@ pub struct Entry {
     pub subresource: String,
     /// Empty for what is in no namespace.
     pub namespace: String,
-    /// Empty where the request names no object: lists, and creations under a generated name.
+    /// Empty where the request names no object, such as a list.
     pub name: String,
     /// The HTTP status of the answer. Zero where none was sent.
     pub code: u16,

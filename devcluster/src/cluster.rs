@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -110,7 +111,7 @@ impl Builder {
     }
 
     /// Where everything of the cluster is kept. The directory is the caller's: it stays when the cluster ends, with the
-    /// logs, and a cluster started on it again has the same objects. Without it there is a temporary one that goes with
+    /// logs, and a cluster started on it again has the same objects; only the audit log begins anew. Without it there is a temporary one that goes with
     /// the cluster.
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(directory.into());
@@ -179,6 +180,7 @@ impl Builder {
         let parent = std::env::temp_dir();
         let directory = tempfile::Builder::new()
             .prefix("devcluster-")
+            .permissions(fs::Permissions::from_mode(0o700))
             .tempdir()
             .map_err(Error::directory(&parent))?;
         let supervisor =

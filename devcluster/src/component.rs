@@ -93,7 +93,7 @@ impl Settings<'_> {
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             format!(
                 "--service-account-key-file={}",
-                self.file("service-account.key")
+                self.file("service-account.pub")
             ),
             format!(
                 "--service-account-signing-key-file={}",

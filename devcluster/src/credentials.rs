@@ -46,9 +46,11 @@ pub(crate) fn write(directory: &Path) -> Result<Credentials, Error> {
         credentials.admin_token, credentials.controllers_token,
     );
     write_private(&directory.join("tokens.csv"), &tokens)?;
-    let key = directory.join("service-account.key");
-    if !key.exists() {
-        write_private(&key, &KeyPair::generate()?.serialize_pem())?;
+    let private = directory.join("service-account.key");
+    if !private.exists() {
+        let key = KeyPair::generate()?;
+        fs::write(directory.join("service-account.pub"), key.public_key_pem())?;
+        write_private(&private, &key.serialize_pem())?;
     }
     Ok(credentials)
 }

@@ -1,0 +1,122 @@
+//! How clusters end, and what outlasts what.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use devcluster::{Cluster, Component};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::{Api, api::PostParams};
+
+use crate::{config_map, eventually, namespace, shared};
+
+/// Whether a process of this id exists.
+fn alive(process: u32) -> bool {
+    Command::new("kill")
+        .args(["-0", &process.to_string()])
+        .stderr(Stdio::null())
+        .status()
+        .unwrap()
+        .success()
+}
+
+fn processes(directory: &Path) -> Vec<u32> {
+    let id = |name: &str| {
+        fs::read_to_string(directory.join("run").join(name))
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap()
+    };
+    ["etcd.pid", "apiserver.pid", "controllers.pid"]
+        .map(id)
+        .to_vec()
+}
+
+#[tokio::test]
+async fn two_clusters_run_side_by_side_and_one_ends_alone() {
+    let first = shared().await;
+    let second = Cluster::builder().audit(false).start().await.unwrap();
+    let client = namespace(first, "only-in-the-first").await;
+    let elsewhere = Api::<Namespace>::all(second.client().await.unwrap());
+    assert!(
+        elsewhere
+            .get_opt("only-in-the-first")
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let directory = second.directory().to_owned();
+    let ended = processes(&directory);
+
+    second.stop().await;
+
+    assert!(!directory.exists());
+    assert!(!ended.into_iter().any(alive));
+    assert!(
+        Api::<Namespace>::all(client)
+            .get_opt("only-in-the-first")
+            .await
+            .unwrap()
+            .is_some()
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_ends_when_its_owner_is_killed() {
+    let mut owner = Command::new(env!("CARGO_BIN_EXE_devcluster"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let mut directory = PathBuf::new();
+    for line in BufReader::new(owner.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        if let Some(path) = line.strip_prefix("audit log") {
+            directory = Path::new(path.trim()).parent().unwrap().to_owned();
+        }
+        if line.starts_with("Ready.") {
+            break;
+        }
+    }
+    let orphans = processes(&directory);
+    assert!(orphans.iter().all(|process| alive(*process)));
+
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+
+    eventually("the directory is gone", async || !directory.exists()).await;
+    assert!(!orphans.into_iter().any(alive), "the directory goes last");
+}
+
+#[tokio::test]
+async fn objects_outlast_the_processes_and_a_kept_directory_outlasts_the_cluster() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Cluster::builder()
+        .fsync(true)
+        .data_dir(directory.path().join("kept"));
+    let cluster = builder.clone().start().await.unwrap();
+    let config_maps = Api::<ConfigMap>::namespaced(namespace(&cluster, "lasting").await, "lasting");
+    config_maps
+        .create(&PostParams::default(), &config_map("one"))
+        .await
+        .unwrap();
+
+    cluster.stop_component(Component::Apiserver).await.unwrap();
+    cluster.stop_component(Component::Etcd).await.unwrap();
+    assert!(
+        config_maps.get("one").await.is_err(),
+        "nobody is there to answer"
+    );
+    cluster.start_component(Component::Etcd).await.unwrap();
+    cluster.start_component(Component::Apiserver).await.unwrap();
+    assert!(config_maps.get_opt("one").await.unwrap().is_some());
+
+    cluster.stop().await;
+    let cluster = builder.start().await.unwrap();
+    let config_maps = Api::<ConfigMap>::namespaced(cluster.client().await.unwrap(), "lasting");
+    assert!(config_maps.get_opt("one").await.unwrap().is_some());
+}

@@ -1,0 +1,298 @@
+//! What others rely on, tried on real clusters. Most tests share one, each in a namespace of its own.
+
+mod executables;
+mod lifetime;
+
+use std::{
+    io::Write,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use devcluster::{Cluster, audit};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ObjectMeta, PostParams},
+};
+use tokio::sync::OnceCell;
+
+/// Long enough for a machine that builds three other things; what is waited for takes at most six seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The cluster that tests share. Never dropped: it ends with the process.
+async fn shared() -> &'static Cluster {
+    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+    CLUSTER
+        .get_or_init(async || Cluster::builder().start().await.unwrap())
+        .await
+}
+
+/// Waits until the condition holds; names it when it never does.
+async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "never came true: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn namespace(cluster: &Cluster, name: &str) -> kube::Client {
+    let client = cluster.client().await.unwrap();
+    let namespace = Namespace {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
+    Api::<Namespace>::all(client.clone())
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
+    client
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    }
+}
+
+/// Runs the cluster's own kubectl as the administrator.
+fn kubectl(cluster: &Cluster, arguments: &[&str], input: &str) -> Output {
+    let mut kubectl = Command::new(cluster.kubectl_path())
+        .args(arguments)
+        .env("KUBECONFIG", cluster.kubeconfig_path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    kubectl
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    kubectl.wait_with_output().unwrap()
+}
+
+const WIDGETS: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.devcluster.test}
+spec:
+  group: devcluster.test
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets, singular: widget}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec:
+              type: object
+              properties:
+                size:
+                  type: integer
+                  x-kubernetes-validations:
+                    - {rule: self == oldSelf, message: a widget keeps its size}
+"#;
+
+fn widget(size: u32) -> String {
+    format!(
+        "{{apiVersion: devcluster.test/v1, kind: Widget, metadata: {{name: w, namespace: rules}}, spec: {{size: {size}}}}}"
+    )
+}
+
+#[tokio::test]
+async fn a_rule_of_a_custom_resource_refuses_with_its_message() {
+    let cluster = shared().await;
+    namespace(cluster, "rules").await;
+    assert!(
+        kubectl(cluster, &["apply", "-f", "-"], WIDGETS)
+            .status
+            .success()
+    );
+    let established = [
+        "wait",
+        "--for=condition=Established",
+        "--timeout=60s",
+        "crd/widgets.devcluster.test",
+    ];
+    assert!(kubectl(cluster, &established, "").status.success());
+    eventually("a widget can be made", async || {
+        kubectl(cluster, &["apply", "-f", "-"], &widget(1))
+            .status
+            .success()
+    })
+    .await;
+
+    let refused = kubectl(cluster, &["apply", "-f", "-"], &widget(2));
+
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && said.contains("a widget keeps its size"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_service_account_may_do_nothing_that_no_role_allows() {
+    let cluster = shared().await;
+    let admin = namespace(cluster, "roles").await;
+    let account = ServiceAccount {
+        metadata: ObjectMeta {
+            name: Some("nobody".to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..ServiceAccount::default()
+    };
+    Api::<ServiceAccount>::namespaced(admin, "roles")
+        .create(&PostParams::default(), &account)
+        .await
+        .unwrap();
+    let output = kubectl(cluster, &["create", "token", "nobody", "-n", "roles"], "");
+    let token = String::from_utf8(output.stdout).unwrap();
+
+    let nobody = cluster.client_for(token.trim()).await.unwrap();
+    let error = Api::<ConfigMap>::namespaced(nobody, "roles")
+        .list(&kube::api::ListParams::default())
+        .await
+        .unwrap_err();
+
+    let kube::Error::Api(status) = error else {
+        panic!("{error}")
+    };
+    assert_eq!(status.code, 403);
+    assert!(
+        status
+            .message
+            .contains(r#""system:serviceaccount:roles:nobody" cannot list resource "configmaps""#),
+        "{}",
+        status.message
+    );
+}
+
+#[tokio::test]
+async fn a_kubeconfig_for_a_token_works_in_kubectl() {
+    let cluster = shared().await;
+    namespace(cluster, "kubeconfigs").await;
+    let output = kubectl(
+        cluster,
+        &["create", "token", "default", "-n", "kube-system"],
+        "",
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kubeconfig");
+    cluster
+        .write_kubeconfig(&path, String::from_utf8(output.stdout).unwrap().trim())
+        .unwrap();
+
+    let output = Command::new(cluster.kubectl_path())
+        .args(["auth", "whoami"])
+        .env("KUBECONFIG", &path)
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        said.contains("system:serviceaccount:kube-system:default"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_deleted_namespace_goes_with_what_is_in_it() {
+    let cluster = shared().await;
+    let client = namespace(cluster, "leaving").await;
+    let config_maps = Api::<ConfigMap>::namespaced(client.clone(), "leaving");
+    config_maps
+        .create(&PostParams::default(), &config_map("luggage"))
+        .await
+        .unwrap();
+    let namespaces = Api::<Namespace>::all(client);
+
+    namespaces
+        .delete("leaving", &DeleteParams::default())
+        .await
+        .unwrap();
+
+    eventually("the namespace is gone", async || {
+        namespaces.get_opt("leaving").await.unwrap().is_none()
+    })
+    .await;
+    assert!(config_maps.get_opt("luggage").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn what_is_owned_goes_with_its_owner() {
+    let cluster = shared().await;
+    let client = namespace(cluster, "owners").await;
+    let config_maps = Api::<ConfigMap>::namespaced(client, "owners");
+    let owner = config_maps
+        .create(&PostParams::default(), &config_map("owner"))
+        .await
+        .unwrap();
+    let mut owned = config_map("owned");
+    owned.metadata.owner_references = Some(vec![
+        k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            name: "owner".to_owned(),
+            uid: owner.uid().unwrap(),
+            ..Default::default()
+        },
+    ]);
+    config_maps
+        .create(&PostParams::default(), &owned)
+        .await
+        .unwrap();
+
+    config_maps
+        .delete("owner", &DeleteParams::default())
+        .await
+        .unwrap();
+
+    eventually("the owned object is gone", async || {
+        config_maps.get_opt("owned").await.unwrap().is_none()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_audit_log_has_a_write_as_soon_as_it_is_answered() {
+    let cluster = shared().await;
+    let client = namespace(cluster, "audited").await;
+    let config_maps = Api::<ConfigMap>::namespaced(client, "audited");
+    config_maps
+        .create(&PostParams::default(), &config_map("one"))
+        .await
+        .unwrap();
+    config_maps.get("one").await.unwrap();
+    config_maps
+        .create(&PostParams::default(), &config_map("one"))
+        .await
+        .unwrap_err();
+
+    let entries = audit::read(cluster.audit_log_path()).unwrap();
+
+    // The controllers write into every namespace as well, under their own name.
+    let writes: Vec<_> = entries
+        .iter()
+        .filter(|entry| {
+            entry.is_write() && entry.namespace == "audited" && entry.user == "devcluster-admin"
+        })
+        .filter(|entry| entry.is_on("configmaps"))
+        .map(|entry| (entry.verb.as_str(), entry.name.as_str(), entry.code))
+        .collect();
+    assert_eq!(writes, [("create", "one", 201), ("create", "one", 409)]);
+}
