@@ -4,13 +4,16 @@ use std::{
     fs, io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
 };
 
+use tokio::time::{Instant, sleep};
+
 use crate::{
-    Component, Executables,
+    Component, Error, Executables,
     component::{AUDIT_POLICY, Settings},
     credentials::{self, Credentials},
-    executables,
     kubeconfig::{self, Server},
     ports::Ports,
     ready::{self, NotReady},
@@ -21,72 +24,11 @@ use crate::{
 /// something else.
 const ATTEMPTS: usize = 5;
 
+/// How long a kept directory may still be busy with the end of a cluster whose owner was killed a moment ago.
+const PREDECESSOR: Duration = Duration::from_secs(3);
+
 /// What Go's servers say when a port was taken after all.
 const PORT_TAKEN: &str = "address already in use";
-
-/// Why a cluster did not start, or does not do what was asked.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// There is nothing to start.
-    #[error(transparent)]
-    Executables(#[from] executables::Error),
-    /// The cluster's directory cannot be prepared.
-    #[error("cannot prepare the directory {} of the cluster", path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Keys or certificates cannot be made.
-    #[error("cannot make the cluster's keys and certificates")]
-    Credentials(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// There is no free port on loopback.
-    #[error("cannot choose a free port on 127.0.0.1")]
-    Ports(#[source] io::Error),
-    /// The script that starts and ends the processes does not run.
-    #[error("cannot run the cluster's supervisor, a script for `sh`")]
-    Supervisor(#[source] io::Error),
-    /// A process ended where it should serve.
-    #[error("{component} ended with code {code}: {log}")]
-    Exited {
-        /// The executable.
-        component: &'static str,
-        /// Its exit code, as a shell counts it.
-        code: String,
-        /// The last lines of its log.
-        log: String,
-    },
-    /// A process runs and did not become ready in time.
-    #[error("{component} is not ready ({last}); the last of its log: {log}")]
-    NotReady {
-        /// The executable.
-        component: &'static str,
-        /// What the last look showed.
-        last: String,
-        /// The last lines of its log.
-        log: String,
-    },
-    /// A client cannot be made from the cluster's own kubeconfig.
-    #[error("cannot make a client of the cluster")]
-    Client(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A kubeconfig cannot be written.
-    #[error("cannot write the kubeconfig {}", path.display())]
-    Kubeconfig {
-        /// Where to.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-impl Error {
-    fn directory(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Directory { path, source }
-    }
-}
 
 /// How a cluster is to be started.
 #[derive(Debug, Clone)]
@@ -111,8 +53,8 @@ impl Builder {
     }
 
     /// Where everything of the cluster is kept. The directory is the caller's: it stays when the cluster ends, with the
-    /// logs, and a cluster started on it again has the same objects; only the audit log begins anew. Without it there is a temporary one that goes with
-    /// the cluster.
+    /// logs, and a cluster started on it again has the same objects; only the audit log begins anew. Without it there is
+    /// a temporary one that goes with the cluster.
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(directory.into());
         self
@@ -124,23 +66,21 @@ impl Builder {
     /// # Errors
     /// Says which half did not start, with the last lines of its log.
     pub async fn start(self) -> Result<Cluster, Error> {
-        let executables = match tokio::task::spawn_blocking(Executables::find_or_build).await {
-            Ok(found) => found?,
-            // The runtime shuts down, or the search itself panicked.
-            Err(error) => return Err(Error::Supervisor(io::Error::other(error))),
-        };
-        self.start_with(executables).await
+        let executables = tokio::task::spawn_blocking(Executables::find_or_build)
+            .await
+            .map_err(Error::BrokenOff)??;
+        let ports = Ports::choose().map_err(Error::Ports)?;
+        self.start_on(ports, executables).await
     }
 
-    async fn start_with(self, executables: Executables) -> Result<Cluster, Error> {
-        let (directory, supervisor) = self.open_directory()?;
+    async fn start_on(self, ports: Ports, executables: Executables) -> Result<Cluster, Error> {
+        let (directory, supervisor) = self.open_directory().await?;
         let credentials =
             credentials::write(&directory).map_err(|error| Error::Credentials(error.into()))?;
         fs::write(directory.join("audit-policy.yaml"), AUDIT_POLICY)
             .map_err(Error::directory(&directory))?;
         let audit_log_path = directory.join("audit.log");
         credentials::write_private(&audit_log_path, "").map_err(Error::directory(&directory))?;
-        let ports = Ports::choose().map_err(Error::Ports)?;
         let mut cluster = Cluster {
             server: Server::on_loopback(ports.apiserver, &credentials.ca_pem),
             kubeconfig_path: directory.join("kubeconfig"),
@@ -166,27 +106,35 @@ impl Builder {
     }
 
     /// The cluster's directory, and the supervisor that removes it where nobody asked to keep it.
-    fn open_directory(&self) -> Result<(PathBuf, Supervisor), Error> {
-        if let Some(directory) = &self.data_dir {
-            fs::create_dir_all(directory).map_err(Error::directory(directory))?;
-            // An absolute path means the same in every process that gets it as an argument.
-            let directory = directory
-                .canonicalize()
-                .map_err(Error::directory(directory))?;
+    async fn open_directory(&self) -> Result<(PathBuf, Supervisor), Error> {
+        let Some(directory) = &self.data_dir else {
+            let parent = std::env::temp_dir();
+            let directory = tempfile::Builder::new()
+                .prefix("devcluster-")
+                .permissions(fs::Permissions::from_mode(0o700))
+                .tempdir()
+                .map_err(Error::directory(&parent))?;
             let supervisor =
-                Supervisor::start(&directory, Ending::Keep).map_err(Error::Supervisor)?;
-            return Ok((directory, supervisor));
+                Supervisor::start(directory.path(), Ending::Remove).map_err(Error::Supervisor)?;
+            // From here on the directory is the supervisor's to remove.
+            return Ok((directory.keep(), supervisor));
+        };
+        fs::create_dir_all(directory).map_err(Error::directory(directory))?;
+        // An absolute path means the same in every process that gets it as an argument.
+        let directory = directory
+            .canonicalize()
+            .map_err(Error::directory(directory))?;
+        let deadline = Instant::now() + PREDECESSOR;
+        loop {
+            match Supervisor::start(&directory, Ending::Keep) {
+                Ok(supervisor) => return Ok((directory, supervisor)),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    return Err(Error::Supervisor(error));
+                }
+                Err(_) if Instant::now() < deadline => sleep(Duration::from_millis(50)).await,
+                Err(_) => return Err(Error::InUse { path: directory }),
+            }
         }
-        let parent = std::env::temp_dir();
-        let directory = tempfile::Builder::new()
-            .prefix("devcluster-")
-            .permissions(fs::Permissions::from_mode(0o700))
-            .tempdir()
-            .map_err(Error::directory(&parent))?;
-        let supervisor =
-            Supervisor::start(directory.path(), Ending::Remove).map_err(Error::Supervisor)?;
-        // From here on the directory is the supervisor's to remove.
-        Ok((directory.keep(), supervisor))
     }
 }
 
@@ -241,10 +189,24 @@ impl Cluster {
         &self.kubeconfig_path
     }
 
-    /// A kubectl of the same version. Give it [`Self::kubeconfig_path`] as `KUBECONFIG`.
+    /// A kubectl of the same version. [`Self::kubectl`] is it with everything set.
     #[must_use]
     pub fn kubectl_path(&self) -> &Path {
         &self.kubectl_path
+    }
+
+    /// A command of the cluster's own kubectl with the administrator's rights.
+    ///
+    /// It minds no preferences of the user's, and keeps what it caches here: kubectl tells clusters apart by address, and
+    /// the port of one is soon another's.
+    #[must_use]
+    pub fn kubectl(&self) -> Command {
+        let mut command = Command::new(&self.kubectl_path);
+        command
+            .env("KUBECONFIG", &self.kubeconfig_path)
+            .env("KUBECACHEDIR", self.directory.join("kubectl-cache"))
+            .env("KUBERC", "off");
+        command
     }
 
     /// The log that [`crate::audit::read`] reads. Empty where auditing is off.
@@ -259,7 +221,7 @@ impl Cluster {
         &self.directory
     }
 
-    /// The process id of a component, while it runs.
+    /// The process id of a component. `None` where it does not run.
     #[must_use]
     pub fn process_id(&self, component: Component) -> Option<u32> {
         self.supervisor.process_id(component)
@@ -292,9 +254,14 @@ impl Cluster {
     /// Writes a kubeconfig for whoever has this bearer token, readable by its owner only.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When the file cannot be written, or is there and leads elsewhere than to a cluster of this crate.
     pub fn write_kubeconfig(&self, path: impl AsRef<Path>, token: &str) -> Result<(), Error> {
         let path = path.as_ref();
+        if fs::read_to_string(path).is_ok_and(|text| !kubeconfig::is_ours(&text)) {
+            return Err(Error::ForeignKubeconfig {
+                path: path.to_owned(),
+            });
+        }
         credentials::write_private(path, &self.kubeconfig_for(token)).map_err(|source| {
             Error::Kubeconfig {
                 path: path.to_owned(),
@@ -306,7 +273,7 @@ impl Cluster {
     /// Writes the administrator's kubeconfig to one more place.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// As [`Self::write_kubeconfig`].
     pub fn write_admin_kubeconfig(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         self.write_kubeconfig(path, &self.credentials.admin_token)
     }
@@ -316,7 +283,7 @@ impl Cluster {
     /// # Errors
     /// When it does not end.
     pub async fn stop_component(&self, component: Component) -> Result<(), Error> {
-        if self.process_id(component).is_none() {
+        if !self.supervisor.was_launched(component) {
             return Ok(());
         }
         self.supervisor.kill(component).map_err(Error::Supervisor)?;
@@ -413,6 +380,31 @@ impl Cluster {
                 last,
                 log,
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_somebody_took_in_between_is_replaced_by_another() {
+        for taken in [|ports: &Ports| ports.etcd, |ports: &Ports| ports.apiserver] {
+            let executables = Executables::find_or_build().unwrap();
+            let ports = Ports::choose().unwrap();
+            let apiserver = ports.apiserver;
+            let _somebody = TcpListener::bind(("127.0.0.1", taken(&ports))).unwrap();
+
+            let cluster = Cluster::builder()
+                .start_on(ports, executables)
+                .await
+                .unwrap();
+
+            assert_ne!(cluster.url(), format!("https://127.0.0.1:{apiserver}"));
+            cluster.stop().await;
         }
     }
 }

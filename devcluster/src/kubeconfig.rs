@@ -3,6 +3,8 @@
 use data_encoding::BASE64;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
+const FIRST_LINE: &str = "# Made by devcluster, for a cluster that ends with its owner.";
+
 /// Where a server is and whom it is trusted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Server {
@@ -34,12 +36,18 @@ pub(crate) async fn client(
     Ok(kube::Client::try_from(config)?)
 }
 
+/// Whether a text was made by [`text`], and so may be overwritten: losing it loses nothing.
+pub(crate) fn is_ours(text: &str) -> bool {
+    text.is_empty() || text.starts_with(FIRST_LINE)
+}
+
 /// A kubeconfig of one context, complete in itself: no file that it names.
 pub(crate) fn text(server: &Server, token: &str) -> String {
     let ca = BASE64.encode(server.ca_pem.as_bytes());
     let url = &server.url;
     format!(
         "\
+{FIRST_LINE}
 apiVersion: v1
 kind: Config
 clusters:
@@ -59,4 +67,16 @@ contexts:
 current-context: devcluster
 "
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_kubeconfig_of_ours_is_overwritten() {
+        let server = Server::on_loopback(1, "certificate");
+        assert!(is_ours(&text(&server, "token")));
+        assert!(!is_ours("apiVersion: v1\nkind: Config\n"));
+    }
 }

@@ -20,6 +20,7 @@ pub mod audit;
 mod cluster;
 mod component;
 mod credentials;
+mod error;
 pub mod executables;
 mod kubeconfig;
 mod ports;
@@ -27,6 +28,7 @@ mod progress;
 mod ready;
 mod supervisor;
 
-pub use cluster::{Builder, Cluster, Error};
+pub use cluster::{Builder, Cluster};
 pub use component::Component;
+pub use error::Error;
 pub use executables::Executables;

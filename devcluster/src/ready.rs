@@ -44,7 +44,7 @@ pub(crate) async fn wait<E: Display>(
         }
         if Instant::now() >= deadline {
             return Err(NotReady::TimedOut {
-                last: format!("{last}, {} s long", DEADLINE.as_secs()),
+                last: format!("waited {} s: {last}", DEADLINE.as_secs()),
             });
         }
         sleep(POLL).await;

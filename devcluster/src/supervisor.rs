@@ -44,15 +44,20 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the script. `directory` exists and is the cluster's alone.
+    /// Starts the script in a directory that exists. `WouldBlock`: another cluster's script is at work there.
     pub(crate) fn start(directory: &Path, ending: Ending) -> io::Result<Self> {
-        fs::create_dir_all(directory.join("run"))?;
         fs::create_dir_all(directory.join("log"))?;
         // The owner's own output is not inherited: whoever reads it waits for the last holder to close it.
         let log = File::options()
             .create(true)
             .append(true)
             .open(directory.join("log").join("supervisor.log"))?;
+        // The script's output is this very open file, so the lock lasts until the script has ended, whatever its owner does.
+        log.try_lock()?;
+        match fs::remove_dir_all(directory.join("run")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => fs::create_dir(directory.join("run"))?,
+        }
         let mut script = Command::new("sh")
             .args(["-c", SCRIPT, "devcluster-supervisor"])
             .arg(directory)
@@ -96,8 +101,9 @@ impl Supervisor {
             lines.push('\n');
         }
         fs::write(self.run_file(component, "args"), lines)?;
-        // Removed here already: the caller looks for it right after this returns.
+        // The script removes them as well, a moment later; the caller looks for them at once.
         remove_if_there(&self.run_file(component, "exit"))?;
+        remove_if_there(&self.run_file(component, "pid"))?;
         self.command("start", component)
     }
 
@@ -112,8 +118,16 @@ impl Supervisor {
         Some(text.trim().to_owned())
     }
 
+    /// Whether there ever was such a process.
+    pub(crate) fn was_launched(&self, component: Component) -> bool {
+        self.run_file(component, "args").exists()
+    }
+
     /// The process id of a process that runs.
     pub(crate) fn process_id(&self, component: Component) -> Option<u32> {
+        if self.exit_code(component).is_some() {
+            return None;
+        }
         fs::read_to_string(self.run_file(component, "pid"))
             .ok()?
             .trim()
@@ -176,8 +190,9 @@ impl Drop for Supervisor {
             return;
         }
         // Somebody killed the script, or the disk hangs. Its group still has everything that it started.
-        let _ = Command::new("kill")
-            .args(["-KILL", "--", &format!("-{}", self.script.id())])
+        // The shell's own kill: the program of that name is not on every machine.
+        let _ = Command::new("sh")
+            .args(["-c", "kill -KILL -- \"-$0\"", &self.script.id().to_string()])
             .status();
         let _ = self.script.wait();
         if self.ending == Ending::Remove {

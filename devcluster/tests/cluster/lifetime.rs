@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use devcluster::{Cluster, Component};
+use devcluster::{Cluster, Component, Error};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{Api, api::PostParams};
 
@@ -15,8 +15,8 @@ use crate::{config_map, eventually, namespace, shared};
 
 /// Whether a process of this id exists.
 fn alive(process: u32) -> bool {
-    Command::new("kill")
-        .args(["-0", &process.to_string()])
+    Command::new("sh")
+        .args(["-c", "kill -0 \"$0\"", &process.to_string()])
         .stderr(Stdio::null())
         .status()
         .unwrap()
@@ -105,6 +105,8 @@ async fn objects_outlast_the_processes_and_a_kept_directory_outlasts_the_cluster
         .await
         .unwrap();
 
+    let refused = builder.clone().start().await.unwrap_err();
+    assert!(matches!(refused, Error::InUse { .. }), "{refused}");
     cluster.stop_component(Component::Apiserver).await.unwrap();
     cluster.stop_component(Component::Etcd).await.unwrap();
     assert!(

@@ -1,11 +1,16 @@
 //! What others rely on, tried on real clusters. Most tests share one, each in a namespace of its own.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may end with a panic, and so may what it calls"
+)]
+
 mod executables;
 mod lifetime;
 
 use std::{
     io::Write,
-    process::{Command, Output, Stdio},
+    process::{Output, Stdio},
     time::{Duration, Instant},
 };
 
@@ -65,9 +70,9 @@ fn config_map(name: &str) -> ConfigMap {
 
 /// Runs the cluster's own kubectl as the administrator.
 fn kubectl(cluster: &Cluster, arguments: &[&str], input: &str) -> Output {
-    let mut kubectl = Command::new(cluster.kubectl_path())
+    let mut kubectl = cluster
+        .kubectl()
         .args(arguments)
-        .env("KUBECONFIG", cluster.kubeconfig_path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -197,7 +202,8 @@ async fn a_kubeconfig_for_a_token_works_in_kubectl() {
         .write_kubeconfig(&path, String::from_utf8(output.stdout).unwrap().trim())
         .unwrap();
 
-    let output = Command::new(cluster.kubectl_path())
+    let output = cluster
+        .kubectl()
         .args(["auth", "whoami"])
         .env("KUBECONFIG", &path)
         .output()
