@@ -287,13 +287,7 @@ impl Cluster {
             return Ok(());
         }
         self.supervisor.kill(component).map_err(Error::Supervisor)?;
-        let gone = async || {
-            self.supervisor
-                .exit_code(component)
-                .map(drop)
-                .ok_or("it was killed and still runs")
-        };
-        ready::wait(&self.supervisor, component, gone)
+        ready::gone(&self.supervisor, component)
             .await
             .map_err(|error| self.not_ready(component, error))
     }
@@ -305,6 +299,7 @@ impl Cluster {
     pub async fn start_component(&self, component: Component) -> Result<(), Error> {
         let settings = Settings {
             directory: &self.directory,
+            etcd_name: &self.credentials.etcd_name,
             etcd_port: self.ports.etcd,
             apiserver_port: self.ports.apiserver,
             fsync: self.fsync,
@@ -318,7 +313,7 @@ impl Cluster {
         let ready = match component {
             Component::Etcd => {
                 ready::wait(&self.supervisor, component, async || {
-                    ready::etcd(self.ports.etcd).await
+                    ready::etcd(self.ports.etcd, &self.credentials.etcd_name).await
                 })
                 .await
             }

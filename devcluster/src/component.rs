@@ -46,6 +46,7 @@ rules:
 #[derive(Debug)]
 pub(crate) struct Settings<'a> {
     pub(crate) directory: &'a Path,
+    pub(crate) etcd_name: &'a str,
     pub(crate) etcd_port: u16,
     pub(crate) apiserver_port: u16,
     pub(crate) fsync: bool,
@@ -68,6 +69,7 @@ impl Settings<'_> {
     fn etcd(&self) -> Vec<String> {
         let client = format!("http://127.0.0.1:{}", self.etcd_port);
         let mut arguments = vec![
+            format!("--name={}", self.etcd_name),
             format!("--data-dir={}", self.file("etcd")),
             format!("--listen-client-urls={client}"),
             format!("--advertise-client-urls={client}"),

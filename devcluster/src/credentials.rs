@@ -22,6 +22,8 @@ pub(crate) struct Credentials {
     pub(crate) ca_pem: String,
     pub(crate) admin_token: String,
     pub(crate) controllers_token: String,
+    /// By which etcd is told from any other. Not a secret.
+    pub(crate) etcd_name: String,
 }
 
 /// Why there are none.
@@ -40,6 +42,7 @@ pub(crate) fn write(directory: &Path) -> Result<Credentials, Error> {
         ca_pem: write_server_certificate(directory)?,
         admin_token: token(),
         controllers_token: token(),
+        etcd_name: HEXLOWER.encode(&rand::random::<[u8; 8]>()),
     };
     let tokens = format!(
         "{},{ADMIN},{ADMIN},system:masters\n{},{CONTROLLERS},{CONTROLLERS},system:masters\n",

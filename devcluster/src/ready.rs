@@ -26,7 +26,8 @@ pub(crate) enum NotReady {
     TimedOut { last: String },
 }
 
-/// Asks until the answer is `Ok`.
+/// Asks until the answer is `Ok`. Ends early when the process does: somebody else may hold its port, accept every
+/// question and answer none.
 pub(crate) async fn wait<E: Display>(
     supervisor: &Supervisor,
     component: Component,
@@ -34,14 +35,15 @@ pub(crate) async fn wait<E: Display>(
 ) -> Result<(), NotReady> {
     let deadline = Instant::now() + DEADLINE;
     loop {
-        let last = match timeout(QUESTION, ask()).await {
+        let answer = tokio::select! {
+            code = exit(supervisor, component) => return Err(NotReady::Exited { code }),
+            answer = timeout(QUESTION, ask()) => answer,
+        };
+        let last = match answer {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {} s", QUESTION.as_secs()),
         };
-        if let Some(code) = supervisor.exit_code(component) {
-            return Err(NotReady::Exited { code });
-        }
         if Instant::now() >= deadline {
             return Err(NotReady::TimedOut {
                 last: format!("waited {} s: {last}", DEADLINE.as_secs()),
@@ -51,24 +53,47 @@ pub(crate) async fn wait<E: Display>(
     }
 }
 
-/// Whether etcd serves. One request of plain HTTP, for which no client is worth its weight.
-pub(crate) async fn etcd(port: u16) -> Result<(), String> {
-    let answer = get(port, "/health")
-        .await
-        .map_err(|error| error.to_string())?;
-    if answer.contains(r#""health":"true""#) {
-        return Ok(());
+/// Waits until a process that was killed is gone.
+pub(crate) async fn gone(supervisor: &Supervisor, component: Component) -> Result<(), NotReady> {
+    match timeout(DEADLINE, exit(supervisor, component)).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(NotReady::TimedOut {
+            last: "it was killed and still runs".to_owned(),
+        }),
     }
-    Err(answer
-        .lines()
-        .last()
-        .unwrap_or("an empty answer")
-        .to_owned())
 }
 
-async fn get(port: u16, path: &str) -> std::io::Result<String> {
+async fn exit(supervisor: &Supervisor, component: Component) -> String {
+    loop {
+        if let Some(code) = supervisor.exit_code(component) {
+            return code;
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Whether the etcd of this name serves, and not another that was quicker to take the port: a server must never be led
+/// into somebody else's store. One request of plain HTTP, for which no client is worth its weight.
+pub(crate) async fn etcd(port: u16, name: &str) -> Result<(), String> {
+    let question = r#"{"linearizable":true}"#;
+    let answer = post(port, "/v3/cluster/member/list", question)
+        .await
+        .map_err(|error| error.to_string())?;
+    if answer.contains(&format!(r#""name":"{name}""#)) {
+        return Ok(());
+    }
+    Err(format!(
+        "it answers {:?}",
+        answer.lines().last().unwrap_or_default()
+    ))
+}
+
+async fn post(port: u16, path: &str, body: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    let length = body.len();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
