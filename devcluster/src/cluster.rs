@@ -305,6 +305,12 @@ impl Cluster {
             fsync: self.fsync,
             audit: self.audit,
         };
+        if component == Component::ControllerManager {
+            let client = self.client().await?;
+            ready::forget_controllers(&client)
+                .await
+                .map_err(|error| Error::Client(error.into()))?;
+        }
         let executable = self.executables.path(component.executable());
         self.supervisor
             .launch(component, &executable, &settings.arguments(component))

@@ -10,6 +10,9 @@ pub enum Component {
     /// The API.
     Apiserver,
     /// Garbage collection, namespace deletion and default service accounts.
+    ///
+    /// The garbage collector looks for new kinds every 30 s: what is owned by an object of a custom resource that was
+    /// installed just now goes that much later. A test that waits for it restarts this component after installing.
     ControllerManager,
 }
 

@@ -60,8 +60,8 @@ pub enum Error {
         /// The last lines of its log.
         log: String,
     },
-    /// A client cannot be made from the cluster's own kubeconfig.
-    #[error("cannot make a client of the cluster")]
+    /// A client cannot be made from the cluster's own kubeconfig, or is not answered.
+    #[error("cannot talk to the cluster")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// There is a kubeconfig already that leads to other clusters.
     #[error("{} leads to other clusters and is not overwritten: name another file", path.display())]

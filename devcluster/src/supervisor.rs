@@ -192,7 +192,11 @@ impl Drop for Supervisor {
         // Somebody killed the script, or the disk hangs. Its group still has everything that it started.
         // The shell's own kill: the program of that name is not on every machine.
         let _ = Command::new("sh")
-            .args(["-c", "kill -KILL -- \"-$0\"", &self.script.id().to_string()])
+            .args([
+                "-c",
+                "kill -s KILL -- \"-$0\"",
+                &self.script.id().to_string(),
+            ])
             .status();
         let _ = self.script.wait();
         if self.ending == Ending::Remove {
@@ -205,5 +209,107 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alive(process: u32) -> bool {
+        let check = ["-c", "kill -0 \"$0\"", &process.to_string()];
+        Command::new("sh")
+            .args(check)
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+            .success()
+    }
+
+    fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+        let deadline = Instant::now() + END_DEADLINE;
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "never came true");
+            thread::sleep(END_POLL);
+        }
+    }
+
+    /// A supervisor with a process that does nothing for long.
+    fn with_sleeper() -> (PathBuf, Supervisor, u32) {
+        let directory = tempfile::Builder::new()
+            .prefix("it's a \"$HOME\" ")
+            .tempdir()
+            .unwrap()
+            .keep();
+        let supervisor = Supervisor::start(&directory, Ending::Remove).unwrap();
+        supervisor
+            .launch(Component::Etcd, Path::new("sleep"), &["600".to_owned()])
+            .unwrap();
+        let process = wait_for(|| supervisor.process_id(Component::Etcd));
+        (directory, supervisor, process)
+    }
+
+    #[test]
+    fn the_end_of_the_owner_ends_the_processes_and_the_directory() {
+        let (directory, supervisor, process) = with_sleeper();
+        drop(supervisor);
+        assert!(!alive(process) && !directory.exists());
+    }
+
+    #[test]
+    fn an_end_right_after_a_start_leaves_nothing_behind() {
+        for _ in 0..20 {
+            let directory = tempfile::tempdir().unwrap().keep();
+            let mut supervisor = Supervisor::start(&directory, Ending::Remove).unwrap();
+            supervisor
+                .launch(Component::Etcd, Path::new("sleep"), &["600".to_owned()])
+                .unwrap();
+            drop(supervisor.commands.get_mut().unwrap().take());
+            assert!(
+                supervisor.ended_in_time(),
+                "the script waits for a process that nobody killed"
+            );
+            assert!(!directory.exists());
+        }
+    }
+
+    #[test]
+    fn a_killed_script_is_cleaned_up_after() {
+        let (directory, mut supervisor, process) = with_sleeper();
+        supervisor.script.kill().unwrap();
+        drop(supervisor);
+        assert!(!directory.exists());
+        wait_for(|| (!alive(process)).then_some(()));
+    }
+
+    #[test]
+    fn a_process_that_ends_is_known_by_its_code_and_last_words() {
+        let (_, supervisor, _) = with_sleeper();
+        let words = [
+            "-c".to_owned(),
+            "echo first; echo last >&2; exit 7".to_owned(),
+        ];
+        supervisor
+            .launch(Component::Apiserver, Path::new("sh"), &words)
+            .unwrap();
+        assert_eq!(wait_for(|| supervisor.exit_code(Component::Apiserver)), "7");
+        assert_eq!(supervisor.log_tail(Component::Apiserver), "first\nlast");
+        assert_eq!(supervisor.process_id(Component::Apiserver), None);
+    }
+
+    #[test]
+    fn a_killed_process_can_be_started_again() {
+        let (_, supervisor, first) = with_sleeper();
+        supervisor.kill(Component::Etcd).unwrap();
+        wait_for(|| supervisor.exit_code(Component::Etcd));
+        assert!(!alive(first));
+        supervisor
+            .launch(Component::Etcd, Path::new("sleep"), &["600".to_owned()])
+            .unwrap();
+        let second = wait_for(|| supervisor.process_id(Component::Etcd));
+        assert!(alive(second));
     }
 }

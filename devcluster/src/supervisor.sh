@@ -18,8 +18,8 @@ etcd='' apiserver='' controllers=''
 trap '' INT HUP PIPE QUIT
 trap 'finish; exit 0' TERM
 
-# Runs one process and stays with it. Its TERM is a promise that the process does not survive, whenever it comes: before
-# the process exists, while it is being started, or later.
+# Runs one process and stays with it, to kill it when asked to. Asked twice, see `doom`: a signal that comes while this
+# subshell is being made can be lost.
 attend() {
     name=$1
     child='' doomed=''
@@ -28,6 +28,7 @@ attend() {
     while IFS= read -r argument; do set -- "$@" "$argument"; done <"$dir/run/$name.args"
     "$@" </dev/null >>"$dir/log/$name.log" 2>&1 &
     child=$!
+    [ ! -e "$dir/run/$name.doomed" ] || doomed=yes
     [ -z "$doomed" ] || kill -KILL "$child" 2>/dev/null
     echo "$child" >"$dir/run/$name.pid"
     wait "$child"
@@ -38,8 +39,18 @@ attend() {
     mv -f "$dir/run/$name.exit.new" "$dir/run/$name.exit"
 }
 
+# Ends the process that subshell $2 attends under the name $1. The file is for a subshell that has not come as far as to
+# look for it, the signal for one that has.
+doom() {
+    [ -n "$2" ] || return
+    : >"$dir/run/$1.doomed"
+    kill -TERM "$2" 2>/dev/null
+}
+
 finish() {
-    for pid in $apiserver $controllers $etcd; do kill -TERM "$pid" 2>/dev/null; done
+    doom apiserver "$apiserver"
+    doom controllers "$controllers"
+    doom etcd "$etcd"
     wait
     cd /
     [ "$ending" = keep ] || rm -rf -- "$dir"
@@ -48,13 +59,14 @@ finish() {
 while read -r verb name; do
     case $verb in
     start)
-        rm -f "$dir/run/$name.exit" "$dir/run/$name.pid"
+        rm -f "$dir/run/$name.exit" "$dir/run/$name.pid" "$dir/run/$name.doomed"
         attend "$name" &
         eval "$name=\$!"
         ;;
     stop)
         eval "pid=\$$name"
-        [ -z "$pid" ] || { kill -TERM "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; }
+        doom "$name" "$pid"
+        [ -z "$pid" ] || wait "$pid" 2>/dev/null
         eval "$name=''"
         ;;
     esac

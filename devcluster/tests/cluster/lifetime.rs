@@ -5,13 +5,17 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use devcluster::{Cluster, Component, Error};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::{Api, api::PostParams};
+use kube::{
+    Api,
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams},
+};
 
-use crate::{config_map, eventually, namespace, shared};
+use crate::{config_map, eventually, install_widgets, namespace, owned, shared};
 
 /// Whether a process of this id exists.
 fn alive(process: u32) -> bool {
@@ -90,6 +94,48 @@ async fn a_cluster_ends_when_its_owner_is_killed() {
 
     eventually("the directory is gone", async || !directory.exists()).await;
     assert!(!orphans.into_iter().any(alive), "the directory goes last");
+}
+
+#[tokio::test]
+async fn restarted_controllers_collect_what_a_new_kind_owned() {
+    let cluster = Cluster::builder().start().await.unwrap();
+    let client = namespace(&cluster, "new-kinds").await;
+    install_widgets(&cluster, "new-kinds").await;
+    cluster
+        .stop_component(Component::ControllerManager)
+        .await
+        .unwrap();
+    cluster
+        .start_component(Component::ControllerManager)
+        .await
+        .unwrap();
+    let kind = GroupVersionKind::gvk("devcluster.test", "v1", "Widget");
+    let widgets = Api::<DynamicObject>::namespaced_with(
+        client.clone(),
+        "new-kinds",
+        &ApiResource::from_gvk(&kind),
+    );
+    let config_maps = Api::<ConfigMap>::namespaced(client, "new-kinds");
+    let owner = widgets.get("w").await.unwrap();
+    let owned = owned("owned", "devcluster.test/v1", "Widget", &owner);
+    config_maps
+        .create(&PostParams::default(), &owned)
+        .await
+        .unwrap();
+
+    let began = Instant::now();
+    widgets.delete("w", &DeleteParams::default()).await.unwrap();
+
+    eventually("the owned object is gone", async || {
+        config_maps.get_opt("owned").await.unwrap().is_none()
+    })
+    .await;
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "the collector did not know the kind: {:?}",
+        began.elapsed()
+    );
+    cluster.stop().await;
 }
 
 #[tokio::test]

@@ -15,7 +15,10 @@ use std::{
 };
 
 use devcluster::{Cluster, audit};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Namespace, ServiceAccount},
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ObjectMeta, PostParams},
@@ -68,6 +71,19 @@ fn config_map(name: &str) -> ConfigMap {
     }
 }
 
+/// A ConfigMap that belongs to an object of that kind.
+fn owned(name: &str, api_version: &str, kind: &str, owner: &impl ResourceExt) -> ConfigMap {
+    let mut owned = config_map(name);
+    owned.metadata.owner_references = Some(vec![OwnerReference {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: owner.name_any(),
+        uid: owner.uid().unwrap(),
+        ..OwnerReference::default()
+    }]);
+    owned
+}
+
 /// Runs the cluster's own kubectl as the administrator.
 fn kubectl(cluster: &Cluster, arguments: &[&str], input: &str) -> Output {
     let mut kubectl = cluster
@@ -112,36 +128,34 @@ spec:
                     - {rule: self == oldSelf, message: a widget keeps its size}
 "#;
 
-fn widget(size: u32) -> String {
+fn widget(namespace: &str, size: u32) -> String {
     format!(
-        "{{apiVersion: devcluster.test/v1, kind: Widget, metadata: {{name: w, namespace: rules}}, spec: {{size: {size}}}}}"
+        "{{apiVersion: devcluster.test/v1, kind: Widget, metadata: {{name: w, namespace: {namespace}}}, spec: {{size: {size}}}}}"
     )
+}
+
+/// Installs the widgets and makes one of size 1.
+async fn install_widgets(cluster: &Cluster, namespace: &str) {
+    assert!(
+        kubectl(cluster, &["apply", "-f", "-"], WIDGETS)
+            .status
+            .success()
+    );
+    eventually("a widget can be made", async || {
+        kubectl(cluster, &["apply", "-f", "-"], &widget(namespace, 1))
+            .status
+            .success()
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_rule_of_a_custom_resource_refuses_with_its_message() {
     let cluster = shared().await;
     namespace(cluster, "rules").await;
-    assert!(
-        kubectl(cluster, &["apply", "-f", "-"], WIDGETS)
-            .status
-            .success()
-    );
-    let established = [
-        "wait",
-        "--for=condition=Established",
-        "--timeout=60s",
-        "crd/widgets.devcluster.test",
-    ];
-    assert!(kubectl(cluster, &established, "").status.success());
-    eventually("a widget can be made", async || {
-        kubectl(cluster, &["apply", "-f", "-"], &widget(1))
-            .status
-            .success()
-    })
-    .await;
+    install_widgets(cluster, "rules").await;
 
-    let refused = kubectl(cluster, &["apply", "-f", "-"], &widget(2));
+    let refused = kubectl(cluster, &["apply", "-f", "-"], &widget("rules", 2));
 
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
@@ -248,16 +262,7 @@ async fn what_is_owned_goes_with_its_owner() {
         .create(&PostParams::default(), &config_map("owner"))
         .await
         .unwrap();
-    let mut owned = config_map("owned");
-    owned.metadata.owner_references = Some(vec![
-        k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
-            api_version: "v1".to_owned(),
-            kind: "ConfigMap".to_owned(),
-            name: "owner".to_owned(),
-            uid: owner.uid().unwrap(),
-            ..Default::default()
-        },
-    ]);
+    let owned = owned("owned", "v1", "ConfigMap", &owner);
     config_maps
         .create(&PostParams::default(), &owned)
         .await
