@@ -1,0 +1,178 @@
+//! Reading an answer: is it a result, a refusal, or neither?
+//!
+//! The specification leaves error bodies open and its field notes say that a refusal can come with a success status.
+//! So the body decides, and where it contradicts itself it is neither: for a mutating call that is an unknown
+//! outcome, for a read it is no knowledge.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::error::{Fault, Refusal};
+
+/// A body with the status that it came with.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub status: u16,
+    pub retry_after: Option<Duration>,
+    pub body: Map<String, Value>,
+}
+
+/// What is needed to read a refusal.
+pub(super) struct Reading<'a> {
+    /// Fragments of codes that mean "no such thing".
+    pub missing_codes: &'a [String],
+    /// Texts that no message may repeat: a service may quote what it refuses.
+    pub secrets: &'a [&'a str],
+}
+
+/// Longest message, in characters, that is carried on: enough for a sentence, too little for a body.
+const LONGEST_MESSAGE: usize = 200;
+/// Longest code and identifier that are believed to be one.
+const LONGEST_WORD: usize = 256;
+
+/// Codes that accompany success in services of this kind, so that they are no refusal by themselves.
+const GOOD_CODES: [&str; 5] = ["ok", "success", "0", "200", "202"];
+
+impl Answer {
+    /// Takes the result out of a 2xx body, if it is one beyond doubt.
+    pub(super) fn result<T>(
+        self,
+        payload: Option<T>,
+        lacks: &'static str,
+        reading: &Reading<'_>,
+    ) -> Result<T, Fault> {
+        let garbled = |what| Fault::Garbled {
+            status: self.status,
+            what,
+        };
+        let inner = status_field(&self.body);
+        match (success_field(&self.body), payload) {
+            (Some(false), Some(_)) => Err(garbled("it denies success and carries a result")),
+            (_, Some(_)) if inner.is_some_and(|status| status >= 400) => {
+                Err(garbled("it carries an error status and a result"))
+            }
+            (_, Some(payload)) => Ok(payload),
+            (Some(false), None) => Err(self.refused(reading)),
+            (None, None) if speaks_of_an_error(&self.body) => Err(self.refused(reading)),
+            (Some(true) | None, None) => Err(garbled(lacks)),
+        }
+    }
+
+    fn refused(&self, reading: &Reading<'_>) -> Fault {
+        let refusal = Some(refusal(&self.body, reading));
+        Fault::Answered {
+            status: self.status,
+            refusal,
+            retry_after: self.retry_after,
+        }
+    }
+}
+
+/// The envelope of an answer whose status is no success. A code, or a success field that says false, makes an
+/// envelope; a message alone does not, since any proxy or web framework writes one.
+pub(super) fn envelope(body: &[u8], reading: &Reading<'_>) -> Option<Refusal> {
+    let Ok(Value::Object(body)) = serde_json::from_slice(body) else {
+        return None;
+    };
+    (word(&body, "code").is_some() || success_field(&body) == Some(false))
+        .then(|| refusal(&body, reading))
+}
+
+/// A short text, or a number as text.
+pub(super) fn word(object: &Map<String, Value>, key: &str) -> Option<String> {
+    let text = match object.get(key)? {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
+    };
+    let usable =
+        !text.is_empty() && text.len() <= LONGEST_WORD && !text.chars().any(char::is_control);
+    usable.then_some(text)
+}
+
+/// A text of the service made fit for a message: one line, no control characters, not long, and no secret in it.
+pub(super) fn clean(text: &str, secrets: &[&str]) -> String {
+    let mut text = text.to_owned();
+    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+        text = text.replace(secret, "[redacted]");
+    }
+    let spaced: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let joined = spaced.split_whitespace().collect::<Vec<_>>().join(" ");
+    match joined.char_indices().nth(LONGEST_MESSAGE) {
+        Some((cut, _)) => format!("{}…", &joined[..cut]),
+        None => joined,
+    }
+}
+
+/// Whether a body has a code and a message where a result would have neither.
+fn speaks_of_an_error(body: &Map<String, Value>) -> bool {
+    let code = word(body, "code").filter(|code| {
+        !GOOD_CODES
+            .iter()
+            .any(|good| code.eq_ignore_ascii_case(good))
+    });
+    code.is_some() && body.get("message").is_some_and(Value::is_string)
+}
+
+fn refusal(body: &Map<String, Value>, reading: &Reading<'_>) -> Refusal {
+    let code = word(body, "code");
+    let missing = code.as_deref().is_some_and(|code| {
+        let code = code.to_ascii_lowercase();
+        reading
+            .missing_codes
+            .iter()
+            .any(|part| code.contains(&part.to_ascii_lowercase()))
+    });
+    let message = body.get("message").and_then(Value::as_str);
+    Refusal {
+        status: status_field(body),
+        code: code.map(|code| clean(&code, reading.secrets)),
+        message: message
+            .map(|message| clean(message, reading.secrets))
+            .filter(|message| !message.is_empty()),
+        missing,
+    }
+}
+
+fn status_field(body: &Map<String, Value>) -> Option<u16> {
+    word(body, "httpStatus")?.parse().ok()
+}
+
+fn success_field(body: &Map<String, Value>) -> Option<bool> {
+    match body.get("success")? {
+        Value::Bool(success) => Some(*success),
+        Value::String(text) => text.trim().to_ascii_lowercase().parse().ok(),
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_the_service_becomes_one_short_line_without_secrets() {
+        let text = format!("bad\npassword\u{1b}[31m Hunter2! {}", "x".repeat(300));
+        let clean = clean(&text, &["Hunter2!", ""]);
+        assert!(
+            clean.starts_with("bad password [31m [redacted] xxx"),
+            "{clean}"
+        );
+        assert_eq!(clean.chars().count(), LONGEST_MESSAGE + 1);
+    }
+
+    #[test]
+    fn a_word_is_short_and_may_be_a_number() {
+        let object = serde_json::json!({"a": " x ", "b": 7, "c": "", "d": null, "e": "a\nb", "f": "y".repeat(300), "g": []});
+        let object = object.as_object().unwrap();
+        assert_eq!(word(object, "a").as_deref(), Some("x"));
+        assert_eq!(word(object, "b").as_deref(), Some("7"));
+        for key in ["c", "d", "e", "f", "g", "h"] {
+            assert_eq!(word(object, key), None, "{key}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+use serde_json::{Map, Value, json};
+
+use super::super::answer::{Answer, Reading, envelope};
+use super::*;
+
+/// Reads an answer as a create whose payload is `{"id": …}`.
+fn create(status: u16, body: &str) -> Result<String, Error> {
+    on(Operation::Create, status, body)
+}
+
+fn on(operation: Operation, status: u16, body: &str) -> Result<String, Error> {
+    let codes = ["NotFound".to_owned(), "NotExist".to_owned()];
+    let reading = Reading {
+        missing_codes: &codes,
+        secrets: &["Hunter2!"],
+    };
+    let fault = if (200..300).contains(&status) {
+        match serde_json::from_str::<Map<String, Value>>(body) {
+            Ok(body) => {
+                let payload = body.get("id").and_then(Value::as_str).map(str::to_owned);
+                match (Answer {
+                    status,
+                    retry_after: None,
+                    body,
+                })
+                .result(payload, "it has no id", &reading)
+                {
+                    Ok(id) => return Ok(id),
+                    Err(fault) => fault,
+                }
+            }
+            Err(_) => Fault::Garbled {
+                status,
+                what: "its body is no JSON object",
+            },
+        }
+    } else {
+        Fault::Answered {
+            status,
+            refusal: envelope(body.as_bytes(), &reading),
+            retry_after: None,
+        }
+    };
+    Err(Error {
+        operation,
+        path: "/instance/create".into(),
+        fault,
+    })
+}
+
+#[test]
+fn every_answer_is_classified_on_both_axes() {
+    let refused = r#"{"code":"InvalidRegionCode.NotNull","httpStatus":400,"message":"no"}"#;
+    let page = "<html>nginx</html>";
+    let odd = r#"{"error":"Not Found","message":"no such route","status":404}"#;
+    // status, body, may have happened, worth retrying, category
+    let rows: &[(u16, &str, bool, bool, &str)] = &[
+        (400, refused, false, false, "refused"),
+        (400, page, true, false, "unexpected_status"),
+        (400, odd, true, false, "unexpected_status"),
+        (
+            401,
+            r#"{"code":"Authenticated.Error","httpStatus":401,"message":"m"}"#,
+            false,
+            false,
+            "unauthorized",
+        ),
+        (
+            403,
+            r#"{"code":"Forbidden","message":"m"}"#,
+            false,
+            false,
+            "unauthorized",
+        ),
+        (403, page, true, false, "unauthorized"),
+        (
+            404,
+            r#"{"code":"X","message":"m"}"#,
+            false,
+            false,
+            "not_found",
+        ),
+        (404, page, true, false, "unexpected_status"),
+        (408, refused, true, true, "refused"),
+        (
+            409,
+            r#"{"code":"Busy","message":"m"}"#,
+            false,
+            true,
+            "refused",
+        ),
+        (
+            429,
+            r#"{"code":"TooMany","message":"m"}"#,
+            false,
+            true,
+            "rate_limited",
+        ),
+        (429, page, true, true, "rate_limited"),
+        (302, refused, true, false, "refused"),
+        (500, refused, true, true, "server_error"),
+        (502, page, true, true, "server_error"),
+        (
+            503,
+            r#"{"code":"Busy","success":false}"#,
+            true,
+            true,
+            "server_error",
+        ),
+        (200, refused, false, false, "refused"),
+        (202, r#"{"success":false}"#, false, false, "refused"),
+        (
+            202,
+            r#"{"success":"false","message":"m"}"#,
+            false,
+            false,
+            "refused",
+        ),
+        (
+            202,
+            r#"{"success":false,"code":"Instance.NotFound"}"#,
+            false,
+            false,
+            "not_found",
+        ),
+        (
+            200,
+            r#"{"code":"Authenticated.Error","httpStatus":401,"message":"m"}"#,
+            false,
+            false,
+            "unauthorized",
+        ),
+        (
+            200,
+            r#"{"code":"System.Error","httpStatus":500,"message":"m"}"#,
+            true,
+            true,
+            "server_error",
+        ),
+        (
+            400,
+            r#"{"code":"System.Error","httpStatus":500,"message":"m"}"#,
+            true,
+            false,
+            "refused",
+        ),
+        (
+            202,
+            r#"{"code":"Too.Many","httpStatus":429,"message":"m"}"#,
+            false,
+            true,
+            "rate_limited",
+        ),
+        // Neither a result nor a refusal.
+        (
+            202,
+            r#"{"httpStatus":202,"rowCount":0}"#,
+            true,
+            true,
+            "garbled",
+        ),
+        (
+            202,
+            r#"{"code":"OK","message":"accepted"}"#,
+            true,
+            true,
+            "garbled",
+        ),
+        (202, r#"{"code":"Something"}"#, true, true, "garbled"),
+        (202, r#"{"message":"hello"}"#, true, true, "garbled"),
+        (
+            202,
+            r#"{"success":true,"code":"X","message":"m"}"#,
+            true,
+            true,
+            "garbled",
+        ),
+        (
+            202,
+            r#"{"success":false,"id":"ecs-1"}"#,
+            true,
+            true,
+            "garbled",
+        ),
+        (
+            202,
+            r#"{"httpStatus":500,"id":"ecs-1"}"#,
+            true,
+            true,
+            "garbled",
+        ),
+        (202, r#"{"id":"ecs-"#, true, true, "garbled"),
+        (202, "[]", true, true, "garbled"),
+        (200, "", true, true, "garbled"),
+        (204, "", true, true, "garbled"),
+        (200, page, true, true, "garbled"),
+    ];
+    for (status, body, happened, retry, category) in rows {
+        let error = create(*status, body).expect_err(body);
+        assert_eq!(
+            error.may_have_happened(),
+            *happened,
+            "may have happened: {status} {body}"
+        );
+        assert_eq!(error.is_retryable(), *retry, "retryable: {status} {body}");
+        assert_eq!(error.category(), *category, "category: {status} {body}");
+    }
+}
+
+#[test]
+fn a_result_is_one_even_with_a_code_beside_it() {
+    for body in [
+        r#"{"id":"ecs-1"}"#,
+        r#"{"id":"ecs-1","success":true}"#,
+        r#"{"id":"ecs-1","code":"0","message":"ok"}"#,
+    ] {
+        assert_eq!(create(202, body).unwrap(), "ecs-1");
+    }
+}
+
+#[test]
+fn no_such_instance_is_said_only_about_an_instance_and_only_when_authorised() {
+    let (plain, by_code) = (
+        r#"{"code":"X","message":"m"}"#,
+        r#"{"code":"instance.notexist","message":"m"}"#,
+    );
+    let gone = |operation, status, body| {
+        on(operation, status, body)
+            .unwrap_err()
+            .is_no_such_instance()
+    };
+    for operation in [
+        Operation::Detail,
+        Operation::Release,
+        Operation::Start,
+        Operation::Stop,
+        Operation::Restart,
+    ] {
+        assert!(
+            gone(operation, 404, plain)
+                && gone(operation, 400, by_code)
+                && gone(operation, 200, by_code)
+        );
+        assert!(gone(
+            operation,
+            202,
+            r#"{"success":false,"code":"Ecs.NotFound"}"#
+        ));
+        for status in [401, 403, 429, 500, 502] {
+            assert!(!gone(operation, status, by_code), "{status}");
+        }
+        assert!(
+            !gone(operation, 400, plain)
+                && !gone(operation, 404, "<html>")
+                && !gone(operation, 404, "{}")
+        );
+        assert!(!gone(
+            operation,
+            404,
+            r#"{"code":"Authenticated.NotFound","message":"m"}"#
+        ));
+        assert!(!gone(
+            operation,
+            200,
+            r#"{"code":"X.NotFound","httpStatus":503,"message":"m"}"#
+        ));
+    }
+    for operation in [
+        Operation::Create,
+        Operation::Reinstall,
+        Operation::ModifyPassword,
+        Operation::Task,
+        Operation::Instances,
+    ] {
+        assert!(!gone(operation, 404, by_code), "{operation}");
+    }
+    assert!(
+        on(Operation::Task, 404, plain)
+            .unwrap_err()
+            .is_no_such_task()
+    );
+    assert!(
+        !on(Operation::Detail, 404, plain)
+            .unwrap_err()
+            .is_no_such_task()
+    );
+}
+
+#[test]
+fn a_token_and_an_account_are_told_apart() {
+    let unauthorised =
+        create(200, r#"{"code":"authenticated.expired","message":"m"}"#).unwrap_err();
+    assert!(unauthorised.is_unauthorized() && !unauthorised.is_account_not_normal());
+    let overdue = create(400, r#"{"code":"Account.Overdue","message":"m"}"#).unwrap_err();
+    assert!(overdue.is_account_not_normal() && !overdue.is_unauthorized());
+    assert!(
+        create(402, r#"{"code":"X","message":"m"}"#)
+            .unwrap_err()
+            .is_account_not_normal()
+    );
+}
+
+#[test]
+fn display_names_operation_and_path_and_repeats_no_secret() {
+    let body =
+        json!({"code": "Bad.Password", "message": format!("Hunter2!\nis bad {}", "x".repeat(400))})
+            .to_string();
+    let text = create(400, &body).unwrap_err().to_string();
+    assert!(text.starts_with(
+        "create (/instance/create) was refused with 400 Bad.Password: [redacted] is bad xxx"
+    ));
+    assert!(text.len() < 300, "{text}");
+    assert_eq!(
+        create(502, "<html>").unwrap_err().to_string(),
+        "create (/instance/create) was answered with 502 and no readable reason"
+    );
+}

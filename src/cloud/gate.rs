@@ -1,0 +1,316 @@
+//! The request limit of one (endpoint, token): a rate, a number at once, and three lanes.
+//!
+//! Whoever waits in a higher lane goes first, and within a lane whoever came first. No task of its own: the first in
+//! line keeps the time itself and wakes the next. The rate is reckoned on tokio's clock, so that a test with paused
+//! time is exact.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use governor::clock::{Clock, Reference};
+use governor::middleware::NoOpMiddleware;
+use governor::nanos::Nanos;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Who goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// A user's change: everything that mutates, and the looks right before it.
+    Urgent,
+    /// The progress of an operation that is running.
+    Operation,
+    /// Looking whether anything changed by itself.
+    Resync,
+}
+
+/// How much may be asked of the service.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Requests per second in the long run; values that make no sense are brought into range.
+    pub per_second: f64,
+    /// Requests that may go at once after a pause.
+    pub burst: u32,
+    /// Requests in flight at one time.
+    pub concurrent: usize,
+}
+
+impl Default for Limits {
+    /// The service's figures are not known. One client found 12 concurrent requests safe; these stay below that.
+    fn default() -> Self {
+        Self {
+            per_second: 5.0,
+            burst: 10,
+            concurrent: 8,
+        }
+    }
+}
+
+impl Limits {
+    fn quota(self) -> Quota {
+        // A rate of zero would stop everything for ever, and one above 10,000 a second is no limit.
+        let per_second = if self.per_second.is_finite() {
+            self.per_second.clamp(0.01, 10_000.0)
+        } else {
+            5.0
+        };
+        let burst = NonZeroU32::new(self.burst).unwrap_or(NonZeroU32::MIN);
+        Quota::with_period(Duration::from_secs_f64(1.0 / per_second))
+            .unwrap_or_else(|| Quota::per_second(NonZeroU32::MIN))
+            .allow_burst(burst)
+    }
+}
+
+/// First pause after a refusal for rate that names no time, doubled while refusals go on.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause of our own making.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The gate that every request to the service passes. Cheap to clone; all clones are one gate.
+#[derive(Clone)]
+pub struct Gate {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    limits: Limits,
+    limiter: RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Reading>>,
+    held_until: Option<Instant>,
+    refusals_in_a_row: u32,
+    in_flight: usize,
+    next_ticket: u64,
+    lanes: [VecDeque<Ticket>; 3],
+}
+
+struct Ticket {
+    number: u64,
+    turn: Arc<Notify>,
+}
+
+enum Turn {
+    Pass,
+    Later,
+    At(Instant),
+}
+
+/// Leave to make one request. Dropping it frees its place.
+#[must_use = "a permit holds a place at the gate until it is dropped"]
+pub struct Permit {
+    gate: Gate,
+}
+
+impl std::fmt::Debug for Permit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Permit")
+    }
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate")
+            .field("limits", &self.lock().limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Gate {
+    /// A gate with a full burst.
+    pub fn new(limits: Limits) -> Self {
+        let state = State {
+            limits,
+            limiter: RateLimiter::direct_with_clock(limits.quota(), TokioClock::start()),
+            held_until: None,
+            refusals_in_a_row: 0,
+            in_flight: 0,
+            next_ticket: 0,
+            lanes: Default::default(),
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// Waits for leave to make one request. Dropping the future gives the place in the line up and loses nothing.
+    pub async fn permit(&self, lane: Lane) -> Permit {
+        let waiting = self.line_up(lane);
+        loop {
+            let turn = self.lock().turn_of(lane, waiting.number);
+            match turn {
+                Turn::Pass => return Permit { gate: self.clone() },
+                Turn::Later => waiting.turn.notified().await,
+                Turn::At(instant) => {
+                    tokio::select! {
+                        () = tokio::time::sleep_until(instant) => {}
+                        () = waiting.turn.notified() => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// New limits for every request from now on. Equal ones change nothing, so that a reconcile may call this freely.
+    pub fn set_limits(&self, limits: Limits) {
+        let mut state = self.lock();
+        if state.limits != limits {
+            state.limits = limits;
+            state.limiter = RateLimiter::direct_with_clock(limits.quota(), TokioClock::start());
+            state.wake_first();
+        }
+    }
+
+    /// Lets nobody pass for a while.
+    pub fn hold_off(&self, pause: Duration) {
+        let mut state = self.lock();
+        let until = Instant::now() + pause;
+        state.held_until = Some(state.held_until.map_or(until, |held| held.max(until)));
+        state.wake_first();
+    }
+
+    /// The service refused a request for its rate: pause as long as it said, else a second, doubled each time.
+    pub(super) fn refused(&self, retry_after: Option<Duration>) {
+        let exponent = {
+            let mut state = self.lock();
+            // Refusals of requests that were already on their way belong to the refusal that began the pause.
+            let in_pause = state.held_until.is_some_and(|held| Instant::now() < held);
+            if !in_pause {
+                state.refusals_in_a_row = state.refusals_in_a_row.saturating_add(1);
+            }
+            state.refusals_in_a_row.saturating_sub(1).min(6)
+        };
+        self.hold_off(
+            retry_after.unwrap_or_else(|| (FIRST_PAUSE * 2u32.pow(exponent)).min(LONGEST_PAUSE)),
+        );
+    }
+
+    /// The service answered a request without complaint of its rate.
+    pub(super) fn answered(&self) {
+        self.lock().refusals_in_a_row = 0;
+    }
+
+    fn line_up(&self, lane: Lane) -> Waiting<'_> {
+        let turn = Arc::new(Notify::new());
+        let mut state = self.lock();
+        let number = state.next_ticket;
+        state.next_ticket += 1;
+        state.lanes[lane as usize].push_back(Ticket {
+            number,
+            turn: turn.clone(),
+        });
+        drop(state);
+        Waiting {
+            gate: self,
+            lane,
+            number,
+            turn,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whether it is this ticket's turn, which takes it out of the line when it is.
+    fn turn_of(&mut self, lane: Lane, number: u64) -> Turn {
+        let first = self
+            .lanes
+            .iter()
+            .find_map(VecDeque::front)
+            .is_some_and(|ticket| ticket.number == number);
+        if !first || self.in_flight >= self.limits.concurrent.max(1) {
+            return Turn::Later;
+        }
+        let now = Instant::now();
+        if let Some(held) = self.held_until.filter(|held| *held > now) {
+            return Turn::At(held);
+        }
+        if let Err(early) = self.limiter.check() {
+            return Turn::At(now + early.wait_time_from(self.limiter.clock().now()));
+        }
+        self.lanes[lane as usize].pop_front();
+        self.in_flight += 1;
+        self.wake_first();
+        Turn::Pass
+    }
+
+    fn wake_first(&self) {
+        if let Some(ticket) = self.lanes.iter().find_map(VecDeque::front) {
+            ticket.turn.notify_one();
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut state = self.gate.lock();
+        state.in_flight -= 1;
+        state.wake_first();
+    }
+}
+
+/// A place in the line, given up when the waiter goes away.
+struct Waiting<'a> {
+    gate: &'a Gate,
+    lane: Lane,
+    number: u64,
+    turn: Arc<Notify>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.gate.lock();
+        let line = &mut state.lanes[self.lane as usize];
+        let before = line.len();
+        line.retain(|ticket| ticket.number != self.number);
+        if line.len() < before {
+            state.wake_first();
+        }
+    }
+}
+
+/// Tokio's clock as governor reads clocks: time since the gate was made.
+#[derive(Clone, Debug)]
+struct TokioClock(Instant);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Reading(u64);
+
+impl TokioClock {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for TokioClock {
+    type Instant = Reading;
+
+    fn now(&self) -> Reading {
+        Reading(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl std::ops::Add<Nanos> for Reading {
+    type Output = Self;
+
+    fn add(self, later: Nanos) -> Self {
+        Self(self.0.saturating_add(later.as_u64()))
+    }
+}
+
+impl Reference for Reading {
+    fn duration_since(&self, earlier: Self) -> Nanos {
+        self.0.saturating_sub(earlier.0).into()
+    }
+
+    fn saturating_sub(&self, duration: Nanos) -> Self {
+        Self(self.0.checked_sub(duration.as_u64()).unwrap_or(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+use std::sync::Arc;
+use std::sync::Mutex as StdMutex;
+
+use super::*;
+
+fn limits(per_second: f64, burst: u32, concurrent: usize) -> Limits {
+    Limits {
+        per_second,
+        burst,
+        concurrent,
+    }
+}
+
+/// Lets every task that can run do so, without moving the clock.
+async fn settle() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_passes_at_once_and_the_rest_at_the_rate() {
+    let gate = Gate::new(limits(5.0, 10, 100));
+    let start = Instant::now();
+    for _ in 0..10 {
+        drop(gate.permit(Lane::Resync).await);
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    for _ in 0..10 {
+        drop(gate.permit(Lane::Resync).await);
+    }
+    let elapsed = start.elapsed();
+    assert!(
+        elapsed >= Duration::from_secs(2) && elapsed < Duration::from_millis(2050),
+        "{elapsed:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_higher_lane_goes_first_and_a_lane_keeps_its_order() {
+    let gate = Gate::new(limits(1000.0, 1000, 1));
+    let order = Arc::new(StdMutex::new(Vec::new()));
+    let held = gate.permit(Lane::Resync).await;
+    let mut tasks = Vec::new();
+    for (lane, name) in [
+        (Lane::Resync, "r1"),
+        (Lane::Operation, "o1"),
+        (Lane::Resync, "r2"),
+        (Lane::Urgent, "u1"),
+        (Lane::Operation, "o2"),
+        (Lane::Urgent, "u2"),
+    ] {
+        let (gate, order) = (gate.clone(), order.clone());
+        tasks.push(tokio::spawn(async move {
+            let _permit = gate.permit(lane).await;
+            order.lock().unwrap().push(name);
+            tokio::task::yield_now().await;
+        }));
+        settle().await;
+    }
+    drop(held);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), ["u1", "u2", "o1", "o2", "r1", "r2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_than_allowed_are_in_flight() {
+    let gate = Gate::new(limits(1e4, 1000, 3));
+    let (now, most) = (Arc::new(StdMutex::new(0)), Arc::new(StdMutex::new(0)));
+    let tasks = (0..50).map(|_| {
+        let (gate, now, most) = (gate.clone(), now.clone(), most.clone());
+        tokio::spawn(async move {
+            let _permit = gate.permit(Lane::Operation).await;
+            let current = {
+                let mut now = now.lock().unwrap();
+                *now += 1;
+                *now
+            };
+            {
+                let mut most = most.lock().unwrap();
+                *most = current.max(*most);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            *now.lock().unwrap() -= 1;
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    assert_eq!(*most.lock().unwrap(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_goes_away_loses_nothing() {
+    let gate = Gate::new(limits(1000.0, 1000, 1));
+    let held = gate.permit(Lane::Urgent).await;
+    // One that never got its turn, and one that is woken and goes away before it takes it.
+    for release_first in [false, true] {
+        let waiter = tokio::spawn({
+            let gate = gate.clone();
+            async move { gate.permit(Lane::Urgent).await }
+        });
+        let second = tokio::spawn({
+            let gate = gate.clone();
+            async move { drop(gate.permit(Lane::Resync).await) }
+        });
+        settle().await;
+        if release_first {
+            // The wake goes to the waiter, which is aborted before it runs.
+            gate.lock().wake_first();
+        }
+        waiter.abort();
+        settle().await;
+        second.abort();
+    }
+    drop(held);
+    drop(gate.permit(Lane::Resync).await);
+    let state = gate.lock();
+    assert_eq!(state.in_flight, 0);
+    assert!(state.lanes.iter().all(VecDeque::is_empty));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_passes_while_held_off_and_an_earlier_end_does_not_shorten_it() {
+    let gate = Gate::new(Limits::default());
+    let start = Instant::now();
+    gate.hold_off(Duration::from_secs(7));
+    gate.hold_off(Duration::from_secs(2));
+    drop(gate.permit(Lane::Urgent).await);
+    let elapsed = start.elapsed();
+    assert!(
+        elapsed >= Duration::from_secs(7) && elapsed < Duration::from_millis(7010),
+        "{elapsed:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_in_a_row_double_the_pause_and_an_answer_ends_that() {
+    let gate = Gate::new(limits(1e4, 1000, 100));
+    for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
+        let start = Instant::now();
+        gate.refused(None);
+        // One that was on its way already does not double it again.
+        gate.refused(None);
+        drop(gate.permit(Lane::Urgent).await);
+        assert_eq!(start.elapsed().as_secs(), expected);
+    }
+    gate.answered();
+    let start = Instant::now();
+    gate.refused(Some(Duration::from_secs(3)));
+    drop(gate.permit(Lane::Urgent).await);
+    assert_eq!(start.elapsed().as_secs(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_limits_hold_at_once_also_for_who_waits() {
+    let gate = Gate::new(limits(0.01, 1, 1));
+    drop(gate.permit(Lane::Urgent).await);
+    let start = Instant::now();
+    let waiter = tokio::spawn({
+        let gate = gate.clone();
+        async move { drop(gate.permit(Lane::Urgent).await) }
+    });
+    settle().await;
+    gate.set_limits(limits(100.0, 1, 1));
+    waiter.await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn limits_that_make_no_sense_are_brought_into_range() {
+    for (per_second, burst) in [
+        (0.0, 0),
+        (-1.0, 0),
+        (f64::NAN, 1),
+        (f64::INFINITY, 5),
+        (1e9, u32::MAX),
+    ] {
+        limits(per_second, burst, 0).quota();
+    }
+}

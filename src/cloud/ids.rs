@@ -1,0 +1,154 @@
+//! Identifiers of the service, each a type of its own, so that an image can never be released as a server.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+
+/// Declares one identifier: a string of the service that is copied by reference count.
+macro_rules! identifier {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The identifier as the service writes it.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0.as_ref().to_owned()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.0)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                String::json_schema(generator)
+            }
+        }
+    };
+}
+
+identifier!(
+    /// An instance of the service (`ecsResourceUUID`).
+    ServerId
+);
+identifier!(
+    /// An asynchronous task (`asyncTaskUUID`), an opaque string.
+    TaskId
+);
+identifier!(
+    /// An image (`imageResourceUUID`).
+    ImageId
+);
+identifier!(
+    /// A security group (`firewallUUID`).
+    FirewallId
+);
+identifier!(
+    /// A key pair (`sshKeyUUID`; the reinstall body calls it `sshKeyResourceUUID`).
+    KeyId
+);
+identifier!(
+    /// A package (`packageCode`), which encodes the specification of a server.
+    PackageCode
+);
+
+/// A zone of a region: the unit that the service lists instances by.
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub struct Place {
+    /// The service's `regionCode`.
+    pub region: String,
+    /// The service's `zoneCode`.
+    pub zone: String,
+}
+
+impl Place {
+    /// A place from its two codes.
+    pub fn new(region: impl Into<String>, zone: impl Into<String>) -> Self {
+        Self {
+            region: region.into(),
+            zone: zone.into(),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.region, self.zone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identifier_is_a_plain_string_on_the_wire() {
+        let id = ServerId::from("ecs-1");
+        assert_eq!(serde_json::to_string(&id).unwrap(), "\"ecs-1\"");
+        assert_eq!(serde_json::from_str::<ServerId>("\"ecs-1\"").unwrap(), id);
+        assert_eq!(format!("{id} {id:?}"), "ecs-1 ServerId(ecs-1)");
+    }
+
+    #[test]
+    fn a_place_reads_as_region_and_zone() {
+        assert_eq!(
+            Place::new("ru-moscow-1", "ru-moscow-1-a").to_string(),
+            "ru-moscow-1/ru-moscow-1-a"
+        );
+    }
+
+    #[test]
+    fn the_schema_of_an_identifier_is_a_string_in_place() {
+        let schema = schemars::schema_for!(Vec<ServerId>);
+        assert_eq!(
+            schema
+                .get("items")
+                .and_then(|items| items.get("type"))
+                .and_then(|t| t.as_str()),
+            Some("string")
+        );
+    }
+}

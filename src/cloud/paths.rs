@@ -1,0 +1,177 @@
+//! Where each operation lives below the endpoint.
+//!
+//! The specification gives some paths; those it leaves open come from its field notes, and each can be
+//! overridden in an Account, because nobody has confirmed them at the live service.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::error::{BuildError, Operation};
+
+/// Declares the overrides, the resolved paths and their defaults from one table.
+macro_rules! paths {
+    ($($(#[doc = $doc:literal])* $field:ident, $operation:ident, $default:literal;)*) => {
+        /// Paths that differ from the defaults. A path is absolute and is appended to the endpoint.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "camelCase")]
+        pub struct PathOverrides {
+            $(
+                $(#[doc = $doc])*
+                #[doc = concat!("Default: `", $default, "`.")]
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                #[schemars(length(max = 256))]
+                pub $field: Option<String>,
+            )*
+        }
+
+        /// The path of every operation, defaults and overrides put together.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Paths {
+            $($field: String,)*
+        }
+
+        impl Default for Paths {
+            fn default() -> Self {
+                Self { $($field: $default.to_owned(),)* }
+            }
+        }
+
+        impl Paths {
+            /// The defaults, with the overrides in their place.
+            ///
+            /// # Errors
+            /// An override that is not a plain absolute path is refused.
+            pub fn resolve(overrides: &PathOverrides) -> Result<Self, BuildError> {
+                Ok(Self { $($field: resolve_one(Operation::$operation, overrides.$field.as_deref(), $default)?,)* })
+            }
+
+            /// The path of an operation.
+            pub fn of(&self, operation: Operation) -> &str {
+                match operation {
+                    $(Operation::$operation => &self.$field,)*
+                }
+            }
+        }
+    };
+}
+
+paths! {
+    /// Create an instance.
+    create, Create, "/instance/create";
+    /// Release an instance.
+    release, Release, "/instance/release";
+    /// Reinstall the operating system of an instance.
+    reinstall, Reinstall, "/instance/reinstallSystem";
+    /// Set the password of an instance's login account.
+    modify_password, ModifyPassword, "/instance/modifyInstancePassword";
+    /// Start an instance.
+    start, Start, "/instance/start";
+    /// Stop an instance.
+    stop, Stop, "/instance/stop";
+    /// Restart an instance.
+    restart, Restart, "/instance/restart";
+    /// Details of one instance.
+    detail, Detail, "/instance/detail";
+    /// Result of an asynchronous task.
+    task, Task, "/asynctask/getResult";
+    /// Instances of a zone.
+    instances, Instances, "/instance/list";
+    /// Security groups of a region.
+    firewalls, Firewalls, "/firewall/list";
+    /// Images of a region.
+    images, Images, "/image/list";
+    /// Key pairs of the account.
+    keys, Keys, "/sshkey/list";
+    /// Packages of a zone.
+    packages, Packages, "/package/list";
+    /// Regions and their zones.
+    regions, Regions, "/region/list";
+}
+
+/// Longest path that is taken, the bound that the schema states too.
+const LONGEST: usize = 256;
+
+/// One path, checked. Query, fragment, escapes and dot segments are refused rather than encoded: they would make a
+/// request that nobody meant, with the token in it.
+fn resolve_one(
+    operation: Operation,
+    override_with: Option<&str>,
+    default: &str,
+) -> Result<String, BuildError> {
+    let Some(path) = override_with else {
+        return Ok(default.to_owned());
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
+    let dots = path
+        .split('/')
+        .any(|segment| segment == "." || segment == "..");
+    if !path.starts_with('/')
+        || path.len() > LONGEST
+        || !path.chars().all(plain)
+        || dots
+        || path.contains("//")
+    {
+        return Err(BuildError::Path { operation });
+    }
+    Ok(path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overrides_take_the_place_of_defaults() {
+        let overrides: PathOverrides =
+            serde_json::from_str(r#"{"modifyPassword": "/v2/password"}"#).unwrap();
+        let paths = Paths::resolve(&overrides).unwrap();
+        assert_eq!(paths.of(Operation::ModifyPassword), "/v2/password");
+        assert_eq!(paths.of(Operation::Task), "/asynctask/getResult");
+        assert_eq!(
+            Paths::resolve(&PathOverrides::default()).unwrap(),
+            Paths::default()
+        );
+    }
+
+    #[test]
+    fn only_a_plain_absolute_path_is_taken() {
+        let long = format!("/{}", "a".repeat(256));
+        for bad in [
+            "",
+            "list",
+            "//evil.example/x",
+            "/a/../b",
+            "/a?b=c",
+            "/a#b",
+            "/a%2e",
+            "/a b",
+            "/ä",
+            "http://x/y",
+            &long,
+        ] {
+            let overrides = PathOverrides {
+                detail: Some(bad.to_owned()),
+                ..PathOverrides::default()
+            };
+            assert!(Paths::resolve(&overrides).is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn every_override_is_described_and_bounded_in_the_schema() {
+        let schema = schemars::schema_for!(PathOverrides);
+        let fields = schema
+            .get("properties")
+            .and_then(|p| p.as_object())
+            .unwrap();
+        assert_eq!(fields.len(), 15);
+        for (name, field) in fields {
+            assert_eq!(
+                field.get("maxLength").and_then(serde_json::Value::as_u64),
+                Some(256),
+                "{name}"
+            );
+            assert!(field.get("description").is_some(), "{name}");
+        }
+    }
+}

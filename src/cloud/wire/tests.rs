@@ -1,0 +1,209 @@
+use super::*;
+
+fn object(value: &Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap()
+}
+
+fn login() -> Login {
+    Login::Key {
+        key: "key-1".into(),
+        password: None,
+    }
+}
+
+fn create(login: Login) -> CreateRequest {
+    CreateRequest {
+        package: "pkg".into(),
+        place: Place::new("r", "z"),
+        name: "web-1".to_owned(),
+        image: "img-1".into(),
+        firewall: "fw-1".into(),
+        login,
+    }
+}
+
+#[test]
+fn a_create_says_what_section_4_1_lists() {
+    let with_password = create(Login::Password("Hunter2!".into())).body();
+    let expected = json!({"packageConfig": {
+        "packageCode": "pkg", "regionCode": "r", "zoneCode": "z", "instanceName": "web-1",
+        "imageResourceUUID": "img-1", "sshKeyUUID": null, "firewallUUID": "fw-1", "password": "Hunter2!",
+    }});
+    assert_eq!(with_password, expected);
+    let config = create(login()).body()["packageConfig"].clone();
+    assert_eq!(config["sshKeyUUID"], "key-1");
+    assert!(!object(&config).contains_key("password"));
+    let both = create(Login::Key {
+        key: "key-1".into(),
+        password: Some("Hunter2!".into()),
+    })
+    .body();
+    assert_eq!(both["packageConfig"]["password"], "Hunter2!");
+}
+
+#[test]
+fn a_reinstall_calls_the_key_otherwise() {
+    let request = ReinstallRequest {
+        server: "ecs-1".into(),
+        image: "img-1".into(),
+        region: "r".to_owned(),
+        login: login(),
+    };
+    let expected = json!({"ecsResourceUUID": "ecs-1", "imageResourceUUID": "img-1", "regionCode": "r", "sshKeyResourceUUID": "key-1"});
+    assert_eq!(request.body(), expected);
+}
+
+#[test]
+fn debug_shows_no_password() {
+    let request = create(Login::Password("Hunter2!".into()));
+    let change = PasswordRequest {
+        server: "ecs-1".into(),
+        region: "r".to_owned(),
+        password: "Hunter2!".into(),
+    };
+    assert!(!format!("{request:?} {change:?}").contains("Hunter2"));
+    assert_eq!(
+        change.body(),
+        json!({"ecsResourceUUID": "ecs-1", "regionCode": "r", "password": "Hunter2!"})
+    );
+}
+
+#[test]
+fn a_receipt_is_read_in_both_shapes_and_only_whole() {
+    let expected = Some(CreateAccepted {
+        id: "ecs-1".into(),
+        task: "t-1".into(),
+    });
+    let nested = json!({"asyncTaskInfo": {"asyncTaskUUID": "t-1", "ecsResourceUUID": "ecs-1"}, "httpStatus": 202});
+    let flat = json!({"asyncTaskUUID": "t-1", "ecsResourceUUID": "ecs-1"});
+    let mixed = json!({"asyncTaskInfo": {"asyncTaskUUID": "t-1", "ecsResourceUUID": null}, "ecsResourceUUID": "ecs-1"});
+    for body in [nested, flat, mixed] {
+        assert_eq!(receipt(&object(&body)), expected, "{body}");
+    }
+    for body in [
+        json!({"asyncTaskUUID": "t-1"}),
+        json!({"ecsResourceUUID": "ecs-1"}),
+        json!({"asyncTaskUUID": "", "ecsResourceUUID": "ecs-1"}),
+        json!({"asyncTaskInfo": []}),
+        json!({"asyncTaskUUID": ["t-1"], "ecsResourceUUID": "ecs-1"}),
+    ] {
+        assert_eq!(receipt(&object(&body)), None, "{body}");
+    }
+}
+
+#[test]
+fn a_detail_keeps_every_field_and_each_look_at_it_fails_alone() {
+    let mut body = object(&json!({"instance": {
+        "ecsResourceUUID": "ecs-1", "ecsStatus": 7, "ecsPendingStatus": "NONE", "publicIpAddress": "", "new": {"a": 1},
+    }}));
+    let detail = Detail::read(&mut body).unwrap();
+    assert_eq!(
+        (detail.status(), detail.pending(), detail.public_address()),
+        (None, Some("NONE"), None)
+    );
+    assert!(detail.is_idle());
+    assert_eq!(detail.fields["new"], json!({"a": 1}));
+    for body in [
+        json!({}),
+        json!({"instance": null}),
+        json!({"instance": {}}),
+        json!({"instance": []}),
+    ] {
+        assert!(Detail::read(&mut object(&body)).is_none(), "{body}");
+    }
+}
+
+#[test]
+fn a_task_ends_only_with_a_word_that_ends_it() {
+    let unknown = |word: &str| TaskState::Unknown {
+        word: word.to_owned(),
+    };
+    let failed = |reason: Option<&str>| TaskState::Failed {
+        reason: reason.map(str::to_owned),
+    };
+    for (info, state) in [
+        (
+            json!({"taskStatus": "FINISHED", "processResult": "SUCCESS"}),
+            TaskState::Succeeded,
+        ),
+        (
+            json!({"taskStatus": "PROCESSING", "processResult": "SUCCESS"}),
+            TaskState::Succeeded,
+        ),
+        (json!({"processResult": "success"}), TaskState::Succeeded),
+        (
+            json!({"taskStatus": "FINISHED", "processResult": "FAIL"}),
+            failed(None),
+        ),
+        (
+            json!({"processResult": "FAIL", "failMessage": "no\nstock", "message": "m"}),
+            failed(Some("no stock")),
+        ),
+        (
+            json!({"processResult": "CANCEL", "errorMessage": 7, "remark": "by hand"}),
+            failed(Some("by hand")),
+        ),
+        (json!({"taskStatus": "PROCESSING"}), TaskState::Running),
+        (
+            json!({"taskStatus": "PROCESSING", "processResult": null}),
+            TaskState::Running,
+        ),
+        (
+            json!({"taskStatus": "PROCESSING", "processResult": ""}),
+            TaskState::Running,
+        ),
+        (
+            json!({"taskStatus": "FINISHED", "processResult": "RETRY"}),
+            TaskState::Running,
+        ),
+        (json!({}), TaskState::Running),
+        (
+            json!({"taskStatus": "FINISHED", "processResult": ""}),
+            unknown("FINISHED"),
+        ),
+        (
+            json!({"taskStatus": "FINISHED", "processResult": "PARTLY"}),
+            unknown("PARTLY"),
+        ),
+        (json!({"taskStatus": "QUEUED"}), unknown("QUEUED")),
+    ] {
+        let body = object(&json!({"asyncTaskInfo": info, "httpStatus": 202}));
+        assert_eq!(TaskReport::read(&body).unwrap().state, state, "{info}");
+        assert_eq!(
+            state.is_final(),
+            matches!(state, TaskState::Succeeded | TaskState::Failed { .. })
+        );
+        if info != json!({}) {
+            assert_eq!(
+                TaskReport::read(&object(&info)).unwrap().state,
+                state,
+                "flat {info}"
+            );
+        }
+    }
+    assert!(TaskReport::read(&object(&json!({"httpStatus": 202}))).is_none());
+    assert!(TaskReport::read(&object(&json!({"asyncTaskInfo": null}))).is_none());
+}
+
+#[test]
+fn a_page_is_an_array_of_objects_or_none() {
+    let page = Page::read(&mut object(
+        &json!({"instances": [{"a": 1}], "rowCount": "7"}),
+    ))
+    .unwrap();
+    assert_eq!((page.rows.len(), page.row_count), (1, Some(7)));
+    assert_eq!(
+        Page::read(&mut object(&json!({"instances": [], "rowCount": -1})))
+            .unwrap()
+            .row_count,
+        None
+    );
+    for body in [
+        json!({}),
+        json!({"instances": null}),
+        json!({"instances": {}}),
+        json!({"instances": [{}, null]}),
+    ] {
+        assert!(Page::read(&mut object(&body)).is_none(), "{body}");
+    }
+}

@@ -1,0 +1,233 @@
+//! The circuit breaker: when many known servers vanish from one listing, the listing is wrong until shown right.
+//!
+//! A token of another account, a wrong zone or a brown-out looks exactly like everything being gone. Below three
+//! servers nothing can be told apart this way; what protects those stands elsewhere (absence alone decides nothing).
+
+use std::collections::HashSet;
+
+use super::pass::Pass;
+use crate::cloud::ServerId;
+
+/// A place where too much vanished at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frozen {
+    /// Servers that vanished and are not accounted for yet.
+    pub missing: usize,
+    /// Servers that were known when they vanished.
+    pub known: usize,
+}
+
+/// Fewer than this are what people do at the console.
+const FEWEST: usize = 3;
+/// One in this many of the known servers.
+const SHARE: usize = 20;
+
+/// A server on record, as the breaker counts it.
+pub(super) struct Recorded<'a> {
+    pub id: &'a ServerId,
+    /// Nothing is going on with it, so that it can be expected to be listed even if no pass has shown it yet.
+    pub quiet: bool,
+}
+
+/// The memory of the breaker for one place.
+#[derive(Debug, Default)]
+pub(super) struct Breaker {
+    /// Recorded servers that the last good pass showed.
+    shown: HashSet<ServerId>,
+    /// Recorded servers that were looked for in a good pass, shown or not: a server that was missed once and alone is
+    /// not counted again.
+    judged: HashSet<ServerId>,
+    /// Recorded quiet servers that came after the newest pass, which does not show them.
+    suspects: HashSet<ServerId>,
+    /// Those that vanished. The place is frozen as long as one is left.
+    missing: HashSet<ServerId>,
+    known: usize,
+}
+
+impl Breaker {
+    pub(super) fn frozen(&self) -> Option<Frozen> {
+        (!self.missing.is_empty()).then_some(Frozen {
+            missing: self.missing.len(),
+            known: self.known,
+        })
+    }
+
+    /// Judges a pass against the servers on record; those being released or confirmed gone are left out by the caller.
+    pub(super) fn judge(&mut self, pass: &Pass, recorded: &[Recorded<'_>]) {
+        self.suspects.clear();
+        let expected = |server: &Recorded<'_>| {
+            self.shown.contains(server.id) || (server.quiet && !self.judged.contains(server.id))
+        };
+        let known = recorded.iter().filter(|server| expected(server)).count();
+        let vanished = recorded
+            .iter()
+            .filter(|server| expected(server) && !pass.rows.contains_key(server.id));
+        let vanished: HashSet<ServerId> = vanished.map(|server| server.id.clone()).collect();
+        let on_record: HashSet<&ServerId> = recorded.iter().map(|server| server.id).collect();
+
+        let was_frozen = !self.missing.is_empty();
+        self.missing
+            .retain(|id| on_record.contains(id) && !pass.rows.contains_key(id));
+        if was_frozen && !self.missing.is_empty() {
+            self.missing.extend(vanished);
+            self.known = self.known.max(known);
+            return;
+        }
+        // Where all that were missing are accounted for, what vanished besides since then is judged by itself.
+        if too_many(vanished.len(), known) {
+            self.missing = vanished;
+            self.known = known;
+            return;
+        }
+        self.shown = on_record
+            .iter()
+            .filter(|id| pass.rows.contains_key(**id))
+            .map(|id| (*id).clone())
+            .collect();
+        self.judged = on_record.into_iter().cloned().collect();
+    }
+
+    /// A server came on record that the newest pass does not show. At a start against the wrong account they come one
+    /// after another, after a first pass that had few to be judged by.
+    pub(super) fn suspect(&mut self, id: &ServerId, on_record: usize) {
+        if self.judged.contains(id) || self.missing.contains(id) {
+            return;
+        }
+        self.suspects.insert(id.clone());
+        if too_many(self.suspects.len(), on_record) {
+            self.missing.extend(self.suspects.drain());
+            self.known = self.known.max(on_record);
+        }
+    }
+
+    /// A server is accounted for: confirmed gone, being released, or nobody's any more.
+    pub(super) fn settle(&mut self, id: &ServerId) {
+        self.missing.remove(id);
+        self.suspects.remove(id);
+    }
+}
+
+fn too_many(vanished: usize, known: usize) -> bool {
+    vanished >= FEWEST.max(known.div_ceil(SHARE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pass::{Assembly, Pass};
+    use super::*;
+    use crate::cloud::Page;
+
+    fn pass(ids: &[ServerId]) -> Pass {
+        let row = |id: &ServerId| {
+            serde_json::json!({"ecsResourceUUID": id})
+                .as_object()
+                .unwrap()
+                .clone()
+        };
+        let mut assembly = Assembly::new(None);
+        assembly
+            .add(&Page {
+                rows: ids.iter().map(row).collect(),
+                row_count: None,
+            })
+            .unwrap();
+        assembly.finish(tokio::time::Instant::now(), tokio::time::Instant::now())
+    }
+
+    fn ids(n: usize) -> Vec<ServerId> {
+        (0..n).map(|n| ServerId::from(format!("ecs-{n}"))).collect()
+    }
+
+    fn judge(
+        breaker: &mut Breaker,
+        listed: &[ServerId],
+        recorded: &[ServerId],
+    ) -> Option<(usize, usize)> {
+        let recorded: Vec<_> = recorded
+            .iter()
+            .map(|id| Recorded { id, quiet: true })
+            .collect();
+        breaker.judge(&pass(listed), &recorded);
+        breaker
+            .frozen()
+            .map(|frozen| (frozen.missing, frozen.known))
+    }
+
+    #[test]
+    fn three_or_a_twentieth_at_once_freeze() {
+        for (known, vanish, frozen) in [
+            (2, 2, false),
+            (10, 2, false),
+            (10, 3, true),
+            (100, 4, false),
+            (100, 5, true),
+        ] {
+            let all = ids(known);
+            let mut breaker = Breaker::default();
+            assert_eq!(judge(&mut breaker, &all, &all), None);
+            let expected = frozen.then_some((vanish, known));
+            assert_eq!(
+                judge(&mut breaker, &all[vanish..], &all),
+                expected,
+                "{vanish} of {known}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_vanishes_bit_by_bit_does_not_freeze() {
+        let all = ids(10);
+        let mut breaker = Breaker::default();
+        for gone in 0..10 {
+            assert_eq!(judge(&mut breaker, &all[gone..], &all), None);
+        }
+    }
+
+    #[test]
+    fn a_first_pass_is_judged_by_the_record() {
+        let all = ids(10);
+        let mut breaker = Breaker::default();
+        assert_eq!(judge(&mut breaker, &[], &all), Some((10, 10)));
+        assert_eq!(
+            judge(&mut breaker, &all[..4], &all),
+            Some((6, 10)),
+            "some came back"
+        );
+        assert_eq!(judge(&mut breaker, &all, &all), None);
+    }
+
+    #[test]
+    fn it_thaws_when_each_missing_one_is_accounted_for() {
+        let all = ids(10);
+        let mut breaker = Breaker::default();
+        judge(&mut breaker, &all, &all);
+        assert!(judge(&mut breaker, &all[3..], &all).is_some());
+        for id in &all[..3] {
+            assert!(breaker.frozen().is_some());
+            breaker.settle(id);
+        }
+        assert_eq!(breaker.frozen(), None);
+        assert_eq!(judge(&mut breaker, &all[3..], &all[3..]), None);
+    }
+
+    #[test]
+    fn a_server_in_the_making_is_not_expected_before_it_was_shown() {
+        let all = ids(5);
+        let fresh: Vec<_> = all.iter().map(|id| Recorded { id, quiet: false }).collect();
+        let mut breaker = Breaker::default();
+        breaker.judge(&pass(&ids(1)), &fresh);
+        assert_eq!(breaker.frozen(), None);
+    }
+
+    #[test]
+    fn late_comers_that_no_pass_shows_freeze_too() {
+        let all = ids(4);
+        let mut breaker = Breaker::default();
+        judge(&mut breaker, &[], &all[..1]);
+        for id in &all[1..] {
+            assert_eq!(breaker.frozen(), None);
+            breaker.suspect(id, 4);
+        }
+        assert!(breaker.frozen().is_some());
+    }
+}

@@ -1,0 +1,56 @@
+//! The task that reads passes when they are due. One pass of a place at a time; places do not wait for each other.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{Shared, Subject, pass};
+use crate::cloud::Client;
+
+/// Runs until cancelled.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    client: Client,
+    wake: impl Fn(Subject),
+    cancel: CancellationToken,
+) {
+    let mut running = FuturesUnordered::new();
+    let jitter = shared.lock().jitter();
+    loop {
+        let due = shared.lock().due(Instant::now());
+        for (place, former) in due.now {
+            let (shared, client) = (&shared, &client);
+            running.push(async move {
+                let result =
+                    pass::read(client, &place, || shared.lock().lane(&place), former).await;
+                (place, result)
+            });
+        }
+        let next = async {
+            match due.next {
+                Some(next) => tokio::time::sleep_until(next).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = shared.changed.notified() => {}
+            () = next => {}
+            Some((place, result)) = running.next() => {
+                if let Err(error) = &result {
+                    tracing::debug!(%place, error = %error, "listing pass failed");
+                }
+                let stretch = 1.0 + jitter * (2.0 * rand::random::<f64>() - 1.0);
+                let (completed, now) = (result.is_ok(), Instant::now());
+                let subjects = shared.lock().completed(&place, result, stretch, now);
+                subjects.into_iter().for_each(&wake);
+                if completed {
+                    shared.passes.send_modify(|passes| *passes += 1);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! What the service says exists: paged listings per account, shared by all Instances.
+//!
+//! One [`Inventory`] per (endpoint, token). Its driver reads listing passes of a place when somebody needs them; all
+//! else reads snapshots and makes no call. A pass is a whole listing, from page 1 to its end; anything less is an
+//! error and changes nothing. What two passes prove, and what one does not, stands at [`View`].
+
+mod breaker;
+mod census;
+mod driver;
+mod pass;
+mod row;
+mod state;
+mod tombs;
+mod view;
+mod watched;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub use breaker::Frozen;
+pub use pass::{Pass, PassError};
+pub use row::Row;
+pub use view::{Absence, Sighting, View, Why};
+
+use crate::api::Marker;
+use crate::cloud::{Client, Place, ServerId};
+
+/// Who has an interest: the UID of an Instance.
+pub type Subject = Arc<str>;
+
+/// What an Instance wants to know of the listings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interest {
+    /// Where its server is or may be.
+    pub places: Vec<Place>,
+    /// The server on record.
+    pub id: Option<ServerId>,
+    /// The marker that its servers bear in their names.
+    pub marker: Marker,
+    /// How often to look.
+    pub attention: Attention,
+    /// Wants, as soon as possible, a pass of these places that begins after this instant, which may lie ahead.
+    pub pass_after: Option<Instant>,
+    /// How many such passes in a row: 1 for a look, 2 for a proof of absence (0 counts as 1). Each must be good
+    /// evidence, and two must show the same servers, so that it may take more of them.
+    pub passes_wanted: u8,
+    /// The server on record is being released: its disappearance is no alarm.
+    pub releasing: bool,
+}
+
+/// How often a place is listed for an interest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attention {
+    /// Nothing is expected to change: woken only by a change.
+    Quiet,
+    /// An operation is running: woken by every pass.
+    InFlight,
+}
+
+/// Times of the driver. Each has a default with its reason.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Between the beginnings of two passes while nothing is in flight: a surplus server is to be found in a minute.
+    pub quiet: Duration,
+    /// The same while something is in flight: the listing leads the task queries, so that is how late they are.
+    pub in_flight: Duration,
+    /// The same where only finalised UIDs are watched for: such a server is rare, and an hour of it costs little.
+    pub buried: Duration,
+    /// Between the end of a pass and a further one that was asked for: two proofs must not make a storm.
+    pub min_gap: Duration,
+    /// First pause after a failed pass, doubled up to 20 s, or up to `quiet` where the token is refused.
+    pub failure_pause: Duration,
+    /// Share by which intervals vary, so that accounts drift apart.
+    pub jitter: f64,
+    /// How long a finalised UID is remembered: longer than any late execution of a create that can be imagined.
+    pub tombstone: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            quiet: Duration::from_secs(60),
+            in_flight: Duration::from_secs(5),
+            buried: Duration::from_secs(300),
+            min_gap: Duration::from_millis(250),
+            failure_pause: Duration::from_secs(1),
+            jitter: 0.1,
+            tombstone: Duration::from_secs(6 * 3600),
+        }
+    }
+}
+
+/// A listed server that no interest owns, by id or by marker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unowned {
+    /// Its id.
+    pub id: ServerId,
+    /// Its name, if the row has one.
+    pub name: Option<String>,
+    /// Where it is listed.
+    pub place: Place,
+}
+
+/// Figures of one place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlaceCounts {
+    /// Servers in the newest pass.
+    pub servers: usize,
+    /// Those among them that no interest owns.
+    pub unowned: usize,
+    /// Passes completed since the place is watched.
+    pub passes: u64,
+    /// Passes that failed since the place is watched.
+    pub failures: u64,
+}
+
+/// Figures of an inventory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By place, for every place that is watched.
+    pub places: BTreeMap<Place, PlaceCounts>,
+}
+
+impl Counts {
+    /// Servers in the newest passes.
+    pub fn servers(&self) -> usize {
+        self.places.values().map(|place| place.servers).sum()
+    }
+
+    /// Those among them that no interest owns.
+    pub fn unowned(&self) -> usize {
+        self.places.values().map(|place| place.unowned).sum()
+    }
+}
+
+/// The listings of one (endpoint, token). Cheap to clone; all clones are one inventory.
+#[derive(Clone)]
+pub struct Inventory {
+    shared: Arc<Shared>,
+}
+
+/// What the handles and the driver have in common. The lock is never held across a wait or a call.
+struct Shared {
+    state: Mutex<state::State>,
+    changed: Notify,
+    passes: watch::Sender<u64>,
+}
+
+impl std::fmt::Debug for Inventory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Inventory")
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, state::State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inventory {
+    /// Starts the driver. It ends with the token; without interests it makes no call.
+    pub fn spawn(
+        client: Client,
+        settings: Settings,
+        wake: impl Fn(Subject) + Send + Sync + 'static,
+        cancel: CancellationToken,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state::State::new(settings)),
+            changed: Notify::new(),
+            passes: watch::Sender::new(0),
+        });
+        tokio::spawn(driver::run(shared.clone(), client, wake, cancel));
+        Self { shared }
+    }
+
+    /// Takes an interest, in place of the subject's former one.
+    ///
+    /// To be called *before* [`Inventory::view`] in a turn: whatever a pass changes after it, the subject is woken for.
+    pub fn attend(&self, subject: &Subject, interest: Interest) {
+        self.shared.lock().attend(subject, interest);
+        self.shared.changed.notify_one();
+    }
+
+    /// Ends a subject's interest.
+    pub fn leave(&self, subject: &Subject) {
+        self.shared.lock().leave(subject);
+        self.shared.changed.notify_one();
+    }
+
+    /// What is known of a place now.
+    pub fn view(&self, place: &Place) -> View {
+        self.shared.lock().view(place)
+    }
+
+    /// The service's own "no such instance", heard from an authorised call, so that the missing server is no alarm.
+    pub fn confirmed_gone(&self, id: &ServerId) {
+        self.shared.lock().confirmed_gone(id);
+    }
+
+    /// Remembers the marker of a finalised Instance: a server that turns up with it late belongs to nobody.
+    pub fn bury(&self, marker: Marker, places: Vec<Place>) {
+        self.shared.lock().bury(marker, places, Instant::now());
+        self.shared.changed.notify_one();
+    }
+
+    /// Servers with a buried marker, seen in a pass that began after the burial; not those whose marker a live
+    /// interest bears.
+    pub fn buried_alive(&self) -> Vec<(Marker, ServerId, Place)> {
+        self.shared.lock().buried_alive(Instant::now())
+    }
+
+    /// Whether any pass ever showed a server that was recorded by an interest or bore its marker: the evidence that
+    /// the token belongs to our account.
+    pub fn has_shown_ours(&self) -> bool {
+        self.shared.lock().has_shown_ours()
+    }
+
+    /// Figures of every watched place.
+    pub fn counts(&self) -> Counts {
+        self.shared.lock().counts()
+    }
+
+    /// Servers that no interest owns. Only as true as the interests are complete: at start, not before every Instance
+    /// has attended.
+    pub fn unowned(&self) -> Vec<Unowned> {
+        self.shared.lock().unowned()
+    }
+
+    /// A number that moves after every completed pass.
+    pub fn passes(&self) -> watch::Receiver<u64> {
+        self.shared.passes.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests;

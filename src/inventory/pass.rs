@@ -1,0 +1,295 @@
+//! One listing pass: every page of a place, from the first to the end, or an error.
+//!
+//! Three things are not taken on trust. `pageSize` may be ignored, so a short page is not the end: only an empty page
+//! is (or, at a service that repeats its last page for ever, that very repetition, when `rowCount` agrees that all has
+//! been seen). `rowCount` may be the total or the length of the page, so it never ends a pass; it only casts doubt on
+//! one. And the list may change between two pages, which can hide a server that was there all the time: a pass in which
+//! that may have happened is not *steady*, and proves no absence.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::row::{KeySets, Row};
+use crate::api::Marker;
+use crate::cloud::{self, Client, Lane, Page, Place, ServerId};
+
+/// More pages than any place has: 200,000 servers. A listing that goes on beyond is going round in circles.
+const MOST_PAGES: u32 = 4_000;
+
+/// A whole listing of a place.
+#[derive(Debug)]
+pub struct Pass {
+    /// Before the first page was asked for.
+    pub began: Instant,
+    /// After the last answer.
+    pub ended: Instant,
+    /// Every server that was listed.
+    pub rows: HashMap<ServerId, Arc<Row>>,
+    /// The ids whose names bear a marker, in order.
+    pub by_marker: HashMap<Marker, Vec<ServerId>>,
+    /// Whether nothing hints at a change of the list while it was read.
+    pub steady: bool,
+    /// Why it is not steady.
+    pub(super) doubt: Option<&'static str>,
+    /// A row had no name, so that nothing can be said about the absence of a marker.
+    pub(super) nameless: bool,
+}
+
+impl Pass {
+    /// Whether two passes show the same servers.
+    pub(super) fn same_ids(&self, other: &Self) -> bool {
+        self.rows.len() == other.rows.len()
+            && self.rows.keys().all(|id| other.rows.contains_key(id))
+    }
+
+    /// The ids that bear a marker.
+    pub(super) fn bearing(&self, marker: &Marker) -> &[ServerId] {
+        self.by_marker.get(marker).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Why a listing was not read to its end. What earlier passes showed stands.
+#[derive(Debug, thiserror::Error)]
+pub enum PassError {
+    /// A page could not be had.
+    #[error(transparent)]
+    Cloud(cloud::Error),
+    /// A row has no id. It might be one of ours, so the whole pass is no knowledge.
+    #[error("page {page} of the instance list has a row without an id")]
+    RowWithoutId {
+        /// The page.
+        page: u32,
+    },
+    /// Pages bring nothing new and do not end.
+    #[error("page {page} of the instance list repeats what was listed before")]
+    Repeats {
+        /// The page.
+        page: u32,
+    },
+    /// The list has no end.
+    #[error("the instance list has more than {MOST_PAGES} pages")]
+    Endless,
+}
+
+/// Reads a pass. `lane` is asked before each page, because somebody may have come to wait for it since.
+pub(super) async fn read(
+    client: &Client,
+    place: &Place,
+    lane: impl Fn() -> Lane,
+    former: Option<Arc<Pass>>,
+) -> Result<Pass, PassError> {
+    let began = Instant::now();
+    let mut assembly = Assembly::new(former);
+    loop {
+        let page = client
+            .instances_page(lane(), place, assembly.next_page())
+            .await
+            .map_err(PassError::Cloud)?;
+        if assembly.add(&page)? == Progress::Done {
+            return Ok(assembly.finish(began, Instant::now()));
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    More,
+    Done,
+}
+
+/// A pass that is being put together. No clock and no client, so that its rules can be tested by themselves.
+pub(super) struct Assembly {
+    former: Option<Arc<Pass>>,
+    keys: KeySets,
+    rows: HashMap<ServerId, Arc<Row>>,
+    by_marker: HashMap<Marker, Vec<ServerId>>,
+    /// Length and `rowCount` of every page that had rows, and `rowCount` of the empty one at the end.
+    pages: Vec<(usize, Option<u64>)>,
+    end_count: Option<u64>,
+    last: Vec<ServerId>,
+    number: u32,
+    doubled: bool,
+    nothing_new: u32,
+    nameless: bool,
+}
+
+impl Assembly {
+    pub(super) fn new(former: Option<Arc<Pass>>) -> Self {
+        let keys = former
+            .as_ref()
+            .map(|former| KeySets::of(former.rows.values()))
+            .unwrap_or_default();
+        Self {
+            former,
+            keys,
+            rows: HashMap::new(),
+            by_marker: HashMap::new(),
+            pages: Vec::new(),
+            end_count: None,
+            last: Vec::new(),
+            number: 0,
+            doubled: false,
+            nothing_new: 0,
+            nameless: false,
+        }
+    }
+
+    /// The number of the page to ask for.
+    pub(super) fn next_page(&self) -> u32 {
+        self.number + 1
+    }
+
+    /// Adds that page.
+    pub(super) fn add(&mut self, page: &Page) -> Result<Progress, PassError> {
+        self.number += 1;
+        if page.rows.is_empty() {
+            self.end_count = page.row_count;
+            return Ok(Progress::Done);
+        }
+        if self.number >= MOST_PAGES {
+            return Err(PassError::Endless);
+        }
+        let mut ids = Vec::with_capacity(page.rows.len());
+        let mut fresh = Vec::with_capacity(page.rows.len());
+        for fields in &page.rows {
+            let row = self.row(fields)?;
+            ids.push(row.id.clone());
+            fresh.push(row);
+        }
+        if ids == self.last {
+            // Some services give the last page again and again. Believed to be one where the count agrees.
+            let complete = self.total() == Some(count(self.rows.len())) && !self.doubled;
+            self.end_count = page.row_count;
+            return if complete {
+                Ok(Progress::Done)
+            } else {
+                Err(PassError::Repeats { page: self.number })
+            };
+        }
+        self.pages.push((ids.len(), page.row_count));
+        self.last = ids;
+        self.take(fresh)?;
+        Ok(Progress::More)
+    }
+
+    fn row(&mut self, fields: &Map<String, Value>) -> Result<Arc<Row>, PassError> {
+        let row = Row::read(fields, &mut self.keys)
+            .ok_or(PassError::RowWithoutId { page: self.number })?;
+        let former = self
+            .former
+            .as_ref()
+            .and_then(|former| former.rows.get(&row.id));
+        Ok(former
+            .filter(|former| ***former == row)
+            .cloned()
+            .unwrap_or_else(|| Arc::new(row)))
+    }
+
+    fn take(&mut self, fresh: Vec<Arc<Row>>) -> Result<(), PassError> {
+        let before = self.rows.len();
+        for row in fresh {
+            self.nameless |= row.name.is_none();
+            let (id, marker) = (row.id.clone(), row.marker.clone());
+            if self.rows.insert(id.clone(), row).is_some() {
+                self.doubled = true;
+            } else if let Some(marker) = marker {
+                self.by_marker.entry(marker).or_default().push(id);
+            }
+        }
+        // One page without anything new is what an insertion in front leaves; a second one is a circle.
+        self.nothing_new = if self.rows.len() == before {
+            self.nothing_new + 1
+        } else {
+            0
+        };
+        if self.nothing_new > 1 {
+            Err(PassError::Repeats { page: self.number })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// `rowCount`, if every page that had rows gave the same.
+    fn total(&self) -> Option<u64> {
+        let (_, first) = self.pages.first()?;
+        first.filter(|first| self.pages.iter().all(|(_, count)| *count == Some(*first)))
+    }
+
+    /// What speaks against the pass as evidence of absence.
+    fn doubt(&self) -> Option<&'static str> {
+        let listed = count(self.rows.len());
+        if self.doubled {
+            return Some("a server was listed twice");
+        }
+        if self.rows.is_empty() {
+            return (self.end_count.unwrap_or(0) != 0)
+                .then_some("the list is empty and its rowCount is not");
+        }
+        // Read as the total: the strongest evidence, it sees even what a shifting list hides.
+        if self.total() == Some(listed)
+            && self.end_count.is_none_or(|end| end == listed || end == 0)
+        {
+            return None;
+        }
+        // Read as the length of the page, or of no use at all: then it says nothing, and what remains is that no page
+        // shrank before the last. Together with a second pass that shows the same ids this is enough: a server slips
+        // across a page boundary only when one before it vanishes, and that one is missing from the second pass.
+        let of_page = self
+            .pages
+            .iter()
+            .all(|(rows, row_count)| *row_count == Some(count(*rows)));
+        let no_use = self
+            .pages
+            .iter()
+            .all(|(_, row_count)| matches!(row_count, None | Some(0)));
+        if !(of_page || no_use) || self.end_count.unwrap_or(0) != 0 {
+            return Some("its rowCount changed or does not fit what was listed");
+        }
+        let size = self.pages.first().map_or(0, |(rows, _)| *rows);
+        let (last, full) = self
+            .pages
+            .split_last()
+            .map_or((0, &[][..]), |((rows, _), full)| (*rows, full));
+        let even = full.iter().all(|(rows, _)| *rows == size) && last <= size;
+        if even {
+            None
+        } else {
+            Some("a page before the last was short")
+        }
+    }
+
+    pub(super) fn finish(mut self, began: Instant, ended: Instant) -> Pass {
+        let doubt = self.doubt();
+        self.by_marker
+            .values_mut()
+            .for_each(|ids| ids.sort_unstable());
+        // Room that growth left over would be kept for as long as the pass.
+        self.rows.shrink_to_fit();
+        self.by_marker.shrink_to_fit();
+        let Self {
+            rows,
+            by_marker,
+            nameless,
+            ..
+        } = self;
+        Pass {
+            began,
+            ended,
+            rows,
+            by_marker,
+            steady: doubt.is_none(),
+            doubt,
+            nameless,
+        }
+    }
+}
+
+fn count(rows: usize) -> u64 {
+    u64::try_from(rows).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! One server as a listing shows it, kept small: ten thousand of them, twice, are held in memory.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::api::Marker;
+use crate::cloud::{ImageId, ServerId};
+
+/// Fields that move by themselves: the traffic counter of a quiet server is no change of it.
+const SELF_MOVING: [&str; 1] = ["usedFlow"];
+
+/// One server of a listing. Only what is looked at is kept; the rest is in the digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// `ecsResourceUUID`.
+    pub id: ServerId,
+    /// `instanceName`.
+    pub name: Option<String>,
+    /// `ecsStatus`.
+    pub status: Option<String>,
+    /// `ecsPendingStatus`.
+    pub pending: Option<String>,
+    /// `imageResourceUUID`, if rows carry it.
+    pub image: Option<ImageId>,
+    /// The marker in the name.
+    pub marker: Option<Marker>,
+    digest: u64,
+    keys: Arc<[Box<str>]>,
+}
+
+impl Row {
+    /// Reads a row. Without an id it is none; every other field may be missing or odd.
+    pub(super) fn read(fields: &Map<String, Value>, keys: &mut KeySets) -> Option<Self> {
+        let text = |key: &str| {
+            fields
+                .get(key)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
+        let id = ServerId::from(text("ecsResourceUUID")?);
+        let name = text("instanceName").map(str::to_owned);
+        let mut present: Vec<&str> = fields
+            .keys()
+            .map(String::as_str)
+            .filter(|key| !SELF_MOVING.contains(key))
+            .collect();
+        present.sort_unstable();
+        Some(Self {
+            id,
+            marker: name.as_deref().and_then(Marker::in_name),
+            name,
+            status: text("ecsStatus").map(str::to_owned),
+            pending: text("ecsPendingStatus").map(str::to_owned),
+            image: text("imageResourceUUID").map(ImageId::from),
+            digest: digest(present.iter().copied(), fields),
+            keys: keys.share(&present),
+        })
+    }
+
+    /// Whether a detail object says the same as this row in every field that the row had. A field that the detail
+    /// lacks counts as null, and what moves by itself does not count.
+    pub fn agrees_with(&self, detail: &Map<String, Value>) -> bool {
+        digest(self.keys.iter().map(AsRef::as_ref), detail) == self.digest
+    }
+
+    /// A number that differs when a field differs.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+}
+
+/// Key sets seen lately, so that rows share them: listings have one or two.
+#[derive(Debug, Default)]
+pub(super) struct KeySets(Vec<Arc<[Box<str>]>>);
+
+impl KeySets {
+    /// As many as are kept. Rows that never agree on their keys only cost memory.
+    const KEPT: usize = 8;
+
+    /// Starts with the sets that rows of a former pass had.
+    pub(super) fn of<'a>(rows: impl Iterator<Item = &'a Arc<Row>>) -> Self {
+        let mut sets = Self::default();
+        for row in rows {
+            if sets.0.len() == Self::KEPT {
+                break;
+            }
+            if !sets.0.iter().any(|known| Arc::ptr_eq(known, &row.keys)) {
+                sets.0.push(row.keys.clone());
+            }
+        }
+        sets
+    }
+
+    fn share(&mut self, keys: &[&str]) -> Arc<[Box<str>]> {
+        let same =
+            |known: &&Arc<[Box<str>]>| known.iter().map(AsRef::as_ref).eq(keys.iter().copied());
+        if let Some(known) = self.0.iter().find(same) {
+            return known.clone();
+        }
+        let fresh: Arc<[Box<str>]> = keys.iter().map(|key| Box::from(*key)).collect();
+        if self.0.len() == Self::KEPT {
+            self.0.remove(0);
+        }
+        self.0.push(fresh.clone());
+        fresh
+    }
+}
+
+/// Digest of some fields, their keys in sorted order.
+fn digest<'a>(keys: impl Iterator<Item = &'a str>, fields: &Map<String, Value>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for key in keys {
+        key.hash(&mut hasher);
+        hash_value(fields.get(key).unwrap_or(&Value::Null), &mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Numbers go in as floating point, so that `2` and `2.0` are one value; the order of an object's keys does not count.
+fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
+    match value {
+        Value::Null => 0u8.hash(hasher),
+        Value::Bool(bool) => (1u8, bool).hash(hasher),
+        Value::Number(number) => (2u8, number.as_f64().unwrap_or_default().to_bits()).hash(hasher),
+        Value::String(text) => (3u8, text).hash(hasher),
+        Value::Array(items) => {
+            (4u8, items.len()).hash(hasher);
+            items.iter().for_each(|item| hash_value(item, hasher));
+        }
+        Value::Object(fields) => {
+            (5u8, fields.len()).hash(hasher);
+            let mut keys: Vec<&String> = fields.keys().collect();
+            keys.sort_unstable();
+            for key in keys {
+                key.hash(hasher);
+                hash_value(&fields[key], hasher);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn row(value: &Value) -> Option<Row> {
+        Row::read(value.as_object().unwrap(), &mut KeySets::default())
+    }
+
+    #[test]
+    fn a_row_without_an_id_is_none_and_every_other_field_may_be_odd() {
+        assert!(row(&json!({"instanceName": "x"})).is_none());
+        assert!(row(&json!({"ecsResourceUUID": ""})).is_none());
+        assert!(row(&json!({"ecsResourceUUID": 7})).is_none());
+        let odd = row(&json!({"ecsResourceUUID": "ecs-1", "instanceName": 7, "ecsStatus": null, "cpu": "two"})).unwrap();
+        assert_eq!((odd.name, odd.status, odd.marker), (None, None, None));
+    }
+
+    #[test]
+    fn a_detail_agrees_when_the_fields_of_the_row_are_the_same() {
+        let row = row(&json!({
+            "ecsResourceUUID": "ecs-1", "instanceName": "web", "cpu": 2, "usedFlow": 1.5,
+            "disks": [{"a": 1, "b": null}], "gone": null,
+        }))
+        .unwrap();
+        let mut detail = json!({
+            "cpu": 2.0, "ecsResourceUUID": "ecs-1", "instanceName": "web", "usedFlow": 99,
+            "disks": [{"b": null, "a": 1}], "memory": 4,
+        });
+        assert!(row.agrees_with(detail.as_object().unwrap()));
+        detail["cpu"] = json!(4);
+        assert!(!row.agrees_with(detail.as_object().unwrap()));
+    }
+
+    #[test]
+    fn traffic_alone_is_no_change() {
+        let with = |flow: f64| {
+            row(&json!({"ecsResourceUUID": "ecs-1", "usedFlow": flow}))
+                .unwrap()
+                .digest()
+        };
+        assert_eq!(with(1.0), with(2.0));
+    }
+
+    #[test]
+    fn rows_share_their_key_sets_and_the_number_of_sets_is_bounded() {
+        let mut keys = KeySets::default();
+        let read =
+            |value: Value, keys: &mut KeySets| Row::read(value.as_object().unwrap(), keys).unwrap();
+        let one = read(json!({"ecsResourceUUID": "a", "cpu": 1}), &mut keys);
+        let two = read(json!({"cpu": 2, "ecsResourceUUID": "b"}), &mut keys);
+        assert!(Arc::ptr_eq(&one.keys, &two.keys));
+        for n in 0..100 {
+            read(
+                json!({"ecsResourceUUID": "c", format!("odd{n}"): 1}),
+                &mut keys,
+            );
+        }
+        assert_eq!(keys.0.len(), KeySets::KEPT);
+    }
+}

@@ -1,0 +1,340 @@
+//! Interests and passes put together: what is due, what a pass means to whom. Synchronous; the clock is a parameter.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::breaker::Recorded;
+use super::pass::{Pass, PassError};
+use super::tombs::Tombs;
+use super::view::View;
+use super::watched::{Watched, fingerprint, shows, wanted};
+use super::{Attention, Interest, Settings, Subject};
+use crate::api::Marker;
+use crate::cloud::{Lane, Place, ServerId};
+
+/// All that an inventory knows.
+pub(super) struct State {
+    pub settings: Settings,
+    held: HashMap<Subject, Held>,
+    pub places: BTreeMap<Place, Watched>,
+    /// How many interests record an id, and bear a marker.
+    pub ids: HashMap<ServerId, usize>,
+    pub markers: HashMap<Marker, usize>,
+    /// Servers on record that the service itself called gone.
+    gone: HashSet<ServerId>,
+    pub tombs: Tombs,
+    pub expired: Option<Instant>,
+    pub shown_ours: bool,
+}
+
+/// An interest, and what its subject was last woken for.
+struct Held {
+    interest: Interest,
+    prints: BTreeMap<Place, u64>,
+}
+
+/// What the driver is to do next.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    /// Places to begin a pass of, with the pass before.
+    pub now: Vec<(Place, Option<Arc<Pass>>)>,
+    /// When to look again.
+    pub next: Option<Instant>,
+}
+
+impl State {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            held: HashMap::new(),
+            places: BTreeMap::new(),
+            ids: HashMap::new(),
+            markers: HashMap::new(),
+            gone: HashSet::new(),
+            tombs: Tombs::default(),
+            expired: None,
+            shown_ours: false,
+        }
+    }
+
+    /// The share by which intervals vary, between none and all.
+    pub(super) fn jitter(&self) -> f64 {
+        if self.settings.jitter.is_finite() {
+            self.settings.jitter.clamp(0.0, 0.9)
+        } else {
+            0.0
+        }
+    }
+
+    pub(super) fn attend(&mut self, subject: &Subject, mut interest: Interest) {
+        interest.places.sort_unstable();
+        interest.places.dedup();
+        let former = self.held.get(subject).map(|held| held.interest.clone());
+        if former.as_ref() == Some(&interest) {
+            return;
+        }
+        // First in, then out, so that a place or an id that both share is not forgotten in between.
+        *self.markers.entry(interest.marker.clone()).or_default() += 1;
+        interest
+            .id
+            .iter()
+            .for_each(|id| *self.ids.entry(id.clone()).or_default() += 1);
+        let prints = self
+            .held
+            .remove(subject)
+            .map(|held| held.prints)
+            .unwrap_or_default();
+        self.held.insert(
+            subject.clone(),
+            Held {
+                interest: interest.clone(),
+                prints,
+            },
+        );
+        let entered = |place: &Place| {
+            former
+                .as_ref()
+                .is_none_or(|former| !former.places.contains(place))
+        };
+        let new_id = interest
+            .id
+            .as_ref()
+            .filter(|id| former.as_ref().is_none_or(|f| f.id.as_ref() != Some(*id)));
+        if let Some(former) = &former {
+            self.withdraw(subject, former, &interest.places);
+        }
+        for place in &interest.places {
+            self.join(subject, &interest, place, entered(place), new_id);
+        }
+        if let Some(id) = interest.id.as_ref().filter(|_| interest.releasing) {
+            self.places
+                .values_mut()
+                .for_each(|watched| watched.settle(id));
+        }
+    }
+
+    /// Enters a subject at a place.
+    fn join(
+        &mut self,
+        subject: &Subject,
+        interest: &Interest,
+        place: &Place,
+        entered: bool,
+        new_id: Option<&ServerId>,
+    ) {
+        let watched = self.places.entry(place.clone()).or_default();
+        watched.members.insert(subject.clone());
+        watched.in_flight += usize::from(interest.attention == Attention::InFlight);
+        if let Some(after) = interest
+            .pass_after
+            .filter(|after| watched.view.evidence(*after, wanted(interest)).is_err())
+        {
+            watched.unmet.insert((after, subject.clone()));
+        }
+        let Some(newest) = watched.view.newest.clone() else {
+            return;
+        };
+        if entered {
+            let print = fingerprint(interest, &newest);
+            if let Some(held) = self.held.get_mut(subject) {
+                held.prints.insert(place.clone(), print);
+            }
+        }
+        self.shown_ours |= shows(interest, &newest);
+        let quiet = interest.attention == Attention::Quiet && !interest.releasing;
+        if let Some(id) =
+            new_id.filter(|id| quiet && !newest.rows.contains_key(*id) && !self.gone.contains(*id))
+        {
+            let on_record = watched.members.len();
+            watched.suspect(id, on_record);
+        }
+    }
+
+    pub(super) fn leave(&mut self, subject: &Subject) {
+        if let Some(held) = self.held.remove(subject) {
+            self.withdraw(subject, &held.interest, &[]);
+        }
+    }
+
+    /// Takes an interest out of every account, but keeps the places that it goes on with.
+    fn withdraw(&mut self, subject: &Subject, former: &Interest, keep: &[Place]) {
+        release(&mut self.markers, &former.marker);
+        if let Some(id) = &former.id {
+            release(&mut self.ids, id);
+            if !self.ids.contains_key(id) {
+                self.gone.remove(id);
+                self.places
+                    .values_mut()
+                    .for_each(|watched| watched.settle(id));
+            }
+        }
+        for place in &former.places {
+            let Some(watched) = self.places.get_mut(place) else {
+                continue;
+            };
+            watched.in_flight -= usize::from(former.attention == Attention::InFlight);
+            if let Some(after) = former.pass_after {
+                watched.unmet.remove(&(after, subject.clone()));
+            }
+            if !keep.contains(place) {
+                watched.members.remove(subject);
+                if let Some(held) = self.held.get_mut(subject) {
+                    held.prints.remove(place);
+                }
+            }
+        }
+        // A place that nobody looks at any more would otherwise hold its last listing for ever.
+        self.places
+            .retain(|place, watched| watched.is_wanted() || keep.contains(place));
+    }
+
+    pub(super) fn view(&self, place: &Place) -> View {
+        self.places
+            .get(place)
+            .map(|watched| watched.view.clone())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn confirmed_gone(&mut self, id: &ServerId) {
+        // Ids that nobody records are no concern of the breaker, and would never be forgotten.
+        if self.ids.contains_key(id) {
+            self.gone.insert(id.clone());
+            self.places
+                .values_mut()
+                .for_each(|watched| watched.settle(id));
+        }
+    }
+
+    /// What is due now, marked as begun, and when to look again.
+    pub(super) fn due(&mut self, now: Instant) -> Due {
+        self.expire(now);
+        // A place that was left while its pass was running goes now.
+        self.places.retain(|_, watched| watched.is_wanted());
+        let mut due = Due::default();
+        for (place, watched) in &mut self.places {
+            match watched.due(&self.settings, now) {
+                Some(instant) if instant <= now => {
+                    watched.running = true;
+                    watched.began = Some(now);
+                    due.now.push((place.clone(), watched.view.newest.clone()));
+                }
+                Some(instant) => {
+                    due.next = Some(due.next.map_or(instant, |next| next.min(instant)));
+                }
+                None => {}
+            }
+        }
+        due
+    }
+
+    /// The lane of a place's next page.
+    pub(super) fn lane(&self, place: &Place) -> Lane {
+        match self.places.get(place) {
+            Some(watched) if watched.in_flight > 0 || !watched.unmet.is_empty() => Lane::Operation,
+            Some(_) | None => Lane::Resync,
+        }
+    }
+
+    /// Takes the result of a pass, and says who is to be woken for it.
+    pub(super) fn completed(
+        &mut self,
+        place: &Place,
+        result: Result<Pass, PassError>,
+        stretch: f64,
+        now: Instant,
+    ) -> Vec<Subject> {
+        let Some(watched) = self.places.get_mut(place) else {
+            return Vec::new();
+        };
+        watched.running = false;
+        watched.ended = Some(now);
+        watched.stretch = stretch;
+        let pass = match result {
+            Ok(pass) => Arc::new(pass),
+            Err(error) => {
+                watched.failures_in_a_row = watched.failures_in_a_row.saturating_add(1);
+                watched.failures += 1;
+                watched.view.error = Some(Arc::new(error));
+                return Vec::new();
+            }
+        };
+        watched.failures_in_a_row = 0;
+        watched.passes += 1;
+        watched.view.error = None;
+        watched.view.previous = watched.view.newest.replace(pass.clone());
+        // One that was called gone and is listed again is no longer gone.
+        self.gone.retain(|id| !pass.rows.contains_key(id));
+        let interests = watched
+            .members
+            .iter()
+            .filter_map(|subject| self.held.get(subject))
+            .map(|held| &held.interest);
+        self.shown_ours =
+            self.shown_ours || interests.clone().any(|interest| shows(interest, &pass));
+        let counted = interests
+            .filter(|interest| !interest.releasing)
+            .filter_map(|interest| {
+                let id = interest.id.as_ref().filter(|id| !self.gone.contains(*id))?;
+                Some(Recorded {
+                    id,
+                    quiet: interest.attention == Attention::Quiet,
+                })
+            });
+        watched.breaker.judge(&pass, &counted.collect::<Vec<_>>());
+        watched.view.frozen = watched.breaker.frozen();
+        self.wakes(place, &pass)
+    }
+
+    /// Everyone for whom something is in flight, who got the pass that was asked for, or whose servers changed.
+    fn wakes(&mut self, place: &Place, pass: &Pass) -> Vec<Subject> {
+        let Some(watched) = self.places.get_mut(place) else {
+            return Vec::new();
+        };
+        let met = watched.meet(pass, |subject| {
+            self.held
+                .get(subject)
+                .map_or(1, |held| wanted(&held.interest))
+        });
+        let doubtful = watched.view.frozen.is_some() || pass.doubt.is_some();
+        let mut wake = Vec::new();
+        for subject in &watched.members {
+            let Some(held) = self.held.get_mut(subject) else {
+                continue;
+            };
+            let missing = held
+                .interest
+                .id
+                .as_ref()
+                .is_some_and(|id| !pass.rows.contains_key(id));
+            // A server that a doubtful pass does not show has not vanished.
+            let before = held.prints.get(place).copied();
+            let print = if doubtful && missing {
+                before
+            } else {
+                Some(fingerprint(&held.interest, pass))
+            };
+            let changed = print != before;
+            if let (true, Some(print)) = (changed, print) {
+                held.prints.insert(place.clone(), print);
+            }
+            if changed || held.interest.attention == Attention::InFlight || met.contains(subject) {
+                wake.push(subject.clone());
+            }
+        }
+        wake
+    }
+}
+
+fn release<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

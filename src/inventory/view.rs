@@ -1,0 +1,229 @@
+//! What is known of a place at one moment, and what may be concluded from it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::breaker::Frozen;
+use super::pass::{Pass, PassError};
+use super::row::Row;
+use crate::api::Marker;
+use crate::cloud::ServerId;
+
+/// A snapshot of a place. Cheap to clone, and it does not change: one turn looks at one view.
+///
+/// A row proves that a server exists. That a server is *not* in a pass proves little: the list may have shifted while
+/// it was read, or be another account's. So absence comes in three strengths: [`View::sighting`] (one steady pass, good
+/// for a report), [`View::absent_once`] (one steady pass begun after an instant), [`View::proven_absent`] (two in a row
+/// that show the same servers). A frozen place proves none of them.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    pub(super) newest: Option<Arc<Pass>>,
+    pub(super) previous: Option<Arc<Pass>>,
+    pub(super) error: Option<Arc<PassError>>,
+    pub(super) frozen: Option<Frozen>,
+}
+
+/// What a listing says of one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sighting {
+    /// It was listed; the instant is the end of the pass.
+    Present(Arc<Row>, Instant),
+    /// A steady pass did not list it.
+    Absent {
+        /// When that pass began.
+        began: Instant,
+    },
+    /// Nothing can be said.
+    Unknown(Why),
+}
+
+/// Whether a server can be held not to exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// It does not.
+    Proven,
+    /// It does: these.
+    Present(Vec<ServerId>),
+    /// That is not known yet.
+    NotYet(Why),
+}
+
+/// Why a listing says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// No pass was completed yet.
+    NoPass,
+    /// The passes there are began too early.
+    Stale,
+    /// The list changed while it was read.
+    Unsteady(&'static str),
+    /// Two passes in a row do not show the same servers.
+    Changed,
+    /// Rows have no names, so that a marker cannot be looked for.
+    Nameless,
+    /// Many known servers vanished at once.
+    Frozen,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPass => f.write_str("the instance list has not been read yet"),
+            Self::Stale => f.write_str("the instance list has not been read since"),
+            Self::Unsteady(doubt) => {
+                write!(f, "the instance list changed while it was read: {doubt}")
+            }
+            Self::Changed => f.write_str("two readings of the instance list differ"),
+            Self::Nameless => f.write_str("the instance list gives no names"),
+            Self::Frozen => {
+                f.write_str("many known servers vanished from the instance list at once")
+            }
+        }
+    }
+}
+
+impl View {
+    /// The newest pass.
+    pub fn newest(&self) -> Option<&Pass> {
+        self.newest.as_deref()
+    }
+
+    /// The pass before it.
+    pub fn previous(&self) -> Option<&Pass> {
+        self.previous.as_deref()
+    }
+
+    /// Why the latest attempt at a pass failed, if it did.
+    pub fn last_error(&self) -> Option<&PassError> {
+        self.error.as_deref()
+    }
+
+    /// Whether so many known servers vanished at once that nothing may be concluded from it.
+    pub fn frozen(&self) -> Option<Frozen> {
+        self.frozen
+    }
+
+    /// Whether the newest pass began after an instant.
+    pub fn began_after(&self, instant: Instant) -> bool {
+        self.newest
+            .as_ref()
+            .is_some_and(|pass| pass.began > instant)
+    }
+
+    /// What the newest pass says of a server.
+    pub fn sighting(&self, id: &ServerId) -> Sighting {
+        let Some(pass) = &self.newest else {
+            return Sighting::Unknown(Why::NoPass);
+        };
+        match (pass.rows.get(id), self.frozen, pass.doubt) {
+            (Some(row), _, _) => Sighting::Present(row.clone(), pass.ended),
+            (None, Some(_), _) => Sighting::Unknown(Why::Frozen),
+            (None, None, Some(doubt)) => Sighting::Unknown(Why::Unsteady(doubt)),
+            (None, None, None) => Sighting::Absent { began: pass.began },
+        }
+    }
+
+    /// The servers whose names bear a marker, in the newest pass.
+    pub fn bearing(&self, marker: &Marker) -> Vec<ServerId> {
+        self.newest
+            .as_ref()
+            .map(|pass| pass.bearing(marker).to_vec())
+            .unwrap_or_default()
+    }
+
+    /// The servers with exactly this name, in the newest pass.
+    pub fn named(&self, name: &str) -> Vec<ServerId> {
+        let rows = self.newest.iter().flat_map(|pass| pass.rows.values());
+        let mut ids: Vec<_> = rows
+            .filter(|row| row.name.as_deref() == Some(name))
+            .map(|row| row.id.clone())
+            .collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Whether both of the two newest passes show a server.
+    pub fn shows_in_both(&self, id: &ServerId) -> bool {
+        let shows =
+            |pass: &Option<Arc<Pass>>| pass.as_ref().is_some_and(|pass| pass.rows.contains_key(id));
+        shows(&self.newest) && shows(&self.previous)
+    }
+
+    /// Whether two passes in a row, both begun after `since`, prove that no server has the marker and none has the id.
+    pub fn proven_absent(&self, marker: &Marker, id: Option<&ServerId>, since: Instant) -> Absence {
+        self.absence(marker, id, since, 2)
+    }
+
+    /// Whether one pass, begun after `since`, shows no server with the marker.
+    pub fn absent_once(&self, marker: &Marker, since: Instant) -> Absence {
+        self.absence(marker, None, since, 1)
+    }
+
+    fn absence(
+        &self,
+        marker: &Marker,
+        id: Option<&ServerId>,
+        since: Instant,
+        passes: u8,
+    ) -> Absence {
+        let listed = |pass: &Pass| {
+            let other =
+                id.filter(|id| pass.rows.contains_key(*id) && !pass.bearing(marker).contains(id));
+            pass.bearing(marker)
+                .iter()
+                .chain(other)
+                .cloned()
+                .collect::<Vec<_>>()
+        };
+        if let Some(ids) = self
+            .newest
+            .as_deref()
+            .map(listed)
+            .filter(|ids| !ids.is_empty())
+        {
+            return Absence::Present(ids);
+        }
+        if let Err(why) = self.evidence(since, passes) {
+            return Absence::NotYet(why);
+        }
+        if self.newest.as_ref().is_some_and(|pass| pass.nameless) {
+            return Absence::NotYet(Why::Nameless);
+        }
+        Absence::Proven
+    }
+
+    /// Whether the newest pass, or the two newest, are evidence of what they do not show.
+    pub(super) fn evidence(&self, since: Instant, passes: u8) -> Result<(), Why> {
+        let newest = self.newest.as_deref().ok_or(Why::NoPass)?;
+        if newest.began <= since {
+            return Err(Why::Stale);
+        }
+        if self.frozen.is_some() {
+            return Err(Why::Frozen);
+        }
+        if let Some(doubt) = newest.doubt {
+            return Err(Why::Unsteady(doubt));
+        }
+        if passes < 2 {
+            return Ok(());
+        }
+        let previous = self
+            .previous
+            .as_deref()
+            .filter(|pass| pass.began > since)
+            .ok_or(Why::Stale)?;
+        if let Some(doubt) = previous.doubt {
+            return Err(Why::Unsteady(doubt));
+        }
+        if newest.same_ids(previous) {
+            Ok(())
+        } else {
+            Err(Why::Changed)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! One place that is watched: when its next pass is due, and whose wish for a pass a new one fulfils.
+
+use std::collections::{BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::breaker::Breaker;
+use super::pass::{Pass, PassError};
+use super::view::{View, Why};
+use super::{Interest, Settings, Subject};
+use crate::cloud::ServerId;
+
+/// Longest pause between two tries of a pass: a service that came back is to be found within half a minute.
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+
+/// One place that somebody is interested in.
+#[derive(Default)]
+pub(super) struct Watched {
+    pub members: HashSet<Subject>,
+    pub in_flight: usize,
+    /// Passes asked for and not had yet, by the instant after which they shall begin.
+    pub unmet: BTreeSet<(Instant, Subject)>,
+    pub buried: bool,
+    pub view: View,
+    pub breaker: Breaker,
+    pub running: bool,
+    pub began: Option<Instant>,
+    pub ended: Option<Instant>,
+    /// Factor of the next interval.
+    pub stretch: f64,
+    pub failures_in_a_row: u32,
+    /// Passes in a row that were asked for and turned out to be no evidence.
+    pub in_vain: u32,
+    pub passes: u64,
+    pub failures: u64,
+}
+
+impl Watched {
+    pub(super) fn is_wanted(&self) -> bool {
+        self.buried || self.running || !self.members.is_empty()
+    }
+
+    pub(super) fn suspect(&mut self, id: &ServerId, on_record: usize) {
+        self.breaker.suspect(id, on_record);
+        self.view.frozen = self.breaker.frozen();
+    }
+
+    pub(super) fn settle(&mut self, id: &ServerId) {
+        self.breaker.settle(id);
+        self.view.frozen = self.breaker.frozen();
+    }
+
+    /// When the next pass shall begin; none while one is running or nobody wants one.
+    pub(super) fn due(&self, settings: &Settings, now: Instant) -> Option<Instant> {
+        if self.running || !self.is_wanted() {
+            return None;
+        }
+        let interval = match (self.in_flight, self.members.is_empty()) {
+            (1.., _) => settings.in_flight,
+            (0, false) => settings.quiet,
+            (0, true) => settings.buried,
+        };
+        let Some(began) = self.began else {
+            return Some(now);
+        };
+        let mut due = began + interval.mul_f64(self.stretch);
+        if let Some((after, _)) = self.unmet.first() {
+            // Begun strictly after that instant, and not at once again when passes turn out to be no evidence.
+            let gap = doubled(settings.min_gap, self.in_vain, settings.in_flight);
+            let earliest = self.ended.map_or(now, |ended| ended + gap);
+            due = due.min(earliest.max(*after + Duration::from_millis(1)));
+        }
+        if self.failures_in_a_row > 0 {
+            // A token that was refused is good again when somebody mends it, and until then each try is a nuisance.
+            let refused = matches!(self.view.last_error(), Some(PassError::Cloud(error)) if error.is_unauthorized());
+            let most = if refused {
+                settings.quiet
+            } else {
+                LONGEST_PAUSE.min(settings.quiet)
+            };
+            let pause = doubled(settings.failure_pause, self.failures_in_a_row - 1, most);
+            due = due.max(self.ended.unwrap_or(now) + pause.mul_f64(self.stretch));
+        }
+        Some(due)
+    }
+
+    /// The subjects whose wish for passes is fulfilled now, struck off the list.
+    pub(super) fn meet(
+        &mut self,
+        pass: &Pass,
+        passes_of: impl Fn(&Subject) -> u8,
+    ) -> HashSet<Subject> {
+        let asked: Vec<_> = self
+            .unmet
+            .iter()
+            .take_while(|(after, _)| *after < pass.began)
+            .cloned()
+            .collect();
+        let mut met = HashSet::new();
+        let mut in_vain = false;
+        for (after, subject) in asked {
+            let passes = passes_of(&subject);
+            match self.view.evidence(after, passes) {
+                Ok(()) => {
+                    self.unmet.remove(&(after, subject.clone()));
+                    met.insert(subject);
+                }
+                // The first of two: the second follows at once.
+                Err(Why::Stale) => {}
+                Err(_) => in_vain = true,
+            }
+        }
+        self.in_vain = if in_vain {
+            self.in_vain.saturating_add(1)
+        } else {
+            0
+        };
+        met
+    }
+}
+
+/// What of a pass concerns an interest: its own row, and every row that bears its marker.
+pub(super) fn fingerprint(interest: &Interest, pass: &Pass) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let own = interest.id.as_ref().and_then(|id| pass.rows.get(id));
+    own.map(|row| row.digest()).hash(&mut hasher);
+    for id in pass.bearing(&interest.marker) {
+        (id, pass.rows.get(id).map(|row| row.digest())).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Whether a pass shows a server that an interest records or marks.
+pub(super) fn shows(interest: &Interest, pass: &Pass) -> bool {
+    interest
+        .id
+        .as_ref()
+        .is_some_and(|id| pass.rows.contains_key(id))
+        || !pass.bearing(&interest.marker).is_empty()
+}
+
+pub(super) fn wanted(interest: &Interest) -> u8 {
+    interest.passes_wanted.clamp(1, 2)
+}
+
+fn doubled(first: Duration, times: u32, most: Duration) -> Duration {
+    first
+        .saturating_mul(2u32.saturating_pow(times.min(16)))
+        .min(most.max(first))
+}
