@@ -1,7 +1,7 @@
 //! One control plane: how it starts, what a test asks of it, how it ends.
 
 use std::{
-    fs, io,
+    fmt, fs, io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
@@ -145,7 +145,6 @@ impl Builder {
 /// the process all the same.
 ///
 /// Bound to no runtime: tests that each have their own can share one.
-#[derive(Debug)]
 pub struct Cluster {
     // First, so that it is dropped first: what it ends uses the rest.
     supervisor: Supervisor,
@@ -385,27 +384,15 @@ impl Cluster {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_port_that_somebody_took_in_between_is_replaced_by_another() {
-        for taken in [|ports: &Ports| ports.etcd, |ports: &Ports| ports.apiserver] {
-            let executables = Executables::find_or_build().unwrap();
-            let ports = Ports::choose().unwrap();
-            let apiserver = ports.apiserver;
-            let _somebody = TcpListener::bind(("127.0.0.1", taken(&ports))).unwrap();
-
-            let cluster = Cluster::builder()
-                .start_on(ports, executables)
-                .await
-                .unwrap();
-
-            assert_ne!(cluster.url(), format!("https://127.0.0.1:{apiserver}"));
-            cluster.stop().await;
-        }
+/// Without the tokens: they would end up in the output of a failed test.
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster")
+            .field("url", &self.server.url)
+            .field("directory", &self.directory)
+            .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

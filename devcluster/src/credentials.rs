@@ -17,7 +17,6 @@ pub(crate) const ADMIN: &str = "devcluster-admin";
 const CONTROLLERS: &str = "system:kube-controller-manager";
 
 /// What a client needs.
-#[derive(Debug, Clone)]
 pub(crate) struct Credentials {
     pub(crate) ca_pem: String,
     pub(crate) admin_token: String,
