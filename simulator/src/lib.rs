@@ -1,1 +1,41 @@
-//! Simulator.
+//! The cloud-server management service, complete to its interface specification: for demos, tests and benchmarks.
+//!
+//! [`model`] is the service as a synchronous state machine with an explicit clock. [`wire`] words its calls and answers,
+//! [`Simulator`] puts HTTP, a store and faults around it. Written from the specification, with types of its own: a mistake
+//! in a client must show against it.
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use cloud_simulator::Simulator;
+//! use cloud_simulator::faults::{Act, Rule, When};
+//!
+//! let sim = Simulator::builder().task_duration(Duration::from_millis(200)).start().await?;
+//! sim.fault(Rule::on("/instance/create", Act::Lose { when: When::AfterEffect }).times(1));
+//! // … point a client at sim.url() with sim.token() …
+//! sim.wait_until(|world| world.live_servers().len() == 1, Duration::from_secs(10)).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod catalogue;
+mod control;
+pub mod faults;
+mod http;
+pub mod ledger;
+pub mod mix;
+pub mod model;
+pub mod readings;
+pub mod secret;
+pub mod service;
+mod simulator;
+pub mod store;
+pub mod time;
+pub mod wire;
+
+pub use ledger::{Entry, Ledger, Source};
+pub use model::{AccountStatus, Config, Durations, Verb, World};
+pub use readings::Readings;
+pub use service::Clock;
+pub use simulator::{Builder, Simulator, StartError, TimedOut};
+pub use time::Timestamp;

@@ -1,0 +1,299 @@
+//! What the service sells: regions and zones, packages, images, security groups and key pairs.
+//!
+//! The catalogue is the same for every seed and every account, so that examples can name codes. Accounts share its
+//! security groups, key pairs and self-made images; instances are each account's own.
+
+mod generate;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use crate::time::Timestamp;
+
+/// A region and its zones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Such as `ru-moscow-1`.
+    pub code: String,
+    /// Such as `Moscow`.
+    pub name: String,
+    /// The zones of the region.
+    pub zones: Vec<Zone>,
+}
+
+/// A zone of a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Such as `ru-moscow-1-a`.
+    pub code: String,
+    /// Such as `Moscow Zone A`.
+    pub name: String,
+}
+
+/// How the traffic of a package is paid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Charge {
+    /// `PayByTraffic`, with this much free.
+    Traffic {
+        /// GB a month.
+        free_flow: u32,
+    },
+    /// `PayByBandwidth`, with this much of it.
+    Bandwidth {
+        /// Mbit/s.
+        bandwidth: u32,
+    },
+}
+
+/// A package: the size of a server, in one zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Package {
+    /// Encodes zone, size, disks and charge mode.
+    pub code: String,
+    /// The region that sells it.
+    pub region: String,
+    /// The zone that sells it.
+    pub zone: String,
+    /// Virtual processors.
+    pub cpu: u32,
+    /// GiB.
+    pub memory: u32,
+    /// GiB.
+    pub system_disk: u32,
+    /// GiB; `None` on packages without a data disk.
+    pub data_disk: Option<u32>,
+    /// How its traffic is paid.
+    pub charge: Charge,
+}
+
+/// The kind of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageKind {
+    /// An operating system by the service.
+    System,
+    /// Made by a customer from a snapshot.
+    Own,
+    /// An operating system with an application.
+    Application,
+}
+
+impl ImageKind {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::System => "System",
+            Self::Own => "Self",
+            Self::Application => "Application",
+        }
+    }
+
+    /// The kind that the wire calls so.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::System, Self::Own, Self::Application]
+            .into_iter()
+            .find(|kind| kind.word() == word)
+    }
+}
+
+/// An image, in one region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// `img-…`
+    pub id: String,
+    /// Such as `Ubuntu 24.04 LTS`.
+    pub name: String,
+    /// System, Self or Application.
+    pub kind: ImageKind,
+    /// The region that has it.
+    pub region: String,
+    /// GiB.
+    pub size: u32,
+    /// `root` or `Administrator`.
+    pub account: String,
+    /// Such as `Ubuntu`.
+    pub distro: String,
+    /// Such as `24.04`.
+    pub os_version: String,
+    /// Such as `Ubuntu 24.04 LTS 64-bit`.
+    pub os_version_detail: String,
+    /// `snp-…` for images made by a customer.
+    pub snapshot: Option<String>,
+    /// Whether the system disk may be larger than the image.
+    pub resizable: bool,
+    /// Whether IPv6 works.
+    pub ipv6: bool,
+    /// Whether key pairs work.
+    pub ssh: bool,
+}
+
+/// A security group, in one region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Firewall {
+    /// `fw-…`
+    pub id: String,
+    /// Such as `web-12`.
+    pub name: String,
+    /// Absent on some records.
+    pub description: Option<String>,
+    /// The region that has it.
+    pub region: String,
+    /// How many addresses may be bound.
+    pub bind_allowance: u32,
+    /// How many rules it has.
+    pub rules: u32,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// A key pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// `key-…`
+    pub id: String,
+    /// Such as `laptop-3`.
+    pub name: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Everything for sale, with its indices.
+#[derive(Debug)]
+pub struct Catalogue {
+    regions: Vec<Region>,
+    packages: Vec<Package>,
+    images: Vec<Image>,
+    firewalls: Vec<Firewall>,
+    keys: Vec<Key>,
+    package_by_code: HashMap<String, usize>,
+    image_by_id: HashMap<String, usize>,
+    firewall_by_id: HashMap<String, usize>,
+    key_by_id: HashMap<String, usize>,
+}
+
+impl Catalogue {
+    /// The one catalogue, made at the first use.
+    #[must_use]
+    pub fn shared() -> Arc<Self> {
+        static SHARED: OnceLock<Arc<Catalogue>> = OnceLock::new();
+        Arc::clone(SHARED.get_or_init(|| Arc::new(generate::catalogue())))
+    }
+
+    /// All regions.
+    #[must_use]
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// The region with this code.
+    #[must_use]
+    pub fn region(&self, code: &str) -> Option<&Region> {
+        self.regions.iter().find(|region| region.code == code)
+    }
+
+    /// The zone with this code, in the region with that code.
+    #[must_use]
+    pub fn zone(&self, region: &str, zone: &str) -> Option<&Zone> {
+        self.region(region)?
+            .zones
+            .iter()
+            .find(|each| each.code == zone)
+    }
+
+    /// All packages.
+    #[must_use]
+    pub fn packages(&self) -> &[Package] {
+        &self.packages
+    }
+
+    /// The package with this code.
+    #[must_use]
+    pub fn package(&self, code: &str) -> Option<&Package> {
+        self.package_by_code
+            .get(code)
+            .and_then(|at| self.packages.get(*at))
+    }
+
+    /// All images of all regions.
+    #[must_use]
+    pub fn images(&self) -> &[Image] {
+        &self.images
+    }
+
+    /// The image with this id.
+    #[must_use]
+    pub fn image(&self, id: &str) -> Option<&Image> {
+        self.image_by_id.get(id).and_then(|at| self.images.get(*at))
+    }
+
+    /// All security groups of all regions.
+    #[must_use]
+    pub fn firewalls(&self) -> &[Firewall] {
+        &self.firewalls
+    }
+
+    /// The security group with this id.
+    #[must_use]
+    pub fn firewall(&self, id: &str) -> Option<&Firewall> {
+        self.firewall_by_id
+            .get(id)
+            .and_then(|at| self.firewalls.get(*at))
+    }
+
+    /// All key pairs, newest first.
+    #[must_use]
+    pub fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    /// The key pair with this id.
+    #[must_use]
+    pub fn key(&self, id: &str) -> Option<&Key> {
+        self.key_by_id.get(id).and_then(|at| self.keys.get(*at))
+    }
+}
+
+/// Codes for examples and tests: they belong together and stay the same from release to release.
+#[derive(Clone, Copy, Debug)]
+pub struct Example {
+    /// A region.
+    pub region: &'static str,
+    /// A zone of it.
+    pub zone: &'static str,
+    /// A second zone of it.
+    pub other_zone: &'static str,
+    /// A package of the zone: 1 processor, 2 GiB, by traffic, without a data disk.
+    pub package: &'static str,
+    /// A package of the zone: 2 processors, 4 GiB, by bandwidth, with a data disk.
+    pub other_package: &'static str,
+    /// Ubuntu 24.04 in the region.
+    pub image: &'static str,
+    /// Debian 12 in the region.
+    pub other_image: &'static str,
+    /// Windows Server 2022 in the region.
+    pub windows_image: &'static str,
+    /// A security group of the region.
+    pub firewall: &'static str,
+    /// A key pair.
+    pub key: &'static str,
+}
+
+/// The codes for examples and tests.
+#[must_use]
+pub const fn example() -> Example {
+    Example {
+        region: "ru-moscow-1",
+        zone: "ru-moscow-1-a",
+        other_zone: "ru-moscow-1-b",
+        package: "ru-moscow-1-a-c1m2-s40-t1000",
+        other_package: "ru-moscow-1-a-c2m4-s50-d100-b20",
+        image: "img-ubuntu2404aa",
+        other_image: "img-debian12aaaa",
+        windows_image: "img-windows2022a",
+        firewall: "fw-examplegroup2",
+        key: "key-examplepair2",
+    }
+}

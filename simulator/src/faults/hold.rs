@@ -1,0 +1,110 @@
+//! Holds: a call is parked at a position until a test lets it go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::acts::ClientGone;
+
+/// The state that parked calls and the test share.
+#[derive(Debug)]
+pub struct HoldState {
+    gone: ClientGone,
+    reached: watch::Sender<u64>,
+    left: watch::Sender<u64>,
+    released: watch::Sender<bool>,
+}
+
+/// Nobody was parked in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no call reached the hold within {0:?}")]
+pub struct NotReached(pub Duration);
+
+impl HoldState {
+    pub(super) fn new(gone: ClientGone) -> Self {
+        Self {
+            gone,
+            reached: watch::Sender::new(0),
+            left: watch::Sender::new(0),
+            released: watch::Sender::new(false),
+        }
+    }
+
+    /// What becomes of a call whose client leaves while it is parked before its effect.
+    #[must_use]
+    pub const fn gone(&self) -> ClientGone {
+        self.gone
+    }
+
+    /// Parks the caller until the release.
+    pub async fn park(&self) {
+        let mut released = self.released.subscribe();
+        self.reached.send_modify(|count| *count += 1);
+        // The sender lives as long as `self`.
+        released.wait_for(|released| *released).await.ok();
+        self.left.send_modify(|count| *count += 1);
+    }
+
+    /// Notes a call that passed, without parking it.
+    pub fn pass(&self) {
+        self.reached.send_modify(|count| *count += 1);
+        self.left.send_modify(|count| *count += 1);
+    }
+
+    /// Lets parked calls, and later ones, go on.
+    pub fn release(&self) {
+        self.released.send_replace(true);
+    }
+
+    /// How many calls are parked now.
+    #[must_use]
+    pub fn parked(&self) -> u64 {
+        self.reached.borrow().saturating_sub(*self.left.borrow())
+    }
+}
+
+/// A test's handle to a hold. Dropping it leaves the hold as it is.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    id: u64,
+    state: Arc<HoldState>,
+}
+
+impl Hold {
+    pub(super) const fn new(id: u64, state: Arc<HoldState>) -> Self {
+        Self { id, state }
+    }
+
+    /// The number of its rule.
+    #[must_use]
+    pub const fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Waits until a call is parked here, or for a hold after the reply, until a reply has been written.
+    ///
+    /// # Errors
+    /// It does not happen in time.
+    pub async fn reached(&self, deadline: Duration) -> Result<(), NotReached> {
+        self.reached_by(1, deadline).await
+    }
+
+    /// Waits until so many calls have come here in all.
+    ///
+    /// # Errors
+    /// It does not happen in time.
+    pub async fn reached_by(&self, calls: u64, deadline: Duration) -> Result<(), NotReached> {
+        let mut reached = self.state.reached.subscribe();
+        let arrival = reached.wait_for(|count| *count >= calls);
+        match tokio::time::timeout(deadline, arrival).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(NotReached(deadline)),
+        }
+    }
+
+    /// Lets the parked calls, and later ones, go on.
+    pub fn release(&self) {
+        self.state.release();
+    }
+}

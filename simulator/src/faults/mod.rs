@@ -1,0 +1,362 @@
+//! Faults: rules that say which calls meet what, and the registry that hands each call its plan.
+//!
+//! A plan has a place for every act: before the effect, in its execution, after it, in the body, after the reply. What an
+//! act does to a plan stands in [`acts`], once for each.
+
+mod acts;
+mod hold;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use acts::{Act, ClientGone, Listing, Spoil, When};
+pub use hold::{Hold, HoldState, NotReached};
+
+use crate::mix;
+use crate::model::{TaskScript, World};
+
+/// Which calls meet an act.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// The path: exactly, or a beginning that ends in `*`.
+    pub path: String,
+    /// Only calls of this account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// Only calls whose query or body contains this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containing: Option<String>,
+    /// From which matching call on, counted from 1.
+    #[serde(default = "one")]
+    pub nth: u64,
+    /// For how many calls; for ever when absent, but once for a hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u64>,
+    /// In which share of those calls.
+    #[serde(default = "always")]
+    pub probability: f64,
+    /// What happens to them.
+    pub act: Act,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+const fn always() -> f64 {
+    1.0
+}
+
+impl Rule {
+    /// Every call of a path meets an act.
+    #[must_use]
+    pub fn on(path: &str, act: Act) -> Self {
+        Self {
+            path: path.to_owned(),
+            account: None,
+            containing: None,
+            nth: 1,
+            times: None,
+            probability: 1.0,
+            act,
+        }
+    }
+
+    /// From the nth matching call on, counted from 1.
+    #[must_use]
+    pub const fn nth(mut self, nth: u64) -> Self {
+        self.nth = nth;
+        self
+    }
+
+    /// For so many calls.
+    #[must_use]
+    pub const fn times(mut self, times: u64) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    /// In this share of the calls.
+    #[must_use]
+    pub const fn probability(mut self, probability: f64) -> Self {
+        self.probability = probability;
+        self
+    }
+
+    /// Only calls of this account.
+    #[must_use]
+    pub fn account(mut self, account: &str) -> Self {
+        self.account = Some(account.to_owned());
+        self
+    }
+
+    /// Only calls whose query or body contains this text, such as an instance's name or id.
+    #[must_use]
+    pub fn containing(mut self, text: &str) -> Self {
+        self.containing = Some(text.to_owned());
+        self
+    }
+
+    fn matches(&self, call: &Call<'_>) -> bool {
+        let path = match self.path.strip_suffix('*') {
+            Some(beginning) => call.path.starts_with(beginning),
+            None => self.path == call.path,
+        };
+        path && self
+            .account
+            .as_deref()
+            .is_none_or(|account| call.account == Some(account))
+            && self
+                .containing
+                .as_deref()
+                .is_none_or(|text| call.content.contains(text))
+    }
+}
+
+/// What rules look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The path.
+    pub path: &'a str,
+    /// The account, when the token is one's.
+    pub account: Option<&'a str>,
+    /// Query and body as text.
+    pub content: &'a str,
+}
+
+/// An answer in place of the service's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// The HTTP status.
+    pub status: u16,
+    /// The JSON body.
+    pub body: serde_json::Value,
+    /// The header `Retry-After`, in seconds.
+    pub retry_after: Option<u64>,
+}
+
+/// A step on the way of a call, before or after its effect.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Waits.
+    Delay(Duration),
+    /// Waits for a test.
+    Hold(Arc<HoldState>),
+    /// Answers this instead, at once.
+    Answer(Override),
+    /// Aborts the connection.
+    Lose,
+    /// Never answers; the connection stays open.
+    Hang,
+}
+
+/// How often, and when, a call is executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Execution {
+    /// Once, now.
+    #[default]
+    Once,
+    /// Twice, as if a middlebox had repeated the request.
+    Twice,
+    /// Once, so much after the connection was aborted.
+    Late(Duration),
+}
+
+/// What one call meets.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The acts, for the ledger.
+    pub names: Vec<String>,
+    /// Steps before the effect.
+    pub before: Vec<Step>,
+    /// The effect.
+    pub execution: Execution,
+    /// How the task goes that it makes.
+    pub script: TaskScript,
+    /// Answers come from this state instead of the present; for queries.
+    pub stale: Option<Arc<Mutex<World>>>,
+    /// What happens to the rows of a listing.
+    pub listing: Option<Listing>,
+    /// Steps after the effect.
+    pub after: Vec<Step>,
+    /// What happens to the body.
+    pub spoil: Option<Spoil>,
+    /// Who is told when the reply has been written.
+    pub after_reply: Vec<Arc<HoldState>>,
+}
+
+#[derive(Debug)]
+struct Armed {
+    id: u64,
+    rule: Rule,
+    seen: u64,
+    hits: u64,
+    hold: Option<Arc<HoldState>>,
+    snapshot: Option<Arc<Mutex<World>>>,
+}
+
+/// A rule and what became of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct RuleReport {
+    /// Its number.
+    pub id: u64,
+    /// The rule.
+    pub rule: Rule,
+    /// How many calls matched.
+    pub seen: u64,
+    /// How many met the act.
+    pub hits: u64,
+    /// How many are parked by it at the moment.
+    pub parked: u64,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    next: u64,
+    rules: Vec<Armed>,
+}
+
+/// The rules in force.
+#[derive(Debug)]
+pub struct Faults {
+    seed: u64,
+    registry: Mutex<Registry>,
+}
+
+impl Faults {
+    /// No rules. The seed decides the draws of rules with a probability.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            registry: Mutex::default(),
+        }
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a rule in force and gives it a number. A rule for a stale listing needs [`Faults::add_with`].
+    pub fn add(&self, rule: Rule) -> u64 {
+        self.add_with(rule, None)
+    }
+
+    /// Puts a rule in force, with the state that stale answers come from.
+    pub fn add_with(&self, rule: Rule, snapshot: Option<World>) -> u64 {
+        self.arm(rule, snapshot).0
+    }
+
+    /// Puts a rule with a hold in force, and gives the handle to it.
+    pub fn hold(&self, rule: Rule) -> Hold {
+        let (id, state) = self.arm(rule, None);
+        Hold::new(id, state)
+    }
+
+    fn arm(&self, mut rule: Rule, snapshot: Option<World>) -> (u64, Arc<HoldState>) {
+        let hold = Arc::new(HoldState::new(match rule.act {
+            Act::Hold { gone, .. } => gone,
+            _ => ClientGone::Execute,
+        }));
+        let holds = matches!(rule.act, Act::Hold { .. });
+        if holds && rule.times.is_none() {
+            rule.times = Some(1);
+        }
+        let mut registry = self.registry();
+        registry.next += 1;
+        let id = registry.next;
+        registry.rules.push(Armed {
+            id,
+            rule,
+            seen: 0,
+            hits: 0,
+            hold: holds.then(|| Arc::clone(&hold)),
+            snapshot: snapshot.map(|world| Arc::new(Mutex::new(world))),
+        });
+        (id, hold)
+    }
+
+    /// Takes a rule out of force; calls that it parked go on. False when there is none with this number.
+    pub fn remove(&self, id: u64) -> bool {
+        let mut registry = self.registry();
+        let Some(at) = registry.rules.iter().position(|armed| armed.id == id) else {
+            return false;
+        };
+        if let Some(hold) = registry.rules.remove(at).hold {
+            hold.release();
+        }
+        true
+    }
+
+    /// Takes every rule out of force; calls that were parked go on.
+    pub fn clear(&self) {
+        for armed in self.registry().rules.drain(..) {
+            if let Some(hold) = armed.hold {
+                hold.release();
+            }
+        }
+    }
+
+    /// How many calls met the act of a rule.
+    #[must_use]
+    pub fn hits(&self, id: u64) -> u64 {
+        self.registry()
+            .rules
+            .iter()
+            .find(|armed| armed.id == id)
+            .map_or(0, |armed| armed.hits)
+    }
+
+    /// The hold of a rule, for the control port.
+    #[must_use]
+    pub fn hold_of(&self, id: u64) -> Option<Arc<HoldState>> {
+        self.registry()
+            .rules
+            .iter()
+            .find(|armed| armed.id == id)?
+            .hold
+            .clone()
+    }
+
+    /// Every rule in force.
+    #[must_use]
+    pub fn report(&self) -> Vec<RuleReport> {
+        let report = |armed: &Armed| RuleReport {
+            id: armed.id,
+            rule: armed.rule.clone(),
+            seen: armed.seen,
+            hits: armed.hits,
+            parked: armed.hold.as_ref().map_or(0, |hold| hold.parked()),
+        };
+        self.registry().rules.iter().map(report).collect()
+    }
+
+    /// What this call meets. Every rule that matches counts it; those whose turn it is add their act.
+    pub fn plan(&self, call: &Call<'_>) -> Plan {
+        let mut plan = Plan::default();
+        for armed in &mut self.registry().rules {
+            if !armed.rule.matches(call) {
+                continue;
+            }
+            armed.seen += 1;
+            let spent = armed.rule.times.is_some_and(|times| armed.hits >= times);
+            let purpose = format!("fault {}", armed.id);
+            let drawn = mix::chance(self.seed, &purpose, armed.seen, armed.rule.probability);
+            if armed.seen < armed.rule.nth || spent || !drawn {
+                continue;
+            }
+            armed.hits += 1;
+            plan.names.push(armed.rule.act.name().to_owned());
+            armed
+                .rule
+                .act
+                .add_to(&mut plan, armed.hold.as_ref(), armed.snapshot.as_ref());
+        }
+        plan
+    }
+}

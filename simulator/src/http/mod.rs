@@ -1,0 +1,123 @@
+//! HTTP over the model: requests in, plans carried out, replies out. What the service means stands elsewhere.
+
+mod conn;
+mod pipeline;
+mod spoil;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::connect_info::ConnectInfo;
+use axum::extract::{Query, Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::secret::Secret;
+use crate::service::Service;
+use crate::wire::RawRequest;
+use conn::{Connection, Connections, TrackedListener};
+
+/// The largest body that is read. A create has less than a kilobyte.
+const LARGEST_BODY: usize = 1 << 20;
+
+/// The HTTP side of a running service.
+#[derive(Debug)]
+pub(crate) struct Front {
+    address: SocketAddr,
+    connections: Arc<Connections>,
+    server: JoinHandle<()>,
+}
+
+impl Front {
+    /// Serves on a listener until it is closed.
+    ///
+    /// # Errors
+    /// The listener has no address.
+    pub(crate) fn serve(listener: TcpListener, service: Arc<Service>) -> std::io::Result<Self> {
+        let address = listener.local_addr()?;
+        let connections = Arc::new(Connections::default());
+        let listener = TrackedListener::new(listener, Arc::clone(&connections));
+        let router = Router::new().fallback(handle).with_state(service);
+        let app = router.into_make_service_with_connect_info::<Connection>();
+        let server = tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, app).await {
+                tracing::error!(%error, "the service stopped listening");
+            }
+        });
+        Ok(Self {
+            address,
+            connections,
+            server,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops listening and aborts every connection.
+    pub(crate) fn close(&self) {
+        self.server.abort();
+        self.connections.abort_all();
+    }
+}
+
+async fn handle(
+    State(service): State<Arc<Service>>,
+    ConnectInfo(connection): ConnectInfo<Connection>,
+    request: Request,
+) -> Response {
+    let raw = match read(request).await {
+        Ok(raw) => raw,
+        Err(refused) => return refused,
+    };
+    // A client that leaves drops this future. What was begun for it goes on in a task of its own and learns of it here.
+    let gone = CancellationToken::new();
+    let _leaving = gone.clone().drop_guard();
+    let served = tokio::spawn(pipeline::serve(service, connection.clone(), raw, gone));
+    match served.await {
+        Ok(Some(response)) => response,
+        Ok(None) => {
+            connection.abort();
+            std::future::pending().await
+        }
+        Err(error) => {
+            tracing::error!(%error, "a call failed inside the simulator");
+            spoil::plain(500, "the simulator failed")
+        }
+    }
+}
+
+async fn read(request: Request) -> Result<RawRequest, Response> {
+    let (parts, body) = request.into_parts();
+    let query = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
+    let Query(query) = query.map_err(axum::response::IntoResponse::into_response)?;
+    let header = |name: &str| {
+        let value = parts
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok());
+        value.map(str::to_owned)
+    };
+    let raw = RawRequest {
+        method: parts.method.as_str().to_owned(),
+        path: parts.uri.path().to_owned(),
+        query,
+        token: header("x-open-token").map(Secret::from),
+        content_type: header(CONTENT_TYPE.as_str()),
+        body: Vec::new(),
+    };
+    let too_large = |_| axum::http::StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    let body = to_bytes(body, LARGEST_BODY).await.map_err(too_large)?;
+    Ok(RawRequest {
+        body: body.to_vec(),
+        ..raw
+    })
+}

@@ -1,0 +1,179 @@
+//! The ledger: every call and what it did, for tests to assert on. No token and no password is ever in it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::Effect;
+use crate::time::Timestamp;
+
+/// Entries kept in memory. A day of a thousand servers stays below it; counters go on beyond.
+const KEPT: usize = 200_000;
+
+/// Who brought something about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// A call of the service.
+    Call,
+    /// The end of a task.
+    Clock,
+    /// Somebody at the console.
+    Console,
+}
+
+/// One line of the ledger.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// Its number; numbers rise without gaps.
+    pub seq: u64,
+    /// When it happened.
+    pub at: Timestamp,
+    /// Who brought it about.
+    pub source: Source,
+    /// The method of a call.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub method: String,
+    /// The path of a call.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// The account that called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// What was asked for, without secrets: query and body, a password only as `passwordGiven`.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub request: Value,
+    /// The HTTP status that the client is sent; `None` when it is sent nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The code of a refusal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// What it changed.
+    #[serde(default, skip_serializing_if = "Effect::is_none")]
+    pub effect: Effect,
+    /// The faults that it met.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
+}
+
+impl Entry {
+    /// Something that no call brought about.
+    #[must_use]
+    pub fn event(source: Source, at: Timestamp, effect: Effect) -> Self {
+        Self {
+            seq: 0,
+            at,
+            source,
+            method: String::new(),
+            path: String::new(),
+            account: None,
+            request: Value::Null,
+            status: None,
+            code: None,
+            effect,
+            faults: Vec::new(),
+        }
+    }
+}
+
+/// All calls and their effects, in order. A clone is a cheap snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    entries: VecDeque<Arc<Entry>>,
+    next: u64,
+    counts: BTreeMap<String, u64>,
+}
+
+impl Ledger {
+    /// Enters a line and gives it its number.
+    pub fn enter(&mut self, mut entry: Entry) -> Arc<Entry> {
+        self.next += 1;
+        entry.seq = self.next;
+        let entry = Arc::new(entry);
+        self.keep(Arc::clone(&entry));
+        entry
+    }
+
+    /// A ledger from its lines, in order.
+    pub fn restore(entries: impl IntoIterator<Item = Entry>) -> Self {
+        let mut ledger = Self::default();
+        for entry in entries {
+            ledger.next = entry.seq;
+            ledger.keep(Arc::new(entry));
+        }
+        ledger
+    }
+
+    fn keep(&mut self, entry: Arc<Entry>) {
+        if entry.source == Source::Call {
+            match self.counts.get_mut(&entry.path) {
+                Some(count) => *count += 1,
+                None => {
+                    self.counts.insert(entry.path.clone(), 1);
+                }
+            }
+        }
+        if self.entries.len() == KEPT {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// The lines that are still in memory, oldest first.
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.entries.iter().map(Arc::as_ref)
+    }
+
+    /// The calls of one path.
+    #[must_use]
+    pub fn calls(&self, path: &str) -> Vec<&Entry> {
+        self.entries()
+            .filter(|entry| entry.source == Source::Call && entry.path == path)
+            .collect()
+    }
+
+    /// The calls that wanted to change something, refused or not.
+    #[must_use]
+    pub fn mutating(&self) -> Vec<&Entry> {
+        self.entries()
+            .filter(|entry| entry.source == Source::Call && entry.method == "POST")
+            .collect()
+    }
+
+    /// What changed, in order, whoever brought it about.
+    #[must_use]
+    pub fn effects(&self) -> Vec<&Effect> {
+        self.entries()
+            .map(|entry| &entry.effect)
+            .filter(|effect| !effect.is_none())
+            .collect()
+    }
+
+    /// The lines after this number.
+    #[must_use]
+    pub fn since(&self, seq: u64) -> Vec<&Entry> {
+        self.entries().filter(|entry| entry.seq > seq).collect()
+    }
+
+    /// How often a path was called, ever.
+    #[must_use]
+    pub fn count(&self, path: &str) -> u64 {
+        self.counts.get(path).copied().unwrap_or(0)
+    }
+
+    /// How often each path was called, ever.
+    #[must_use]
+    pub const fn counts(&self) -> &BTreeMap<String, u64> {
+        &self.counts
+    }
+
+    /// The number of the last line; 0 when there is none.
+    #[must_use]
+    pub const fn last_seq(&self) -> u64 {
+        self.next
+    }
+}

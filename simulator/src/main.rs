@@ -1,0 +1,247 @@
+//! The simulator as a program.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use cloud_simulator::model::DEFAULT_SEED;
+use cloud_simulator::readings::{
+    FailReason, FailedCreate, FailureShape, HttpStatus, ListOrder, ListRows, PowerAfterReinstall,
+    ReleaseWhileCreating, ResultWhileProcessing, RowCount, TaskId,
+};
+use cloud_simulator::{Builder, Readings, Simulator, Verb, catalogue};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A cloud-server management service on this machine, complete to its specification.
+#[derive(Debug, Parser)]
+#[command(name = "cloud-simulator", version)]
+struct Options {
+    /// Where the service listens.
+    #[arg(long, env = "SIMULATOR_LISTEN", default_value = "127.0.0.1:8090")]
+    listen: SocketAddr,
+    /// Where the control port listens; it asks for no token, so leave it on loopback. Off when absent.
+    #[arg(long, env = "SIMULATOR_CONTROL")]
+    control: Option<SocketAddr>,
+    /// The file that keeps the state; without one it is gone with the process.
+    #[arg(long, env = "SIMULATOR_DATA")]
+    data: Option<PathBuf>,
+    /// Everything that looks random follows from it.
+    #[arg(long, env = "SIMULATOR_SEED", default_value_t = DEFAULT_SEED)]
+    seed: u64,
+    /// How long operations take, in seconds; fractions are welcome.
+    #[arg(long, env = "SIMULATOR_TASK_SECONDS", default_value = "3", value_parser = seconds)]
+    task_seconds: Duration,
+    /// How long one operation takes, such as `create=20`; may be repeated, or separated by commas.
+    #[arg(long, env = "SIMULATOR_VERB_SECONDS", value_delimiter = ',', value_parser = verb_seconds)]
+    verb_seconds: Vec<(Verb, Duration)>,
+    /// The default account's token; it follows from the seed when absent.
+    #[arg(long, env = "SIMULATOR_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    #[command(flatten)]
+    readings: ReadingOptions,
+}
+
+/// How open questions of the specification are answered.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Readings of the specification")]
+struct ReadingOptions {
+    /// Where an accepted operation's answer carries the task id.
+    #[arg(long, env = "SIMULATOR_TASK_ID", value_enum)]
+    task_id: Option<TaskId>,
+    /// The HTTP status of successful answers.
+    #[arg(long, env = "SIMULATOR_HTTP_STATUS", value_enum)]
+    http_status: Option<HttpStatus>,
+    /// What a row of the instance list tells.
+    #[arg(long, env = "SIMULATOR_LIST_ROWS", value_enum)]
+    list_rows: Option<ListRows>,
+    /// What rowCount counts in a listing.
+    #[arg(long, env = "SIMULATOR_ROW_COUNT", value_enum)]
+    row_count: Option<RowCount>,
+    /// The order of the instance list.
+    #[arg(long, env = "SIMULATOR_LIST_ORDER", value_enum)]
+    list_order: Option<ListOrder>,
+    /// Refuse a reinstall unless the instance is STOPPED.
+    #[arg(long, env = "SIMULATOR_REINSTALL_NEEDS_STOP")]
+    reinstall_needs_stop: bool,
+    /// The power state after a reinstall.
+    #[arg(long, env = "SIMULATOR_POWER_AFTER_REINSTALL", value_enum)]
+    power_after_reinstall: Option<PowerAfterReinstall>,
+    /// How long the listing does not show a new instance, in seconds.
+    #[arg(long, env = "SIMULATOR_VISIBLE_LATE", value_parser = seconds)]
+    visible_late: Option<Duration>,
+    /// Detail, too, does not know an instance that the listing does not show yet.
+    #[arg(long, env = "SIMULATOR_DETAIL_LATE")]
+    detail_late: bool,
+    /// New ids contain characters that a URL must encode.
+    #[arg(long, env = "SIMULATOR_AWKWARD_IDS")]
+    awkward_ids: bool,
+    /// usedFlow grows at every look.
+    #[arg(long, env = "SIMULATOR_USED_FLOW_GROWS")]
+    used_flow_grows: bool,
+    /// What a failed create leaves behind.
+    #[arg(long, env = "SIMULATOR_FAILED_CREATE", value_enum)]
+    failed_create: Option<FailedCreate>,
+    /// What happens to a release while the create task runs.
+    #[arg(long, env = "SIMULATOR_RELEASE_WHILE_CREATING", value_enum)]
+    release_while_creating: Option<ReleaseWhileCreating>,
+    /// How the service says "no such instance".
+    #[arg(long, env = "SIMULATOR_NOT_FOUND", value_enum)]
+    not_found: Option<FailureShape>,
+    /// How the service words other refusals.
+    #[arg(long, env = "SIMULATOR_REFUSALS", value_enum)]
+    refusals: Option<FailureShape>,
+    /// What processResult is while a task runs.
+    #[arg(long, env = "SIMULATOR_RESULT_WHILE_PROCESSING", value_enum)]
+    result_while_processing: Option<ResultWhileProcessing>,
+    /// The field that carries the reason of a failed task.
+    #[arg(long, env = "SIMULATOR_FAIL_REASON", value_enum)]
+    fail_reason: Option<FailReason>,
+    /// How long after its end a task can still be queried, in seconds; for ever when absent.
+    #[arg(long, env = "SIMULATOR_TASK_KEPT", value_parser = seconds)]
+    task_kept: Option<Duration>,
+}
+
+impl From<ReadingOptions> for Readings {
+    fn from(given: ReadingOptions) -> Self {
+        let usual = Self::default();
+        Self {
+            task_id: given.task_id.unwrap_or(usual.task_id),
+            http_status: given.http_status.unwrap_or(usual.http_status),
+            list_rows: given.list_rows.unwrap_or(usual.list_rows),
+            row_count: given.row_count.unwrap_or(usual.row_count),
+            list_order: given.list_order.unwrap_or(usual.list_order),
+            reinstall_needs_stop: given.reinstall_needs_stop,
+            power_after_reinstall: given
+                .power_after_reinstall
+                .unwrap_or(usual.power_after_reinstall),
+            visible_late: given.visible_late.unwrap_or(usual.visible_late),
+            detail_late: given.detail_late,
+            awkward_ids: given.awkward_ids,
+            used_flow_grows: given.used_flow_grows,
+            failed_create: given.failed_create.unwrap_or(usual.failed_create),
+            release_while_creating: given
+                .release_while_creating
+                .unwrap_or(usual.release_while_creating),
+            not_found: given.not_found.unwrap_or(usual.not_found),
+            refusals: given.refusals.unwrap_or(usual.refusals),
+            result_while_processing: given
+                .result_while_processing
+                .unwrap_or(usual.result_while_processing),
+            fail_reason: given.fail_reason.unwrap_or(usual.fail_reason),
+            task_kept: given.task_kept,
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| format!("{text} is no number"))?;
+    Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
+}
+
+fn verb_seconds(text: &str) -> Result<(Verb, Duration), String> {
+    let (verb, time) = text.split_once('=').ok_or("write it as create=20")?;
+    let verb = <Verb as clap::ValueEnum>::from_str(verb.trim(), true)?;
+    Ok((verb, seconds(time.trim())?))
+}
+
+impl From<Options> for Builder {
+    fn from(options: Options) -> Self {
+        let mut builder = Simulator::builder()
+            .seed(options.seed)
+            .listen(options.listen)
+            .task_duration(options.task_seconds)
+            .readings(options.readings.into());
+        for (verb, time) in options.verb_seconds {
+            builder = builder.verb_duration(verb, time);
+        }
+        if let Some(address) = options.control {
+            builder = builder.control(address);
+        }
+        if let Some(path) = options.data {
+            builder = builder.file(path);
+        }
+        if let Some(token) = options.token {
+            builder = builder.token(&token);
+        }
+        builder
+    }
+}
+
+fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")))
+        .with_writer(std::io::stderr)
+        .init();
+    match run(Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let mut told = format!("cloud-simulator: {error}");
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                told.push_str(&format!(": {error}"));
+                cause = error.source();
+            }
+            eprintln!("{told}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[tokio::main]
+async fn run(options: Options) -> Result<(), Box<dyn Error>> {
+    // Before the port opens, so that whoever reads the address may already send the signal.
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let kept = options.data.clone();
+    let simulator = Builder::from(options).start().await?;
+    greet(&simulator, kept.as_deref());
+    tokio::select! {
+        _ = terminated.recv() => {}
+        _ = interrupted.recv() => {}
+    }
+    tracing::info!("stopping");
+    simulator.stop().await;
+    Ok(())
+}
+
+fn greet(simulator: &Simulator, kept: Option<&std::path::Path>) {
+    let known = catalogue::example();
+    let kept = kept.map_or_else(
+        || "in memory only".to_owned(),
+        |path| path.display().to_string(),
+    );
+    println!("The cloud simulator is ready.");
+    println!();
+    println!("  endpoint   {}", simulator.url());
+    println!("  token      {}", simulator.token());
+    println!(
+        "  control    {}",
+        simulator
+            .control_url()
+            .unwrap_or("off (--control 127.0.0.1:8091)")
+    );
+    println!("  state      {kept}");
+    println!();
+    println!("  region     {}", known.region);
+    println!("  zone       {}", known.zone);
+    println!(
+        "  package    {}   or   {}",
+        known.package, known.other_package
+    );
+    println!(
+        "  image      {}   (Ubuntu 24.04)   or   {}   (Debian 12)",
+        known.image, known.other_image
+    );
+    println!("  firewall   {}", known.firewall);
+    println!("  key pair   {}", known.key);
+    println!();
+    println!(
+        "  curl -H 'x-open-token: {}' {}/region/list",
+        simulator.token(),
+        simulator.url()
+    );
+}

@@ -1,0 +1,114 @@
+//! What somebody does behind the interface's back: the console of the service.
+
+use serde::{Deserialize, Serialize};
+
+use super::World;
+use super::reply::Effect;
+use super::server::Power;
+
+/// An action at the console. It is done at once, and whatever runs on the server is cancelled by it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+#[allow(
+    missing_docs,
+    reason = "each acts on the server, or the region, that it names"
+)]
+pub enum Console {
+    /// The server is gone.
+    Release { server: String },
+    /// The power is off.
+    PowerOff { server: String },
+    /// The power is on.
+    PowerOn { server: String },
+    /// The server has another name.
+    Rename { server: String, name: String },
+    /// The server has another operating system.
+    Rebuild { server: String, image: String },
+    /// The region sells nothing and leaves the region list; its servers live on.
+    SellOut { region: String },
+    /// The region sells again.
+    Restock { region: String },
+}
+
+/// The console does not know what it was told to act on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the console knows no {what} {id}")]
+pub struct ConsoleError {
+    what: &'static str,
+    id: String,
+}
+
+impl World {
+    /// Acts at the console.
+    ///
+    /// # Errors
+    /// There is no such live server, image or region.
+    pub fn console(&mut self, action: Console) -> Result<Effect, ConsoleError> {
+        let effect = match action {
+            Console::Release { server } => {
+                let number = self.at_console(&server)?;
+                self.remove(number);
+                Effect::Released { server }
+            }
+            Console::PowerOff { server } => {
+                let number = self.at_console(&server)?;
+                self.update(number, |each| each.power = Power::Stopped);
+                Effect::Stopped { server }
+            }
+            Console::PowerOn { server } => {
+                let number = self.at_console(&server)?;
+                self.update(number, |each| each.power = Power::Started);
+                Effect::Started { server }
+            }
+            Console::Rename { server, name } => {
+                let number = self.at_console(&server)?;
+                self.update(number, |each| each.name.clone_from(&name));
+                Effect::Renamed { server, name }
+            }
+            Console::Rebuild { server, image } => {
+                if self.catalogue.image(&image).is_none() {
+                    return Err(ConsoleError {
+                        what: "image",
+                        id: image,
+                    });
+                }
+                let number = self.at_console(&server)?;
+                self.update(number, |each| each.image.clone_from(&image));
+                Effect::Reinstalled { server, image }
+            }
+            Console::SellOut { region } => self.set_sold_out(region, true)?,
+            Console::Restock { region } => self.set_sold_out(region, false)?,
+        };
+        if !effect.is_none() {
+            self.events.push(effect.clone());
+        }
+        Ok(effect)
+    }
+
+    fn at_console(&mut self, id: &str) -> Result<u64, ConsoleError> {
+        let live = self.record(id).filter(|server| server.is_live());
+        let unknown = || ConsoleError {
+            what: "server",
+            id: id.to_owned(),
+        };
+        let number = live.map(|server| server.number).ok_or_else(unknown)?;
+        self.cancel_task_of(number);
+        Ok(number)
+    }
+
+    fn set_sold_out(&mut self, region: String, sold_out: bool) -> Result<Effect, ConsoleError> {
+        if self.catalogue.region(&region).is_none() {
+            return Err(ConsoleError {
+                what: "region",
+                id: region,
+            });
+        }
+        if sold_out {
+            self.sold_out.insert(region);
+        } else {
+            self.sold_out.remove(&region);
+        }
+        self.dirty.meta = true;
+        Ok(Effect::None)
+    }
+}

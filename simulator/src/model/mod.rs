@@ -1,0 +1,368 @@
+//! The service as a synchronous state machine: no I/O, no clock of its own, no randomness but the seed's.
+//!
+//! [`World::call`] is one call of the service, [`World::advance`] lets time pass. The same seed, calls and moments give
+//! the same answers, always.
+
+mod account;
+mod console;
+mod lists;
+mod mutate;
+mod records;
+mod reply;
+mod request;
+mod ripen;
+pub mod rules;
+mod server;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use account::{Account, AccountExists, AccountStatus, DEFAULT_ACCOUNT, NoSuchAccount};
+pub use console::{Console, ConsoleError};
+pub use records::{Record, RestoreError};
+pub use reply::{Answer, Effect, Page, Refusal, Reply};
+pub use request::{
+    CreateRequest, InstanceRequest, ListRequest, PasswordRequest, ReinstallRequest, Request, Verb,
+};
+pub use server::{DiskView, Power, Server, ServerInfo, ServerView};
+pub use task::{Progress, Task, TaskReport, TaskScript, Work};
+
+use crate::catalogue::Catalogue;
+use crate::mix;
+use crate::readings::Readings;
+use crate::secret::Secret;
+use crate::time::Timestamp;
+
+/// How long each operation takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Durations {
+    all: Duration,
+    by_verb: BTreeMap<Verb, Duration>,
+}
+
+impl Durations {
+    /// The same time for every operation.
+    #[must_use]
+    pub const fn all(duration: Duration) -> Self {
+        Self {
+            all: duration,
+            by_verb: BTreeMap::new(),
+        }
+    }
+
+    /// Another time for one of them.
+    pub fn set(&mut self, verb: Verb, duration: Duration) {
+        self.by_verb.insert(verb, duration);
+    }
+
+    /// The time of one.
+    #[must_use]
+    pub fn of(&self, verb: Verb) -> Duration {
+        self.by_verb.get(&verb).copied().unwrap_or(self.all)
+    }
+}
+
+/// What a world is made from.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Everything that looks random follows from it.
+    pub seed: u64,
+    /// How long each operation takes.
+    pub durations: Durations,
+    /// How open questions are answered.
+    pub readings: Readings,
+    /// The default account's token.
+    pub token: Secret,
+}
+
+/// The seed of a world that nobody gave another.
+pub const DEFAULT_SEED: u64 = 1;
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            seed: DEFAULT_SEED,
+            durations: Durations::all(Duration::from_secs(3)),
+            readings: Readings::default(),
+            token: Self::token_of(DEFAULT_SEED),
+        }
+    }
+}
+
+impl Config {
+    /// The default account's token where none is chosen.
+    #[must_use]
+    pub fn token_of(seed: u64) -> Secret {
+        Secret::from(format!("token-{}", mix::suffix(seed, "token", 0)))
+    }
+}
+
+/// The zones of each account, and the numbers of the live servers in them.
+type Places = BTreeMap<(String, String), BTreeSet<u64>>;
+
+/// The state of the whole service.
+#[derive(Clone, Debug)]
+pub struct World {
+    seed: u64,
+    durations: Durations,
+    readings: Readings,
+    catalogue: Arc<Catalogue>,
+    now: Timestamp,
+    servers_made: u64,
+    tasks_made: u64,
+    accounts: Vec<Account>,
+    sold_out: BTreeSet<String>,
+    servers: BTreeMap<u64, Server>,
+    server_by_id: HashMap<String, u64>,
+    places: Places,
+    members: HashMap<String, usize>,
+    tasks: BTreeMap<u64, Task>,
+    task_by_id: HashMap<String, u64>,
+    due: BTreeSet<(Timestamp, u64)>,
+    events: Vec<Effect>,
+    dirty: records::Dirty,
+}
+
+impl World {
+    /// A service with the catalogue, the default account and no servers.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let default = Account {
+            name: DEFAULT_ACCOUNT.to_owned(),
+            token: config.token,
+            status: AccountStatus::Normal,
+            quota: None,
+        };
+        Self {
+            seed: config.seed,
+            durations: config.durations,
+            readings: config.readings,
+            catalogue: Catalogue::shared(),
+            now: Timestamp::default(),
+            servers_made: 0,
+            tasks_made: 0,
+            accounts: vec![default],
+            sold_out: BTreeSet::new(),
+            servers: BTreeMap::new(),
+            server_by_id: HashMap::new(),
+            places: BTreeMap::new(),
+            members: HashMap::new(),
+            tasks: BTreeMap::new(),
+            task_by_id: HashMap::new(),
+            due: BTreeSet::new(),
+            events: Vec::new(),
+            dirty: records::Dirty::of_a_new_world(),
+        }
+    }
+
+    /// One call of the service at the moment `now`.
+    pub fn call(&mut self, now: Timestamp, token: Option<&str>, request: &Request) -> Reply {
+        self.call_scripted(now, token, request, TaskScript::Succeed)
+    }
+
+    /// One call whose task, if it makes one, goes as `script` says.
+    pub fn call_scripted(
+        &mut self,
+        now: Timestamp,
+        token: Option<&str>,
+        request: &Request,
+        script: TaskScript,
+    ) -> Reply {
+        self.advance(now);
+        match self.answer(token, request, script) {
+            Ok((answer, effect)) => Reply {
+                outcome: Ok(answer),
+                effect,
+            },
+            Err(refusal) => Reply {
+                outcome: Err(refusal),
+                effect: Effect::None,
+            },
+        }
+    }
+
+    fn answer(
+        &mut self,
+        token: Option<&str>,
+        request: &Request,
+        script: TaskScript,
+    ) -> Result<(Answer, Effect), Refusal> {
+        let account = self.authenticate(token)?;
+        match request {
+            Request::Create(body) => self.create(account, body, script),
+            Request::Release(body) => self.release(account, body, script),
+            Request::Stop(body) => self.stop(account, body, script),
+            Request::Start(body) => self.start(account, body, script),
+            Request::Restart(body) => self.restart(account, body, script),
+            Request::Password(body) => self.change_password(account, body, script),
+            Request::Reinstall(body) => self.reinstall(account, body, script),
+            Request::Detail { server } => self.detail(account, server.as_deref()),
+            Request::TaskResult { task } => self.task_result(account, task.as_deref()),
+            Request::Instances(query) => self.list_instances(account, query),
+            Request::Firewalls(query) => self.list_firewalls(account, query),
+            Request::Images(query) => self.list_images(query),
+            Request::Keys(query) => self.list_keys(query),
+            Request::Packages(query) => self.list_packages(query),
+            Request::Regions => Ok((Answer::Regions(self.regions_on_sale()), Effect::None)),
+        }
+    }
+
+    /// The index of the account that a token belongs to.
+    fn authenticate(&self, token: Option<&str>) -> Result<usize, Refusal> {
+        let known = token.and_then(|token| {
+            self.accounts
+                .iter()
+                .position(|account| account.token.reveal() == token)
+        });
+        known.ok_or_else(|| {
+            let message = "The current request is not authenticated and access is not allowed";
+            Refusal::new(401, "Authenticated.Error", message)
+        })
+    }
+
+    /// The present, as the world knows it.
+    #[must_use]
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// What the world sells.
+    #[must_use]
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    /// How it answers open questions.
+    #[must_use]
+    pub const fn readings(&self) -> &Readings {
+        &self.readings
+    }
+
+    /// Answers open questions otherwise from now on.
+    pub fn set_readings(&mut self, readings: Readings) {
+        self.readings = readings;
+    }
+
+    /// Lets operations accepted from now on take another time.
+    pub fn set_durations(&mut self, durations: Durations) {
+        self.durations = durations;
+    }
+
+    /// The seed it was made from.
+    #[must_use]
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// What happened since this was last asked and no call answered for: tasks that ended, console actions.
+    pub fn take_events(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// The accounts.
+    #[must_use]
+    pub fn accounts(&self) -> &[Account] {
+        &self.accounts
+    }
+
+    /// The name of the account that a token belongs to.
+    #[must_use]
+    pub fn account_of(&self, token: Option<&str>) -> Option<&str> {
+        let index = self.authenticate(token).ok()?;
+        self.accounts
+            .get(index)
+            .map(|account| account.name.as_str())
+    }
+
+    /// Opens an account.
+    ///
+    /// # Errors
+    /// There is one with that name or token.
+    pub fn add_account(&mut self, name: &str, token: &str) -> Result<(), AccountExists> {
+        if self
+            .accounts
+            .iter()
+            .any(|each| each.name == name || each.token.reveal() == token)
+        {
+            return Err(AccountExists);
+        }
+        self.accounts.push(Account {
+            name: name.to_owned(),
+            token: Secret::from(token),
+            status: AccountStatus::Normal,
+            quota: None,
+        });
+        self.dirty.meta = true;
+        Ok(())
+    }
+
+    /// Changes an account: its standing, its token, its quota.
+    ///
+    /// # Errors
+    /// There is no such account.
+    pub fn change_account(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(&mut Account),
+    ) -> Result<(), NoSuchAccount> {
+        let account = self
+            .accounts
+            .iter_mut()
+            .find(|account| account.name == name);
+        change(account.ok_or_else(|| NoSuchAccount(name.to_owned()))?);
+        self.dirty.meta = true;
+        Ok(())
+    }
+
+    /// Every server there ever was, in the order of creation.
+    #[must_use]
+    pub fn servers(&self) -> Vec<ServerInfo> {
+        self.servers
+            .values()
+            .map(|server| ServerInfo::of(server, self.now))
+            .collect()
+    }
+
+    /// The servers that exist, and cost.
+    #[must_use]
+    pub fn live_servers(&self) -> Vec<ServerInfo> {
+        let live = self.servers.values().filter(|server| server.is_live());
+        live.map(|server| ServerInfo::of(server, self.now))
+            .collect()
+    }
+
+    /// The truth about one server.
+    #[must_use]
+    pub fn server(&self, id: &str) -> Option<ServerInfo> {
+        self.record(id)
+            .map(|server| ServerInfo::of(server, self.now))
+    }
+
+    /// The password that a login with a password would need now.
+    #[must_use]
+    pub fn password_of(&self, id: &str) -> Option<String> {
+        self.record(id)?
+            .password
+            .as_ref()
+            .map(|password| password.reveal().to_owned())
+    }
+
+    /// Every task there ever was, in the order of their beginning.
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.values()
+    }
+
+    /// The task with this id.
+    #[must_use]
+    pub fn task(&self, id: &str) -> Option<&Task> {
+        self.tasks.get(self.task_by_id.get(id)?)
+    }
+
+    fn record(&self, id: &str) -> Option<&Server> {
+        self.servers.get(self.server_by_id.get(id)?)
+    }
+}

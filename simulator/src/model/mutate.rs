@@ -1,0 +1,456 @@
+//! The calls that change something: validated, accepted, and given a task.
+
+use std::time::Duration;
+
+use super::account::AccountStatus;
+use super::reply::{Answer, Effect, Refusal};
+use super::request::{CreateRequest, InstanceRequest, PasswordRequest, ReinstallRequest, Verb};
+use super::server::{Power, Server};
+use super::task::{Progress, Task, TaskScript, Work};
+use super::{World, rules};
+use crate::mix;
+use crate::readings::ReleaseWhileCreating;
+use crate::secret::Secret;
+use crate::time::Timestamp;
+
+type Accepted = Result<(Answer, Effect), Refusal>;
+
+/// How a server will be logged in to: by key pair, or else by password.
+struct Login {
+    key: Option<String>,
+    password: Option<Secret>,
+}
+
+/// The field, or a refusal that it is missing. Empty text counts as missing.
+pub(super) fn required<'a>(value: Option<&'a str>, field: &str) -> Result<&'a str, Refusal> {
+    value
+        .filter(|text| !text.is_empty())
+        .ok_or_else(|| Refusal::missing(field))
+}
+
+impl World {
+    /// Creates a server. Its id is known at once; the rest takes a task. A name may be taken: that makes two.
+    pub(super) fn create(
+        &mut self,
+        account: usize,
+        body: &CreateRequest,
+        script: TaskScript,
+    ) -> Accepted {
+        self.require_standing(account)?;
+        let package = required(body.package_code.as_deref(), "PackageCode")?;
+        let (region, zone) =
+            self.require_zone(body.region_code.as_deref(), body.zone_code.as_deref())?;
+        let name = required(body.instance_name.as_deref(), "InstanceName")?;
+        rules::instance_name(name)?;
+        let image = self.require_image(body.image.as_deref(), &region)?;
+        let firewall = required(body.firewall.as_deref(), "FirewallUUID")?;
+        let login = self.require_login(body.key.as_deref(), body.password.as_ref(), &image)?;
+        let sold = self
+            .catalogue
+            .package(package)
+            .ok_or_else(|| Refusal::unknown("PackageCode"))?;
+        if (&sold.region, &sold.zone) != (&region, &zone) {
+            return Err(Refusal::unknown("PackageCode"));
+        }
+        if self
+            .catalogue
+            .firewall(firewall)
+            .is_none_or(|each| each.region != region)
+        {
+            return Err(Refusal::unknown("FirewallUUID"));
+        }
+        if self.sold_out.contains(&region) {
+            return Err(Refusal::new(
+                409,
+                "OperationDenied.SoldOut",
+                "The package is sold out in this region",
+            ));
+        }
+        self.require_quota(account)?;
+
+        let number = self.servers_made;
+        self.servers_made += 1;
+        self.dirty.meta = true;
+        let id = self.new_id("ecs-", "server", number);
+        let server = Server {
+            number,
+            id: id.clone(),
+            account: self.accounts[account].name.clone(),
+            name: name.to_owned(),
+            region,
+            zone,
+            package: package.to_owned(),
+            image,
+            firewall: firewall.to_owned(),
+            key: login.key,
+            password: login.password,
+            power: Power::Creating,
+            task: None,
+            pending: None,
+            created_at: self.now,
+            visible_at: self.now.plus(self.readings.visible_late),
+            released_at: None,
+            looks: 0,
+        };
+        self.index(&server);
+        self.servers.insert(number, server);
+        let answer = self.begin(number, Verb::Create, Work::Plain, script);
+        Ok((
+            answer,
+            Effect::Created {
+                server: id,
+                name: name.to_owned(),
+            },
+        ))
+    }
+
+    /// Gives a server back. While its create runs the readings decide: refused, or the create is cancelled.
+    pub(super) fn release(
+        &mut self,
+        account: usize,
+        body: &InstanceRequest,
+        script: TaskScript,
+    ) -> Accepted {
+        let number = self.require_server(account, body.server.as_deref())?;
+        let creating = self.servers[&number].pending == Some(Verb::Create);
+        if creating && self.readings.release_while_creating == ReleaseWhileCreating::Allowed {
+            self.cancel_task_of(number);
+        }
+        self.require_idle(number)?;
+        let answer = self.begin(number, Verb::Release, Work::Plain, script);
+        let Server { id, name, .. } = &self.servers[&number];
+        Ok((
+            answer,
+            Effect::ReleaseAccepted {
+                server: id.clone(),
+                name: name.clone(),
+            },
+        ))
+    }
+
+    pub(super) fn stop(
+        &mut self,
+        account: usize,
+        body: &InstanceRequest,
+        script: TaskScript,
+    ) -> Accepted {
+        let number = self.require_server(account, body.server.as_deref())?;
+        self.require_idle(number)?;
+        self.require_power(number, Power::Started, "NotStarted")?;
+        let answer = self.begin(number, Verb::Stop, Work::Plain, script);
+        Ok((
+            answer,
+            Effect::StopAccepted {
+                server: self.id_of(number),
+            },
+        ))
+    }
+
+    pub(super) fn start(
+        &mut self,
+        account: usize,
+        body: &InstanceRequest,
+        script: TaskScript,
+    ) -> Accepted {
+        let number = self.require_server(account, body.server.as_deref())?;
+        self.require_idle(number)?;
+        self.require_power(number, Power::Stopped, "NotStopped")?;
+        let answer = self.begin(number, Verb::Start, Work::Plain, script);
+        Ok((
+            answer,
+            Effect::StartAccepted {
+                server: self.id_of(number),
+            },
+        ))
+    }
+
+    pub(super) fn restart(
+        &mut self,
+        account: usize,
+        body: &InstanceRequest,
+        script: TaskScript,
+    ) -> Accepted {
+        let number = self.require_server(account, body.server.as_deref())?;
+        self.require_idle(number)?;
+        self.require_power(number, Power::Started, "NotStarted")?;
+        let answer = self.begin(number, Verb::Restart, Work::Plain, script);
+        Ok((
+            answer,
+            Effect::RestartAccepted {
+                server: self.id_of(number),
+            },
+        ))
+    }
+
+    pub(super) fn change_password(
+        &mut self,
+        account: usize,
+        body: &PasswordRequest,
+        script: TaskScript,
+    ) -> Accepted {
+        let number = self.require_server(account, body.server.as_deref())?;
+        self.require_region_of(number, body.region_code.as_deref())?;
+        let password = required(body.password.as_ref().map(Secret::reveal), "Password")?;
+        rules::password(password)?;
+        self.require_idle(number)?;
+        self.require_whole(number)?;
+        let work = Work::Password(Secret::from(password));
+        let answer = self.begin(number, Verb::Password, work, script);
+        Ok((
+            answer,
+            Effect::PasswordAccepted {
+                server: self.id_of(number),
+            },
+        ))
+    }
+
+    pub(super) fn reinstall(
+        &mut self,
+        account: usize,
+        body: &ReinstallRequest,
+        script: TaskScript,
+    ) -> Accepted {
+        let number = self.require_server(account, body.server.as_deref())?;
+        self.require_region_of(number, body.region_code.as_deref())?;
+        let region = self.servers[&number].region.clone();
+        let image = self.require_image(body.image.as_deref(), &region)?;
+        let login = self.require_login(body.key.as_deref(), body.password.as_ref(), &image)?;
+        self.require_idle(number)?;
+        self.require_whole(number)?;
+        if self.readings.reinstall_needs_stop {
+            self.require_power(number, Power::Stopped, "NotStopped")?;
+        }
+        let work = Work::Reinstall {
+            image: image.clone(),
+            key: login.key,
+            password: login.password,
+        };
+        let answer = self.begin(number, Verb::Reinstall, work, script);
+        Ok((
+            answer,
+            Effect::ReinstallAccepted {
+                server: self.id_of(number),
+                image,
+            },
+        ))
+    }
+
+    /// Gives the server a task and answers with it.
+    fn begin(&mut self, number: u64, verb: Verb, work: Work, script: TaskScript) -> Answer {
+        let task = self.tasks_made;
+        self.tasks_made += 1;
+        self.dirty.meta = true;
+        let id = self.new_id("", "task", task);
+        let due = match script {
+            TaskScript::Never => Timestamp::from_millis(u64::MAX),
+            _ => self.now.plus(self.durations.of(verb)),
+        };
+        let server_id = self.id_of(number);
+        self.update(number, |server| {
+            server.task = Some(task);
+            server.pending = Some(verb);
+        });
+        self.due.insert((due, task));
+        self.task_by_id.insert(id.clone(), task);
+        self.dirty.tasks.insert(task);
+        let account = self.servers[&number].account.clone();
+        self.tasks.insert(
+            task,
+            Task {
+                id: id.clone(),
+                account,
+                server: number,
+                verb,
+                work,
+                script,
+                progress: Progress::Running,
+                started_at: self.now,
+                due,
+                ended_at: None,
+                looks: 0,
+            },
+        );
+        // A task that takes no time is done when its caller first looks.
+        if self.durations.of(verb) == Duration::ZERO {
+            self.advance(self.now);
+        }
+        Answer::Accepted {
+            verb,
+            task: id,
+            server: server_id,
+        }
+    }
+
+    fn new_id(&self, prefix: &str, purpose: &str, number: u64) -> String {
+        let suffix = mix::suffix(self.seed, purpose, number);
+        if self.readings.awkward_ids {
+            format!("{prefix}{} +/?&=%#{}", &suffix[..6], &suffix[6..])
+        } else {
+            format!("{prefix}{suffix}")
+        }
+    }
+
+    fn require_standing(&self, account: usize) -> Result<(), Refusal> {
+        if self.accounts[account].status == AccountStatus::Normal {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            403,
+            "AccountStatus.Abnormal",
+            "The account status does not allow this operation",
+        ))
+    }
+
+    fn require_quota(&self, account: usize) -> Result<(), Refusal> {
+        let account = &self.accounts[account];
+        let held = (self.places.range((account.name.clone(), String::new())..))
+            .take_while(|((owner, _), _)| *owner == account.name)
+            .map(|(_, numbers)| numbers.len())
+            .sum::<usize>();
+        if account.quota.is_some_and(|quota| held >= quota) {
+            return Err(Refusal::new(
+                403,
+                "QuotaExceeded.Instance",
+                "The instance quota is used up",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Region and zone, both there and one in the other.
+    pub(super) fn require_zone(
+        &self,
+        region: Option<&str>,
+        zone: Option<&str>,
+    ) -> Result<(String, String), Refusal> {
+        let region = required(region, "RegionCode")?;
+        let zone = required(zone, "ZoneCode")?;
+        self.catalogue
+            .region(region)
+            .ok_or_else(|| Refusal::unknown("RegionCode"))?;
+        self.catalogue
+            .zone(region, zone)
+            .ok_or_else(|| Refusal::unknown("ZoneCode"))?;
+        Ok((region.to_owned(), zone.to_owned()))
+    }
+
+    fn require_image(&self, image: Option<&str>, region: &str) -> Result<String, Refusal> {
+        let id = required(image, "ImageResourceUUID")?;
+        let image = self
+            .catalogue
+            .image(id)
+            .filter(|image| image.region == region);
+        image
+            .map(|image| image.id.clone())
+            .ok_or_else(|| Refusal::unknown("ImageResourceUUID"))
+    }
+
+    /// A key pair, or else a password. With both, the key pair counts and the password is only checked.
+    fn require_login(
+        &self,
+        key: Option<&str>,
+        password: Option<&Secret>,
+        image: &str,
+    ) -> Result<Login, Refusal> {
+        let password = password.filter(|password| !password.reveal().is_empty());
+        if let Some(password) = password {
+            rules::password(password.reveal())?;
+        }
+        let Some(key) = key.filter(|key| !key.is_empty()) else {
+            let password = password
+                .cloned()
+                .ok_or_else(|| Refusal::missing("Password"))?;
+            return Ok(Login {
+                key: None,
+                password: Some(password),
+            });
+        };
+        self.catalogue
+            .key(key)
+            .ok_or_else(|| Refusal::unknown("SshKeyUUID"))?;
+        if !self.catalogue.image(image).is_some_and(|image| image.ssh) {
+            return Err(Refusal::new(
+                400,
+                "InvalidSshKeyUUID.NotSupported",
+                "The image does not support key pairs",
+            ));
+        }
+        Ok(Login {
+            key: Some(key.to_owned()),
+            password: None,
+        })
+    }
+
+    /// The number of a live server of this account. Another account's does not exist here.
+    pub(super) fn require_server(&self, account: usize, id: Option<&str>) -> Result<u64, Refusal> {
+        let id = required(id, "EcsResourceUUID")?;
+        let owner = &self.accounts[account].name;
+        let server = self
+            .record(id)
+            .filter(|server| server.is_live() && server.account == *owner);
+        server
+            .map(|server| server.number)
+            .ok_or_else(no_such_instance)
+    }
+
+    fn require_region_of(&self, number: u64, region: Option<&str>) -> Result<(), Refusal> {
+        let region = required(region, "RegionCode")?;
+        if self.servers[&number].region == region {
+            Ok(())
+        } else {
+            Err(Refusal::unknown("RegionCode"))
+        }
+    }
+
+    /// One operation at a time.
+    fn require_idle(&self, number: u64) -> Result<(), Refusal> {
+        match self.servers[&number].pending {
+            None => Ok(()),
+            Some(verb) => Err(Refusal::new(
+                409,
+                "OperationConflict.InProgress",
+                format!("Another operation is in progress: {}", verb.pending()),
+            )),
+        }
+    }
+
+    fn require_power(&self, number: u64, power: Power, code: &str) -> Result<(), Refusal> {
+        let found = self.servers[&number].power;
+        if found == power {
+            return Ok(());
+        }
+        let message = format!(
+            "The instance status {} does not allow this operation",
+            found.word()
+        );
+        Err(Refusal::new(
+            409,
+            format!("InvalidEcsStatus.{code}"),
+            message,
+        ))
+    }
+
+    /// A wreck can only be released.
+    fn require_whole(&self, number: u64) -> Result<(), Refusal> {
+        if self.servers[&number].power != Power::Broken {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            409,
+            "InvalidEcsStatus.Error",
+            "The deployment of the instance failed",
+        ))
+    }
+
+    fn id_of(&self, number: u64) -> String {
+        self.servers[&number].id.clone()
+    }
+}
+
+pub(super) fn no_such_instance() -> Refusal {
+    Refusal::new(
+        404,
+        "InvalidInstance.NotFound",
+        "The specified instance does not exist",
+    )
+}

@@ -1,0 +1,135 @@
+//! The state in pieces that a store keeps: one record for each server and task, one for the rest.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::account::Account;
+use super::server::Server;
+use super::task::Task;
+use super::{Config, World};
+use crate::time::Timestamp;
+
+/// What changed since the store was last given the changes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Dirty {
+    pub(super) meta: bool,
+    pub(super) servers: BTreeSet<u64>,
+    pub(super) tasks: BTreeSet<u64>,
+}
+
+impl Dirty {
+    pub(super) fn of_a_new_world() -> Self {
+        Self {
+            meta: true,
+            ..Self::default()
+        }
+    }
+}
+
+/// What is kept besides servers and tasks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Meta {
+    seed: u64,
+    now: Timestamp,
+    servers_made: u64,
+    tasks_made: u64,
+    accounts: Vec<Account>,
+    sold_out: BTreeSet<String>,
+}
+
+/// One piece of the state; a later one with the same number replaces it.
+#[derive(Clone, Debug)]
+pub enum Record {
+    /// What is kept besides servers and tasks.
+    Meta(Box<Meta>),
+    /// A server, by its number.
+    Server(u64, Box<Server>),
+    /// A task, by its number.
+    Task(u64, Box<Task>),
+}
+
+/// The pieces do not make a world.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// Another seed than the one asked for made them.
+    #[error("the state was made from seed {found}, not {wanted}")]
+    Seed {
+        /// The seed in the state.
+        found: u64,
+        /// The seed asked for.
+        wanted: u64,
+    },
+}
+
+impl World {
+    /// The pieces that changed since this was last asked.
+    pub fn take_changes(&mut self) -> Vec<Record> {
+        let dirty = std::mem::take(&mut self.dirty);
+        let mut records = Vec::with_capacity(dirty.servers.len() + dirty.tasks.len() + 1);
+        if dirty.meta {
+            records.push(Record::Meta(Box::new(Meta {
+                seed: self.seed,
+                now: self.now,
+                servers_made: self.servers_made,
+                tasks_made: self.tasks_made,
+                accounts: self.accounts.clone(),
+                sold_out: self.sold_out.clone(),
+            })));
+        }
+        for number in dirty.servers {
+            if let Some(server) = self.servers.get(&number) {
+                records.push(Record::Server(number, Box::new(server.clone())));
+            }
+        }
+        for number in dirty.tasks {
+            if let Some(task) = self.tasks.get(&number) {
+                records.push(Record::Task(number, Box::new(task.clone())));
+            }
+        }
+        records
+    }
+
+    /// A world from the pieces of another, with the durations and readings of `config`. Its default account's token
+    /// is the one of `config`; everything else is as it was.
+    ///
+    /// # Errors
+    /// The pieces come from another seed.
+    pub fn restore(config: Config, records: Vec<Record>) -> Result<Self, RestoreError> {
+        let token = config.token.clone();
+        let mut world = Self::new(config);
+        for record in records {
+            match record {
+                Record::Meta(meta) => {
+                    if meta.seed != world.seed {
+                        return Err(RestoreError::Seed {
+                            found: meta.seed,
+                            wanted: world.seed,
+                        });
+                    }
+                    world.now = meta.now;
+                    world.servers_made = meta.servers_made;
+                    world.tasks_made = meta.tasks_made;
+                    world.accounts = meta.accounts;
+                    world.sold_out = meta.sold_out;
+                }
+                Record::Server(number, server) => {
+                    world.index(&server);
+                    world.servers.insert(number, *server);
+                }
+                Record::Task(number, task) => {
+                    if task.is_open() {
+                        world.due.insert((task.due, number));
+                    }
+                    world.task_by_id.insert(task.id.clone(), number);
+                    world.tasks.insert(number, *task);
+                }
+            }
+        }
+        if let Some(default) = world.accounts.first_mut() {
+            default.token = token;
+        }
+        world.dirty = Dirty::of_a_new_world();
+        Ok(world)
+    }
+}

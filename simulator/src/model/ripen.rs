@@ -1,0 +1,190 @@
+//! The passing of time: tasks end, and what they were to do is done.
+
+use super::World;
+use super::reply::Effect;
+use super::request::Verb;
+use super::server::{Power, Server};
+use super::task::{Progress, TaskScript, Work};
+use crate::readings::{FailedCreate, PowerAfterReinstall};
+use crate::time::Timestamp;
+
+impl World {
+    /// Lets time pass until `now`; every task that is due by then ends, in order. Time never goes back.
+    pub fn advance(&mut self, now: Timestamp) {
+        while let Some(&(due, task)) = self.due.first() {
+            if due > now || due == Timestamp::from_millis(u64::MAX) {
+                break;
+            }
+            self.due.pop_first();
+            self.now = self.now.max(due);
+            self.ripen(task);
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// When the next task ends; `None` when nothing will happen by itself.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        let (due, _) = self.due.first()?;
+        (due.as_millis() != u64::MAX).then_some(*due)
+    }
+
+    fn ripen(&mut self, task_number: u64) {
+        let again = self.durations.of(self.tasks[&task_number].verb);
+        let now = self.now;
+        let Some(task) = self.tasks.get_mut(&task_number) else {
+            return;
+        };
+        self.dirty.tasks.insert(task_number);
+        if task.script == TaskScript::Retry && task.progress == Progress::Running {
+            task.progress = Progress::Retrying;
+            task.due = now.plus(again);
+            self.due.insert((task.due, task_number));
+            return;
+        }
+        task.progress = match task.script {
+            TaskScript::Fail { .. } => Progress::Failed,
+            TaskScript::Cancel => Progress::Cancelled,
+            _ => Progress::Succeeded,
+        };
+        task.ended_at = Some(now);
+        let (number, verb, progress, work) =
+            (task.server, task.verb, task.progress, task.work.clone());
+        self.update(number, |server| {
+            server.task = None;
+            server.pending = None;
+        });
+        let server = self.servers[&number].id.clone();
+        let effect = match progress {
+            Progress::Failed | Progress::Cancelled => {
+                if verb == Verb::Create {
+                    self.fail_create(number);
+                }
+                let result = if progress == Progress::Failed {
+                    "FAIL"
+                } else {
+                    "CANCEL"
+                };
+                Effect::TaskFailed {
+                    server,
+                    verb,
+                    result: result.to_owned(),
+                }
+            }
+            _ => self.complete(number, verb, work),
+        };
+        self.events.push(effect);
+    }
+
+    /// Does what the operation was for.
+    fn complete(&mut self, number: u64, verb: Verb, work: Work) -> Effect {
+        let server = self.servers[&number].id.clone();
+        let power = |power: Power| move |server: &mut Server| server.power = power;
+        match (verb, work) {
+            (Verb::Create, _) => {
+                self.update(number, power(Power::Started));
+                Effect::Deployed { server }
+            }
+            (Verb::Release, _) => {
+                self.remove(number);
+                Effect::Released { server }
+            }
+            (Verb::Stop, _) => {
+                self.update(number, power(Power::Stopped));
+                Effect::Stopped { server }
+            }
+            (Verb::Start, _) => {
+                self.update(number, power(Power::Started));
+                Effect::Started { server }
+            }
+            (Verb::Restart, _) => Effect::Restarted { server },
+            (Verb::Password, Work::Password(password)) => {
+                self.update(number, |server| server.password = Some(password));
+                Effect::PasswordChanged { server }
+            }
+            (
+                Verb::Reinstall,
+                Work::Reinstall {
+                    image,
+                    key,
+                    password,
+                },
+            ) => {
+                let started = self.readings.power_after_reinstall == PowerAfterReinstall::Started;
+                let installed = image.clone();
+                self.update(number, |server| {
+                    server.image = installed;
+                    server.key = key;
+                    server.password = password;
+                    if started {
+                        server.power = Power::Started;
+                    }
+                });
+                Effect::Reinstalled { server, image }
+            }
+            (Verb::Password | Verb::Reinstall, _) => Effect::None,
+        }
+    }
+
+    fn fail_create(&mut self, number: u64) {
+        match self.readings.failed_create {
+            FailedCreate::LeavesBroken => {
+                self.update(number, |server| server.power = Power::Broken)
+            }
+            FailedCreate::LeavesNothing => self.remove(number),
+        }
+    }
+
+    /// Ends the task of a server as cancelled, without looking at what it leaves.
+    pub(super) fn cancel_task_of(&mut self, number: u64) {
+        let Some(task_number) = self.servers[&number].task else {
+            return;
+        };
+        if let Some(task) = self.tasks.get_mut(&task_number) {
+            self.due.remove(&(task.due, task_number));
+            task.progress = Progress::Cancelled;
+            task.ended_at = Some(self.now);
+            self.dirty.tasks.insert(task_number);
+        }
+        self.update(number, |server| {
+            server.task = None;
+            server.pending = None;
+        });
+    }
+
+    /// Changes a server and remembers that it changed.
+    pub(super) fn update(&mut self, number: u64, change: impl FnOnce(&mut Server)) {
+        if let Some(server) = self.servers.get_mut(&number) {
+            change(server);
+            self.dirty.servers.insert(number);
+        }
+    }
+
+    /// Takes a server out of the world; its record stays.
+    pub(super) fn remove(&mut self, number: u64) {
+        let now = self.now;
+        self.update(number, |server| {
+            server.released_at = Some(now);
+            server.power = Power::Stopped;
+        });
+        let server = &self.servers[&number];
+        let place = (server.account.clone(), server.zone.clone());
+        if let Some(members) = self.members.get_mut(&server.firewall) {
+            *members = members.saturating_sub(1);
+        }
+        if let Some(numbers) = self.places.get_mut(&place) {
+            numbers.remove(&number);
+        }
+    }
+
+    /// Enters a server into the indices.
+    pub(super) fn index(&mut self, server: &Server) {
+        self.server_by_id.insert(server.id.clone(), server.number);
+        self.dirty.servers.insert(server.number);
+        if server.is_live() {
+            let place = (server.account.clone(), server.zone.clone());
+            self.places.entry(place).or_default().insert(server.number);
+            *self.members.entry(server.firewall.clone()).or_default() += 1;
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Section 8 of the specification: what passwords and names may look like.
+
+use super::reply::Refusal;
+
+/// What may stand as the special character of a password.
+pub const SPECIAL: &str = "()~!@#$*-+={}[]:;,.?/";
+
+/// Checks a password.
+///
+/// # Errors
+/// `InvalidPassword.Malformed` says which rule it breaks; the message never repeats the password.
+pub fn password(text: &str) -> Result<(), Refusal> {
+    let refuse = |rule: &str| Err(Refusal::malformed("Password", rule));
+    let length = text.chars().count();
+    if !(8..=30).contains(&length) {
+        return refuse("The password must have 8 to 30 characters");
+    }
+    let has = |test: fn(&char) -> bool| text.chars().any(|each| test(&each));
+    if !(has(char::is_ascii_uppercase)
+        && has(char::is_ascii_lowercase)
+        && has(char::is_ascii_digit))
+    {
+        return refuse(
+            "The password must have an uppercase letter, a lowercase letter and a digit",
+        );
+    }
+    let mut others = text.chars().filter(|each| !each.is_ascii_alphanumeric());
+    match (others.next(), others.next()) {
+        (Some(special), None) if SPECIAL.contains(special) => Ok(()),
+        _ => {
+            refuse("The password must have exactly one special character of ()~!@#$*-+={}[]:;,.?/")
+        }
+    }
+}
+
+/// Checks an instance name.
+///
+/// # Errors
+/// `InvalidInstanceName.Malformed` says which rule it breaks.
+pub fn instance_name(text: &str) -> Result<(), Refusal> {
+    let refuse = |rule: &str| Err(Refusal::malformed("InstanceName", rule));
+    if text.chars().count() > 64 {
+        return refuse("The instance name must have at most 64 characters");
+    }
+    if !text
+        .chars()
+        .all(|each| each.is_ascii_alphanumeric() || each == '-')
+    {
+        return refuse("The instance name may have letters, digits and hyphens only");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_judged_by_each_rule() {
+        let table = [
+            ("Abcdef1!", true),
+            ("Abcdefghijklmnopqrstuvwxyz012!", true),
+            ("Abcdef1", false),
+            ("Abcde1!", false),
+            ("Abcdefghijklmnopqrstuvwxyz0123!", false),
+            ("abcdefg1!", false),
+            ("ABCDEFG1!", false),
+            ("Abcdefgh!", false),
+            ("Abcdefg12", false),
+            ("Abcdef1!!", false),
+            ("Abcdef1!?", false),
+            ("Abcdef1_", false),
+            ("Abcdef1%", false),
+            ("Abcdef1 ", false),
+            ("Abcdéf1!", false),
+            ("", false),
+        ];
+        for (text, good) in table {
+            assert_eq!(password(text).is_ok(), good, "{text}");
+        }
+        for special in SPECIAL.chars() {
+            assert!(password(&format!("Abcdef1{special}")).is_ok(), "{special}");
+        }
+    }
+
+    #[test]
+    fn names_are_judged_by_each_rule() {
+        for (text, good) in [
+            ("web-1", true),
+            (&*"a".repeat(64), true),
+            (&*"a".repeat(65), false),
+            ("web_1", false),
+            ("web.1", false),
+            ("web 1", false),
+            ("wéb", false),
+            ("-", true),
+        ] {
+            assert_eq!(instance_name(text).is_ok(), good, "{text}");
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Servers, as the service keeps them, as detail shows them, and as a test asks for them.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::request::Verb;
+use crate::catalogue::{Catalogue, Charge};
+use crate::mix;
+use crate::readings::Readings;
+use crate::secret::Secret;
+use crate::time::Timestamp;
+
+/// `ecsStatus`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Power {
+    /// Not deployed yet.
+    Creating,
+    /// Powered on.
+    Started,
+    /// Powered off.
+    Stopped,
+    /// The deployment failed and left a wreck.
+    Broken,
+}
+
+impl Power {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Creating => "CREATING",
+            Self::Started => "STARTED",
+            Self::Stopped => "STOPPED",
+            Self::Broken => "ERROR",
+        }
+    }
+}
+
+/// A server, from its create on; a released one is kept for the record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Server {
+    /// Its number in the order of creation.
+    pub number: u64,
+    /// `ecsResourceUUID`
+    pub id: String,
+    /// The account that owns it.
+    pub account: String,
+    /// `instanceName`
+    pub name: String,
+    /// Its region.
+    pub region: String,
+    /// Its zone.
+    pub zone: String,
+    /// Its package.
+    pub package: String,
+    /// The image on it.
+    pub image: String,
+    /// Its security group.
+    pub firewall: String,
+    /// The key pair of its login.
+    pub key: Option<String>,
+    /// The password of its login.
+    pub password: Option<Secret>,
+    /// `ecsStatus`
+    pub power: Power,
+    /// The task that works on it.
+    pub task: Option<u64>,
+    /// What that task does.
+    pub pending: Option<Verb>,
+    /// When the create was accepted; billing begins.
+    pub created_at: Timestamp,
+    /// From when on it is seen.
+    pub visible_at: Timestamp,
+    /// When the release was done; billing ends.
+    pub released_at: Option<Timestamp>,
+    /// How often it was looked at (`usedFlow` may grow with it).
+    pub looks: u32,
+}
+
+impl Server {
+    /// Whether it exists, and costs.
+    #[must_use]
+    pub const fn is_live(&self) -> bool {
+        self.released_at.is_none()
+    }
+}
+
+/// The truth about a server, for tests and the control port.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerInfo {
+    /// `ecsResourceUUID`
+    pub id: String,
+    /// `instanceName`
+    pub name: String,
+    /// The account that owns it.
+    pub account: String,
+    /// Its region.
+    pub region: String,
+    /// Its zone.
+    pub zone: String,
+    /// Its package.
+    pub package: String,
+    /// The image on it.
+    pub image: String,
+    /// Its security group.
+    pub firewall: String,
+    /// The key pair of its login.
+    pub key: Option<String>,
+    /// `ecsStatus`
+    pub status: &'static str,
+    /// `ecsPendingStatus`
+    pub pending: &'static str,
+    /// How long it has been billed.
+    #[serde(rename = "billedSeconds", serialize_with = "as_seconds")]
+    pub billed: Duration,
+    /// When the create was accepted.
+    #[serde(rename = "createdAtMillis")]
+    pub created_at: Timestamp,
+    /// When the release was done.
+    #[serde(rename = "releasedAtMillis")]
+    pub released_at: Option<Timestamp>,
+    /// Whether its deployment failed.
+    pub broken: bool,
+    /// Whether the listing shows it.
+    pub visible: bool,
+}
+
+fn as_seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(duration.as_secs_f64())
+}
+
+impl ServerInfo {
+    pub(super) fn of(server: &Server, now: Timestamp) -> Self {
+        Self {
+            id: server.id.clone(),
+            name: server.name.clone(),
+            account: server.account.clone(),
+            region: server.region.clone(),
+            zone: server.zone.clone(),
+            package: server.package.clone(),
+            image: server.image.clone(),
+            firewall: server.firewall.clone(),
+            key: server.key.clone(),
+            status: server.power.word(),
+            pending: server.pending.map_or("NONE", Verb::pending),
+            billed: server.released_at.unwrap_or(now).since(server.created_at),
+            created_at: server.created_at,
+            released_at: server.released_at,
+            broken: server.power == Power::Broken,
+            visible: server.is_live() && server.visible_at <= now,
+        }
+    }
+}
+
+/// The detail object of the specification, field by field.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(
+    missing_docs,
+    reason = "section 2.3 of the specification describes each"
+)]
+pub struct ServerView {
+    #[serde(rename = "ecsResourceUUID")]
+    pub id: String,
+    #[serde(rename = "instanceName")]
+    pub name: String,
+    pub ecs_status: &'static str,
+    pub ecs_pending_status: &'static str,
+    pub cpu: u32,
+    pub gift_cpu: u32,
+    pub memory: u32,
+    pub instance_series: &'static str,
+    pub bandwidth: u32,
+    pub bandwidth_type: &'static str,
+    pub free_flow: u32,
+    pub used_flow: f64,
+    pub limit_flow: &'static str,
+    pub internet_charge_type: &'static str,
+    pub network_type: &'static str,
+    pub internal_ip_address: String,
+    pub public_ip_address: String,
+    #[serde(rename = "publicIpResourceUUID")]
+    pub public_ip_id: String,
+    pub secondary_public_ip_info_list: [(); 0],
+    #[serde(rename = "systemDiskResourceUUID")]
+    pub system_disk_id: String,
+    pub system_disk_category: &'static str,
+    pub system_disk_size: u32,
+    pub data_disk_size: u32,
+    pub data_disk_info_list: Vec<DiskView>,
+    pub snapshot_num: u32,
+    #[serde(rename = "imageResourceUUID")]
+    pub image_id: String,
+    pub image_name: String,
+    pub image_type: &'static str,
+    pub os_distro_version: String,
+    pub sys_account: String,
+    pub support_ipv6: bool,
+    pub support_ssh: bool,
+    pub if_attachable: bool,
+    pub region_code: String,
+    pub region_name: String,
+    pub zone_code: String,
+    pub zone_name: String,
+    pub create_time: String,
+}
+
+/// A data disk of the detail object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(
+    missing_docs,
+    reason = "section 2.4 of the specification describes each"
+)]
+pub struct DiskView {
+    #[serde(rename = "dataDiskResourceUUID")]
+    pub id: String,
+    pub data_disk_category: &'static str,
+    pub data_disk_size: u32,
+    pub snapshot_num: u32,
+}
+
+/// Mbit/s of a package that is paid by traffic.
+const TRAFFIC_BANDWIDTH: u32 = 100;
+
+impl ServerView {
+    /// Addresses appear when the server is deployed; until then the fields are empty strings.
+    pub(super) fn of(
+        server: &Server,
+        catalogue: &Catalogue,
+        seed: u64,
+        readings: &Readings,
+    ) -> Self {
+        let package = catalogue.package(&server.package);
+        let image = catalogue.image(&server.image);
+        let deployed = !matches!(server.power, Power::Creating | Power::Broken);
+        let when_deployed = |text: String| if deployed { text } else { String::new() };
+        let place = mix::mix(seed, "address", server.number);
+        let octet = |shift: u32| (place >> shift) & 0xff;
+        let (charge_type, free_flow, bandwidth) = match package.map(|package| package.charge) {
+            Some(Charge::Bandwidth { bandwidth }) => ("PAY_BY_BANDWIDTH", 0, bandwidth),
+            Some(Charge::Traffic { free_flow }) => ("PAY_BY_TRAFFIC", free_flow, TRAFFIC_BANDWIDTH),
+            None => ("PAY_BY_TRAFFIC", 0, TRAFFIC_BANDWIDTH),
+        };
+        let disk = |purpose: &str| format!("disk-{}", mix::suffix(seed, purpose, server.number));
+        let data_disk = package.and_then(|package| package.data_disk);
+        Self {
+            id: server.id.clone(),
+            name: server.name.clone(),
+            ecs_status: server.power.word(),
+            ecs_pending_status: server.pending.map_or("NONE", Verb::pending),
+            cpu: package.map_or(0, |package| package.cpu),
+            gift_cpu: 0,
+            memory: package.map_or(0, |package| package.memory),
+            instance_series: "Standard",
+            bandwidth,
+            bandwidth_type: "CMCC",
+            free_flow,
+            used_flow: if readings.used_flow_grows {
+                f64::from(server.looks) * 0.125
+            } else {
+                0.0
+            },
+            limit_flow: "FALSE",
+            internet_charge_type: charge_type,
+            network_type: "PRIVATE_NETWORK",
+            internal_ip_address: when_deployed(format!(
+                "10.{}.{}.{}",
+                octet(0),
+                octet(8),
+                octet(16)
+            )),
+            // 198.18.0.0/15 is set aside for benchmarks: nothing on the Internet answers there.
+            public_ip_address: when_deployed(format!(
+                "198.{}.{}.{}",
+                18 + (octet(24) & 1),
+                octet(32),
+                octet(40)
+            )),
+            public_ip_id: when_deployed(format!(
+                "eip-{}",
+                mix::suffix(seed, "address", server.number)
+            )),
+            secondary_public_ip_info_list: [],
+            system_disk_id: disk("system disk"),
+            system_disk_category: "LOCAL_SSD",
+            system_disk_size: package.map_or(0, |package| package.system_disk),
+            data_disk_size: data_disk.unwrap_or(0),
+            data_disk_info_list: data_disk
+                .map(|size| DiskView {
+                    id: disk("data disk"),
+                    data_disk_category: "LOCAL_SSD",
+                    data_disk_size: size,
+                    snapshot_num: 0,
+                })
+                .into_iter()
+                .collect(),
+            snapshot_num: 0,
+            image_id: server.image.clone(),
+            image_name: image.map_or_else(String::new, |image| image.name.clone()),
+            image_type: image.map_or("System", |image| image.kind.word()),
+            os_distro_version: image.map_or_else(String::new, |image| image.distro.clone()),
+            sys_account: image.map_or_else(|| "root".to_owned(), |image| image.account.clone()),
+            support_ipv6: image.is_some_and(|image| image.ipv6),
+            support_ssh: image.is_some_and(|image| image.ssh),
+            if_attachable: false,
+            region_code: server.region.clone(),
+            region_name: catalogue
+                .region(&server.region)
+                .map_or_else(String::new, |region| region.name.clone()),
+            zone_code: server.zone.clone(),
+            zone_name: catalogue
+                .zone(&server.region, &server.zone)
+                .map_or_else(String::new, |zone| zone.name.clone()),
+            create_time: server.created_at.to_string(),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Readings: where the specification is open, the service can be told which way to answer.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// One choice for every open question. The default is the reading that the specification, or else the field notes,
+/// make most likely.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Readings {
+    /// Where an accepted operation's answer carries the task id.
+    pub task_id: TaskId,
+    /// The HTTP status of successful answers.
+    pub http_status: HttpStatus,
+    /// What a row of the instance list tells.
+    pub list_rows: ListRows,
+    /// What `rowCount` counts in a listing.
+    pub row_count: RowCount,
+    /// The order of the instance list.
+    pub list_order: ListOrder,
+    /// Whether a reinstall is refused unless the instance is `STOPPED`.
+    pub reinstall_needs_stop: bool,
+    /// The power state after a reinstall.
+    pub power_after_reinstall: PowerAfterReinstall,
+    /// How long after a create the listing does not show the new instance yet (milliseconds in JSON).
+    #[serde(with = "millis")]
+    pub visible_late: Duration,
+    /// Whether detail, too, does not know an instance that the listing does not show yet.
+    pub detail_late: bool,
+    /// Whether new instance ids and task ids contain characters that a URL must encode.
+    pub awkward_ids: bool,
+    /// Whether `usedFlow` grows at every look.
+    pub used_flow_grows: bool,
+    /// What a failed create leaves behind.
+    pub failed_create: FailedCreate,
+    /// What happens to a release while the create task runs.
+    pub release_while_creating: ReleaseWhileCreating,
+    /// How the service says "no such instance".
+    pub not_found: FailureShape,
+    /// How the service words every other refusal (a missing token is always an HTTP 401).
+    pub refusals: FailureShape,
+    /// What `processResult` is while a task runs.
+    pub result_while_processing: ResultWhileProcessing,
+    /// The field that carries the reason of a failed task.
+    pub fail_reason: FailReason,
+    /// How long after its end a task can still be queried; for ever when absent (milliseconds in JSON).
+    #[serde(with = "optional_millis")]
+    pub task_kept: Option<Duration>,
+}
+
+impl Default for Readings {
+    fn default() -> Self {
+        Self {
+            task_id: TaskId::AsSpecified,
+            http_status: HttpStatus::AsSpecified,
+            list_rows: ListRows::Full,
+            row_count: RowCount::All,
+            list_order: ListOrder::NewestFirst,
+            reinstall_needs_stop: false,
+            power_after_reinstall: PowerAfterReinstall::Kept,
+            visible_late: Duration::ZERO,
+            detail_late: false,
+            awkward_ids: false,
+            used_flow_grows: false,
+            failed_create: FailedCreate::LeavesBroken,
+            release_while_creating: ReleaseWhileCreating::Refused,
+            not_found: FailureShape::HttpStatus,
+            refusals: FailureShape::HttpStatus,
+            result_while_processing: ResultWhileProcessing::Absent,
+            fail_reason: FailReason::ErrorMessage,
+            task_kept: None,
+        }
+    }
+}
+
+macro_rules! reading {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum $name { $($(#[$variant_doc])* $variant),+ }
+    };
+}
+
+reading!(
+    /// Where an accepted operation's answer carries the task id.
+    TaskId {
+        /// Nested in `asyncTaskInfo` for create and release, at the top for the others.
+        AsSpecified,
+        /// Always in `asyncTaskInfo`.
+        Nested,
+        /// Always at the top.
+        Flat,
+    }
+);
+reading!(
+    /// The HTTP status of successful answers.
+    HttpStatus {
+        /// 202, but 200 for detail, package list and release.
+        AsSpecified,
+        /// 200 everywhere.
+        Ok,
+        /// 202 everywhere.
+        Accepted,
+    }
+);
+reading!(
+    /// What a row of the instance list tells.
+    ListRows {
+        /// Every field of the detail object.
+        Full,
+        /// Identifying and status fields only.
+        Minimal,
+    }
+);
+reading!(
+    /// What `rowCount` counts in a listing.
+    RowCount {
+        /// All rows that match.
+        All,
+        /// The rows of this page.
+        Page,
+    }
+);
+reading!(
+    /// The order of the instance list.
+    ListOrder {
+        /// The newest instance comes first.
+        NewestFirst,
+        /// The oldest instance comes first.
+        OldestFirst,
+    }
+);
+reading!(
+    /// The power state after a reinstall.
+    PowerAfterReinstall {
+        /// As it was before.
+        Kept,
+        /// Started.
+        Started,
+    }
+);
+reading!(
+    /// What a failed create leaves behind.
+    FailedCreate {
+        /// An instance with `ecsStatus` `ERROR`, billed until it is released.
+        LeavesBroken,
+        /// Nothing.
+        LeavesNothing,
+    }
+);
+reading!(
+    /// What happens to a release while the create task runs.
+    ReleaseWhileCreating {
+        /// 409 `OperationConflict.InProgress`, like any second operation.
+        Refused,
+        /// The create task ends as `CANCEL`, and the release goes on.
+        Allowed,
+    }
+);
+reading!(
+    /// How a refusal looks (field notes 12 and 20).
+    FailureShape {
+        /// A 4xx status and the error envelope.
+        HttpStatus,
+        /// A 2xx status, the error envelope and `success: false`.
+        SuccessFalse,
+        /// A 2xx status and the bare error envelope.
+        Envelope,
+    }
+);
+reading!(
+    /// What `processResult` is while a task runs (field note 6).
+    ResultWhileProcessing {
+        /// The field is absent.
+        Absent,
+        /// The field is null.
+        Null,
+        /// The field is the empty string.
+        Empty,
+    }
+);
+reading!(
+    /// The field that carries the reason of a failed task (field note 6).
+    FailReason {
+        /// `errorMessage`
+        ErrorMessage,
+        /// `failMessage`
+        FailMessage,
+        /// `remark`
+        Remark,
+        /// `message`
+        Message,
+    }
+);
+
+/// Durations as whole milliseconds.
+mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_millis)
+    }
+}
+
+/// Optional durations as whole milliseconds.
+mod optional_millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    #[allow(clippy::ref_option, reason = "the signature is the serialiser's")]
+    pub(super) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        duration
+            .map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+            .serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Duration::from_millis))
+    }
+}

@@ -1,0 +1,400 @@
+//! The simulator as a library: built, started in a process, looked into, stopped.
+
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::control;
+use crate::faults::{Act, Faults, Hold, Rule};
+use crate::http::Front;
+use crate::ledger::Ledger;
+use crate::model::{
+    AccountExists, AccountStatus, Config, NoSuchAccount, RestoreError, ServerInfo, Verb, World,
+};
+use crate::readings::Readings;
+use crate::secret::Secret;
+use crate::service::{Clock, Service};
+use crate::store::{Store, StoreError};
+use crate::time::Timestamp;
+
+/// Why a simulator does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The store does not open.
+    #[error("cannot use the data file")]
+    Store(#[source] StoreError),
+    /// The store holds something else.
+    #[error("cannot go on from the data file")]
+    Restore(#[source] RestoreError),
+}
+
+/// A condition did not come true in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the condition did not come true within {0:?}")]
+pub struct TimedOut(pub Duration);
+
+/// Describes a simulator before it starts.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Builder {
+    config: Config,
+    token_chosen: bool,
+    file: Option<PathBuf>,
+    listen: SocketAddr,
+    control: Option<SocketAddr>,
+    clock: Clock,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            config: Config::default(),
+            token_chosen: false,
+            file: None,
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            control: None,
+            clock: Clock::Wall,
+        }
+    }
+}
+
+impl Builder {
+    /// Everything that looks random follows from the seed.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.config.seed = seed;
+        if !self.token_chosen {
+            self.config.token = Config::token_of(seed);
+        }
+        self
+    }
+
+    /// How long every operation takes; 3 s where nobody says.
+    pub fn task_duration(mut self, duration: Duration) -> Self {
+        self.config.durations = crate::model::Durations::all(duration);
+        self
+    }
+
+    /// How long one operation takes. Comes after [`Builder::task_duration`].
+    pub fn verb_duration(mut self, verb: Verb, duration: Duration) -> Self {
+        self.config.durations.set(verb, duration);
+        self
+    }
+
+    /// How open questions are answered.
+    pub fn readings(mut self, readings: Readings) -> Self {
+        self.config.readings = readings;
+        self
+    }
+
+    /// Keeps the state in a file; without one it is gone with the process.
+    pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.file = Some(path.into());
+        self
+    }
+
+    /// Where the service listens; loopback and a free port where nobody says.
+    pub const fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = address;
+        self
+    }
+
+    /// Where the control port listens; there is none where nobody says. It asks for no token.
+    pub const fn control(mut self, address: SocketAddr) -> Self {
+        self.control = Some(address);
+        self
+    }
+
+    /// The default account's token.
+    pub fn token(mut self, token: &str) -> Self {
+        self.config.token = Secret::from(token);
+        self.token_chosen = true;
+        self
+    }
+
+    /// Where the present comes from.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Starts the simulator; it serves when this returns.
+    ///
+    /// # Errors
+    /// An address is taken, or the file is not a store of this seed.
+    pub async fn start(self) -> Result<Simulator, StartError> {
+        let token = self.config.token.clone();
+        let (world, ledger, store) = match &self.file {
+            None => (World::new(self.config), Ledger::default(), None),
+            Some(path) => {
+                let (store, contents) = Store::open(path).map_err(StartError::Store)?;
+                let world = World::restore(self.config, contents.records);
+                (
+                    world.map_err(StartError::Restore)?,
+                    Ledger::restore(contents.entries),
+                    Some(store),
+                )
+            }
+        };
+        let service = Arc::new(Service::new(world, ledger, store, self.clock));
+        // What a restart must know is on disk before the first call.
+        let ((), durable) = service.with_world(|_| ());
+        if !durable.wait().await {
+            return Err(StartError::Store(StoreError::Stopped));
+        }
+        let listening = |address, source| StartError::Listen { address, source };
+        let listener = bind(self.listen).await?;
+        let front = Front::serve(listener, Arc::clone(&service))
+            .map_err(|source| listening(self.listen, source))?;
+        let control = match self.control {
+            None => None,
+            Some(address) => {
+                let listener = bind(address).await?;
+                let control = control::serve(listener, Arc::clone(&service))
+                    .map_err(|source| listening(address, source))?;
+                Some(control)
+            }
+        };
+        let ticker = tokio::spawn(tick(Arc::clone(&service)));
+        Ok(Simulator {
+            url: format!("http://{}", front.address()),
+            control_url: control
+                .as_ref()
+                .map(|(address, _)| format!("http://{address}")),
+            token,
+            service,
+            front,
+            background: control
+                .map(|(_, server)| server)
+                .into_iter()
+                .chain([ticker])
+                .collect(),
+        })
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| StartError::Listen { address, source })
+}
+
+/// Lets tasks end when their time has come, also when nobody calls.
+async fn tick(service: Arc<Service>) {
+    let mut versions = service.versions();
+    loop {
+        let next = service.tick();
+        versions.mark_unchanged();
+        let rest: std::pin::Pin<Box<dyn Future<Output = ()> + Send>> = match (next, service.clock())
+        {
+            (Some(rest), Clock::Wall) => Box::pin(tokio::time::sleep(rest)),
+            _ => Box::pin(std::future::pending()),
+        };
+        tokio::select! {
+            () = rest => {}
+            changed = versions.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// A running simulator. Dropping it stops it.
+#[derive(Debug)]
+pub struct Simulator {
+    url: String,
+    control_url: Option<String>,
+    token: Secret,
+    service: Arc<Service>,
+    front: Front,
+    background: Vec<JoinHandle<()>>,
+}
+
+impl Simulator {
+    /// Describes a simulator.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The base address of the service, without a slash at the end.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The address of the control port.
+    #[must_use]
+    pub fn control_url(&self) -> Option<&str> {
+        self.control_url.as_deref()
+    }
+
+    /// The token that the default account started with.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        self.token.reveal()
+    }
+
+    /// Opens another account, with servers of its own.
+    ///
+    /// # Errors
+    /// There is one with that name or token.
+    pub fn add_account(&self, name: &str, token: &str) -> Result<(), AccountExists> {
+        self.world(|world| world.add_account(name, token))
+    }
+
+    /// Changes the standing of an account.
+    ///
+    /// # Errors
+    /// There is no such account.
+    pub fn set_account_status(
+        &self,
+        name: &str,
+        status: AccountStatus,
+    ) -> Result<(), NoSuchAccount> {
+        self.world(|world| world.change_account(name, |account| account.status = status))
+    }
+
+    /// Gives an account another token; the old one is refused from now on.
+    ///
+    /// # Errors
+    /// There is no such account.
+    pub fn set_token(&self, name: &str, token: &str) -> Result<(), NoSuchAccount> {
+        self.world(|world| {
+            world.change_account(name, |account| account.token = Secret::from(token))
+        })
+    }
+
+    /// Answers open questions otherwise from now on.
+    pub fn set_readings(&self, readings: Readings) {
+        self.world(|world| world.set_readings(readings));
+    }
+
+    /// The ledger as it is now.
+    #[must_use]
+    pub fn ledger(&self) -> Ledger {
+        self.service.ledger()
+    }
+
+    /// The truth about every server there ever was.
+    #[must_use]
+    pub fn servers(&self) -> Vec<ServerInfo> {
+        self.service.look(World::servers)
+    }
+
+    /// The truth about the servers that exist.
+    #[must_use]
+    pub fn live_servers(&self) -> Vec<ServerInfo> {
+        self.service.look(World::live_servers)
+    }
+
+    /// Acts on the world under the lock, at the present; what it does counts as done at the console.
+    pub fn world<R>(&self, act: impl FnOnce(&mut World) -> R) -> R {
+        self.service.with_world(act).0
+    }
+
+    /// The rules in force.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        self.service.faults()
+    }
+
+    /// Puts a rule in force. Unlike [`Faults::add`] it knows the present state, which stale answers come from.
+    pub fn fault(&self, rule: Rule) -> u64 {
+        let snapshot = (rule.act == Act::Stale).then(|| self.service.look(World::clone));
+        self.faults().add_with(rule, snapshot)
+    }
+
+    /// Puts a rule with a hold in force.
+    pub fn hold(&self, rule: Rule) -> Hold {
+        self.faults().hold(rule)
+    }
+
+    /// Moves a manual clock on; a wall clock goes by itself.
+    pub fn advance(&self, time: Duration) {
+        if let Clock::Manual(millis) = self.service.clock() {
+            let moved = Timestamp::default().plus(time).as_millis();
+            millis.fetch_add(moved, Ordering::SeqCst);
+        }
+        self.service.tick();
+    }
+
+    /// Waits until the world is so.
+    ///
+    /// # Errors
+    /// It does not come true in time.
+    pub async fn wait_until(
+        &self,
+        condition: impl Fn(&World) -> bool,
+        deadline: Duration,
+    ) -> Result<(), TimedOut> {
+        self.wait(|service| service.look(&condition), deadline)
+            .await
+    }
+
+    /// Waits until the ledger is so.
+    ///
+    /// # Errors
+    /// It does not come true in time.
+    pub async fn wait_ledger(
+        &self,
+        condition: impl Fn(&Ledger) -> bool,
+        deadline: Duration,
+    ) -> Result<(), TimedOut> {
+        self.wait(|service| condition(&service.ledger()), deadline)
+            .await
+    }
+
+    async fn wait(
+        &self,
+        holds: impl Fn(&Service) -> bool,
+        deadline: Duration,
+    ) -> Result<(), TimedOut> {
+        let mut versions = self.service.versions();
+        let come_true = async {
+            loop {
+                versions.mark_unchanged();
+                if holds(&self.service) {
+                    return;
+                }
+                // The sender lives as long as the service.
+                versions.changed().await.ok();
+            }
+        };
+        tokio::time::timeout(deadline, come_true)
+            .await
+            .map_err(|_| TimedOut(deadline))
+    }
+
+    /// Stops: connections are aborted, parked calls go on without a client, the store is written.
+    pub async fn stop(mut self) {
+        self.close();
+        for task in std::mem::take(&mut self.background) {
+            task.await.ok();
+        }
+    }
+
+    fn close(&self) {
+        self.front.close();
+        for task in &self.background {
+            task.abort();
+        }
+        self.service.close();
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

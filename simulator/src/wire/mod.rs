@@ -1,0 +1,94 @@
+//! The interface on the wire: paths, fields and statuses, as the specification words them. Still without sockets.
+
+mod endpoint;
+mod parse;
+mod render;
+#[cfg(test)]
+mod tests;
+
+pub use endpoint::Endpoint;
+pub use parse::{Unserved, parse};
+pub use render::{render, render_refusal, unmodelled};
+
+use crate::model::{TaskScript, World};
+use crate::secret::Secret;
+use crate::time::Timestamp;
+
+/// A request as it comes from the wire.
+#[derive(Clone, Debug, Default)]
+pub struct RawRequest {
+    /// `GET` or `POST`.
+    pub method: String,
+    /// The path, without the query.
+    pub path: String,
+    /// The query's pairs, decoded.
+    pub query: Vec<(String, String)>,
+    /// The header `x-open-token`.
+    pub token: Option<Secret>,
+    /// The header `Content-Type`.
+    pub content_type: Option<String>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl RawRequest {
+    /// A GET.
+    #[must_use]
+    pub fn get(path: &str, query: &[(&str, &str)], token: &str) -> Self {
+        Self {
+            method: "GET".to_owned(),
+            path: path.to_owned(),
+            query: query
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect(),
+            token: Some(Secret::from(token)),
+            ..Self::default()
+        }
+    }
+
+    /// A POST with a JSON body.
+    #[must_use]
+    pub fn post(path: &str, body: &serde_json::Value, token: &str) -> Self {
+        Self {
+            method: "POST".to_owned(),
+            path: path.to_owned(),
+            token: Some(Secret::from(token)),
+            content_type: Some("application/json".to_owned()),
+            body: body.to_string().into_bytes(),
+            ..Self::default()
+        }
+    }
+}
+
+/// A reply as it goes to the wire.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawReply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The JSON body.
+    pub body: serde_json::Value,
+}
+
+/// One exchange with a world, as over HTTP but without it: for tests in virtual time.
+pub fn exchange(world: &mut World, now: Timestamp, raw: &RawRequest) -> RawReply {
+    exchange_scripted(world, now, raw, TaskScript::Succeed)
+}
+
+/// One exchange whose task, if it makes one, goes as `script` says.
+pub fn exchange_scripted(
+    world: &mut World,
+    now: Timestamp,
+    raw: &RawRequest,
+    script: TaskScript,
+) -> RawReply {
+    match parse(raw) {
+        Ok((endpoint, request)) => {
+            let token = raw.token.as_ref().map(Secret::reveal);
+            let reply = world.call_scripted(now, token, &request, script);
+            render(endpoint, world.readings(), &reply.outcome)
+        }
+        Err(Unserved::Refused(refusal)) => render_refusal(world.readings(), &refusal),
+        Err(Unserved::Unmodelled) => unmodelled(&raw.method, &raw.path),
+    }
+}

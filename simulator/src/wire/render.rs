@@ -1,0 +1,263 @@
+//! To the wire: bodies and statuses, as the specification words them and the readings vary them.
+
+use serde_json::{Map, Value, json};
+
+use super::RawReply;
+use super::endpoint::Endpoint;
+use crate::catalogue::{Charge, Firewall, Image, Key, Package, Region};
+use crate::model::{Answer, Page, Refusal, ServerView, TaskReport, Verb};
+use crate::readings::{
+    FailReason, FailureShape, HttpStatus, ListRows, Readings, ResultWhileProcessing, RowCount,
+    TaskId,
+};
+
+/// The fields of a minimal row of the instance list: what identifies an instance, and its status.
+const MINIMAL: [&str; 7] = [
+    "ecsResourceUUID",
+    "instanceName",
+    "ecsStatus",
+    "ecsPendingStatus",
+    "regionCode",
+    "zoneCode",
+    "createTime",
+];
+
+/// The status that envelopes of answers carry, whatever the HTTP status (section 2.2).
+const ENVELOPE_STATUS: u16 = 202;
+
+/// Words an answer or a refusal.
+#[must_use]
+pub fn render(
+    endpoint: Endpoint,
+    readings: &Readings,
+    outcome: &Result<Answer, Refusal>,
+) -> RawReply {
+    let answer = match outcome {
+        Ok(answer) => answer,
+        Err(refusal) => return render_refusal(readings, refusal),
+    };
+    let (body, rows) = match answer {
+        Answer::Accepted { verb, task, server } => {
+            (accepted(readings, *verb, task, server), Some(0))
+        }
+        Answer::Instance(view) => (json!({ "instance": view }), Some(0)),
+        Answer::Task(report) => (
+            json!({ "asyncTaskInfo": task_info(readings, report) }),
+            Some(0),
+        ),
+        Answer::Instances(page) => listing("instances", readings, page, |view| row(readings, view)),
+        Answer::Firewalls(page) => listing("firewalls", readings, page, firewall),
+        Answer::Images(page) => listing("images", readings, page, image),
+        Answer::Keys(page) => listing("sshKeys", readings, page, key),
+        Answer::Packages(packages) => (
+            json!({ "packages": packages.iter().map(package).collect::<Vec<_>>() }),
+            None,
+        ),
+        Answer::Regions(regions) => {
+            let rows: Vec<Value> = regions.iter().map(region).collect();
+            let count = rows.len();
+            (json!({ "regions": rows }), Some(count))
+        }
+    };
+    let mut reply = RawReply {
+        status: success(endpoint, readings),
+        body,
+    };
+    if let Some(rows) = rows {
+        reply.body["httpStatus"] = json!(ENVELOPE_STATUS);
+        reply.body["rowCount"] = json!(rows);
+    }
+    if matches!(
+        answer,
+        Answer::Instance(_) | Answer::Firewalls(_) | Answer::Images(_)
+    ) {
+        reply.body["success"] = json!(true);
+    }
+    reply
+}
+
+fn success(endpoint: Endpoint, readings: &Readings) -> u16 {
+    match readings.http_status {
+        HttpStatus::AsSpecified => endpoint.success(),
+        HttpStatus::Ok => 200,
+        HttpStatus::Accepted => 202,
+    }
+}
+
+/// Words a refusal. A missing token is an HTTP 401 in every reading (field note 11).
+#[must_use]
+pub fn render_refusal(readings: &Readings, refusal: &Refusal) -> RawReply {
+    let shape = if refusal.status == 401 {
+        FailureShape::HttpStatus
+    } else if refusal.code == "InvalidInstance.NotFound" {
+        readings.not_found
+    } else {
+        readings.refusals
+    };
+    let mut body = json!({
+        "code": refusal.code,
+        "httpStatus": refusal.status,
+        "message": refusal.message,
+    });
+    let status = match shape {
+        FailureShape::HttpStatus => refusal.status,
+        FailureShape::SuccessFalse => {
+            body["success"] = json!(false);
+            200
+        }
+        FailureShape::Envelope => 200,
+    };
+    RawReply { status, body }
+}
+
+/// Says loudly that the simulator does not know a path.
+#[must_use]
+pub fn unmodelled(method: &str, path: &str) -> RawReply {
+    let message = format!("the simulator does not model {method} {path}");
+    RawReply {
+        status: 501,
+        body: json!({ "code": "Simulator.NotModelled", "httpStatus": 501, "message": message, "path": path }),
+    }
+}
+
+fn accepted(readings: &Readings, verb: Verb, task: &str, server: &str) -> Value {
+    let nested = match readings.task_id {
+        TaskId::AsSpecified => matches!(verb, Verb::Create | Verb::Release),
+        TaskId::Nested => true,
+        TaskId::Flat => false,
+    };
+    // Only a create and a release tell the instance: the others were told it.
+    let tells_server = matches!(verb, Verb::Create | Verb::Release);
+    let mut info = json!({ "asyncTaskUUID": task });
+    if tells_server {
+        info["ecsResourceUUID"] = json!(server);
+    }
+    if nested {
+        json!({ "asyncTaskInfo": info })
+    } else {
+        info
+    }
+}
+
+fn task_info(readings: &Readings, report: &TaskReport) -> Value {
+    let mut info = json!({ "taskStatus": report.status });
+    match (&report.result, readings.result_while_processing) {
+        (Some(result), _) => info["processResult"] = json!(result),
+        (None, ResultWhileProcessing::Absent) => {}
+        (None, ResultWhileProcessing::Null) => info["processResult"] = Value::Null,
+        (None, ResultWhileProcessing::Empty) => info["processResult"] = json!(""),
+    }
+    if let Some(reason) = &report.reason {
+        let field = match readings.fail_reason {
+            FailReason::ErrorMessage => "errorMessage",
+            FailReason::FailMessage => "failMessage",
+            FailReason::Remark => "remark",
+            FailReason::Message => "message",
+        };
+        info[field] = json!(reason);
+    }
+    info
+}
+
+fn listing<T>(
+    field: &str,
+    readings: &Readings,
+    page: &Page<T>,
+    row: impl Fn(&T) -> Value,
+) -> (Value, Option<usize>) {
+    let rows: Vec<Value> = page.rows.iter().map(row).collect();
+    let count = match readings.row_count {
+        RowCount::All => page.total,
+        RowCount::Page => rows.len(),
+    };
+    (json!({ field: rows }), Some(count))
+}
+
+fn row(readings: &Readings, view: &ServerView) -> Value {
+    let full = serde_json::to_value(view).unwrap_or_default();
+    match (readings.list_rows, full) {
+        (ListRows::Minimal, Value::Object(mut fields)) => {
+            let kept = MINIMAL.iter().filter_map(|name| fields.remove_entry(*name));
+            Value::Object(kept.collect::<Map<_, _>>())
+        }
+        (_, full) => full,
+    }
+}
+
+fn firewall((firewall, members, region_name): &(Firewall, usize, String)) -> Value {
+    let mut row = json!({
+        "firewallUUID": firewall.id,
+        "firewallName": firewall.name,
+        "firewallStatus": "AVAILABLE",
+        "bindIpAllowance": firewall.bind_allowance,
+        "ecsNumber": members,
+        "ruleNumber": firewall.rules,
+        "regionCode": firewall.region,
+        "regionName": region_name,
+        "createTime": firewall.created_at.to_string(),
+    });
+    if let Some(description) = &firewall.description {
+        row["description"] = json!(description);
+    }
+    row
+}
+
+fn image(image: &Image) -> Value {
+    json!({
+        "imageResourceUUID": image.id,
+        "imageName": image.name,
+        "imageType": image.kind.word(),
+        "imageSize": image.size,
+        "imageAccount": image.account,
+        "osDistroVersion": image.distro,
+        "osVersion": image.os_version,
+        "osVersionDetail": image.os_version_detail,
+        "snapshotUUID": image.snapshot,
+        "supportChangeSysDiskSize": image.resizable,
+        "supportIpv6": image.ipv6,
+        "supportSsh": image.ssh,
+    })
+}
+
+fn key(key: &Key) -> Value {
+    json!({
+        "sshKeyUUID": key.id,
+        "sshKeyName": key.name,
+        "createTime": key.created_at.to_string(),
+    })
+}
+
+fn package(package: &Package) -> Value {
+    let mut row = json!({
+        "packageCode": package.code,
+        "regionCode": package.region,
+        "zoneCode": package.zone,
+        "cpu": package.cpu,
+        "memory": package.memory,
+        "systemDiskSize": package.system_disk,
+    });
+    if let Some(size) = package.data_disk {
+        row["dataDiskSize"] = json!(size);
+    }
+    match package.charge {
+        Charge::Traffic { free_flow } => {
+            row["publicIpChargeMode"] = json!("PayByTraffic");
+            row["freeFlow"] = json!(free_flow);
+        }
+        Charge::Bandwidth { bandwidth } => {
+            row["publicIpChargeMode"] = json!("PayByBandwidth");
+            row["bandwidth"] = json!(bandwidth);
+        }
+    }
+    row
+}
+
+fn region(region: &Region) -> Value {
+    let zone =
+        |zone: &crate::catalogue::Zone| json!({ "zoneCode": zone.code, "zoneName": zone.name });
+    json!({
+        "regionCode": region.code,
+        "regionName": region.name,
+        "zones": region.zones.iter().map(zone).collect::<Vec<_>>(),
+    })
+}
