@@ -12,6 +12,12 @@ use crate::time::Timestamp;
 /// Entries kept in memory. A day of a thousand servers stays below it; counters go on beyond.
 const KEPT: usize = 200_000;
 
+/// Paths with a counter of their own: the service has fifteen, the rest are mistakes of a caller.
+const PATHS_COUNTED: usize = 500;
+
+/// The counter of all further paths.
+const OTHER_PATHS: &str = "(other)";
+
 /// Who brought something about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -110,10 +116,16 @@ impl Ledger {
 
     fn keep(&mut self, entry: Arc<Entry>) {
         if entry.source == Source::Call {
-            match self.counts.get_mut(&entry.path) {
+            let full = self.counts.len() >= PATHS_COUNTED && !self.counts.contains_key(&entry.path);
+            let path = if full {
+                OTHER_PATHS
+            } else {
+                entry.path.as_str()
+            };
+            match self.counts.get_mut(path) {
                 Some(count) => *count += 1,
                 None => {
-                    self.counts.insert(entry.path.clone(), 1);
+                    self.counts.insert(path.to_owned(), 1);
                 }
             }
         }

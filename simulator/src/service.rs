@@ -213,6 +213,7 @@ impl Service {
                 wire::render(endpoint, state.world.readings(), &reply.outcome)
             }
             Err(Unserved::Refused(refusal)) => {
+                let refusal = state.world.check_token(token).err().unwrap_or(refusal);
                 entry.code = Some(refusal.code.clone());
                 wire::render_refusal(state.world.readings(), &refusal)
             }

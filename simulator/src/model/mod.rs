@@ -224,6 +224,14 @@ impl World {
         })
     }
 
+    /// Whether a token is an account's. Checked before the form of a request is.
+    ///
+    /// # Errors
+    /// The refusal of field note 11.
+    pub fn check_token(&self, token: Option<&str>) -> Result<(), Refusal> {
+        self.authenticate(token).map(|_| ())
+    }
+
     /// The present, as the world knows it.
     #[must_use]
     pub const fn now(&self) -> Timestamp {

@@ -88,7 +88,11 @@ pub fn exchange_scripted(
             let reply = world.call_scripted(now, token, &request, script);
             render(endpoint, world.readings(), &reply.outcome)
         }
-        Err(Unserved::Refused(refusal)) => render_refusal(world.readings(), &refusal),
+        Err(Unserved::Refused(refusal)) => {
+            let token = raw.token.as_ref().map(Secret::reveal);
+            let refusal = world.check_token(token).err().unwrap_or(refusal);
+            render_refusal(world.readings(), &refusal)
+        }
         Err(Unserved::Unmodelled) => unmodelled(&raw.method, &raw.path),
     }
 }
