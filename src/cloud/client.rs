@@ -171,6 +171,23 @@ impl Client {
             .await
     }
 
+    /// Section 4.7, for one row: the cheapest call that an account must be allowed to make. Tells only whether the
+    /// service answers and takes the token.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn probe(&self, lane: Lane) -> Result<(), Error> {
+        let query = [("page", "1"), ("pageSize", "1")];
+        let call = self.read(lane, Operation::Keys, &query).await;
+        self.caller
+            .run(call, |answer, reading| {
+                let keys = answer.body.get("sshKeys").and_then(Value::as_array);
+                let answered = keys.map(|_| ());
+                answer.result(answered, "it carries no key pairs", reading)
+            })
+            .await
+    }
+
     /// Section 4.1: create an instance. Never repeated by itself.
     ///
     /// # Errors

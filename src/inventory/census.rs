@@ -65,6 +65,13 @@ impl State {
         self.shown_ours
     }
 
+    pub(super) fn listed_within(&self, time: std::time::Duration, now: Instant) -> bool {
+        self.places
+            .values()
+            .filter_map(|place| place.view.newest())
+            .any(|pass| now.saturating_duration_since(pass.ended) < time)
+    }
+
     pub(super) fn counts(&self) -> Counts {
         let places = self.places.iter().map(|(place, watched)| {
             let rows = watched.view.newest.as_ref().map(|pass| &pass.rows);

@@ -54,9 +54,10 @@ pub struct Interest {
 }
 
 /// How often a place is listed for an interest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attention {
     /// Nothing is expected to change: woken only by a change.
+    #[default]
     Quiet,
     /// An operation is running: woken by every pass.
     InFlight,
@@ -220,6 +221,11 @@ impl Inventory {
     /// the token belongs to our account.
     pub fn has_shown_ours(&self) -> bool {
         self.shared.lock().has_shown_ours()
+    }
+
+    /// Whether a pass of any place was completed within this time: the service answers and takes the token.
+    pub fn listed_within(&self, time: Duration) -> bool {
+        self.shared.lock().listed_within(time, Instant::now())
     }
 
     /// Figures of every watched place.

@@ -1,8 +1,7 @@
 //! One listing pass: every page of a place, from the first to the end, or an error.
 //!
 //! Three things are not taken on trust. `pageSize` may be ignored, so a short page is not the end: only an empty page
-//! is (or, at a service that repeats its last page for ever, that very repetition, when `rowCount` agrees that all has
-//! been seen). `rowCount` may be the total or the length of the page, so it never ends a pass; it only casts doubt on
+//! is (or, at a service that gives its last page again for every number beyond, that page under a number far beyond). `rowCount` may be the total or the length of the page, so it never ends a pass; it only casts doubt on
 //! one. And the list may change between two pages, which can hide a server that was there all the time: a pass in which
 //! that may have happened is not *steady*, and proves no absence.
 
@@ -18,6 +17,9 @@ use crate::cloud::{self, Client, Lane, Page, Place, ServerId};
 
 /// More pages than any place has: 200,000 servers. A listing that goes on beyond is going round in circles.
 const MOST_PAGES: u32 = 4_000;
+
+/// How far beyond a page is asked for to see whether it is the last: farther than a list grows while it is read.
+const FAR: u32 = 1_000;
 
 /// A whole listing of a place.
 #[derive(Debug)]
@@ -114,6 +116,8 @@ pub(super) struct Assembly {
     doubled: bool,
     nothing_new: u32,
     nameless: bool,
+    /// A page was the one before over again: is it the last one?
+    far: bool,
 }
 
 impl Assembly {
@@ -134,18 +138,26 @@ impl Assembly {
             doubled: false,
             nothing_new: 0,
             nameless: false,
+            far: false,
         }
     }
 
     /// The number of the page to ask for.
     pub(super) fn next_page(&self) -> u32 {
-        self.number + 1
+        self.number + if self.far { FAR } else { 1 }
+    }
+
+    fn repeats(&self) -> PassError {
+        PassError::Repeats { page: self.number }
     }
 
     /// Adds that page.
     pub(super) fn add(&mut self, page: &Page) -> Result<Progress, PassError> {
         self.number += 1;
         if page.rows.is_empty() {
+            if self.far {
+                return Err(self.repeats());
+            }
             self.end_count = page.row_count;
             return Ok(Progress::Done);
         }
@@ -159,15 +171,17 @@ impl Assembly {
             ids.push(row.id.clone());
             fresh.push(row);
         }
-        if ids == self.last {
-            // Some services give the last page again and again. Believed to be one where the count agrees.
-            let complete = self.total() == Some(count(self.rows.len())) && !self.doubled;
-            self.end_count = page.row_count;
-            return if complete {
+        if self.far {
+            return if ids == self.last {
                 Ok(Progress::Done)
             } else {
-                Err(PassError::Repeats { page: self.number })
+                Err(self.repeats())
             };
+        }
+        if ids == self.last {
+            // The list may have grown by a page in front, or the service gives its last page for every number beyond.
+            self.far = true;
+            return Ok(Progress::More);
         }
         self.pages.push((ids.len(), page.row_count));
         self.last = ids;
@@ -206,7 +220,7 @@ impl Assembly {
             0
         };
         if self.nothing_new > 1 {
-            Err(PassError::Repeats { page: self.number })
+            Err(self.repeats())
         } else {
             Ok(())
         }

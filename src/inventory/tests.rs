@@ -1,1 +1,228 @@
+//! The driver against a service on a real socket, with intervals of milliseconds.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::{Json, Router, routing::get};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::*;
+use crate::cloud::{Gate, Http, Limits, Paths};
+
+/// A service that lists: by zone, the ids.
+#[derive(Clone, Default)]
+struct Service {
+    zones: Arc<Mutex<HashMap<String, Vec<u32>>>>,
+    calls: Arc<AtomicU32>,
+}
+
+impl Service {
+    fn set(&self, zone: &str, ids: impl IntoIterator<Item = u32>) {
+        let ids = ids.into_iter().collect();
+        self.zones.lock().unwrap().insert(zone.to_owned(), ids);
+    }
+
+    fn calls(&self) -> u32 {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+/// A zone called `down` fails, one called `stuck` never answers.
+async fn list(
+    State(service): State<Service>,
+    Query(query): Query<HashMap<String, String>>,
+) -> Response {
+    service.calls.fetch_add(1, Ordering::SeqCst);
+    let zone = query["zoneCode"].as_str();
+    match zone {
+        "down" => return StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        "stuck" => std::future::pending().await,
+        _ => {}
+    }
+    let (page, size): (usize, usize) = (
+        query["page"].parse().unwrap(),
+        query["pageSize"].parse().unwrap(),
+    );
+    let ids = service.zones.lock().unwrap().get(zone).cloned();
+    let ids = ids.unwrap_or_default();
+    let row = |id: &u32| {
+        let name = format!("web-{}", Marker::of_uid(&id.to_string()));
+        json!({"ecsResourceUUID": format!("ecs-{id}"), "instanceName": name})
+    };
+    let rows = ids.chunks(size).nth(page - 1).unwrap_or(&[]);
+    let rows: Vec<Value> = rows.iter().map(row).collect();
+    Json(json!({"instances": rows, "rowCount": ids.len()})).into_response()
+}
+
+struct Bench {
+    service: Service,
+    inventory: Inventory,
+    woken: UnboundedReceiver<Subject>,
+    _cancel: tokio_util::sync::DropGuard,
+}
+
+async fn bench() -> Bench {
+    let service = Service::default();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new().route("/instance/list", get(list));
+    let router = router.with_state(service.clone());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let gate = Gate::new(Limits {
+        per_second: 10_000.0,
+        burst: 1000,
+        concurrent: 100,
+    });
+    let client = Client::new(
+        Http::new().unwrap(),
+        &endpoint,
+        "token".into(),
+        Paths::default(),
+        gate,
+    );
+    let settings = Settings {
+        quiet: Duration::from_secs(600),
+        in_flight: Duration::from_millis(20),
+        min_gap: Duration::from_millis(5),
+        failure_pause: Duration::from_millis(5),
+        jitter: 0.0,
+        ..Settings::default()
+    };
+    let (sender, woken) = unbounded_channel();
+    let cancel = CancellationToken::new();
+    let wake = move |subject| sender.send(subject).unwrap_or_default();
+    let inventory = Inventory::spawn(client.unwrap(), settings, wake, cancel.clone());
+    let _cancel = cancel.drop_guard();
+    Bench {
+        service,
+        inventory,
+        woken,
+        _cancel,
+    }
+}
+
+fn zone(zone: &str) -> Place {
+    Place::new("r", zone)
+}
+
+fn quiet(uid: u32, place: Place) -> (Subject, Interest) {
+    let subject = Subject::from(uid.to_string());
+    let interest = Interest {
+        places: vec![place],
+        id: None,
+        marker: Marker::of_uid(&subject),
+        attention: Attention::Quiet,
+        pass_after: None,
+        passes_wanted: 1,
+        releasing: false,
+    };
+    (subject, interest)
+}
+
+#[tokio::test]
+async fn nobody_asks_and_nothing_is_called() {
+    let bench = bench().await;
+    bench.inventory.view(&zone("a"));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(bench.service.calls(), 0);
+}
+
+#[tokio::test]
+async fn a_listing_of_many_pages_is_read_whole_with_one_call_more_than_it_has_pages() {
+    let mut bench = bench().await;
+    bench.service.set("a", 0..120);
+    let (subject, interest) = quiet(119, zone("a"));
+    bench.inventory.attend(&subject, interest);
+    assert_eq!(bench.woken.recv().await, Some(subject.clone()));
+    assert_eq!(bench.service.calls(), 4);
+    let view = bench.inventory.view(&zone("a"));
+    assert_eq!(view.newest().unwrap().rows.len(), 120);
+    assert!(view.newest().unwrap().steady);
+    assert_eq!(view.bearing(&Marker::of_uid("119")), ["ecs-119".into()]);
+    assert!(bench.inventory.has_shown_ours());
+    let counts = bench.inventory.counts();
+    assert_eq!((counts.servers(), counts.unowned()), (120, 119));
+}
+
+#[tokio::test]
+async fn a_proof_of_absence_is_had_at_once_and_a_quiet_place_is_left_alone_after_it() {
+    let mut bench = bench().await;
+    bench.service.set("a", 0..3);
+    let since = Instant::now();
+    let (subject, interest) = quiet(77, zone("a"));
+    let interest = Interest {
+        pass_after: Some(since),
+        passes_wanted: 2,
+        ..interest
+    };
+    bench.inventory.attend(&subject, interest);
+    let marker = Marker::of_uid("77");
+    while bench
+        .inventory
+        .view(&zone("a"))
+        .proven_absent(&marker, None, since)
+        != Absence::Proven
+    {
+        assert_eq!(bench.woken.recv().await, Some(subject.clone()));
+    }
+    let calls = bench.service.calls();
+    assert_eq!(calls, 4, "two passes of two calls");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(bench.service.calls(), calls);
+}
+
+#[tokio::test]
+async fn a_zone_that_fails_or_hangs_does_not_hold_up_another() {
+    let mut bench = bench().await;
+    bench.service.set("a", [1]);
+    for (uid, place) in [(8, "down"), (9, "stuck"), (1, "a")] {
+        let (subject, interest) = quiet(uid, zone(place));
+        bench.inventory.attend(&subject, interest);
+    }
+    assert_eq!(bench.woken.recv().await.as_deref(), Some("1"));
+    let mut passes = bench.inventory.passes();
+    let (subject, interest) = quiet(2, zone("b"));
+    bench.inventory.attend(&subject, interest);
+    passes.changed().await.unwrap();
+    while bench.inventory.view(&zone("down")).last_error().is_none() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let view = bench.inventory.view(&zone("down"));
+    assert!(view.newest().is_none());
+    assert_eq!(
+        view.sighting(&"ecs-8".into()),
+        Sighting::Unknown(Why::NoPass)
+    );
+}
+
+#[tokio::test]
+async fn an_operation_in_flight_is_woken_until_it_ends() {
+    let mut bench = bench().await;
+    let (subject, interest) = quiet(1, zone("a"));
+    let in_flight = Interest {
+        attention: Attention::InFlight,
+        ..interest.clone()
+    };
+    bench.inventory.attend(&subject, in_flight);
+    for _ in 0..3 {
+        bench.woken.recv().await.unwrap();
+    }
+    bench.service.set("a", [1]);
+    while bench
+        .inventory
+        .view(&zone("a"))
+        .bearing(&interest.marker)
+        .is_empty()
+    {
+        bench.woken.recv().await.unwrap();
+    }
+    bench.inventory.leave(&subject);
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    let calls = bench.service.calls();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(bench.service.calls(), calls);
+}

@@ -1,1 +1,501 @@
+//! The client against real sockets: scripted servers that answer, cut, stall or reset, and count what they read.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+use crate::cloud::{Limits, Login, Operation, TaskState};
+
+const TOKEN: &str = "tok-canary-1";
+const PASSWORD: &str = "Hunter2!canary";
+
+fn client(endpoint: &str) -> Client {
+    let limits = Limits {
+        per_second: 10_000.0,
+        burst: 1000,
+        concurrent: 100,
+    };
+    Client::new(
+        Http::new().unwrap(),
+        endpoint,
+        TOKEN.into(),
+        Paths::default(),
+        Gate::new(limits),
+    )
+    .unwrap()
+}
+
+/// What a scripted server does with a request that it has read whole.
+#[derive(Clone)]
+enum Act {
+    /// Writes these bytes and goes on with the connection.
+    Reply(String),
+    /// Writes these bytes and closes.
+    ReplyAndClose(String),
+    /// Resets the connection.
+    Reset,
+    /// Never answers.
+    Stall,
+}
+
+struct Scripted {
+    endpoint: String,
+    requests: Arc<Mutex<Vec<String>>>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Scripted {
+    /// A server that does the same with every request.
+    async fn new(act: Act) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}/api", listener.local_addr().unwrap());
+        let (requests, connections) = (Arc::default(), Arc::new(AtomicUsize::new(0)));
+        let scripted = Self {
+            endpoint,
+            requests: Arc::clone(&requests),
+            connections: Arc::clone(&connections),
+        };
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(serve(stream, act.clone(), Arc::clone(&requests)));
+            }
+        });
+        scripted
+    }
+
+    async fn answering(status: &str, body: &str) -> Self {
+        Self::new(Act::Reply(reply(status, body))).await
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+fn reply(status: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+async fn serve(mut stream: TcpStream, act: Act, requests: Arc<Mutex<Vec<String>>>) {
+    while let Some(request) = read_request(&mut stream).await {
+        requests.lock().unwrap().push(request);
+        match &act {
+            Act::Reply(bytes) => stream.write_all(bytes.as_bytes()).await.unwrap_or_default(),
+            Act::ReplyAndClose(bytes) => {
+                return stream.write_all(bytes.as_bytes()).await.unwrap_or_default();
+            }
+            Act::Reset => return reset(&stream),
+            Act::Stall => std::future::pending().await,
+        }
+    }
+}
+
+/// Closes with a reset instead of an orderly end.
+fn reset(stream: &TcpStream) {
+    stream.set_zero_linger().unwrap();
+}
+
+async fn read_request(stream: &mut TcpStream) -> Option<String> {
+    let mut read = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let text = String::from_utf8_lossy(&read).into_owned();
+        if let Some(end) = text.find("\r\n\r\n") {
+            let length = text.lines().find_map(|line| {
+                let line = line.to_ascii_lowercase();
+                line.strip_prefix("content-length: ")?.trim().parse().ok()
+            });
+            if text.len() >= end + 4 + length.unwrap_or(0) {
+                return Some(text);
+            }
+        }
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => return None,
+            Ok(n) => read.extend_from_slice(&buffer[..n]),
+        }
+    }
+}
+
+fn create_request() -> CreateRequest {
+    CreateRequest {
+        package: "pkg".into(),
+        place: Place::new("r", "z"),
+        name: "web-1".to_owned(),
+        image: "img-1".into(),
+        firewall: "fw-1".into(),
+        login: Login::Password(PASSWORD.into()),
+    }
+}
+
+async fn create(client: &Client) -> Result<CreateAccepted, Error> {
+    let permit = client.permit(Lane::Urgent).await;
+    client.create(permit, &create_request()).await
+}
+
+fn id() -> ServerId {
+    "ecs-1".into()
+}
+
+const ACCEPTED: &str = r#"{"asyncTaskInfo":{"asyncTaskUUID":"t-1","ecsResourceUUID":"ecs-1"},"httpStatus":202,"rowCount":0}"#;
+
+#[tokio::test]
+async fn a_create_is_posted_once_with_token_and_json() {
+    let server = Scripted::answering("202 Accepted", ACCEPTED).await;
+    let accepted = create(&client(&server.endpoint)).await.unwrap();
+    assert_eq!((accepted.id, accepted.task), (id(), "t-1".into()));
+    let [request] = server.requests().try_into().unwrap();
+    let request = request.to_ascii_lowercase();
+    assert!(
+        request.starts_with("post /api/instance/create http/1.1\r\n"),
+        "{request}"
+    );
+    for line in [
+        "x-open-token: tok-canary-1\r\n",
+        "content-type: application/json\r\n",
+        "user-agent: cloud-server-operator/",
+    ] {
+        assert!(request.contains(line), "{request}");
+    }
+    assert!(!request.contains("accept-encoding"), "{request}");
+}
+
+#[tokio::test]
+async fn a_query_is_encoded_and_an_endpoint_keeps_its_path() {
+    let server = Scripted::answering("404 Not Found", r#"{"code":"X","message":"m"}"#).await;
+    let client = client(&format!("{}/", server.endpoint));
+    let error = client
+        .detail(Lane::Urgent, &"ecs-ä&page=1#?".into())
+        .await
+        .unwrap_err();
+    assert!(error.is_no_such_instance());
+    assert!(
+        server.requests()[0]
+            .starts_with("GET /api/instance/detail?ecsResourceUUID=ecs-%C3%A4%26page%3D1%23%3F "),
+        "{:?}",
+        server.requests()
+    );
+}
+
+#[tokio::test]
+async fn a_port_that_refuses_was_sent_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let error = create(&client(&endpoint)).await.unwrap_err();
+    assert!(
+        !error.may_have_happened() && error.is_retryable(),
+        "{error:?}"
+    );
+    assert_eq!(error.category(), "not_sent");
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_resolve_was_sent_nothing() {
+    let error = create(&client("http://no-such-host.invalid"))
+        .await
+        .unwrap_err();
+    assert!(!error.may_have_happened(), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_tls_handshake_that_fails_was_sent_nothing() {
+    // A server that speaks plain HTTP, and one that closes at once.
+    let plain = Scripted::answering("200 OK", "{}").await;
+    let error = create(&client(&plain.endpoint.replace("http", "https")))
+        .await
+        .unwrap_err();
+    assert!(!error.may_have_happened(), "{error:?}");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("https://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            reset(&stream);
+        }
+    });
+    let error = create(&client(&endpoint)).await.unwrap_err();
+    assert!(!error.may_have_happened(), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_post_whose_connection_breaks_may_have_happened_and_is_never_sent_again() {
+    let half = r#"{"asyncTaskInfo":{"async"#;
+    for act in [
+        Act::Reset,
+        Act::ReplyAndClose(String::new()),
+        Act::ReplyAndClose("HTTP/1.1 202 Acc".to_owned()),
+        Act::ReplyAndClose(format!(
+            "HTTP/1.1 202 Accepted\r\ncontent-length: 500\r\n\r\n{half}"
+        )),
+        Act::ReplyAndClose(format!("HTTP/1.1 202 Accepted\r\n\r\n{half}")),
+        Act::ReplyAndClose("\u{0}\u{1}garbage".to_owned()),
+    ] {
+        let server = Scripted::new(act).await;
+        let error = create(&client(&server.endpoint)).await.unwrap_err();
+        assert!(error.may_have_happened(), "{error:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(server.requests().len(), 1, "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_post_never_meets_a_connection_that_the_server_just_closed() {
+    // Each answer is followed by a close that the client has not been told of in HTTP.
+    let server = Scripted::new(Act::ReplyAndClose(reply("202 Accepted", ACCEPTED))).await;
+    let client = client(&server.endpoint);
+    for n in 1..=20 {
+        create(&client).await.unwrap();
+        assert_eq!((server.requests().len(), server.connections()), (n, n));
+    }
+}
+
+#[tokio::test]
+async fn reads_share_connections() {
+    let server = Scripted::answering("200 OK", r#"{"instances":[],"rowCount":0}"#).await;
+    let client = client(&server.endpoint);
+    for _ in 0..5 {
+        client
+            .instances_page(Lane::Resync, &Place::new("r", "z"), 1)
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_costs_the_deadline_and_no_more() {
+    let server = Scripted::new(Act::Stall).await;
+    let client = client(&server.endpoint);
+    let began = tokio::time::Instant::now();
+    let call = tokio::spawn(async move { create(&client).await });
+    while server.requests().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // Only the deadline is left to wait for: the request is on the wire.
+    tokio::time::pause();
+    let error = call.await.unwrap().unwrap_err();
+    assert_eq!(error.category(), "timeout");
+    assert!(error.may_have_happened());
+    let elapsed = began.elapsed();
+    assert!(
+        elapsed > Duration::from_secs(59) && elapsed < Duration::from_secs(61),
+        "{elapsed:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_body_without_end_is_cut_off() {
+    let long = format!(
+        r#"{{"instance":{{"ecsResourceUUID":"ecs-1","x":"{}"}}}}"#,
+        "x".repeat(300_000)
+    );
+    let server = Scripted::answering("200 OK", &long).await;
+    let error = client(&server.endpoint)
+        .detail(Lane::Urgent, &id())
+        .await
+        .unwrap_err();
+    assert_eq!(error.category(), "garbled");
+    let refusal = format!(
+        r#"{{"code":"X.NotFound","message":"{}"}}"#,
+        "x".repeat(100_000)
+    );
+    let server = Scripted::answering("404 Not Found", &refusal).await;
+    let error = client(&server.endpoint)
+        .detail(Lane::Urgent, &id())
+        .await
+        .unwrap_err();
+    assert!(!error.is_no_such_instance());
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let elsewhere = Scripted::answering("202 Accepted", ACCEPTED).await;
+    for status in ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"] {
+        let bytes = format!(
+            "HTTP/1.1 {status}\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n",
+            elsewhere.endpoint
+        );
+        let server = Scripted::new(Act::Reply(bytes)).await;
+        let client = client(&server.endpoint);
+        assert!(create(&client).await.unwrap_err().may_have_happened());
+        assert!(client.detail(Lane::Urgent, &id()).await.is_err());
+    }
+    assert_eq!(elsewhere.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_refusal_for_rate_closes_the_gate_for_as_long_as_it_says() {
+    let body = r#"{"code":"TooMany","message":"m"}"#;
+    let bytes = format!(
+        "HTTP/1.1 429 Slow\r\nretry-after: 2\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let server = Scripted::new(Act::Reply(bytes)).await;
+    let client = client(&server.endpoint);
+    let error = create(&client).await.unwrap_err();
+    assert!(error.is_rate_limited() && !error.may_have_happened());
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(2)));
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    drop(client.permit(Lane::Urgent).await);
+    assert!(began.elapsed() > Duration::from_millis(1900));
+}
+
+#[tokio::test]
+async fn no_error_and_no_debug_shows_a_secret() {
+    let echo =
+        format!(r#"{{"code":"Bad{PASSWORD}","message":"token {TOKEN} password {PASSWORD}"}}"#);
+    for (status, body) in [
+        ("400 Bad", echo.as_str()),
+        ("202 OK", &echo),
+        ("500 No", &echo),
+        ("200 OK", "<html>"),
+    ] {
+        let server = Scripted::answering(status, body).await;
+        let client = client(&server.endpoint);
+        let error = create(&client).await.unwrap_err();
+        let mut shown = format!("{error} {error:?} {client:?} {:?}", create_request());
+        let mut source = std::error::Error::source(&error);
+        while let Some(inner) = source {
+            shown += &format!(" {inner} {inner:?}");
+            source = inner.source();
+        }
+        assert!(!shown.contains("canary"), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_detail_of_another_instance_is_no_answer() {
+    let server = Scripted::answering("200 OK", r#"{"instance":{"ecsResourceUUID":"ecs-2"}}"#).await;
+    let error = client(&server.endpoint)
+        .detail(Lane::Urgent, &id())
+        .await
+        .unwrap_err();
+    assert_eq!(error.category(), "garbled");
+    assert!(!error.is_no_such_instance());
+}
+
+#[tokio::test]
+async fn the_calls_on_one_instance_take_either_shape_of_answer_and_do_without_a_task() {
+    let denied = r#"{"success":false,"code":"Ecs.NotExist","message":"m"}"#;
+    for (body, task) in [
+        (ACCEPTED, Some("t-1")),
+        (
+            r#"{"asyncTaskUUID":"t-2","httpStatus":202,"rowCount":0}"#,
+            Some("t-2"),
+        ),
+        (r#"{"httpStatus":202,"rowCount":0}"#, None),
+    ] {
+        let server = Scripted::answering("200 OK", body).await;
+        let client = client(&server.endpoint);
+        let expected = Accepted {
+            task: task.map(TaskId::from),
+        };
+        let permit = client.permit(Lane::Urgent).await;
+        assert_eq!(client.release(permit, &id()).await.unwrap(), expected);
+        let permit = client.permit(Lane::Urgent).await;
+        assert_eq!(client.start(permit, &id()).await.unwrap(), expected);
+        let permit = client.permit(Lane::Urgent).await;
+        assert_eq!(client.restart(permit, &id()).await.unwrap(), expected);
+        let permit = client.permit(Lane::Urgent).await;
+        assert_eq!(client.stop(permit, &id(), true).await.unwrap(), expected);
+        let [.., stop] = server
+            .requests()
+            .try_into()
+            .unwrap_or([const { String::new() }; 4]);
+        assert!(
+            stop.ends_with(r#"{"ecsResourceUUID":"ecs-1","forceStop":true}"#),
+            "{stop}"
+        );
+    }
+    for (body, gone) in [(denied, true), ("{}", false), (r#"{"hello":1}"#, false)] {
+        let server = Scripted::answering("200 OK", body).await;
+        let client = client(&server.endpoint);
+        let permit = client.permit(Lane::Urgent).await;
+        let error = client.release(permit, &id()).await.unwrap_err();
+        assert_eq!(error.is_no_such_instance(), gone, "{error}");
+        assert_eq!(error.may_have_happened(), !gone, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_task_is_a_report_and_a_contradiction_is_none() {
+    let failed = r#"{"asyncTaskInfo":{"processResult":"FAIL","remark":"sold out"},"httpStatus":500,"success":false}"#;
+    let server = Scripted::answering("202 Accepted", failed).await;
+    let report = client(&server.endpoint)
+        .task(Lane::Operation, &"t-1".into())
+        .await
+        .unwrap();
+    let reason = Some("sold out".to_owned());
+    assert_eq!(report.state, TaskState::Failed { reason });
+    let odd = r#"{"asyncTaskInfo":{"processResult":"SUCCESS"},"success":false}"#;
+    let server = Scripted::answering("202 Accepted", odd).await;
+    let error = client(&server.endpoint)
+        .task(Lane::Operation, &"t-1".into())
+        .await
+        .unwrap_err();
+    assert_eq!(error.category(), "garbled");
+}
+
+#[tokio::test]
+async fn every_call_is_told_to_the_observer() {
+    let server = Scripted::answering("202 Accepted", ACCEPTED).await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let client = client(&server.endpoint).with_observer(Arc::new({
+        let seen = Arc::clone(&seen);
+        move |operation, outcome, _| seen.lock().unwrap().push((operation, outcome))
+    }));
+    create(&client).await.unwrap();
+    client.detail(Lane::Urgent, &id()).await.unwrap_err();
+    let expected = [
+        (Operation::Create, Ok(())),
+        (Operation::Detail, Err("garbled")),
+    ];
+    assert_eq!(*seen.lock().unwrap(), expected);
+}
+
+#[tokio::test]
+async fn an_endpoint_or_a_token_that_cannot_work_is_refused_before_any_call() {
+    let http = Http::new().unwrap();
+    let build = |endpoint: &str, token: &str| {
+        let gate = Gate::new(Limits::default());
+        Client::new(http.clone(), endpoint, token.into(), Paths::default(), gate).err()
+    };
+    for endpoint in [
+        "",
+        "cloud.example",
+        "ftp://cloud.example",
+        "https://user@cloud.example",
+        "https://:pw@cloud.example",
+        "https://cloud.example/?a=b",
+        "https://cloud.example/#x",
+        "unix:/run/x",
+    ] {
+        assert!(
+            matches!(build(endpoint, "t"), Some(BuildError::Endpoint(_))),
+            "{endpoint:?}"
+        );
+    }
+    for token in ["", "a\nb", "ä\u{7f}"] {
+        assert!(
+            matches!(
+                build("https://cloud.example", token),
+                Some(BuildError::Token)
+            ),
+            "{token:?}"
+        );
+    }
+    assert!(build("https://cloud.example/base/", "t").is_none());
+}

@@ -1,1 +1,345 @@
+use proptest::prelude::*;
+use serde_json::json;
 
+use super::super::view::{Absence, View, Why};
+use super::*;
+
+/// How a service counts.
+#[derive(Clone, Copy, Debug)]
+enum Count {
+    Total,
+    OfPage,
+    Zero,
+    None,
+}
+
+/// What it does beyond the end.
+#[derive(Clone, Copy, Debug)]
+enum Beyond {
+    Empty,
+    LastAgain,
+}
+
+/// A listing as the service holds it. The numbers are ids; an id is never used again.
+#[derive(Clone, Debug)]
+struct Listing {
+    ids: Vec<u32>,
+    size: usize,
+    count: Count,
+    beyond: Beyond,
+}
+
+fn uid(id: u32) -> String {
+    format!("uid-{id}")
+}
+
+fn row(id: u32) -> Map<String, Value> {
+    let name = format!("web-{}", Marker::of_uid(&uid(id)));
+    let row = json!({"ecsResourceUUID": format!("ecs-{id}"), "instanceName": name});
+    row.as_object().cloned().unwrap()
+}
+
+impl Listing {
+    fn page(&self, number: u32) -> Page {
+        let pages = self.ids.len().div_ceil(self.size).max(1);
+        let number = match self.beyond {
+            Beyond::Empty => number as usize,
+            Beyond::LastAgain => pages.min(number as usize),
+        };
+        let ids = self.ids.chunks(self.size).nth(number - 1).unwrap_or(&[]);
+        let row_count = match self.count {
+            Count::Total => Some(self.ids.len() as u64),
+            Count::OfPage => Some(ids.len() as u64),
+            Count::Zero => Some(0),
+            Count::None => None,
+        };
+        let rows = ids.iter().map(|id| row(*id)).collect();
+        Page { rows, row_count }
+    }
+}
+
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn pass(pages: &[Page]) -> Result<Pass, PassError> {
+    let mut assembly = Assembly::new(None);
+    let began = now();
+    for page in pages {
+        if assembly.add(page)? == Progress::Done {
+            break;
+        }
+    }
+    Ok(assembly.finish(began, now()))
+}
+
+fn pages(listed: &[(&[u32], Option<u64>)]) -> Vec<Page> {
+    let page = |(ids, row_count): &(&[u32], Option<u64>)| Page {
+        rows: ids.iter().map(|id| row(*id)).collect(),
+        row_count: *row_count,
+    };
+    listed.iter().map(page).collect()
+}
+
+fn steady(listed: &[(&[u32], Option<u64>)]) -> bool {
+    pass(&pages(listed)).unwrap().steady
+}
+
+#[test]
+fn both_readings_of_row_count_can_be_steady_and_neither_can_be_mixed() {
+    // The total, the length of the page, none, and always zero.
+    assert!(steady(&[
+        (&[1, 2], Some(3)),
+        (&[3], Some(3)),
+        (&[], Some(3))
+    ]));
+    assert!(steady(&[
+        (&[1, 2], Some(3)),
+        (&[3], Some(3)),
+        (&[], Some(0))
+    ]));
+    assert!(steady(&[
+        (&[1, 2], Some(2)),
+        (&[3], Some(1)),
+        (&[], Some(0))
+    ]));
+    assert!(steady(&[(&[1, 2], None), (&[3], None), (&[], None)]));
+    assert!(steady(&[
+        (&[1, 2], Some(0)),
+        (&[3], Some(0)),
+        (&[], Some(0))
+    ]));
+    assert!(steady(&[(&[], Some(0))]) && steady(&[(&[], None)]));
+    // A total that changed, one that speaks of more, and one that speaks of less.
+    assert!(!steady(&[
+        (&[1, 2], Some(4)),
+        (&[3], Some(3)),
+        (&[], Some(3))
+    ]));
+    assert!(!steady(&[(&[1, 2], Some(3)), (&[], Some(3))]));
+    assert!(!steady(&[
+        (&[1, 2], Some(3)),
+        (&[3], Some(3)),
+        (&[], Some(2))
+    ]));
+    assert!(!steady(&[(&[1, 2], Some(1)), (&[], Some(1))]));
+    assert!(!steady(&[(&[], Some(5))]));
+    assert!(!steady(&[
+        (&[1, 2], Some(2)),
+        (&[3], Some(1)),
+        (&[], Some(3))
+    ]));
+    // A server twice, and a page that shrank before the last.
+    assert!(!steady(&[
+        (&[1, 2], Some(3)),
+        (&[2, 3], Some(3)),
+        (&[], Some(3))
+    ]));
+    assert!(!steady(&[
+        (&[1, 2], None),
+        (&[3], None),
+        (&[4, 5], None),
+        (&[], None)
+    ]));
+}
+
+#[test]
+fn a_short_page_is_not_the_end() {
+    let listed = [
+        (&[1, 2][..], None),
+        (&[3][..], None),
+        (&[4][..], None),
+        (&[], None),
+    ];
+    assert_eq!(pass(&pages(&listed)).unwrap().rows.len(), 4);
+}
+
+#[test]
+fn a_page_that_repeats_is_the_end_only_if_one_far_beyond_is_the_same() {
+    let repeats = |listed: &[(&[u32], Option<u64>)]| {
+        matches!(pass(&pages(listed)), Err(PassError::Repeats { .. }))
+    };
+    let (one, other): (&[u32], &[u32]) = (&[1, 2], &[3, 4]);
+    assert!(steady(&[
+        (one, Some(4)),
+        (other, Some(4)),
+        (other, Some(4)),
+        (other, Some(4))
+    ]));
+    assert!(steady(&[(one, Some(2)), (one, Some(2)), (one, Some(2))]));
+    assert!(steady(&[(one, None), (one, None), (one, None)]));
+    assert!(repeats(&[(one, None), (one, None), (&[], None)]));
+    assert!(repeats(&[(one, Some(2)), (one, Some(2)), (other, Some(2))]));
+    assert!(
+        repeats(&[(one, None), (other, None), (one, None), (other, None)]),
+        "a circle"
+    );
+}
+
+#[test]
+fn a_row_without_an_id_spoils_the_pass() {
+    let mut page = Listing {
+        ids: vec![1, 2],
+        size: 9,
+        count: Count::Total,
+        beyond: Beyond::Empty,
+    }
+    .page(1);
+    page.rows[1].remove("ecsResourceUUID");
+    assert!(matches!(
+        pass(&[page]),
+        Err(PassError::RowWithoutId { page: 1 })
+    ));
+}
+
+#[test]
+fn a_listing_without_end_is_given_up() {
+    let mut assembly = Assembly::new(None);
+    let last = (0..).find_map(|id| {
+        assembly
+            .add(&Page {
+                rows: vec![row(id)],
+                row_count: None,
+            })
+            .err()
+    });
+    assert!(matches!(last, Some(PassError::Endless)));
+}
+
+#[test]
+fn nameless_rows_prove_nothing_about_a_marker() {
+    let mut page = pages(&[(&[1], None)]).remove(0);
+    page.rows[0].remove("instanceName");
+    let since = now();
+    let pass = Arc::new(pass(&[page]).unwrap());
+    let view = View {
+        newest: Some(pass.clone()),
+        previous: Some(pass),
+        ..View::default()
+    };
+    assert_eq!(
+        view.absent_once(&Marker::of_uid("x"), since),
+        Absence::NotYet(Why::Nameless)
+    );
+}
+
+#[test]
+fn a_row_that_did_not_change_is_shared_with_the_former_pass() {
+    let pages = pages(&[(&[1, 2], None), (&[], None)]);
+    let former = Arc::new(pass(&pages).unwrap());
+    let mut assembly = Assembly::new(Some(former.clone()));
+    pages
+        .iter()
+        .for_each(|page| assert!(assembly.add(page).is_ok()));
+    let pass = assembly.finish(now(), now());
+    assert!(
+        former
+            .rows
+            .iter()
+            .all(|(id, row)| Arc::ptr_eq(row, &pass.rows[id]))
+    );
+}
+
+/// What happens between two pages. The server that is looked for is never touched.
+#[derive(Clone, Debug)]
+enum Change {
+    Nothing,
+    Remove(prop::sample::Index),
+    InsertFront,
+    InsertBack,
+    InsertAt(prop::sample::Index),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        3 => Just(Change::Nothing),
+        3 => any::<prop::sample::Index>().prop_map(Change::Remove),
+        1 => Just(Change::InsertFront),
+        1 => Just(Change::InsertBack),
+        1 => any::<prop::sample::Index>().prop_map(Change::InsertAt),
+    ]
+}
+
+const TARGET: u32 = 1000;
+
+impl Listing {
+    fn change(&mut self, change: &Change, next: &mut u32) {
+        let at = match change {
+            Change::Nothing => return,
+            Change::Remove(index) => {
+                let victim = index.index(self.ids.len());
+                if self.ids[victim] != TARGET {
+                    self.ids.remove(victim);
+                }
+                return;
+            }
+            Change::InsertFront => 0,
+            Change::InsertBack => self.ids.len(),
+            Change::InsertAt(index) => index.index(self.ids.len() + 1),
+        };
+        *next += 1;
+        self.ids.insert(at, *next);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The promise behind a second create: a server that was there all the time is never proven absent, whatever is
+    /// bought and released while pages are read, and however the service counts.
+    #[test]
+    fn a_server_that_was_there_all_the_time_is_never_proven_absent(
+        before in 0u32..7,
+        after in 0u32..4,
+        size in 1usize..4,
+        count in prop_oneof![Just(Count::Total), Just(Count::OfPage), Just(Count::Zero), Just(Count::None)],
+        beyond in prop_oneof![Just(Beyond::Empty), Just(Beyond::LastAgain)],
+        changes in prop::collection::vec(change(), 0..14),
+    ) {
+        let ids = (0..before).chain([TARGET]).chain(100..100 + after).collect();
+        let mut listing = Listing { ids, size, count, beyond };
+        let (mut changes, mut next) = (changes.into_iter(), 2000);
+        let (target, marker, since) = (ServerId::from("ecs-1000"), Marker::of_uid(&uid(TARGET)), now());
+        let mut view = View::default();
+        for _ in 0..4 {
+            let mut assembly = Assembly::new(view.newest.clone());
+            let began = now();
+            let outcome = loop {
+                match assembly.add(&listing.page(assembly.next_page())) {
+                    Ok(Progress::More) => {}
+                    Ok(Progress::Done) => break Ok(assembly.finish(began, now())),
+                    Err(error) => break Err(error),
+                }
+                if let Some(change) = changes.next() {
+                    listing.change(&change, &mut next);
+                }
+            };
+            if let Ok(pass) = outcome {
+                view.previous = view.newest.replace(Arc::new(pass));
+            }
+            let absence = view.proven_absent(&marker, Some(&target), since);
+            prop_assert_ne!(absence, Absence::Proven, "{:?}", listing);
+        }
+    }
+
+    /// And where nothing changes, two passes are enough.
+    #[test]
+    fn in_a_quiet_listing_two_passes_prove_what_is_absent(
+        number in 0u32..9,
+        size in 1usize..5,
+        count in prop_oneof![Just(Count::Total), Just(Count::OfPage), Just(Count::Zero), Just(Count::None)],
+        beyond in prop_oneof![Just(Beyond::Empty), Just(Beyond::LastAgain)],
+    ) {
+        let listing = Listing { ids: (0..number).collect(), size, count, beyond };
+        let since = now();
+        let mut view = View::default();
+        for expected in [Absence::NotYet(Why::Stale), Absence::Proven] {
+            std::thread::sleep(std::time::Duration::from_nanos(1));
+            let mut assembly = Assembly::new(None);
+            let began = now();
+            while assembly.add(&listing.page(assembly.next_page())).unwrap() == Progress::More {}
+            view.previous = view.newest.replace(Arc::new(assembly.finish(began, now())));
+            prop_assert_eq!(view.proven_absent(&Marker::of_uid("other"), None, since), expected);
+        }
+    }
+}

@@ -1,1 +1,414 @@
+use std::time::Duration;
 
+use serde_json::{Map, Value, json};
+
+use super::super::pass::Assembly;
+use super::super::view::{Sighting, Why};
+use super::*;
+use crate::cloud::Page;
+
+fn settings() -> Settings {
+    Settings {
+        jitter: 0.0,
+        ..Settings::default()
+    }
+}
+
+fn place() -> Place {
+    Place::new("r", "z")
+}
+
+fn subject(name: &str) -> Subject {
+    name.into()
+}
+
+fn interest(name: &str, id: Option<&str>, attention: Attention) -> Interest {
+    Interest {
+        places: vec![place()],
+        id: id.map(ServerId::from),
+        marker: Marker::of_uid(name),
+        attention,
+        pass_after: None,
+        passes_wanted: 1,
+        releasing: false,
+    }
+}
+
+fn quiet(name: &str, id: Option<&str>) -> Interest {
+    interest(name, id, Attention::Quiet)
+}
+
+fn row(id: &str, owner: &str, status: &str) -> Map<String, Value> {
+    let name = format!("web-{}", Marker::of_uid(owner));
+    let row = json!({"ecsResourceUUID": id, "instanceName": name, "ecsStatus": status});
+    row.as_object().cloned().unwrap()
+}
+
+/// A state with a clock of its own.
+struct Bench {
+    state: State,
+    now: Instant,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self {
+            state: State::new(settings()),
+            now: Instant::now(),
+        }
+    }
+
+    fn wait(&mut self, duration: Duration) {
+        self.now += duration;
+    }
+
+    /// How long until the next pass is due, having begun none.
+    fn due_in(&mut self) -> Option<Duration> {
+        let due = self.state.due(self.now);
+        assert!(due.now.is_empty(), "a pass is due at once");
+        due.next.map(|next| next - self.now)
+    }
+
+    /// Begins the pass that must be due now.
+    fn begin(&mut self) {
+        assert_eq!(self.state.due(self.now).now.len(), 1, "no pass is due");
+    }
+
+    fn end(&mut self, rows: Vec<Map<String, Value>>) -> Vec<String> {
+        self.end_with(rows, None)
+    }
+
+    /// Ends the running pass with these rows in one page, a second later, and says who is woken.
+    fn end_with(&mut self, rows: Vec<Map<String, Value>>, row_count: Option<u64>) -> Vec<String> {
+        let began = self.now;
+        self.wait(Duration::from_secs(1));
+        let mut assembly = Assembly::new(None);
+        assembly.add(&Page { rows, row_count }).unwrap();
+        let pass = assembly.finish(began, self.now);
+        self.complete(Ok(pass))
+    }
+
+    fn fail(&mut self) -> Vec<String> {
+        self.complete(Err(PassError::RowWithoutId { page: 1 }))
+    }
+
+    fn complete(&mut self, result: Result<Pass, PassError>) -> Vec<String> {
+        let woken = self.state.completed(&place(), result, 1.0, self.now);
+        let mut woken: Vec<_> = woken.iter().map(ToString::to_string).collect();
+        woken.sort();
+        woken
+    }
+
+    fn pass(&mut self, rows: Vec<Map<String, Value>>) -> Vec<String> {
+        self.begin();
+        self.end(rows)
+    }
+}
+
+const S: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn without_interests_nothing_is_due() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.due_in(), None);
+    bench.state.attend(&subject("a"), quiet("a", None));
+    bench.state.leave(&subject("a"));
+    assert_eq!(bench.due_in(), None);
+    assert!(
+        bench.state.places.is_empty()
+            && bench.state.ids.is_empty()
+            && bench.state.markers.is_empty()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_strongest_attention_sets_the_pace() {
+    let mut bench = Bench::new();
+    bench.state.attend(&subject("a"), quiet("a", None));
+    bench.pass(vec![]);
+    assert_eq!(bench.due_in(), Some(59 * S), "from beginning to beginning");
+    bench
+        .state
+        .attend(&subject("b"), interest("b", None, Attention::InFlight));
+    assert_eq!(bench.due_in(), Some(4 * S));
+    bench.state.attend(&subject("b"), quiet("b", None));
+    assert_eq!(bench.due_in(), Some(59 * S));
+    assert_eq!(bench.state.lane(&place()), Lane::Resync);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proof_is_two_passes_begun_after_the_instant_one_right_after_the_other() {
+    let mut bench = Bench::new();
+    bench.state.attend(&subject("a"), quiet("a", None));
+    bench.pass(vec![]);
+    let after = bench.now + 10 * S;
+    let wish = Interest {
+        pass_after: Some(after),
+        passes_wanted: 2,
+        ..quiet("a", None)
+    };
+    bench.state.attend(&subject("a"), wish);
+    assert_eq!(bench.state.lane(&place()), Lane::Operation);
+    assert_eq!(bench.due_in(), Some(10 * S + Duration::from_millis(1)));
+    bench.wait(10 * S + Duration::from_millis(1));
+    assert_eq!(
+        bench.pass(vec![]),
+        Vec::<String>::new(),
+        "half a proof wakes nobody"
+    );
+    assert_eq!(bench.due_in(), Some(Duration::from_millis(250)));
+    bench.wait(Duration::from_millis(250));
+    assert_eq!(bench.pass(vec![]), ["a"]);
+    assert_eq!(bench.due_in(), Some(59 * S), "and then it is quiet again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn passes_that_are_no_evidence_are_repeated_ever_more_slowly() {
+    let mut bench = Bench::new();
+    let wish = Interest {
+        pass_after: Some(bench.now - S),
+        ..quiet("a", None)
+    };
+    bench.state.attend(&subject("a"), wish);
+    let mut gaps = Vec::new();
+    for _ in 0..6 {
+        bench.begin();
+        // An empty page that speaks of five servers.
+        assert_eq!(
+            bench.end_with(vec![], Some(5)).len(),
+            usize::from(gaps.is_empty())
+        );
+        let gap = bench.due_in().unwrap();
+        gaps.push(gap.as_millis());
+        bench.wait(gap);
+    }
+    assert_eq!(gaps, [500, 1000, 2000, 4000, 5000, 5000]);
+    bench.begin();
+    assert_eq!(bench.end_with(vec![], Some(0)), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_pass_wakes_nobody_changes_nothing_and_is_tried_again_with_a_growing_pause() {
+    let mut bench = Bench::new();
+    bench.state.attend(
+        &subject("a"),
+        interest("a", Some("ecs-1"), Attention::InFlight),
+    );
+    bench.pass(vec![row("ecs-1", "a", "STARTED")]);
+    bench.wait(4 * S);
+    let mut pauses = Vec::new();
+    for _ in 0..7 {
+        bench.begin();
+        assert!(bench.fail().is_empty());
+        let pause = bench.due_in().unwrap();
+        pauses.push(pause.as_secs());
+        bench.wait(pause);
+    }
+    assert_eq!(pauses, [5, 5, 5, 8, 16, 20, 20]);
+    let view = bench.state.view(&place());
+    assert!(view.last_error().is_some());
+    assert!(matches!(
+        view.sighting(&"ecs-1".into()),
+        Sighting::Present(..)
+    ));
+    bench.pass(vec![]);
+    assert!(bench.state.view(&place()).last_error().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_subject_is_woken_by_a_change_and_only_once() {
+    let mut bench = Bench::new();
+    bench.state.attend(&subject("a"), quiet("a", Some("ecs-1")));
+    bench.state.attend(&subject("b"), quiet("b", Some("ecs-2")));
+    let own = |status| vec![row("ecs-1", "a", status), row("ecs-2", "b", "STARTED")];
+    let pass = |bench: &mut Bench, rows| {
+        let woken = bench.pass(rows);
+        bench.wait(59 * S);
+        woken
+    };
+    assert_eq!(pass(&mut bench, own("STARTED")), ["a", "b"], "appeared");
+    for _ in 0..5 {
+        assert!(pass(&mut bench, own("STARTED")).is_empty());
+    }
+    assert_eq!(pass(&mut bench, own("STOPPED")), ["a"]);
+    assert!(pass(&mut bench, own("STOPPED")).is_empty());
+    let mut twin = own("STOPPED");
+    twin.push(row("ecs-3", "b", "STARTED"));
+    assert_eq!(pass(&mut bench, twin), ["b"], "another with its marker");
+    assert_eq!(pass(&mut bench, own("STOPPED")), ["b"]);
+    assert_eq!(
+        pass(&mut bench, vec![row("ecs-2", "b", "STARTED")]),
+        ["a"],
+        "vanished"
+    );
+    assert!(pass(&mut bench, vec![row("ecs-2", "b", "STARTED")]).is_empty());
+    assert!(bench.state.has_shown_ours());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubtful_pass_makes_nobody_believe_that_a_server_vanished() {
+    let mut bench = Bench::new();
+    bench.state.attend(&subject("a"), quiet("a", Some("ecs-1")));
+    bench.pass(vec![row("ecs-1", "a", "STARTED")]);
+    bench.wait(59 * S);
+    bench.begin();
+    assert!(bench.end_with(vec![], Some(1)).is_empty());
+    assert!(!bench.state.view(&place()).newest().unwrap().steady);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_flight_subjects_are_woken_by_every_pass() {
+    let mut bench = Bench::new();
+    bench
+        .state
+        .attend(&subject("a"), interest("a", None, Attention::InFlight));
+    for _ in 0..3 {
+        assert_eq!(bench.pass(vec![]), ["a"]);
+        bench.wait(4 * S);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_freezes_when_many_vanish_and_thaws_when_each_is_accounted_for() {
+    let mut bench = Bench::new();
+    let names: Vec<String> = (0..6).map(|n| n.to_string()).collect();
+    let rows = |from: usize| {
+        names[from..]
+            .iter()
+            .map(|n| row(&format!("ecs-{n}"), n, "STARTED"))
+            .collect()
+    };
+    for name in &names {
+        bench
+            .state
+            .attend(&subject(name), quiet(name, Some(&format!("ecs-{name}"))));
+    }
+    bench.pass(rows(0));
+    bench.wait(59 * S);
+    assert!(
+        bench.pass(rows(4)).is_empty(),
+        "frozen: nobody is told that anything vanished"
+    );
+    let view = bench.state.view(&place());
+    assert_eq!(
+        view.frozen().map(|frozen| (frozen.missing, frozen.known)),
+        Some((4, 6))
+    );
+    assert_eq!(
+        view.sighting(&"ecs-0".into()),
+        Sighting::Unknown(Why::Frozen)
+    );
+
+    bench.state.confirmed_gone(&"ecs-0".into());
+    let releasing = Interest {
+        releasing: true,
+        ..quiet("1", Some("ecs-1"))
+    };
+    bench.state.attend(&subject("1"), releasing);
+    bench.state.leave(&subject("2"));
+    assert_eq!(
+        bench
+            .state
+            .view(&place())
+            .frozen()
+            .map(|frozen| frozen.missing),
+        Some(1)
+    );
+    bench.wait(59 * S);
+    bench.pass(rows(3));
+    assert_eq!(
+        bench.state.view(&place()).frozen(),
+        None,
+        "the last one was shown again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_first_listing_freezes_against_the_record_also_when_it_comes_late() {
+    let mut bench = Bench::new();
+    bench.state.attend(&subject("0"), quiet("0", Some("ecs-0")));
+    bench.pass(vec![]);
+    assert_eq!(bench.state.view(&place()).frozen(), None);
+    for name in ["1", "2", "3"] {
+        bench
+            .state
+            .attend(&subject(name), quiet(name, Some(&format!("ecs-{name}"))));
+    }
+    assert!(bench.state.view(&place()).frozen().is_some());
+    assert!(!bench.state.has_shown_ours());
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_just_bought_are_not_missed() {
+    let mut bench = Bench::new();
+    bench.state.attend(&subject("0"), quiet("0", None));
+    bench.pass(vec![]);
+    for name in ["1", "2", "3", "4"] {
+        let fresh = interest(name, Some(&format!("ecs-{name}")), Attention::InFlight);
+        bench.state.attend(&subject(name), fresh);
+    }
+    bench.wait(4 * S);
+    bench.pass(vec![]);
+    assert_eq!(bench.state.view(&place()).frozen(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_server_of_a_finalised_instance_is_found() {
+    let mut bench = Bench::new();
+    bench.state.attend(&subject("a"), quiet("a", None));
+    bench.begin();
+    // Buried while a pass is running: that pass began too early to say anything.
+    bench.wait(S);
+    bench
+        .state
+        .bury(Marker::of_uid("dead"), vec![place()], bench.now);
+    bench.now -= S;
+    let late = || vec![row("ecs-7", "dead", "STARTED")];
+    bench.end(late());
+    assert!(bench.state.buried_alive(bench.now).is_empty());
+    bench.wait(59 * S);
+    bench.pass(late());
+    let found = vec![(Marker::of_uid("dead"), ServerId::from("ecs-7"), place())];
+    assert_eq!(bench.state.buried_alive(bench.now), found);
+    assert_eq!(bench.state.unowned().len(), 1);
+    // A restored Instance goes on with the old marker.
+    bench.state.attend(&subject("again"), quiet("dead", None));
+    assert!(bench.state.buried_alive(bench.now).is_empty());
+    assert!(bench.state.unowned().is_empty());
+    bench.state.leave(&subject("again"));
+    bench.state.leave(&subject("a"));
+    assert!(
+        bench.due_in() > Some(200 * S),
+        "the tomb alone is watched over, slowly"
+    );
+    bench.wait(6 * 3600 * S);
+    assert!(bench.state.buried_alive(bench.now).is_empty());
+    assert_eq!(bench.due_in(), None);
+    assert!(bench.state.places.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_owns_is_counted() {
+    let mut bench = Bench::new();
+    bench.state.attend(&subject("a"), quiet("a", Some("ecs-1")));
+    bench.pass(vec![
+        row("ecs-1", "x", "S"),
+        row("ecs-2", "a", "S"),
+        row("ecs-3", "y", "S"),
+    ]);
+    let counts = bench.state.counts();
+    assert_eq!((counts.servers(), counts.unowned()), (3, 1));
+    assert_eq!(bench.state.unowned()[0].id, ServerId::from("ecs-3"));
+    assert_eq!(counts.places[&place()].passes, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_left_while_its_pass_runs_is_forgotten_after_it() {
+    let mut bench = Bench::new();
+    bench.state.attend(&subject("a"), quiet("a", None));
+    bench.begin();
+    bench.state.leave(&subject("a"));
+    assert!(bench.end(vec![]).is_empty());
+    assert_eq!(bench.due_in(), None);
+    assert!(bench.state.places.is_empty());
+}

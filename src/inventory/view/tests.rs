@@ -1,1 +1,119 @@
+use std::time::Duration;
 
+use serde_json::json;
+
+use super::super::pass::Assembly;
+use super::*;
+use crate::cloud::Page;
+
+fn pass(began: Instant, servers: &[(&str, &str)], row_count: Option<u64>) -> Arc<Pass> {
+    let mut assembly = Assembly::new(None);
+    let row = |(id, name): &(&str, &str)| {
+        let row = json!({"ecsResourceUUID": id, "instanceName": name});
+        row.as_object().cloned().unwrap()
+    };
+    let rows = servers.iter().map(row).collect();
+    assembly.add(&Page { rows, row_count }).unwrap();
+    Arc::new(assembly.finish(began, began + Duration::from_secs(1)))
+}
+
+fn view(previous: Option<Arc<Pass>>, newest: Arc<Pass>) -> View {
+    View {
+        newest: Some(newest),
+        previous,
+        ..View::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn absence_comes_in_three_strengths() {
+    let start = Instant::now();
+    let at = |seconds| start + Duration::from_secs(seconds);
+    let marker = Marker::of_uid("mine");
+    let mine = format!("web-{marker}");
+    let others: &[(&str, &str)] = &[("ecs-1", "other")];
+    let with_mine: &[(&str, &str)] = &[("ecs-1", "other"), ("ecs-9", &mine)];
+    let (old, new) = (pass(at(10), others, Some(1)), pass(at(20), others, Some(1)));
+
+    let proof = |view: &View, since| view.proven_absent(&marker, None, at(since));
+    let both = view(Some(old.clone()), new.clone());
+    assert_eq!(proof(&both, 9), Absence::Proven);
+    assert_eq!(
+        proof(&both, 10),
+        Absence::NotYet(Why::Stale),
+        "strictly after"
+    );
+    assert_eq!(both.absent_once(&marker, at(19)), Absence::Proven);
+    assert_eq!(
+        both.absent_once(&marker, at(20)),
+        Absence::NotYet(Why::Stale)
+    );
+    assert_eq!(
+        both.sighting(&"ecs-9".into()),
+        Sighting::Absent { began: at(20) }
+    );
+    assert!(both.began_after(at(19)) && !both.began_after(at(20)));
+
+    assert_eq!(proof(&View::default(), 0), Absence::NotYet(Why::NoPass));
+    assert_eq!(
+        proof(&view(None, new.clone()), 0),
+        Absence::NotYet(Why::Stale)
+    );
+
+    let found = view(Some(old.clone()), pass(at(20), with_mine, Some(2)));
+    assert_eq!(
+        proof(&found, 30),
+        Absence::Present(vec!["ecs-9".into()]),
+        "a row is never stale"
+    );
+    let gone = view(Some(pass(at(10), with_mine, Some(2))), new.clone());
+    assert_eq!(proof(&gone, 0), Absence::NotYet(Why::Changed));
+
+    let doubtful = view(Some(pass(at(10), others, Some(2))), new);
+    assert!(matches!(
+        proof(&doubtful, 0),
+        Absence::NotYet(Why::Unsteady(_))
+    ));
+    let doubtful = view(Some(old), pass(at(20), others, Some(2)));
+    assert!(matches!(
+        proof(&doubtful, 0),
+        Absence::NotYet(Why::Unsteady(_))
+    ));
+    assert!(matches!(
+        doubtful.sighting(&"ecs-9".into()),
+        Sighting::Unknown(Why::Unsteady(_))
+    ));
+    assert!(
+        matches!(doubtful.sighting(&"ecs-1".into()), Sighting::Present(_, seen) if seen == at(21))
+    );
+
+    let frozen = View {
+        frozen: Some(Frozen {
+            missing: 3,
+            known: 3,
+        }),
+        ..both
+    };
+    assert_eq!(proof(&frozen, 0), Absence::NotYet(Why::Frozen));
+    assert_eq!(
+        frozen.sighting(&"ecs-9".into()),
+        Sighting::Unknown(Why::Frozen)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorded_id_is_looked_for_whatever_its_name() {
+    let now = Instant::now();
+    let renamed = pass(
+        now,
+        &[("ecs-1", "renamed"), ("ecs-2", "twin"), ("ecs-3", "twin")],
+        None,
+    );
+    let view = view(Some(renamed.clone()), renamed);
+    let marker = Marker::of_uid("mine");
+    let absence = view.proven_absent(&marker, Some(&"ecs-1".into()), now);
+    assert_eq!(absence, Absence::Present(vec!["ecs-1".into()]));
+    assert!(view.bearing(&marker).is_empty());
+    assert_eq!(view.named("twin"), ["ecs-2".into(), "ecs-3".into()]);
+    assert!(view.shows_in_both(&"ecs-2".into()) && !view.shows_in_both(&"ecs-4".into()));
+}
