@@ -1,6 +1,7 @@
 //! The simulator as a program.
 
 use std::error::Error;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -208,40 +209,41 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Tells what to use. A closed output is no reason to stop serving.
 fn greet(simulator: &Simulator, kept: Option<&std::path::Path>) {
     let known = catalogue::example();
+    let (url, token) = (simulator.url(), simulator.token());
+    let control = simulator
+        .control_url()
+        .unwrap_or("off (--control 127.0.0.1:8091)");
     let kept = kept.map_or_else(
         || "in memory only".to_owned(),
         |path| path.display().to_string(),
     );
-    println!("The cloud simulator is ready.");
-    println!();
-    println!("  endpoint   {}", simulator.url());
-    println!("  token      {}", simulator.token());
-    println!(
-        "  control    {}",
-        simulator
-            .control_url()
-            .unwrap_or("off (--control 127.0.0.1:8091)")
+    let text = format!(
+        "The cloud simulator is ready.\n\n\
+         \x20 endpoint   {url}\n\
+         \x20 token      {token}\n\
+         \x20 control    {control}\n\
+         \x20 state      {kept}\n\n\
+         \x20 region     {region}\n\
+         \x20 zone       {zone}\n\
+         \x20 package    {package}   or   {other_package}\n\
+         \x20 image      {image}   (Ubuntu 24.04)   or   {other_image}   (Debian 12)\n\
+         \x20 firewall   {firewall}\n\
+         \x20 key pair   {key}\n\n\
+         \x20 curl -H 'x-open-token: {token}' {url}/region/list\n",
+        region = known.region,
+        zone = known.zone,
+        package = known.package,
+        other_package = known.other_package,
+        image = known.image,
+        other_image = known.other_image,
+        firewall = known.firewall,
+        key = known.key,
     );
-    println!("  state      {kept}");
-    println!();
-    println!("  region     {}", known.region);
-    println!("  zone       {}", known.zone);
-    println!(
-        "  package    {}   or   {}",
-        known.package, known.other_package
-    );
-    println!(
-        "  image      {}   (Ubuntu 24.04)   or   {}   (Debian 12)",
-        known.image, known.other_image
-    );
-    println!("  firewall   {}", known.firewall);
-    println!("  key pair   {}", known.key);
-    println!();
-    println!(
-        "  curl -H 'x-open-token: {}' {}/region/list",
-        simulator.token(),
-        simulator.url()
-    );
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .ok();
 }

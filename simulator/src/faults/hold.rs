@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::acts::ClientGone;
 
@@ -12,13 +13,14 @@ use super::acts::ClientGone;
 pub struct HoldState {
     gone: ClientGone,
     reached: watch::Sender<u64>,
+    abandoned: watch::Sender<u64>,
     left: watch::Sender<u64>,
     released: watch::Sender<bool>,
 }
 
-/// Nobody was parked in time.
+/// What was waited for did not happen in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no call reached the hold within {0:?}")]
+#[error("it did not happen at the hold within {0:?}")]
 pub struct NotReached(pub Duration);
 
 impl HoldState {
@@ -26,6 +28,7 @@ impl HoldState {
         Self {
             gone,
             reached: watch::Sender::new(0),
+            abandoned: watch::Sender::new(0),
             left: watch::Sender::new(0),
             released: watch::Sender::new(false),
         }
@@ -37,12 +40,20 @@ impl HoldState {
         self.gone
     }
 
-    /// Parks the caller until the release.
-    pub async fn park(&self) {
+    /// Parks the caller until the release; notes meanwhile when its client leaves.
+    pub async fn park(&self, client: &CancellationToken) {
         let mut released = self.released.subscribe();
         self.reached.send_modify(|count| *count += 1);
-        // The sender lives as long as `self`.
-        released.wait_for(|released| *released).await.ok();
+        // Neither wait can fail: the sender lives as long as `self`.
+        let client_left = tokio::select! {
+            biased;
+            _ = released.wait_for(|released| *released) => false,
+            () = client.cancelled() => true,
+        };
+        if client_left {
+            self.abandoned.send_modify(|count| *count += 1);
+            released.wait_for(|released| *released).await.ok();
+        }
         self.left.send_modify(|count| *count += 1);
     }
 
@@ -82,6 +93,14 @@ impl Hold {
         self.id
     }
 
+    /// Waits until the client of a call that is parked here has left.
+    ///
+    /// # Errors
+    /// It does not happen in time.
+    pub async fn client_left(&self, deadline: Duration) -> Result<(), NotReached> {
+        at_least(&self.state.abandoned, 1, deadline).await
+    }
+
     /// Waits until a call is parked here, or for a hold after the reply, until a reply has been written.
     ///
     /// # Errors
@@ -95,16 +114,24 @@ impl Hold {
     /// # Errors
     /// It does not happen in time.
     pub async fn reached_by(&self, calls: u64, deadline: Duration) -> Result<(), NotReached> {
-        let mut reached = self.state.reached.subscribe();
-        let arrival = reached.wait_for(|count| *count >= calls);
-        match tokio::time::timeout(deadline, arrival).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(NotReached(deadline)),
-        }
+        at_least(&self.state.reached, calls, deadline).await
     }
 
     /// Lets the parked calls, and later ones, go on.
     pub fn release(&self) {
         self.state.release();
+    }
+}
+
+async fn at_least(
+    counter: &watch::Sender<u64>,
+    calls: u64,
+    deadline: Duration,
+) -> Result<(), NotReached> {
+    let mut counter = counter.subscribe();
+    let arrival = counter.wait_for(|count| *count >= calls);
+    match tokio::time::timeout(deadline, arrival).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(_)) | Err(_) => Err(NotReached(deadline)),
     }
 }

@@ -76,7 +76,7 @@ async fn walk(steps: &[Step], gone: &CancellationToken, before_effect: bool) -> 
         match step {
             Step::Delay(time) => tokio::time::sleep(*time).await,
             Step::Hold(hold) => {
-                hold.park().await;
+                hold.park(gone).await;
                 if before_effect && gone.is_cancelled() && hold.gone() == ClientGone::Drop {
                     return Way::Lost;
                 }

@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::faults::Spoil;
@@ -31,9 +31,7 @@ pub(super) fn respond(
         Some(Spoil::Truncate) => {
             let bytes = whole();
             length = Some(bytes.len());
-            let half = bytes.slice(..bytes.len() / 2);
-            let cut = Err(io::Error::from(io::ErrorKind::UnexpectedEof));
-            Body::from_stream(stream::iter([Ok(half), cut]))
+            cut_off(bytes.slice(..bytes.len() / 2))
         }
         Some(Spoil::Garble) => Body::from(garbled(&whole())),
         Some(Spoil::Html) => {
@@ -76,6 +74,17 @@ pub(super) fn respond(
 pub(super) fn plain(status: u16, message: &'static str) -> Response {
     let body = json!({ "code": "Simulator.Error", "httpStatus": status, "message": message });
     respond(&RawReply { status, body }, None, None)
+}
+
+/// These bytes, and then the end of the connection.
+fn cut_off(bytes: Bytes) -> Body {
+    let first = stream::iter([Ok(bytes)]);
+    // Between the bytes and the end the server gets a turn to write: an end at once would take them along.
+    let end = stream::once(async {
+        tokio::task::yield_now().await;
+        Err(io::Error::from(io::ErrorKind::UnexpectedEof))
+    });
+    Body::from_stream(first.chain(end))
 }
 
 fn slowly(bytes: Bytes, pause: Duration) -> Body {
