@@ -1,1 +1,28 @@
-//! Cloud servers as Kubernetes objects.
+//! Cloud servers as Kubernetes objects: exactly one server for each Instance, whatever crashes, and no human needed.
+//!
+//! Arrows between the rooms go one way: `api` ← `runtime` ← `cloud` ← `inventory` ← `session` ← `instance`, `account` ←
+//! `cli`. A test holds them to it.
+
+pub mod account;
+pub mod api;
+pub mod cli;
+pub mod cloud;
+pub mod instance;
+pub mod inventory;
+pub mod runtime;
+pub mod session;
+
+use kube::CustomResourceExt;
+
+/// The CustomResourceDefinitions as YAML documents, as they stand in `crds/`.
+///
+/// # Errors
+/// The serializer refused them, which no input can bring about.
+pub fn crds_yaml() -> Result<String, serde_saphyr::ser_error::Error> {
+    let mut text = String::new();
+    for crd in [api::Account::crd(), api::Instance::crd()] {
+        text.push_str("---\n");
+        text.push_str(&serde_saphyr::to_string(&crd)?);
+    }
+    Ok(text)
+}

@@ -1,0 +1,190 @@
+//! The way of an Account: its token, its session, its readiness, and the servers that nobody owns any more.
+
+mod observe;
+mod report;
+
+use crate::api::Account;
+use crate::api::conditions::{Reason, Verdict};
+use crate::cloud::Lane;
+use crate::runtime::events::{Events, News};
+use crate::runtime::watch::ObjectKey;
+use crate::runtime::{Backoff, Metrics, Term};
+use crate::session::{Problem, Seat, SecretVersions, Sessions};
+use kube::{Client, Resource, ResourceExt};
+use observe::{Observation, Usable};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often an Account is looked at when nothing happens. Costs no call while its listings succeed.
+const QUIET: Duration = Duration::from_secs(30);
+/// A token that the service refuses is tried this often: once for all Instances of the Account.
+const REFUSED: Duration = Duration::from_secs(50);
+/// Longest wait before an endpoint that does not answer is tried again: Instances go on within 30 s after it is back.
+const UNREACHABLE: Duration = Duration::from_secs(20);
+
+/// What is the same for all Accounts; cheap to clone.
+#[derive(Clone)]
+pub struct Context {
+    /// The apiserver.
+    pub client: Client,
+    /// Where the seats are.
+    pub sessions: Sessions,
+    /// Which Secrets exist.
+    pub secrets: SecretVersions,
+    /// Events.
+    pub events: Events,
+    /// Counters.
+    pub metrics: Metrics,
+    /// The term of this process.
+    pub term: Term,
+    /// What is remembered of each Account, by UID.
+    pub memories: Memories,
+    /// Wakes the Instances of an Account.
+    pub wake_instances: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
+}
+
+/// What this process remembers of all Accounts; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Memories(Arc<Mutex<HashMap<ObjectKey, Memory>>>);
+
+/// What this process remembers of one Account.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The last cheap call: when, and whether the service took it.
+    pub probed: Option<(Instant, bool)>,
+    /// The credential and generation that the seat was made from.
+    pub seated: Option<(String, i64)>,
+    /// An Instance was refused: look again now.
+    pub doubted: bool,
+    /// The last write of status.
+    pub written: Option<Instant>,
+    /// Failures in a row.
+    pub backoff: Backoff,
+}
+
+impl Memories {
+    /// The service refused the Account's token to somebody: the next turn tries it.
+    pub fn doubt(&self, account: &ObjectKey) {
+        self.lock().entry(account.clone()).or_default().doubted = true;
+    }
+
+    /// The Account is gone.
+    pub fn forget(&self, account: &ObjectKey) {
+        self.lock().remove(account);
+    }
+
+    fn get(&self, account: &ObjectKey) -> Memory {
+        self.lock().entry(account.clone()).or_default().clone()
+    }
+
+    fn update(&self, account: &ObjectKey, change: impl FnOnce(&mut Memory)) {
+        change(self.lock().entry(account.clone()).or_default());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Memory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One turn of one Account; gives the time until the next.
+pub async fn turn(context: Context, account: &Account) -> Duration {
+    let key = ObjectKey::of(account);
+    let seen = observe::observe(&context, account, &key).await; // reads
+    let (verdict, again) = plan(&context, &key, &seen); // decides and remembers
+    act(&context, account, &key, &seen).await; // takes the seat; releases what was buried and lives
+    match report::report(&context, account, &key, &seen, &verdict).await {
+        Ok(held) => held.map_or(again, |held| again.min(held)),
+        Err(error) => {
+            tracing::warn!(namespace = key.namespace, name = key.name, %error, "status not written");
+            again
+        }
+    }
+}
+
+/// What the look means, and when to look again.
+fn plan(context: &Context, key: &ObjectKey, seen: &Observation) -> (Verdict, Duration) {
+    match &seen.usable {
+        Usable::Yes(_) => {
+            context.memories.update(key, |memory| memory.backoff.reset());
+            (Verdict::ready(Reason::Available, "the service answers and takes the token"), QUIET)
+        }
+        Usable::No(problem, _) => {
+            let wait = match problem.reason {
+                Reason::TokenRefused => REFUSED,
+                // Nothing but an event can mend these, and events are watched.
+                Reason::TokenNotFound | Reason::EndpointInvalid => QUIET,
+                _ => {
+                    let mut wait = UNREACHABLE;
+                    context.memories.update(key, |memory| wait = memory.backoff.fail().min(UNREACHABLE));
+                    wait
+                }
+            };
+            let verdict = match problem.reason {
+                Reason::EndpointInvalid => Verdict::stalled(problem.reason, problem.message.clone()),
+                _ => Verdict::reconciling(problem.reason, problem.message.clone()),
+            };
+            (verdict, wait)
+        }
+    }
+}
+
+/// Takes the seat or gives it up, and wakes the Instances if that changed anything.
+async fn act(context: &Context, account: &Account, key: &ObjectKey, seen: &Observation) {
+    let changed = match &seen.usable {
+        Usable::Yes(seat) => context.sessions.install(key, seat.clone()),
+        Usable::No(problem, seat) => {
+            if let Some(seat) = seat {
+                context.sessions.keep(key, seat.clone());
+            }
+            context.sessions.refuse(key, problem.clone())
+        }
+    };
+    if changed {
+        (context.wake_instances)(key);
+    }
+    if let Usable::Yes(seat) = &seen.usable {
+        release_buried(context, account, seat).await;
+    }
+}
+
+/// A server with the marker of an Instance that was finalised turned up late, from a request that was executed after
+/// everything: nobody else will ever release it (design section 4, rule 8).
+async fn release_buried(context: &Context, account: &Account, seat: &Seat) {
+    let inventory = &seat.session.inventory;
+    for (_, id, place) in inventory.buried_alive() {
+        let permit = seat.session.client.permit(Lane::Urgent).await;
+        if !context.term.allows(Instant::now() + Duration::from_secs(90), Duration::from_secs(75)) {
+            return;
+        }
+        let answer = seat.session.client.release(permit, &id).await;
+        let news = match &answer {
+            Ok(_) => News::warning(
+                "LateServerReleased",
+                format!("released server {id} in {place}: it turned up after its Instance had been deleted"),
+            ),
+            Err(error) => News::warning(
+                "LateServerNotReleased",
+                format!("server {id} in {place} turned up after its Instance had been deleted: {error}"),
+            ),
+        };
+        if answer.is_ok() {
+            context.metrics.surplus_released();
+        }
+        context.events.tell(&account.object_ref(&()), &news).await;
+    }
+}
+
+/// A problem with the token Secret, in words that name it.
+fn problem(reason: Reason, message: impl Into<String>) -> Problem {
+    Problem { reason, message: message.into() }
+}
+
+/// Name and namespace of an Account's token Secret.
+pub fn token_secret(account: &Account) -> ObjectKey {
+    ObjectKey {
+        namespace: account.namespace().unwrap_or_default(),
+        name: account.spec.token_secret_ref.name.clone(),
+    }
+}

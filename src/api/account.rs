@@ -1,0 +1,176 @@
+use super::names::DEFAULT_ACCOUNT;
+use crate::cloud::PathOverrides;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Where the cloud-server management service is, and who we are there.
+///
+/// An Instance uses the Account named in its `accountRef`, or the one called `default`, of its own namespace only: no
+/// credential crosses a namespace.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[kube(
+    group = "cloudserver.dev",
+    version = "v1alpha1",
+    kind = "Account",
+    plural = "accounts",
+    namespaced,
+    status = "AccountStatus",
+    derive = "PartialEq",
+    shortname = "csa",
+    category = "cloudserver",
+    doc = "An account at the cloud-server management service: its endpoint, its token, and how politely to use it.",
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Servers", type_ = "integer", json_path = ".status.servers"),
+    printcolumn(name = "Unowned", type_ = "integer", json_path = ".status.unownedServers"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Endpoint", type_ = "string", json_path = ".spec.endpoint", priority = "1"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        priority = "1"
+    )
+)]
+#[cfg_attr(test, kube(cel))]
+#[serde(rename_all = "camelCase")]
+pub struct AccountSpec {
+    /// Base address of the service (the specification's {base_url}), without a query. https unless the service is on
+    /// this very machine or behind something that does TLS for it.
+    #[schemars(length(min = 1, max = 2048))]
+    #[x_kube(validation = Rule::new(
+        "isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getQuery().size() == 0 && !self.contains('@')"
+    ).message("endpoint must be an http or https URL without user name and query, for example https://cloud.example/api"))]
+    pub endpoint: String,
+
+    /// The Secret, in this namespace, that holds the token of the header x-open-token.
+    pub token_secret_ref: SecretKeyRef,
+
+    /// Limits on our requests, for all Accounts with this endpoint and token together.
+    #[serde(default)]
+    pub requests: RequestLimits,
+
+    /// Seconds after which a create whose answer was lost is believed not to happen any more: longer than the longest
+    /// late execution at the service and the latest appearance of a new server in its listing.
+    #[serde(default = "default_settle_seconds")]
+    #[schemars(range(min = 1, max = 3600))]
+    pub settle_seconds: i32,
+
+    /// What is sent in the field password when an Instance logs in by key.
+    #[serde(default)]
+    pub key_login_password: KeyLoginPassword,
+
+    /// Paths of the service, relative to the endpoint, where they differ from the specification or from what is known
+    /// of the paths that it leaves open.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub paths: PathOverrides,
+}
+
+fn is_default(paths: &PathOverrides) -> bool {
+    *paths == PathOverrides::default()
+}
+
+fn default_settle_seconds() -> i32 {
+    180
+}
+
+/// One key of a Secret in the object's own namespace.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SecretKeyRef {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Key within the Secret's data.
+    #[schemars(length(min = 1, max = 253))]
+    pub key: String,
+}
+
+/// How many requests the operator may send to the service (field note 13: the service's own limits are unknown).
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestLimits {
+    /// Requests per second, in the long run.
+    #[serde(default = "default_per_second")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub per_second: i32,
+    /// Requests that may go out at once after a quiet time.
+    #[serde(default = "default_burst")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub burst: i32,
+    /// Requests under way at the same time.
+    #[serde(default = "default_concurrent")]
+    #[schemars(range(min = 1, max = 100))]
+    pub concurrent: i32,
+}
+
+fn default_per_second() -> i32 {
+    5
+}
+fn default_burst() -> i32 {
+    10
+}
+fn default_concurrent() -> i32 {
+    8
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self { per_second: default_per_second(), burst: default_burst(), concurrent: default_concurrent() }
+    }
+}
+
+/// What goes into the field `password` of a create with key login: the specification shows both fields and does not say
+/// which of them may be missing.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyLoginPassword {
+    /// The field is left out.
+    #[default]
+    Omit,
+    /// The field is an empty string.
+    Empty,
+}
+
+/// What the operator has seen of the account. Written when something changes, at most once in 30 seconds.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("default" = {"observedGeneration": -1}))]
+pub struct AccountStatus {
+    /// Generation of the spec that the conditions speak of; -1 until the operator has looked.
+    #[serde(default = "minus_one")]
+    pub observed_generation: i64,
+    /// Servers seen in the zones that Instances name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub servers: Option<i64>,
+    /// Servers among them that no Instance owns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unowned_servers: Option<i64>,
+    /// When the values that stand here were first seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_observed_time: Option<Time>,
+    /// Ready: the service answers and takes the token.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    #[schemars(length(max = 16))]
+    pub conditions: Vec<Condition>,
+}
+
+impl Default for AccountStatus {
+    fn default() -> Self {
+        Self {
+            observed_generation: minus_one(),
+            servers: None,
+            unowned_servers: None,
+            last_observed_time: None,
+            conditions: Vec::new(),
+        }
+    }
+}
+
+pub(super) fn minus_one() -> i64 {
+    -1
+}
+
+pub(super) fn default_account() -> String {
+    DEFAULT_ACCOUNT.to_owned()
+}

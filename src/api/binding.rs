@@ -1,0 +1,185 @@
+use super::Marker;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use thiserror::Error;
+
+/// The durable record of what was bought for an Instance: the annotation [`BINDING`](super::names::BINDING), as JSON.
+///
+/// It must survive the loss of status, hence an annotation (design section 4, rule 2). Written by compare-and-swap as
+/// the intent, and conditionally on that very intent as the receipt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Binding {
+    /// UID of the cluster's namespace kube-system: a backup that is restored in another cluster binds nothing there.
+    pub cluster: String,
+    /// Namespace of the object for which it was written.
+    pub namespace: String,
+    /// Name of the object for which it was written.
+    pub name: String,
+    /// UID of the object for which it was first written; the marker is derived from it.
+    pub uid: String,
+    /// The marker in the server's name.
+    pub marker: Marker,
+    /// Number of the newest attempt; strictly increasing.
+    pub attempt: u32,
+    /// A random word of the turn that wrote the newest intent: an intent whose acknowledgement was lost is ours only if
+    /// it bears our word.
+    pub nonce: String,
+    /// The server's identifier, once it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The task of the newest attempt, once it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// The operation of the newest attempt.
+    pub operation: OpenOperation,
+    /// Every place (region/zone) in which an attempt was made: where a server with our marker may be.
+    pub places: Vec<String>,
+    /// Attempts that ended without a receipt of our own request: a server of theirs may still turn up.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u32,
+    /// Creates in a row whose task failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed: u32,
+    /// UID and resourceVersion of the token Secret of the newest attempt: as long as they stand, an answer of the
+    /// service is known to come from the account that bought the server.
+    pub credential: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// The operation that an intent announces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenOperation {
+    /// What is to be done.
+    pub verb: Verb,
+    /// When the intent was written; shown to people, decides nothing.
+    pub started_at: Timestamp,
+    /// Generation of the spec that the intent was made from.
+    pub generation: i64,
+}
+
+/// An operation of the service that is announced before it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum Verb {
+    /// Create instance.
+    Create,
+    /// Release instance.
+    Release,
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Create => "create",
+            Self::Release => "release",
+        })
+    }
+}
+
+/// Whom a binding speaks for (design section 4, rule 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaks {
+    /// For this very object.
+    Own,
+    /// For this object, which was restored from a backup: another UID, the same cluster, namespace and name.
+    Restored,
+    /// For some other object: a copied manifest. It binds nothing here.
+    Other,
+}
+
+/// Why an annotation is not a binding.
+#[derive(Debug, Error)]
+pub enum BindingError {
+    /// Not the JSON that we write.
+    #[error("annotation {annotation} is not a binding: {reason}", annotation = super::names::BINDING)]
+    Malformed {
+        /// What the decoder said, without the content.
+        reason: String,
+    },
+    /// The marker is not the one of the UID.
+    #[error("annotation {annotation} has a marker that does not belong to its uid", annotation = super::names::BINDING)]
+    Forged,
+}
+
+impl Binding {
+    /// Reads the annotation's text.
+    ///
+    /// # Errors
+    /// The text is not JSON of this shape, or its marker is not the one of its uid (somebody edited it).
+    pub fn parse(text: &str) -> Result<Self, BindingError> {
+        let binding: Self =
+            serde_json::from_str(text).map_err(|e| BindingError::Malformed { reason: e.to_string() })?;
+        if binding.marker == Marker::of_uid(&binding.uid) { Ok(binding) } else { Err(BindingError::Forged) }
+    }
+
+    /// The annotation's text.
+    pub fn to_text(&self) -> String {
+        // A struct of strings and numbers always has a JSON form.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Whether it speaks for the object with this UID, namespace and name in this cluster.
+    pub fn speaks_for(&self, cluster: &str, namespace: &str, name: &str, uid: &str) -> Speaks {
+        if self.uid == uid {
+            Speaks::Own
+        } else if self.cluster == cluster && self.namespace == namespace && self.name == name {
+            Speaks::Restored
+        } else {
+            Speaks::Other
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binding() -> Binding {
+        Binding {
+            cluster: "c".into(),
+            namespace: "ns".into(),
+            name: "web".into(),
+            uid: "u1".into(),
+            marker: Marker::of_uid("u1"),
+            attempt: 1,
+            nonce: "n".into(),
+            id: None,
+            task: None,
+            operation: OpenOperation { verb: Verb::Create, started_at: Timestamp::UNIX_EPOCH, generation: 1 },
+            places: vec!["r/z".into()],
+            lost: 0,
+            failed: 0,
+            credential: "s/1".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        assert_eq!(Binding::parse(&binding().to_text()).unwrap(), binding());
+    }
+
+    #[test]
+    fn it_speaks_for_its_uid_or_for_its_name_in_its_cluster_and_for_nobody_else() {
+        let b = binding();
+        assert_eq!(b.speaks_for("c", "ns", "web", "u1"), Speaks::Own);
+        assert_eq!(b.speaks_for("c", "ns", "web", "u2"), Speaks::Restored);
+        assert_eq!(b.speaks_for("c", "ns", "copy", "u2"), Speaks::Other);
+        assert_eq!(b.speaks_for("other", "ns", "web", "u2"), Speaks::Other);
+        assert_eq!(b.speaks_for("c", "elsewhere", "web", "u2"), Speaks::Other);
+    }
+
+    #[test]
+    fn a_marker_of_another_uid_is_refused() {
+        let mut forged = binding();
+        forged.marker = Marker::of_uid("u2");
+        assert!(matches!(Binding::parse(&forged.to_text()), Err(BindingError::Forged)));
+        assert!(matches!(Binding::parse("{}"), Err(BindingError::Malformed { .. })));
+    }
+}

@@ -1,0 +1,223 @@
+//! Conditions, as kstatus and people read them: `Ready` always, and `Reconciling`, `Stalled` and `Drifted` only while
+//! they are true (design section 7). Every reason has a meaning and a remedy, from which `docs/conditions.md` is made.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// The desired state is reached, also when that state is Stopped.
+pub const READY: &str = "Ready";
+/// Something is being done, or waited for.
+pub const RECONCILING: &str = "Reconciling";
+/// Waiting cannot help.
+pub const STALLED: &str = "Stalled";
+/// The server differs from the spec in a way that only a human may resolve.
+pub const DRIFTED: &str = "Drifted";
+
+/// Longest message of a condition, in characters: the service's words are cut to this.
+const MESSAGE_MAX: usize = 1024;
+
+macro_rules! reasons {
+    ($($variant:ident: $meaning:literal, $remedy:literal;)*) => {
+        /// Why a condition has its status. The names are a public interface.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Reason {
+            $(#[doc = $meaning] $variant,)*
+        }
+
+        impl Reason {
+            /// Every reason, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The word that stands in a condition.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($variant),)* }
+            }
+
+            /// What it says about the world.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning,)* }
+            }
+
+            /// What a person can do about it.
+            pub const fn remedy(self) -> &'static str {
+                match self { $(Self::$variant => $remedy,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    Available:
+        "The server is as the spec describes it.",
+        "Nothing to do.";
+    Creating:
+        "The service is creating the server.",
+        "Wait; the service's task is polled.";
+    CreateUnconfirmed:
+        "The answer to a create was lost, so a server may or may not have been bought; its name is being looked for, and nothing is bought until it is proven absent.",
+        "Wait for the Account's settleSeconds and two listings; nobody needs to act.";
+    LookingForServer:
+        "Before anything is bought, the service's listing is read for a server that this Instance already has.",
+        "Wait for one listing. If it stays, look at the Account: the listing cannot be read.";
+    CreateFailed:
+        "The service took the create and its task failed; what it left behind is released and the create is tried again.",
+        "Read the service's words in the message. After three failures in a row the Instance is Stalled and tried again slowly.";
+    CreateRefused:
+        "The service refused the create; nothing was bought.",
+        "Mend what the message names (image, package, firewall, key, name, quota, account), in the spec or at the service. It is tried again when the spec changes, and slowly without that.";
+    Releasing:
+        "The Instance is being deleted: its server is being released and its absence confirmed.",
+        "Wait; the finalizer leaves when the service confirms.";
+    ReleaseUnconfirmed:
+        "The server is said to be gone, but nothing shows that the token still belongs to the account that bought it.",
+        "Give the Account the token that bought the server.";
+    ServerMissing:
+        "The service does not know the recorded server any more. Nothing is bought in its place.",
+        "Delete the Instance and apply it again to get a new server.";
+    ServerUnobserved:
+        "The server is recorded and has not been seen yet: the service's detail could not be read.",
+        "Wait; if it stays, read the message and look at the Account.";
+    ImageDiffers:
+        "The server's image is not the one in the spec. This version does not reinstall.",
+        "Set spec.image.id to the server's image, or delete the Instance and create a new one (which erases its disk).";
+    PowerStateDiffers:
+        "The server's power state is not the one in the spec. This version does not start or stop servers.",
+        "Start or stop the server at the service, or set spec.powerState to Unmanaged.";
+    OperationPending:
+        "The service is busy with an operation on the server that this operator did not start.",
+        "Wait until the service is done.";
+    AccountNotFound:
+        "The Account that the Instance names does not exist in its namespace.",
+        "Create the Account, or name another one in spec.accountRef.";
+    AccountNotReady:
+        "The Account cannot be used yet.",
+        "Look at the Account's own Ready condition.";
+    TokenNotFound:
+        "The Secret or the key in it that holds the Account's token does not exist or is empty.",
+        "Create the Secret with the key that spec.tokenSecretRef names.";
+    TokenRefused:
+        "The service does not take the Account's token.",
+        "Put a valid token into the Secret; it is read again when it changes.";
+    AccountNotNormal:
+        "The service does not create servers for this account: its status is not normal.",
+        "Settle the account's status at the service (payment, verification); it is tried again by itself.";
+    RateLimited:
+        "The service asks for fewer requests.",
+        "Nothing to do; lower spec.requests of the Account if it happens often.";
+    EndpointInvalid:
+        "The Account's endpoint or one of its paths is not usable.",
+        "Mend spec.endpoint or spec.paths of the Account.";
+    ServiceUnreachable:
+        "The service cannot be reached or does not answer as it should.",
+        "Check spec.endpoint, the network and the service; it is tried again by itself.";
+    LoginSecretNotFound:
+        "The Secret or the key in it that holds the login password does not exist.",
+        "Create the Secret with the key that spec.login.passwordSecretRef names.";
+    LoginPasswordInvalid:
+        "The login password does not meet the service's rules.",
+        "8 to 30 characters with at least one of A-Z, one of a-z, one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /";
+    BindingInvalid:
+        "The annotation cloudserver.dev/binding was edited and cannot be read. Nothing is bought or released while it stands.",
+        "Restore the annotation from a backup, or remove it: the record is then rebuilt from status.id and the server's name.";
+    ListingSuspect:
+        "Many known servers vanished from the service's listing at once. Nothing is bought or released until that is explained.",
+        "Check that the token belongs to the right account. It clears when the servers show again, or when the service confirms for each that it is gone.";
+}
+
+/// What is to stand in the conditions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// How things stand.
+    pub state: State,
+    /// Why.
+    pub reason: Reason,
+    /// A sentence for people: names the thing and what to do; no clocks, counters or request ids.
+    pub message: String,
+}
+
+/// How an object stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Ready=True.
+    Ready,
+    /// Ready=False, Reconciling=True: waiting helps.
+    Reconciling,
+    /// Ready=False, Stalled=True: waiting cannot help.
+    Stalled,
+    /// Ready=False, Stalled=True, Drifted=True: only a human may resolve it.
+    Drifted,
+}
+
+impl Verdict {
+    /// The desired state is reached.
+    pub fn ready(reason: Reason, message: impl Into<String>) -> Self {
+        Self { state: State::Ready, reason, message: message.into() }
+    }
+
+    /// Something is being done or waited for.
+    pub fn reconciling(reason: Reason, message: impl Into<String>) -> Self {
+        Self { state: State::Reconciling, reason, message: message.into() }
+    }
+
+    /// Waiting cannot help.
+    pub fn stalled(reason: Reason, message: impl Into<String>) -> Self {
+        Self { state: State::Stalled, reason, message: message.into() }
+    }
+
+    /// The server differs from the spec and only a human may resolve it.
+    pub fn drifted(reason: Reason, message: impl Into<String>) -> Self {
+        Self { state: State::Drifted, reason, message: message.into() }
+    }
+
+    /// The conditions that say it. Transition times are kept from `former` where the status value is the same.
+    pub fn to_conditions(&self, former: &[Condition], generation: i64, now: Timestamp) -> Vec<Condition> {
+        let wanted: &[(&str, &str)] = match self.state {
+            State::Ready => &[(READY, "True")],
+            State::Reconciling => &[(READY, "False"), (RECONCILING, "True")],
+            State::Stalled => &[(READY, "False"), (STALLED, "True")],
+            State::Drifted => &[(READY, "False"), (STALLED, "True"), (DRIFTED, "True")],
+        };
+        let mut message: String = self.message.chars().take(MESSAGE_MAX).collect();
+        if message.len() < self.message.len() {
+            message.push('…');
+        }
+        wanted
+            .iter()
+            .map(|&(type_, status)| {
+                let since = former.iter().find(|c| c.type_ == type_ && c.status == status);
+                Condition {
+                    type_: type_.to_owned(),
+                    status: status.to_owned(),
+                    reason: self.reason.as_str().to_owned(),
+                    message: message.clone(),
+                    observed_generation: Some(generation),
+                    last_transition_time: since.map_or(Time(now), |c| c.last_transition_time.clone()),
+                }
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transition_time_moves_only_with_the_status() {
+        let t0 = Timestamp::UNIX_EPOCH;
+        let t1 = Timestamp::from_second(60).unwrap();
+        let waiting = Verdict::reconciling(Reason::Creating, "a").to_conditions(&[], 1, t0);
+        let still = Verdict::reconciling(Reason::Releasing, "b").to_conditions(&waiting, 2, t1);
+        assert!(still.iter().all(|c| c.last_transition_time.0 == t0 && c.reason == "Releasing"));
+        let ready = Verdict::ready(Reason::Available, "").to_conditions(&still, 2, t1);
+        assert_eq!(ready.len(), 1, "abnormal conditions stand only while they are true");
+        assert_eq!((ready[0].status.as_str(), ready[0].last_transition_time.0), ("True", t1));
+    }
+
+    #[test]
+    fn every_reason_teaches() {
+        for reason in Reason::ALL {
+            assert!(reason.meaning().ends_with('.') && !reason.remedy().is_empty(), "{reason:?}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The two kinds as users write and read them, and the words that go with them. Nothing here talks to anyone.
+
+mod account;
+mod binding;
+pub mod conditions;
+mod instance;
+mod marker;
+pub mod names;
+
+pub use account::{Account, AccountSpec, AccountStatus, KeyLoginPassword, RequestLimits, SecretKeyRef};
+pub use binding::{Binding, BindingError, OpenOperation, Speaks, Verb};
+pub use instance::{
+    AccountRef, Addresses, FirewallRef, HistoryEntry, ImageRef, Instance, InstanceSpec, InstanceStatus, Login,
+    OperationStatus, PackageRef, PowerState, SshKeyRef,
+};
+pub use marker::Marker;

@@ -1,0 +1,53 @@
+//! Names under which the operator is known to Kubernetes and to the service. They are a public interface: users'
+//! automation, RBAC rules and GitOps ignore-lists depend on them (design section 9).
+
+use super::Marker;
+
+/// API group of both kinds.
+pub const GROUP: &str = "cloudserver.dev";
+
+/// Finalizer on an Instance: the object stays until its server is confirmed released.
+pub const FINALIZER: &str = "cloudserver.dev/release";
+
+/// Annotation that holds the [`Binding`](super::Binding): the durable record of what was bought for an Instance.
+pub const BINDING: &str = "cloudserver.dev/binding";
+
+/// Field manager of every write, and the name of the program in logs and the user agent.
+pub const MANAGER: &str = "cloud-server-operator";
+
+/// Reporting controller of every Event.
+pub const REPORTING_CONTROLLER: &str = "cloudserver.dev/operator";
+
+/// The Account that an Instance uses when it names none.
+pub const DEFAULT_ACCOUNT: &str = "default";
+
+/// Longest server name the service takes (specification section 8).
+pub const INSTANCE_NAME_MAX: usize = 64;
+
+/// The server's name at the service: the object's name, as far as it fits, and the marker (design section 9).
+///
+/// Dots of a Kubernetes name become hyphens, since the service allows only letters, digits and hyphens. The attempt is
+/// not part of it: a server is recognised by its marker whichever attempt made it.
+pub fn server_name(object_name: &str, marker: &Marker) -> String {
+    let room = INSTANCE_NAME_MAX - 1 - marker.as_str().len();
+    let prefix: String =
+        object_name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(room).collect();
+    format!("{prefix}-{marker}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_name_obeys_the_service_and_carries_the_marker() {
+        let marker = Marker::of_uid("0f6c0a1e-5a0e-4a56-9d3e-3f1d6f1f9a11");
+        for name in ["web-1", "a.b.c", &"x".repeat(253)] {
+            let server = server_name(name, &marker);
+            assert!(server.len() <= INSTANCE_NAME_MAX, "{server}");
+            assert!(server.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "{server}");
+            assert_eq!(Marker::in_name(&server).as_ref(), Some(&marker));
+        }
+        assert!(server_name("a.b.c", &marker).starts_with("a-b-c-"));
+    }
+}

@@ -1,0 +1,99 @@
+//! What the listings of all places say in which a server of one Instance may be.
+
+use crate::api::Marker;
+use crate::cloud::{Place, ServerId};
+use crate::inventory::{Absence, Inventory, Row, Sighting, View, Why};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// The views of all places of one Instance, as they stood when the turn looked.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    views: Vec<View>,
+}
+
+impl Listing {
+    /// Looks at every place, without I/O.
+    pub fn look(inventory: &Inventory, places: &[Place]) -> Self {
+        Self { views: places.iter().map(|place| inventory.view(place)).collect() }
+    }
+
+    /// Whether a server is listed: present in one place, absent from all, or unknown.
+    pub fn sighting(&self, id: &ServerId) -> Sighting {
+        let mut absent: Option<Instant> = None;
+        let mut unknown = None;
+        for view in &self.views {
+            match view.sighting(id) {
+                Sighting::Present(row, at) => return Sighting::Present(row, at),
+                Sighting::Absent { began } => absent = Some(absent.map_or(began, |other| other.min(began))),
+                Sighting::Unknown(why) => unknown = Some(why),
+            }
+        }
+        match (unknown, absent) {
+            (None, Some(began)) => Sighting::Absent { began },
+            (Some(why), _) => Sighting::Unknown(why),
+            (None, None) => Sighting::Unknown(Why::NoPass),
+        }
+    }
+
+    /// The row of a server, and when it was seen.
+    pub fn row(&self, id: &ServerId) -> Option<(Arc<Row>, Instant)> {
+        match self.sighting(id) {
+            Sighting::Present(row, at) => Some((row, at)),
+            Sighting::Absent { .. } | Sighting::Unknown(_) => None,
+        }
+    }
+
+    /// Servers with this marker in the newest passes.
+    pub fn bearing(&self, marker: &Marker) -> BTreeSet<ServerId> {
+        self.views.iter().flat_map(|view| view.bearing(marker)).collect()
+    }
+
+    /// Whether a server shows in the two newest passes.
+    pub fn shows_in_both(&self, id: &ServerId) -> bool {
+        self.views.iter().any(|view| view.shows_in_both(id))
+    }
+
+    /// Proof of absence: in every place two passes in a row that began after `since` agree and show nothing.
+    pub fn proven_absent(&self, marker: &Marker, id: Option<&ServerId>, since: Instant) -> Absence {
+        self.all(|view| view.proven_absent(marker, id, since))
+    }
+
+    /// One complete pass of every place, begun after `since`, shows nothing.
+    pub fn absent_once(&self, marker: &Marker, since: Instant) -> Absence {
+        self.all(|view| view.absent_once(marker, since))
+    }
+
+    /// The newest pass of every place began after this instant.
+    pub fn began_after(&self, instant: Instant) -> bool {
+        self.views.iter().all(|view| view.began_after(instant))
+    }
+
+    /// Many known servers vanished at once: nothing may be concluded, nothing bought or released.
+    pub fn frozen(&self) -> Option<(usize, usize)> {
+        self.views.iter().find_map(|view| view.frozen().map(|frozen| (frozen.missing, frozen.known)))
+    }
+
+    /// What stands in the way of reading a listing, for people.
+    pub fn trouble(&self) -> Option<String> {
+        self.views.iter().find_map(|view| view.last_error().map(ToString::to_string))
+    }
+
+    fn all(&self, look: impl Fn(&View) -> Absence) -> Absence {
+        let mut present = Vec::new();
+        let mut waiting = None;
+        for view in &self.views {
+            match look(view) {
+                Absence::Proven => {}
+                Absence::Present(ids) => present.extend(ids),
+                Absence::NotYet(why) => waiting = Some(why),
+            }
+        }
+        match (present.is_empty(), waiting) {
+            (false, _) => Absence::Present(present),
+            (true, Some(why)) => Absence::NotYet(why),
+            (true, None) => Absence::Proven,
+        }
+    }
+}

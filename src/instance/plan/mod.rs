@@ -1,0 +1,201 @@
+//! Decides: a pure function of what was observed. At most one step, always a reason, no client, no clock of its own.
+//!
+//! One file for each stretch of an Instance's way: [`buy`] while no server is recorded, [`keep`] while one is, and
+//! [`leave`] while the object is being deleted.
+
+mod buy;
+mod keep;
+mod leave;
+
+use super::facts::Record;
+use super::listing::Listing;
+use super::memory::Wants;
+use super::observe::{AccountFact, Observation, SeatFacts};
+use crate::api::conditions::{Reason, Verdict};
+use crate::api::{Binding, HistoryEntry, OperationStatus};
+use crate::cloud::{CreateRequest, ServerId};
+use crate::inventory::Attention;
+use crate::runtime::events::News;
+use serde_json::{Map, Value};
+use std::time::Duration;
+use tokio::time::Instant;
+
+pub(super) use buy::{nonce, refused};
+
+/// What moves by itself at the service is looked at again after this time when nothing else calls for it.
+pub const LONG: Duration = Duration::from_secs(600);
+/// How soon a wait for a listing pass is checked again, should its notice be missed.
+const SOON: Duration = Duration::from_secs(5);
+/// A create whose task failed is tried again after these times; after the last one the Instance is Stalled and tried again
+/// at that pace: a service that fails the same thing thrice in a row will hardly mend it within minutes.
+const FAILED_CREATE: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(600)];
+
+/// One step and what to say about it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What to do now.
+    pub step: Step,
+    /// What to say.
+    pub tell: Tell,
+    /// When to look again, at the latest.
+    pub again: Duration,
+    /// What the listings should show by then.
+    pub wants: Wants,
+}
+
+/// The one thing that a turn does.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Nothing: a named wait, or all is well.
+    Rest,
+    /// Announce an attempt and buy a server; or, without an announcement, repeat the call of an attempt of this very
+    /// process of which it is certain that nothing was bought.
+    Create {
+        /// The record of the attempt.
+        binding: Box<Binding>,
+        /// Whether the record has to be written first. False: it stands, and is read again before the call.
+        announce: bool,
+        /// What to buy.
+        request: Box<CreateRequest>,
+    },
+    /// Write the record of a server that exists.
+    Record {
+        /// The record.
+        binding: Box<Binding>,
+    },
+    /// Release a server.
+    Release {
+        /// Which one.
+        id: ServerId,
+        /// Why.
+        why: ReleaseReason,
+    },
+    /// Take the finalizer away: the server is confirmed gone.
+    Finish,
+}
+
+/// Why a server is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleaseReason {
+    /// Its Instance is being deleted.
+    Deleted,
+    /// Its create failed and left it behind.
+    Failed,
+    /// Another server is recorded for its Instance.
+    Surplus,
+}
+
+/// What a turn says in status and Events.
+#[derive(Clone, Debug, Default)]
+pub struct Tell {
+    /// The conditions. None: nothing was learnt, what stands is still the best that is known.
+    pub verdict: Option<Verdict>,
+    /// The verdict is a progress that need not be shown unless it lasts.
+    pub progress: bool,
+    /// The server.
+    pub id: Option<ServerId>,
+    /// The service's detail, when it was read.
+    pub detail: Option<Map<String, Value>>,
+    /// The operation in flight.
+    pub operation: Option<OperationStatus>,
+    /// An operation that ended.
+    pub ended: Option<HistoryEntry>,
+    /// Events beside the one that every change of the Ready reason brings.
+    pub news: Vec<News>,
+}
+
+/// Plans one turn.
+pub fn plan(seen: &Observation) -> Plan {
+    if seen.facts.deleting && !seen.facts.is_held() {
+        // Others may hold the object; our part is done.
+        return Plan::rest(Tell::default(), LONG);
+    }
+    let seat = match &seen.account {
+        AccountFact::Seat(seat) => seat,
+        // The Account wakes its Instances as soon as it has been looked at.
+        AccountFact::Pending => return Plan::rest(Tell::default(), LONG),
+        AccountFact::NotFound(name) => return without_account(seen, name),
+        AccountFact::Unusable(problem) => {
+            let message = format!("Account {}: {}", seen.facts.spec.account_ref.name, problem.message);
+            return Plan::rest(Tell::of(Verdict::reconciling(problem.reason, message)), LONG);
+        }
+    };
+    if let Record::Invalid(why) = &seen.facts.record {
+        return Plan::rest(Tell::of(Verdict::stalled(Reason::BindingInvalid, why.clone())), LONG);
+    }
+    match (&seen.facts.record, seen.facts.deleting) {
+        (_, true) => leave::plan(seen, seat),
+        (Record::Speaks(binding), false) if binding.id.is_some() => keep::plan(seen, seat, binding),
+        (Record::Speaks(binding), false) => buy::go_on(seen, seat, binding),
+        (Record::None | Record::Invalid(_), false) => buy::begin(seen, seat),
+    }
+}
+
+/// There is no Account. A server that is recorded goes on as it is.
+fn without_account(seen: &Observation, name: &str) -> Plan {
+    let message = format!(
+        "Account {name} does not exist in namespace {}: create it, or name another one in spec.accountRef",
+        seen.facts.key.namespace
+    );
+    Plan::rest(Tell::of(Verdict::reconciling(Reason::AccountNotFound, message)), LONG)
+}
+
+/// Whether an answer of the service is known to come from the account that bought the server: the token is the one of the
+/// purchase, or its listing has shown a server of ours.
+fn is_our_account(seen: &Observation, seat: &SeatFacts) -> bool {
+    seat.shown_ours || seen.facts.binding().is_none_or(|binding| binding.credential == seat.credential)
+}
+
+/// Many known servers vanished at once: nothing is bought or released until that is explained.
+fn frozen(seen: &Observation) -> Option<Plan> {
+    let (missing, known) = seen.listing.as_ref()?.frozen()?;
+    let message = format!(
+        "{missing} of {known} known servers vanished from the service's listing at once; nothing is bought or released \
+         until they show again or are confirmed gone: check that the token belongs to the right account"
+    );
+    let tell = Tell::of(Verdict::reconciling(Reason::ListingSuspect, message));
+    Some(Plan::rest(tell, SOON).in_flight())
+}
+
+impl Tell {
+    /// A verdict that is shown at once.
+    fn of(verdict: Verdict) -> Self {
+        Self { verdict: Some(verdict), ..Self::default() }
+    }
+
+    /// A progress that is shown when it lasts.
+    fn progress(reason: Reason, message: impl Into<String>) -> Self {
+        Self { verdict: Some(Verdict::reconciling(reason, message)), progress: true, ..Self::default() }
+    }
+
+    fn with_id(mut self, id: Option<ServerId>) -> Self {
+        self.id = id;
+        self
+    }
+}
+
+impl Plan {
+    fn rest(tell: Tell, again: Duration) -> Self {
+        Self { step: Step::Rest, tell, again, wants: Wants::default() }
+    }
+
+    fn act(step: Step, tell: Tell) -> Self {
+        // What the step brings is looked at as soon as it can have brought anything.
+        Self { step, tell, again: SOON, wants: Wants { attention: Attention::InFlight, ..Wants::default() } }
+    }
+
+    /// The listing is to be read at the pace of running operations.
+    fn in_flight(mut self) -> Self {
+        self.wants.attention = Attention::InFlight;
+        self
+    }
+
+    /// Passes that begin after this instant are wanted as soon as possible.
+    fn wanting(mut self, after: Instant, passes: u8) -> Self {
+        self.wants = Wants { attention: Attention::InFlight, pass_after: Some(after), passes };
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Makes durable what must not be forgotten, before anything is called; and looks once more before anything is destroyed.
+//!
+//! An intent is one patch of the main resource with `uid` and `resourceVersion`: a stale cache, a second controller or a
+//! re-created namesake makes it fail with 409. It writes finalizer and record together.
+
+use super::Context;
+use super::facts::Facts;
+use super::memory::{Attempt, Memory, Post, open};
+use super::plan::{Plan, ReleaseReason, Step, nonce};
+use crate::api::names::{BINDING, FINALIZER};
+use crate::api::{Binding, Instance};
+use crate::cloud::{CreateRequest, Lane, ServerId};
+use crate::runtime::KubeError;
+use crate::runtime::kubernetes::{call, patch_params};
+use crate::session::Seat;
+use kube::api::Patch;
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use tokio::time::Instant;
+
+/// What may be done now, because what it needs is on record.
+#[derive(Debug)]
+pub enum Recorded {
+    /// Nothing is to be done.
+    Rest,
+    /// The attempt is announced and acknowledged: one POST.
+    Create {
+        /// The record as it stands.
+        binding: Box<Binding>,
+        /// The record's text as it stands; the receipt is conditional on it.
+        text: String,
+        /// What to buy.
+        request: Box<CreateRequest>,
+    },
+    /// The record is written; nothing else was planned.
+    Written,
+    /// A fresh read confirmed the reason for this release.
+    Release {
+        /// Which server.
+        id: ServerId,
+        /// Why.
+        why: ReleaseReason,
+    },
+    /// The finalizer may go.
+    Finish,
+    /// The object is not what the plan was made from: look again.
+    Stale,
+    /// The apiserver did not do it.
+    Failed(KubeError),
+    /// A look at the service that had to come first did not succeed.
+    Unconfirmed(String),
+}
+
+/// Writes or confirms what the step needs. Writes to Kubernetes only; reads the service once before a surplus release.
+pub async fn record(context: &Context, facts: &Facts, plan: &Plan, memory: &Mutex<Memory>, seat: Option<&Seat>) -> Recorded {
+    match &plan.step {
+        Step::Rest => Recorded::Rest,
+        Step::Create { binding, announce: true, request } => {
+            let mut binding = binding.clone();
+            binding.nonce = nonce();
+            match intend(context, facts, &mut binding, memory).await {
+                Ok(text) => Recorded::Create { binding, text, request: request.clone() },
+                Err(other) => other,
+            }
+        }
+        Step::Create { binding, announce: false, request } => {
+            // The very attempt must still stand, on an object that still wants it.
+            match fresh(context, facts).await {
+                Ok(now) if stands(&now, facts) && !is_deleting(&now) => Recorded::Create {
+                    binding: binding.clone(),
+                    text: facts.annotation.clone().unwrap_or_default(),
+                    request: request.clone(),
+                },
+                Ok(_) => Recorded::Stale,
+                Err(other) => other,
+            }
+        }
+        Step::Record { binding } => {
+            let mut binding = binding.clone();
+            if binding.nonce.is_empty() {
+                binding.nonce = nonce();
+            }
+            match intend(context, facts, &mut binding, memory).await {
+                Ok(_) => Recorded::Written,
+                Err(other) => other,
+            }
+        }
+        Step::Release { id, why } => confirm_release(context, facts, id, *why, seat).await,
+        Step::Finish => Recorded::Finish,
+    }
+}
+
+/// One compare-and-swap of finalizer and record. Acknowledged, or found to be ours by its nonce when the answer was lost.
+async fn intend(
+    context: &Context,
+    facts: &Facts,
+    binding: &mut Binding,
+    memory: &Mutex<Memory>,
+) -> Result<String, Recorded> {
+    binding.cluster.clone_from(&context.settings.cluster);
+    let text = binding.to_text();
+    let mut finalizers = facts.finalizers.clone();
+    if !facts.is_held() {
+        finalizers.push(FINALIZER.to_owned());
+    }
+    let patch = json!({"metadata": {
+        "uid": facts.uid,
+        "resourceVersion": facts.resource_version,
+        "finalizers": finalizers,
+        "annotations": {BINDING: text},
+    }});
+    let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
+    let params = patch_params();
+    let patch = Patch::Merge(&patch);
+    let written = call("record the intent", api.patch_metadata(&facts.key.name, &params, &patch)).await;
+    context.metrics.kube_write("intent", written.as_ref().map_or_else(KubeError::category, |_| "ok"));
+    let version = match written {
+        Ok(object) => object.metadata.resource_version.unwrap_or_default(),
+        Err(error) if error.is_stale() || error.is_not_found() => return Err(Recorded::Stale),
+        Err(error) if error.may_have_happened() => {
+            let now = fresh(context, facts).await?;
+            if now.annotations().get(BINDING) != Some(&text) {
+                return Err(Recorded::Failed(error));
+            }
+            now.resource_version().unwrap_or_default()
+        }
+        Err(error) => return Err(Recorded::Failed(error)),
+    };
+    if went_back(context, &version) {
+        return Err(Recorded::Stale);
+    }
+    let mut memory = open(memory);
+    memory.ever_intended = true;
+    memory.recordless_since = None;
+    // A record that names a server announces no call; one that names none is an intent of which nothing was sent yet.
+    let post = if binding.id.is_some() { Post::Unknown } else { Post::NotSent };
+    let known = memory.attempts.get(&binding.attempt).is_some_and(|attempt| attempt.nonce == binding.nonce);
+    if !known {
+        let attempt = Attempt { nonce: binding.nonce.clone(), since: Instant::now(), post };
+        memory.attempts.insert(binding.attempt, attempt);
+    }
+    Ok(text)
+}
+
+/// Whether the resourceVersion of a write of ours is lower than one that was seen before: etcd was restored, and nothing
+/// that was believed to be new or unbought is certain any more. Versions are integers that only grow, over all objects.
+fn went_back(context: &Context, version: &str) -> bool {
+    let Ok(version) = version.parse::<u64>() else { return false };
+    let highest = context.highest_version.fetch_max(version, Ordering::SeqCst);
+    if version >= highest {
+        return false;
+    }
+    tracing::warn!(version, highest, "the cluster's state went back in time: settling before anything is bought");
+    context.highest_version.store(version, Ordering::SeqCst);
+    context.memories.doubt_all();
+    true
+}
+
+/// A destructive call needs a fresh read of the object; a surplus release also the recorded server alive in this turn.
+async fn confirm_release(
+    context: &Context,
+    facts: &Facts,
+    id: &ServerId,
+    why: ReleaseReason,
+    seat: Option<&Seat>,
+) -> Recorded {
+    let now = match fresh(context, facts).await {
+        Ok(now) => now,
+        Err(other) => return other,
+    };
+    if !stands(&now, facts) || is_deleting(&now) != (why == ReleaseReason::Deleted) {
+        return Recorded::Stale;
+    }
+    if why == ReleaseReason::Surplus {
+        let (Some(recorded), Some(seat)) = (facts.id(), seat) else { return Recorded::Stale };
+        match seat.session.client.detail(Lane::Urgent, &recorded).await {
+            Ok(_) => {}
+            Err(error) => {
+                return Recorded::Unconfirmed(format!("server {recorded} was not seen alive, so {id} stays: {error}"));
+            }
+        }
+    }
+    Recorded::Release { id: id.clone(), why }
+}
+
+/// The object as the apiserver has it now, past every cache.
+async fn fresh(context: &Context, facts: &Facts) -> Result<Instance, Recorded> {
+    let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
+    match call("read the Instance", api.get(&facts.key.name)).await {
+        Ok(object) if object.uid().as_deref() == Some(facts.uid.as_str()) => Ok(object),
+        Ok(_) => Err(Recorded::Stale),
+        Err(error) if error.is_not_found() => Err(Recorded::Stale),
+        Err(error) => Err(Recorded::Failed(error)),
+    }
+}
+
+/// The record is word for word the one that the plan was made from.
+fn stands(now: &Instance, facts: &Facts) -> bool {
+    now.annotations().get(BINDING) == facts.annotation.as_ref()
+}
+
+fn is_deleting(now: &Instance) -> bool {
+    now.metadata.deletion_timestamp.is_some()
+}

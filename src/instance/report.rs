@@ -1,0 +1,226 @@
+//! Says what was seen and done: one status, written only if something but time differs; then Events.
+
+use super::act::Outcome;
+use super::facts::Facts;
+use super::memory::{Memory, open};
+use super::observe::Observation;
+use super::plan::{Plan, ReleaseReason, refused};
+use super::Context;
+use crate::api::conditions::{READY, Reason, Verdict};
+use crate::api::{Addresses, Instance, InstanceStatus};
+use crate::runtime::KubeError;
+use crate::runtime::events::News;
+use crate::runtime::kubernetes::{call, patch_params};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::Api;
+use kube::api::Patch;
+use serde_json::{Map, Value, json};
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A progress that ends within this time is not worth a write (design section 6).
+pub const PROGRESS_AFTER: Duration = Duration::from_secs(2);
+/// Entries of the history that are kept.
+const HISTORY: usize = 8;
+/// Fields of the service that move by themselves: fresh in status only together with another change.
+const SELF_MOVING: [&str; 1] = ["usedFlow"];
+
+/// Writes status if it changed, tells Events, and gives what is still to be written: a progress that has to last first.
+///
+/// # Errors
+/// The status could not be written. Nothing is lost: the next turn says it again.
+pub async fn report(
+    context: &Context,
+    seen: &Observation,
+    plan: &Plan,
+    outcome: &Outcome,
+    memory: &Mutex<Memory>,
+) -> Result<Option<Duration>, KubeError> {
+    let facts = &seen.facts;
+    let verdict = verdict(plan, outcome);
+    let held = hold(facts, plan, verdict.as_ref(), outcome, memory);
+    if held.is_none() {
+        let status = status(facts, seen.wall, plan, verdict.as_ref());
+        if differs(&facts.status, &status) {
+            write(context, facts, &status).await?;
+            for news in change_of_ready(&facts.status.conditions, &status.conditions) {
+                context.events.tell(&facts.reference, &news).await;
+            }
+            for news in &plan.tell.news {
+                context.events.tell(&facts.reference, news).await;
+            }
+        }
+    }
+    if let Some(news) = news_of(outcome) {
+        context.events.tell(&facts.reference, &news).await;
+    }
+    Ok(held)
+}
+
+/// What to say, now that the step is done or was not.
+fn verdict(plan: &Plan, outcome: &Outcome) -> Option<Verdict> {
+    match outcome {
+        Outcome::CreateRefused { message, reason, .. } => Some(refused(message, *reason)),
+        Outcome::CreateUnknown(why) => Some(Verdict::reconciling(
+            Reason::CreateUnconfirmed,
+            format!("the answer to a create was lost ({why}): looking for its server by name"),
+        )),
+        Outcome::NotDone(_) | Outcome::Stale | Outcome::Finished => None,
+        Outcome::Rested | Outcome::Created { .. } | Outcome::Written | Outcome::Released { .. } => plan.tell.verdict.clone(),
+    }
+}
+
+/// Whether the verdict waits: a progress is shown when it has stood for [`PROGRESS_AFTER`]. Gives the rest of the wait.
+fn hold(
+    facts: &Facts,
+    plan: &Plan,
+    verdict: Option<&Verdict>,
+    outcome: &Outcome,
+    memory: &Mutex<Memory>,
+) -> Option<Duration> {
+    let now = Instant::now();
+    let mut memory = open(memory);
+    let lasting = matches!(outcome, Outcome::CreateRefused { .. } | Outcome::CreateUnknown(_)) || !plan.tell.progress;
+    let Some(verdict) = verdict.filter(|_| !lasting) else {
+        if verdict.is_some() {
+            memory.held = None;
+        }
+        return None;
+    };
+    let shown = ready(&facts.status.conditions).is_some_and(|c| c.reason == verdict.reason.as_str());
+    if shown {
+        return None;
+    }
+    let since = match memory.held {
+        Some((reason, since)) if reason == verdict.reason => since,
+        _ => now,
+    };
+    memory.held = Some((verdict.reason, since));
+    let rest = (since + PROGRESS_AFTER).saturating_duration_since(now);
+    (!rest.is_zero()).then_some(rest)
+}
+
+/// The status that follows. Pure.
+pub fn status(facts: &Facts, wall: Timestamp, plan: &Plan, verdict: Option<&Verdict>) -> InstanceStatus {
+    let former = &facts.status;
+    let mut next = InstanceStatus::clone(former);
+    let tell = &plan.tell;
+    if let Some(verdict) = verdict {
+        next.observed_generation = facts.generation;
+        next.conditions = verdict.to_conditions(&former.conditions, facts.generation, wall);
+        next.operation.clone_from(&tell.operation);
+    }
+    if let Some(id) = &tell.id {
+        next.id = Some(id.to_string());
+    }
+    if let Some(detail) = &tell.detail {
+        next.detail = detail.clone();
+        next.addresses = addresses(detail);
+    }
+    if let Some(entry) = &tell.ended
+        && next.history.iter().all(|known| known.attempt != entry.attempt)
+    {
+        next.history.insert(0, entry.clone());
+        next.history.truncate(HISTORY);
+        next.operation = None;
+    }
+    if differs(former, &next) {
+        next.last_observed_time = Some(Time(wall));
+        next
+    } else {
+        InstanceStatus::clone(former)
+    }
+}
+
+fn addresses(detail: &Map<String, Value>) -> Option<Addresses> {
+    let text = |field: &str| {
+        detail.get(field).and_then(Value::as_str).filter(|text| !text.is_empty()).map(ToOwned::to_owned)
+    };
+    let addresses = Addresses { public: text("publicIpAddress"), internal: text("internalIpAddress") };
+    (addresses != Addresses::default()).then_some(addresses)
+}
+
+/// Whether two statuses differ in anything that is worth a write: times and what moves by itself are not.
+fn differs(former: &InstanceStatus, next: &InstanceStatus) -> bool {
+    let core = |status: &InstanceStatus| {
+        let mut core = status.clone();
+        core.last_observed_time = None;
+        for field in SELF_MOVING {
+            core.detail.remove(field);
+        }
+        core
+    };
+    core(former) != core(next)
+}
+
+/// JSON patch on `/status`: test the UID, then put the whole status. A merge would never remove a field, and a namesake
+/// that was re-created meanwhile must not get it.
+async fn write(context: &Context, facts: &Facts, status: &InstanceStatus) -> Result<(), KubeError> {
+    const WHAT: &str = "write the status";
+    let patch = json!([
+        {"op": "test", "path": "/metadata/uid", "value": facts.uid},
+        {"op": "add", "path": "/status", "value": status},
+    ]);
+    let patch = serde_json::from_value(patch).map(Patch::<()>::Json).map_err(|error| KubeError::Transport {
+        operation: WHAT,
+        source: Box::new(kube::Error::SerdeError(error)),
+    })?;
+    let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
+    let params = patch_params();
+    let written = call(WHAT, api.patch_status(&facts.key.name, &params, &patch)).await;
+    context.metrics.kube_write("status", written.as_ref().map_or_else(KubeError::category, |_| "ok"));
+    match written {
+        Ok(_) => Ok(()),
+        // Gone, or a namesake: there is nobody to tell.
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn ready(conditions: &[Condition]) -> Option<&Condition> {
+    conditions.iter().find(|condition| condition.type_ == READY)
+}
+
+/// A change of the Ready reason is what a user wants to know.
+fn change_of_ready(former: &[Condition], next: &[Condition]) -> Option<News> {
+    let now = ready(next)?;
+    if ready(former).is_some_and(|before| before.reason == now.reason && before.status == now.status) {
+        return None;
+    }
+    let reason = Reason::ALL.iter().find(|reason| reason.as_str() == now.reason)?;
+    let stalled = next.iter().any(|condition| condition.type_ == crate::api::conditions::STALLED);
+    Some(News { warning: stalled, reason: reason.as_str(), note: now.message.clone() })
+}
+
+/// Steps that stand for themselves, whatever the status says.
+fn news_of(outcome: &Outcome) -> Option<News> {
+    match outcome {
+        Outcome::Released { id, why: ReleaseReason::Surplus, trouble: None, .. } => Some(News::warning(
+            "SurplusReleased",
+            format!("released server {id}: another server is recorded for this Instance"),
+        )),
+        Outcome::Released { id, why: ReleaseReason::Failed, trouble: None, .. } => {
+            Some(News::normal("Releasing", format!("releasing server {id}, which its failed create left behind")))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_moves_by_itself_is_no_change() {
+        let with = |flow: f64, cpu: i64| {
+            let mut status = InstanceStatus::default();
+            status.detail.insert("usedFlow".into(), json!(flow));
+            status.detail.insert("cpu".into(), json!(cpu));
+            status
+        };
+        assert!(!differs(&with(1.0, 2), &with(2.0, 2)));
+        assert!(differs(&with(1.0, 2), &with(1.0, 4)));
+    }
+}

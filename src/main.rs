@@ -1,0 +1,11 @@
+//! The operator's one binary.
+
+use std::process::ExitCode;
+
+// glibc keeps what a relist needed for a moment; jemalloc gives it back.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    cloud_server_operator::cli::main()
+}

@@ -1,0 +1,60 @@
+//! How long an object that failed waits before it is tried again.
+
+use rand::RngExt;
+use std::time::Duration;
+
+/// First wait (design section 9). A second is shorter than anybody watches and longer than most hiccups.
+const FIRST: Duration = Duration::from_secs(1);
+/// Longest wait: a cause that was mended without an event is noticed within five minutes.
+const LONGEST: Duration = Duration::from_secs(300);
+/// Half width of the jitter, as a part of the wait: objects that failed together come back apart.
+const JITTER: f64 = 0.2;
+
+/// Counts failures in a row of one object.
+///
+/// | failures in a row | wait, ± 20 % |
+/// |---|---|
+/// | 1, 2, 3, 4 … | 1, 2, 4, 8 s … |
+/// | 10 and more | 300 s |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// Notes a failure and gives the wait before the next try.
+    pub fn fail(&mut self) -> Duration {
+        let wait = delay(self.failures, rand::rng().random_range(-1.0..=1.0));
+        self.failures = self.failures.saturating_add(1);
+        wait
+    }
+
+    /// Notes that the object is well.
+    pub fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+/// The wait after this many earlier failures; `jitter` between -1 and 1 moves it within ± 20 %.
+pub fn delay(earlier: u32, jitter: f64) -> Duration {
+    let plain = FIRST.saturating_mul(1u32.checked_shl(earlier.min(16)).unwrap_or(u32::MAX)).min(LONGEST);
+    plain.mul_f64(1.0 + JITTER * jitter.clamp(-1.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_from_a_second_to_five_minutes() {
+        let waits: Vec<u64> = (0..12).map(|n| delay(n, 0.0).as_secs()).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+        assert_eq!(delay(u32::MAX, 0.0), LONGEST);
+    }
+
+    #[test]
+    fn jitter_moves_it_by_a_fifth_at_most() {
+        assert_eq!(delay(0, 1.0), Duration::from_millis(1200));
+        assert_eq!(delay(0, -7.0), Duration::from_millis(800));
+    }
+}

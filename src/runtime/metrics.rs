@@ -1,0 +1,112 @@
+//! Counters and gauges, in OpenMetrics form. Labels are bounded words, never names of objects or texts of errors.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TurnLabels {
+    kind: String,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindLabel {
+    kind: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CallLabels {
+    operation: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OperationLabel {
+    operation: &'static str,
+}
+
+/// Every metric of the operator; cheap to clone.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    turns: Family<TurnLabels, Counter>,
+    watch_errors: Family<KindLabel, Counter>,
+    cloud_calls: Family<CallLabels, Counter>,
+    cloud_seconds: Family<OperationLabel, Histogram>,
+    kube_writes: Family<CallLabels, Counter>,
+    surplus_released: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("cloud_server_operator");
+        let turns = Family::default();
+        registry.register("reconciles", "Turns of the reconcilers by kind and result", turns.clone());
+        let watch_errors = Family::default();
+        registry.register("watch_errors", "Failures of watches by kind", watch_errors.clone());
+        let cloud_calls = Family::default();
+        registry.register("cloud_calls", "Calls to the service by operation and result", cloud_calls.clone());
+        let cloud_seconds: Family<OperationLabel, Histogram> =
+            Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.005, 2.0, 14)));
+        registry.register("cloud_call_seconds", "Duration of calls to the service", cloud_seconds.clone());
+        let kube_writes = Family::default();
+        registry.register("kubernetes_writes", "Writes to the apiserver by purpose and result", kube_writes.clone());
+        let surplus_released = Counter::default();
+        registry.register(
+            "surplus_servers_released",
+            "Servers released because another one was recorded for their Instance",
+            surplus_released.clone(),
+        );
+        let registry = Arc::new(Mutex::new(registry));
+        Self { registry, turns, watch_errors, cloud_calls, cloud_seconds, kube_writes, surplus_released }
+    }
+}
+
+impl Metrics {
+    /// A turn ended.
+    pub fn turn(&self, kind: &str, result: &'static str) {
+        self.turns.get_or_create(&TurnLabels { kind: kind.to_owned(), result }).inc();
+    }
+
+    /// A watch failed and goes on.
+    pub fn watch_error(&self, kind: &str) {
+        self.watch_errors.get_or_create(&KindLabel { kind: kind.to_owned() }).inc();
+    }
+
+    /// A call to the service ended; `result` is `ok` or the category of its error.
+    pub fn cloud_call(&self, operation: &'static str, result: &'static str, took: Duration) {
+        self.cloud_calls.get_or_create(&CallLabels { operation, result }).inc();
+        self.cloud_seconds.get_or_create(&OperationLabel { operation }).observe(took.as_secs_f64());
+    }
+
+    /// A write to the apiserver ended; `result` is `ok` or the category of its error.
+    pub fn kube_write(&self, operation: &'static str, result: &'static str) {
+        self.kube_writes.get_or_create(&CallLabels { operation, result }).inc();
+    }
+
+    /// A server was released because another one is recorded.
+    pub fn surplus_released(&self) {
+        self.surplus_released.inc();
+    }
+
+    /// The text that a scrape gets.
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
+            tracing::error!("metrics could not be encoded");
+        }
+        text
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Metrics")
+    }
+}

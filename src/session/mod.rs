@@ -1,0 +1,257 @@
+//! Who we are at a service: the client, request limit and inventory of one (endpoint, token), shared by all Accounts that
+//! name them, and the seat of each Account in it.
+//!
+//! A token lives in memory only, is wiped when the last seat that uses it goes, and is read again when its Secret moves.
+
+mod secrets;
+
+use crate::api::conditions::Reason;
+use crate::api::{AccountSpec, KeyLoginPassword};
+use crate::cloud::{BuildError, Client, Gate, Http, Limits, Observer, Paths};
+use crate::inventory::{Inventory, Settings, Subject};
+use crate::runtime::Metrics;
+use crate::runtime::watch::ObjectKey;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+pub use secrets::{SecretVersions, read_key, SecretProblem};
+
+/// What is shared by all Accounts with one endpoint and one token.
+#[derive(Debug)]
+pub struct Session {
+    /// Calls to the service, under the shared limit.
+    pub client: Client,
+    /// What the service says exists.
+    pub inventory: Inventory,
+    cancel: CancellationToken,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+/// An Account's place in a session.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// The shared part.
+    pub session: Arc<Session>,
+    /// UID and resourceVersion of the token Secret: as long as they stand, the account at the service is the same.
+    pub credential: String,
+    /// How long the outcome of a lost create stays open (`Account.spec.settleSeconds`).
+    pub settle: Duration,
+    /// What is sent as password with key login.
+    pub key_login_password: KeyLoginPassword,
+}
+
+/// Why an Account cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The reason for the conditions of the Account.
+    pub reason: Reason,
+    /// A sentence that names the thing and the remedy.
+    pub message: String,
+}
+
+/// What is known of an Account.
+#[derive(Clone, Debug)]
+pub enum Standing {
+    /// It can be used.
+    Usable(Arc<Seat>),
+    /// It exists and has not been looked at yet.
+    Pending,
+    /// It exists and cannot be used.
+    Unusable(Problem),
+    /// There is no such Account.
+    NotFound,
+}
+
+#[derive(Default)]
+struct Entry {
+    now: Option<Result<Arc<Seat>, Problem>>,
+    /// The last usable seat: an Instance that is being deleted goes on with it when Account or Secret went first.
+    last: Option<Arc<Seat>>,
+    departed: bool,
+}
+
+/// All sessions and seats of the process; cheap to clone.
+#[derive(Clone)]
+pub struct Sessions {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    http: Http,
+    settings: Settings,
+    metrics: Metrics,
+    wake: Box<dyn Fn(Subject) + Send + Sync>,
+    cancel: CancellationToken,
+    open: Mutex<HashMap<[u8; 32], Weak<Session>>>,
+    seats: Mutex<HashMap<ObjectKey, Entry>>,
+}
+
+impl Sessions {
+    /// No sessions yet. `wake` is called with the UID of an Instance whose server changed in a listing.
+    pub fn new(
+        http: Http,
+        settings: Settings,
+        metrics: Metrics,
+        wake: impl Fn(Subject) + Send + Sync + 'static,
+        cancel: CancellationToken,
+    ) -> Self {
+        let inner = Inner {
+            http,
+            settings,
+            metrics,
+            wake: Box::new(wake),
+            cancel,
+            open: Mutex::default(),
+            seats: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// An Account exists: until it is looked at, nobody takes it for missing.
+    pub fn announce(&self, account: &ObjectKey) {
+        self.seats().entry(account.clone()).or_default().departed = false;
+    }
+
+    /// An Account is gone. Its last seat stays for the Instances that are being deleted.
+    pub fn depart(&self, account: &ObjectKey) {
+        if let Some(entry) = self.seats().get_mut(account) {
+            entry.departed = true;
+        }
+    }
+
+    /// Drops the seats of departed Accounts that no Instance needs any more, and with them their tokens.
+    pub fn sweep(&self, needed: impl Fn(&ObjectKey) -> bool) {
+        self.seats().retain(|account, entry| !entry.departed || needed(account));
+        self.open().retain(|_, session| session.strong_count() > 0);
+    }
+
+    /// A seat for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session; its
+    /// request limits are those of the Account that asked last.
+    ///
+    /// # Errors
+    /// The endpoint or a path is not usable.
+    pub fn seat(&self, spec: &AccountSpec, token: &SecretString, credential: String) -> Result<Arc<Seat>, BuildError> {
+        let session = self.session(spec, token)?;
+        session.client.gate().set_limits(limits(spec));
+        Ok(Arc::new(Seat {
+            session,
+            credential,
+            settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
+            key_login_password: spec.key_login_password,
+        }))
+    }
+
+    /// The Account can be used, from this seat. Tells whether that is news.
+    pub fn install(&self, account: &ObjectKey, seat: Arc<Seat>) -> bool {
+        let mut seats = self.seats();
+        let entry = seats.entry(account.clone()).or_default();
+        let same = matches!(&entry.now, Some(Ok(known)) if Arc::ptr_eq(known, &seat));
+        entry.last = Some(seat.clone());
+        entry.now = Some(Ok(seat));
+        !same
+    }
+
+    /// Keeps a seat for deletions and for the next try, although the Account cannot be used from it now.
+    pub fn keep(&self, account: &ObjectKey, seat: Arc<Seat>) {
+        self.seats().entry(account.clone()).or_default().last.get_or_insert(seat);
+    }
+
+    /// The Account cannot be used; its last seat stays for deletions. Tells whether that is news.
+    pub fn refuse(&self, account: &ObjectKey, problem: Problem) -> bool {
+        let mut seats = self.seats();
+        let entry = seats.entry(account.clone()).or_default();
+        let same = matches!(&entry.now, Some(Err(known)) if *known == problem);
+        entry.now = Some(Err(problem));
+        !same
+    }
+
+    /// What is known of an Account.
+    pub fn standing(&self, account: &ObjectKey) -> Standing {
+        match self.seats().get(account) {
+            None => Standing::NotFound,
+            Some(entry) if entry.departed => Standing::NotFound,
+            Some(Entry { now: None, .. }) => Standing::Pending,
+            Some(Entry { now: Some(Ok(seat)), .. }) => Standing::Usable(seat.clone()),
+            Some(Entry { now: Some(Err(problem)), .. }) => Standing::Unusable(problem.clone()),
+        }
+    }
+
+    /// The last usable seat of an Account, also when the Account, its Secret or the key in it is gone: for deletions.
+    pub fn last_seat(&self, account: &ObjectKey) -> Option<Arc<Seat>> {
+        self.seats().get(account).and_then(|entry| entry.last.clone())
+    }
+
+    /// An Instance is gone: no listing looks for its server any more.
+    pub fn leave(&self, subject: &Subject) {
+        let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
+        for session in open {
+            session.inventory.leave(subject);
+        }
+    }
+
+    fn session(&self, spec: &AccountSpec, token: &SecretString) -> Result<Arc<Session>, BuildError> {
+        let key = session_key(spec, token);
+        let mut open = self.open();
+        if let Some(session) = open.get(&key).and_then(Weak::upgrade) {
+            return Ok(session);
+        }
+        let paths = Paths::resolve(&spec.paths)?;
+        let gate = Gate::new(limits(spec));
+        let metrics = self.inner.metrics.clone();
+        let observer: Observer = Arc::new(move |operation, result, took| {
+            metrics.cloud_call(operation.as_str(), result.err().unwrap_or("ok"), took);
+        });
+        let client = Client::new(self.inner.http.clone(), &spec.endpoint, token.clone(), paths, gate)?
+            .with_observer(observer);
+        let cancel = self.inner.cancel.child_token();
+        let inner = self.inner.clone();
+        let wake = move |subject| (inner.wake)(subject);
+        let inventory = Inventory::spawn(client.clone(), self.inner.settings.clone(), wake, cancel.clone());
+        let session = Arc::new(Session { client, inventory, cancel });
+        open.insert(key, Arc::downgrade(&session));
+        Ok(session)
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<[u8; 32], Weak<Session>>> {
+        self.inner.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seats(&self) -> MutexGuard<'_, HashMap<ObjectKey, Entry>> {
+        self.inner.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sessions")
+    }
+}
+
+fn limits(spec: &AccountSpec) -> Limits {
+    let positive = |n: i32| u32::try_from(n).unwrap_or(1).max(1);
+    Limits {
+        per_second: f64::from(positive(spec.requests.per_second)),
+        burst: positive(spec.requests.burst),
+        concurrent: positive(spec.requests.concurrent) as usize,
+    }
+}
+
+/// Accounts that differ in their paths do not share a session either: they may well talk to different services.
+fn session_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
+    let paths = serde_json::to_vec(&spec.paths).unwrap_or_default();
+    let mut hash = Sha256::new();
+    for part in [spec.endpoint.trim_end_matches('/').as_bytes(), token.expose_secret().as_bytes(), &paths] {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
