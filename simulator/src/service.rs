@@ -341,7 +341,7 @@ fn warp(mut reply: RawReply, listing: Option<&Listing>) -> RawReply {
             *rows = rows
                 .iter()
                 .flat_map(|row| [row.clone(), row.clone()])
-                .collect()
+                .collect();
         }
         Listing::FirstPageForEver | Listing::Foreign { .. } => {}
     }

@@ -1,5 +1,11 @@
 //! What was acknowledged is there after a SIGKILL, and time goes on across it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
 mod common;
 
 use std::io::{BufRead as _, BufReader};

@@ -1,5 +1,11 @@
 //! Each fault does what it says, and the ledger tells what was executed.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
 mod common;
 
 use std::time::{Duration, Instant};

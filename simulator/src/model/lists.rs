@@ -1,9 +1,9 @@
 //! The queries: detail, task, and the listings with their paging.
 
 use super::World;
-use super::mutate::{no_such_instance, required};
 use super::reply::{Answer, Effect, Page, Refusal};
 use super::request::ListRequest;
+use super::require::{no_such_instance, required};
 use super::server::{Server, ServerView};
 use crate::catalogue::{ImageKind, Region};
 use crate::readings::ListOrder;
@@ -194,7 +194,7 @@ impl World {
     fn look_at(&mut self, number: u64) -> ServerView {
         if self.readings.used_flow_grows {
             self.update(number, |server| {
-                server.looks = server.looks.saturating_add(1)
+                server.looks = server.looks.saturating_add(1);
             });
         }
         ServerView::of(

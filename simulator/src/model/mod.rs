@@ -10,6 +10,7 @@ mod mutate;
 mod records;
 mod reply;
 mod request;
+mod require;
 mod ripen;
 pub mod rules;
 mod server;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::account::AccountStatus;
 use super::reply::{Answer, Effect, Refusal};
 use super::request::{CreateRequest, InstanceRequest, PasswordRequest, ReinstallRequest, Verb};
+use super::require::required;
 use super::server::{Power, Server};
 use super::task::{Progress, Task, TaskScript, Work};
 use super::{World, rules};
@@ -14,19 +14,6 @@ use crate::secret::Secret;
 use crate::time::Timestamp;
 
 type Accepted = Result<(Answer, Effect), Refusal>;
-
-/// How a server will be logged in to: by key pair, or else by password.
-struct Login {
-    key: Option<String>,
-    password: Option<Secret>,
-}
-
-/// The field, or a refusal that it is missing. Empty text counts as missing.
-pub(super) fn required<'a>(value: Option<&'a str>, field: &str) -> Result<&'a str, Refusal> {
-    value
-        .filter(|text| !text.is_empty())
-        .ok_or_else(|| Refusal::missing(field))
-}
 
 impl World {
     /// Creates a server. Its id is known at once; the rest takes a task. A name may be taken: that makes two.
@@ -290,167 +277,7 @@ impl World {
         }
     }
 
-    fn require_standing(&self, account: usize) -> Result<(), Refusal> {
-        if self.accounts[account].status == AccountStatus::Normal {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            403,
-            "AccountStatus.Abnormal",
-            "The account status does not allow this operation",
-        ))
-    }
-
-    fn require_quota(&self, account: usize) -> Result<(), Refusal> {
-        let account = &self.accounts[account];
-        let held = (self.places.range((account.name.clone(), String::new())..))
-            .take_while(|((owner, _), _)| *owner == account.name)
-            .map(|(_, numbers)| numbers.len())
-            .sum::<usize>();
-        if account.quota.is_some_and(|quota| held >= quota) {
-            return Err(Refusal::new(
-                403,
-                "QuotaExceeded.Instance",
-                "The instance quota is used up",
-            ));
-        }
-        Ok(())
-    }
-
-    /// Region and zone, both there and one in the other.
-    pub(super) fn require_zone(
-        &self,
-        region: Option<&str>,
-        zone: Option<&str>,
-    ) -> Result<(String, String), Refusal> {
-        let region = required(region, "RegionCode")?;
-        let zone = required(zone, "ZoneCode")?;
-        self.catalogue
-            .region(region)
-            .ok_or_else(|| Refusal::unknown("RegionCode"))?;
-        self.catalogue
-            .zone(region, zone)
-            .ok_or_else(|| Refusal::unknown("ZoneCode"))?;
-        Ok((region.to_owned(), zone.to_owned()))
-    }
-
-    fn require_image(&self, image: Option<&str>, region: &str) -> Result<String, Refusal> {
-        let id = required(image, "ImageResourceUUID")?;
-        let image = self
-            .catalogue
-            .image(id)
-            .filter(|image| image.region == region);
-        image
-            .map(|image| image.id.clone())
-            .ok_or_else(|| Refusal::unknown("ImageResourceUUID"))
-    }
-
-    /// A key pair, or else a password. With both, the key pair counts and the password is only checked.
-    fn require_login(
-        &self,
-        key: Option<&str>,
-        password: Option<&Secret>,
-        image: &str,
-    ) -> Result<Login, Refusal> {
-        let password = password.filter(|password| !password.reveal().is_empty());
-        if let Some(password) = password {
-            rules::password(password.reveal())?;
-        }
-        let Some(key) = key.filter(|key| !key.is_empty()) else {
-            let password = password
-                .cloned()
-                .ok_or_else(|| Refusal::missing("Password"))?;
-            return Ok(Login {
-                key: None,
-                password: Some(password),
-            });
-        };
-        self.catalogue
-            .key(key)
-            .ok_or_else(|| Refusal::unknown("SshKeyUUID"))?;
-        if !self.catalogue.image(image).is_some_and(|image| image.ssh) {
-            return Err(Refusal::new(
-                400,
-                "InvalidSshKeyUUID.NotSupported",
-                "The image does not support key pairs",
-            ));
-        }
-        Ok(Login {
-            key: Some(key.to_owned()),
-            password: None,
-        })
-    }
-
-    /// The number of a live server of this account. Another account's does not exist here.
-    pub(super) fn require_server(&self, account: usize, id: Option<&str>) -> Result<u64, Refusal> {
-        let id = required(id, "EcsResourceUUID")?;
-        let owner = &self.accounts[account].name;
-        let server = self
-            .record(id)
-            .filter(|server| server.is_live() && server.account == *owner);
-        server
-            .map(|server| server.number)
-            .ok_or_else(no_such_instance)
-    }
-
-    fn require_region_of(&self, number: u64, region: Option<&str>) -> Result<(), Refusal> {
-        let region = required(region, "RegionCode")?;
-        if self.servers[&number].region == region {
-            Ok(())
-        } else {
-            Err(Refusal::unknown("RegionCode"))
-        }
-    }
-
-    /// One operation at a time.
-    fn require_idle(&self, number: u64) -> Result<(), Refusal> {
-        match self.servers[&number].pending {
-            None => Ok(()),
-            Some(verb) => Err(Refusal::new(
-                409,
-                "OperationConflict.InProgress",
-                format!("Another operation is in progress: {}", verb.pending()),
-            )),
-        }
-    }
-
-    fn require_power(&self, number: u64, power: Power, code: &str) -> Result<(), Refusal> {
-        let found = self.servers[&number].power;
-        if found == power {
-            return Ok(());
-        }
-        let message = format!(
-            "The instance status {} does not allow this operation",
-            found.word()
-        );
-        Err(Refusal::new(
-            409,
-            format!("InvalidEcsStatus.{code}"),
-            message,
-        ))
-    }
-
-    /// A wreck can only be released.
-    fn require_whole(&self, number: u64) -> Result<(), Refusal> {
-        if self.servers[&number].power != Power::Broken {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            409,
-            "InvalidEcsStatus.Error",
-            "The deployment of the instance failed",
-        ))
-    }
-
     fn id_of(&self, number: u64) -> String {
         self.servers[&number].id.clone()
     }
-}
-
-pub(super) fn no_such_instance() -> Refusal {
-    Refusal::new(
-        404,
-        "InvalidInstance.NotFound",
-        "The specified instance does not exist",
-    )
 }

@@ -129,7 +129,7 @@ impl World {
     fn fail_create(&mut self, number: u64) {
         match self.readings.failed_create {
             FailedCreate::LeavesBroken => {
-                self.update(number, |server| server.power = Power::Broken)
+                self.update(number, |server| server.power = Power::Broken);
             }
             FailedCreate::LeavesNothing => self.remove(number),
         }
