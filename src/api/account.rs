@@ -1,5 +1,5 @@
 use super::names::DEFAULT_ACCOUNT;
-use crate::cloud::PathOverrides;
+use super::paths::PathOverrides;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;

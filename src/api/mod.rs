@@ -1,11 +1,13 @@
 //! The two kinds as users write and read them, and the words that go with them. Nothing here talks to anyone.
 
+#[expect(clippy::duplicated_attributes, reason = "printer columns look alike to the lint")]
 mod account;
 mod binding;
 pub mod conditions;
 mod instance;
 mod marker;
 pub mod names;
+mod paths;
 
 pub use account::{Account, AccountSpec, AccountStatus, KeyLoginPassword, RequestLimits, SecretKeyRef};
 pub use binding::{Binding, BindingError, OpenOperation, Speaks, Verb};
@@ -14,3 +16,4 @@ pub use instance::{
     OperationStatus, PackageRef, PowerState, SshKeyRef,
 };
 pub use marker::Marker;
+pub use paths::PathOverrides;

@@ -3,27 +3,12 @@
 //! The specification gives some paths; those it leaves open come from its field notes, and each can be
 //! overridden in an Account, because nobody has confirmed them at the live service.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::error::{BuildError, Operation};
+use crate::api::PathOverrides;
 
-/// Declares the overrides, the resolved paths and their defaults from one table.
+/// Declares the resolved paths and their defaults from one table; the overrides must have the same fields.
 macro_rules! paths {
-    ($($(#[doc = $doc:literal])* $field:ident, $operation:ident, $default:literal;)*) => {
-        /// Paths that differ from the defaults. A path is absolute and is appended to the endpoint.
-        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        #[serde(rename_all = "camelCase")]
-        pub struct PathOverrides {
-            $(
-                $(#[doc = $doc])*
-                #[doc = concat!("Default: `", $default, "`.")]
-                #[serde(default, skip_serializing_if = "Option::is_none")]
-                #[schemars(length(max = 256))]
-                pub $field: Option<String>,
-            )*
-        }
-
+    ($($field:ident, $operation:ident, $default:literal;)*) => {
         /// The path of every operation, defaults and overrides put together.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Paths {
@@ -56,35 +41,20 @@ macro_rules! paths {
 }
 
 paths! {
-    /// Create an instance.
     create, Create, "/instance/create";
-    /// Release an instance.
     release, Release, "/instance/release";
-    /// Reinstall the operating system of an instance.
     reinstall, Reinstall, "/instance/reinstallSystem";
-    /// Set the password of an instance's login account.
     modify_password, ModifyPassword, "/instance/modifyInstancePassword";
-    /// Start an instance.
     start, Start, "/instance/start";
-    /// Stop an instance.
     stop, Stop, "/instance/stop";
-    /// Restart an instance.
     restart, Restart, "/instance/restart";
-    /// Details of one instance.
     detail, Detail, "/instance/detail";
-    /// Result of an asynchronous task.
     task, Task, "/asynctask/getResult";
-    /// Instances of a zone.
     instances, Instances, "/instance/list";
-    /// Security groups of a region.
     firewalls, Firewalls, "/firewall/list";
-    /// Images of a region.
     images, Images, "/image/list";
-    /// Key pairs of the account.
     keys, Keys, "/sshkey/list";
-    /// Packages of a zone.
     packages, Packages, "/package/list";
-    /// Regions and their zones.
     regions, Regions, "/region/list";
 }
 

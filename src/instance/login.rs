@@ -23,7 +23,7 @@ pub enum LoginFact {
 }
 
 /// Reads the login that the spec names.
-pub async fn read(context: &Context, facts: &Facts, seat: &Seat) -> LoginFact {
+pub(super) async fn read(context: &Context, facts: &Facts, seat: &Seat) -> LoginFact {
     if let Some(key) = &facts.spec.login.ssh_key {
         let password = match seat.key_login_password {
             KeyLoginPassword::Omit => None,

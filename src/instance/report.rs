@@ -45,7 +45,7 @@ pub async fn report(
         let status = status(facts, seen.wall, plan, verdict.as_ref());
         if differs(&facts.status, &status) {
             write(context, facts, &status).await?;
-            for news in change_of_ready(&facts.status.conditions, &status.conditions) {
+            if let Some(news) = change_of_ready(&facts.status.conditions, &status.conditions) {
                 context.events.tell(&facts.reference, &news).await;
             }
             for news in &plan.tell.news {

@@ -19,8 +19,11 @@ const REMEMBERED: usize = 4096;
 #[derive(Clone)]
 pub struct Events {
     recorder: Recorder,
-    told: Arc<Mutex<HashMap<(String, &'static str, String), Instant>>>,
+    told: Arc<Mutex<HashMap<Told, Instant>>>,
 }
+
+/// UID of the object, reason and note.
+type Told = (String, &'static str, String);
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]

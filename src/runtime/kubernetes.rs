@@ -12,6 +12,9 @@ pub const DEADLINE: Duration = Duration::from_secs(15);
 /// are late by at most half a minute when a connection dies without a word.
 pub const WATCH_SECONDS: u32 = 25;
 
+/// How the apiserver's audit log names us.
+const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
+
 /// A failed call.
 #[derive(Debug, Error)]
 pub enum KubeError {
@@ -121,6 +124,7 @@ pub async fn client() -> Result<Client, ClientError> {
     let mut config =
         Config::infer().await.map_err(|source| ClientError::Config { source: Box::new(source) })?;
     config.default_retry = false;
+    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
     config.connect_timeout = Some(Duration::from_secs(5));
     config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_SECONDS) + 10));
     config.reset_reader_on_write = true;

@@ -215,7 +215,7 @@ impl Sessions {
         let cancel = self.inner.cancel.child_token();
         let inner = self.inner.clone();
         let wake = move |subject| (inner.wake)(subject);
-        let inventory = Inventory::spawn(client.clone(), self.inner.settings.clone(), wake, cancel.clone());
+        let inventory = Inventory::spawn(client.clone(), self.inner.settings, wake, cancel.clone());
         let session = Arc::new(Session { client, inventory, cancel });
         open.insert(key, Arc::downgrade(&session));
         Ok(session)

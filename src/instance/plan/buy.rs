@@ -23,7 +23,7 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
     }
     let login = match login(seen) {
         Ok(login) => login,
-        Err(plan) => return plan,
+        Err(plan) => return *plan,
     };
     let memory = &seen.memory;
     let status = &seen.facts.status;
@@ -31,7 +31,7 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
     let is_new = memory.born_here && !memory.ever_intended && untouched;
     if is_new {
         // This process saw the object appear and never bought for it: nobody can have, so no look-up is needed.
-        return create(seen, seat, login, Origin::First);
+        return create(seen, seat, login, &Origin::First);
     }
     // Something is known or may have been: a server with our marker may exist. Where an attempt may be open, it must
     // have settled; otherwise one listing is enough.
@@ -54,7 +54,7 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
         Absence::NotYet(_) => looking(seen, since, 1),
         // A server was known once and is nowhere now. Missing is not gone: nothing is bought in its place.
         Absence::Proven if status.id.is_some() => missing(seen),
-        Absence::Proven => create(seen, seat, login, Origin::First),
+        Absence::Proven => create(seen, seat, login, &Origin::First),
     }
 }
 
@@ -80,8 +80,8 @@ pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> 
 /// The create failed, what it left is gone: a new attempt, in its time.
 pub(super) fn after_failure(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> Plan {
     match login(seen) {
-        Ok(login) => create(seen, seat, login, Origin::Failed(binding)),
-        Err(plan) => plan,
+        Ok(login) => create(seen, seat, login, &Origin::Failed(binding)),
+        Err(plan) => *plan,
     }
 }
 
@@ -97,9 +97,9 @@ enum Origin<'a> {
     Failed(&'a Binding),
 }
 
-fn create(seen: &Observation, seat: &SeatFacts, login: Login, origin: Origin<'_>) -> Plan {
+fn create(seen: &Observation, seat: &SeatFacts, login: Login, origin: &Origin<'_>) -> Plan {
     let facts = &seen.facts;
-    let (former, lost, failed) = match origin {
+    let (former, lost, failed) = match *origin {
         Origin::First => (None, 0, 0),
         Origin::Refused(binding) => (Some(binding), binding.lost, binding.failed),
         Origin::Lost(binding) => (Some(binding), binding.lost + 1, binding.failed),
@@ -143,10 +143,10 @@ fn again(seen: &Observation, seat: &SeatFacts, binding: &Binding, refusal: Optio
     }
     let login = match login(seen) {
         Ok(login) => login,
-        Err(plan) => return plan,
+        Err(plan) => return *plan,
     };
     if changed {
-        return create(seen, seat, login, Origin::Refused(binding));
+        return create(seen, seat, login, &Origin::Refused(binding));
     }
     let tell = match refusal {
         Some((message, reason)) => Tell::of(refused(message, reason)),
@@ -177,8 +177,8 @@ fn settle(seen: &Observation, seat: &SeatFacts, settled: Instant) -> Plan {
     let Some(binding) = seen.facts.binding() else { return waiting_to_settle(seen, settled) };
     match listing.proven_absent(&seen.facts.marker, None, settled) {
         Absence::Proven if super::is_our_account(seen, seat) => match login(seen) {
-            Ok(login) => create(seen, seat, login, Origin::Lost(binding)),
-            Err(plan) => plan,
+            Ok(login) => create(seen, seat, login, &Origin::Lost(binding)),
+            Err(plan) => *plan,
         },
         // The listing may be somebody else's: it proves nothing about ours.
         Absence::Proven | Absence::NotYet(_) | Absence::Present(_) => waiting_to_settle(seen, settled),
@@ -261,11 +261,11 @@ fn request(seen: &Observation, login: Login) -> CreateRequest {
     }
 }
 
-fn login(seen: &Observation) -> Result<Login, Plan> {
+fn login(seen: &Observation) -> Result<Login, Box<Plan>> {
     match &seen.login {
         LoginFact::Ready(login) => Ok(login.clone()),
-        LoginFact::Problem(verdict) => Err(Plan::rest(Tell::of(verdict.clone()), super::LONG)),
-        LoginFact::NotAsked => Err(looking(seen, seen.now, 1)),
+        LoginFact::Problem(verdict) => Err(Box::new(Plan::rest(Tell::of(verdict.clone()), super::LONG))),
+        LoginFact::NotAsked => Err(Box::new(looking(seen, seen.now, 1))),
     }
 }
 

@@ -85,9 +85,9 @@ fn clean_up(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &Server
     let words = if reason.is_empty() { "the service gave no reason" } else { reason };
     let message = format!("the service failed to create server {id}: {words}");
     let verdict = if failures >= last {
-        Verdict::stalled(Reason::CreateFailed, message.clone())
+        Verdict::stalled(Reason::CreateFailed, message)
     } else {
-        Verdict::reconciling(Reason::CreateFailed, message.clone())
+        Verdict::reconciling(Reason::CreateFailed, message)
     };
     let mut tell = Tell::of(verdict).with_id(Some(id.clone()));
     if seen.facts.is_open() {

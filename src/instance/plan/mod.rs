@@ -114,10 +114,16 @@ pub fn plan(seen: &Observation) -> Plan {
         AccountFact::Seat(seat) => seat,
         // The Account wakes its Instances as soon as it has been looked at.
         AccountFact::Pending => return Plan::rest(Tell::default(), LONG),
-        AccountFact::NotFound(name) => return without_account(seen, name),
+        AccountFact::NotFound(name) => {
+            let message = format!(
+                "Account {name} does not exist in namespace {}: create it, or name another one in spec.accountRef",
+                seen.facts.key.namespace
+            );
+            return without_account(seen, Reason::AccountNotFound, message);
+        }
         AccountFact::Unusable(problem) => {
             let message = format!("Account {}: {}", seen.facts.spec.account_ref.name, problem.message);
-            return Plan::rest(Tell::of(Verdict::reconciling(problem.reason, message)), LONG);
+            return without_account(seen, problem.reason, message);
         }
     };
     if let Record::Invalid(why) = &seen.facts.record {
@@ -131,13 +137,14 @@ pub fn plan(seen: &Observation) -> Plan {
     }
 }
 
-/// There is no Account. A server that is recorded goes on as it is.
-fn without_account(seen: &Observation, name: &str) -> Plan {
-    let message = format!(
-        "Account {name} does not exist in namespace {}: create it, or name another one in spec.accountRef",
-        seen.facts.key.namespace
-    );
-    Plan::rest(Tell::of(Verdict::reconciling(Reason::AccountNotFound, message)), LONG)
+/// There is no Account to use. That says nothing about a server: one that was seen stays as it was seen, and the Account
+/// itself tells what is wrong.
+fn without_account(seen: &Observation, reason: Reason, message: String) -> Plan {
+    let was_seen = !seen.facts.status.detail.is_empty() && !seen.facts.deleting;
+    if was_seen && seen.facts.status.observed_generation == seen.facts.generation {
+        return Plan::rest(Tell::default(), LONG);
+    }
+    Plan::rest(Tell::of(Verdict::reconciling(reason, message)), LONG)
 }
 
 /// Whether an answer of the service is known to come from the account that bought the server: the token is the one of the
