@@ -1,7 +1,7 @@
 //! The embedded store. What was acknowledged is on disk before the acknowledgement leaves.
 //!
 //! One thread writes. It takes whatever has come in meanwhile and commits it as one transaction, so that many calls at
-//! the same time cost one flush. Lines of the ledger that nobody waits for ride along, or go after [`LINGER`].
+//! the same time cost one flush. Lines of the ledger that nobody waits for ride along, or go after half a second.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -2,9 +2,6 @@
 
 mod common;
 
-use cloud_simulator::readings::{
-    FailureShape, HttpStatus, ListRows, Readings, ResultWhileProcessing, RowCount, TaskId,
-};
 use cloud_simulator::{AccountStatus, Simulator, catalogue};
 use common::{Answer, Caller, create_body, fields, quick, settle, text};
 use serde_json::{Value, json};
@@ -349,62 +346,4 @@ async fn bad_tokens_accounts_forms_and_paths_are_refused() {
         (403, &json!("AccountStatus.Abnormal"))
     );
     assert!(sim.ledger().effects().is_empty());
-}
-
-#[tokio::test]
-async fn readings_change_the_wording() {
-    let readings = Readings {
-        task_id: TaskId::Flat,
-        http_status: HttpStatus::Ok,
-        list_rows: ListRows::Minimal,
-        row_count: RowCount::Page,
-        awkward_ids: true,
-        used_flow_grows: true,
-        not_found: FailureShape::SuccessFalse,
-        refusals: FailureShape::Envelope,
-        result_while_processing: ResultWhileProcessing::Null,
-        ..Readings::default()
-    };
-    let builder = Simulator::builder()
-        .task_duration(common::DEADLINE)
-        .readings(readings);
-    let sim = builder.start().await.unwrap();
-    let caller = Caller::of(&sim);
-    let answer = caller.post("/instance/create", &create_body("web-1")).await;
-    envelope(&answer, 200, 0, false);
-    let (server, task) = (
-        text(&answer.body["ecsResourceUUID"]),
-        text(&answer.body["asyncTaskUUID"]),
-    );
-    assert!(server.contains(" +/?&=%#"), "{server}");
-    let answer = caller
-        .get("/asynctask/getResult", &[("asyncTaskUUID", &task)])
-        .await;
-    let running = json!({ "taskStatus": "PROCESSING", "processResult": null });
-    assert_eq!(answer.body["asyncTaskInfo"], running);
-    for look in [0.125, 0.25] {
-        let answer = caller
-            .get("/instance/detail", &[("ecsResourceUUID", &server)])
-            .await;
-        assert_eq!(answer.body["instance"]["usedFlow"], look);
-    }
-    caller.post("/instance/create", &create_body("web-2")).await;
-    let [region, zone] = zone_query();
-    let answer = caller
-        .get("/instance/list", &[region, zone, ("pageSize", "1")])
-        .await;
-    envelope(&answer, 200, 1, false);
-    assert_eq!(answer.body["instances"][0].as_object().unwrap().len(), 7);
-    let missing = caller
-        .get("/instance/detail", &[("ecsResourceUUID", "ecs-none")])
-        .await;
-    assert_eq!(
-        (missing.status, &missing.body["success"]),
-        (200, &json!(false))
-    );
-    let refused = caller.get("/instance/list", &[]).await;
-    assert_eq!(
-        (refused.status, fields(&refused.body)),
-        (200, vec!["code", "httpStatus", "message"])
-    );
 }

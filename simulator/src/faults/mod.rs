@@ -1,7 +1,7 @@
 //! Faults: rules that say which calls meet what, and the registry that hands each call its plan.
 //!
 //! A plan has a place for every act: before the effect, in its execution, after it, in the body, after the reply. What an
-//! act does to a plan stands in [`acts`], once for each.
+//! act does to a plan stands in the file `acts`, once for each.
 
 mod acts;
 mod hold;

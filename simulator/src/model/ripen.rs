@@ -181,6 +181,7 @@ impl World {
     pub(super) fn index(&mut self, server: &Server) {
         self.server_by_id.insert(server.id.clone(), server.number);
         self.dirty.servers.insert(server.number);
+        self.all_visible_from = self.all_visible_from.max(server.visible_at);
         if server.is_live() {
             let place = (server.account.clone(), server.zone.clone());
             self.places.entry(place).or_default().insert(server.number);

@@ -1,8 +1,10 @@
 mod histories;
+mod refusals;
+mod scripts;
 
 use super::*;
 use crate::catalogue::example;
-use crate::readings::{FailedCreate, PowerAfterReinstall, ReleaseWhileCreating};
+use crate::readings::PowerAfterReinstall;
 
 const TOKEN: &str = "the-token";
 const PASSWORD: &str = "Abcdefg1!";
@@ -218,114 +220,6 @@ fn a_reinstall_may_need_a_stop_and_may_start() {
 }
 
 #[test]
-fn what_is_wrong_with_a_create_has_a_code() {
-    type Spoil = fn(&mut CreateRequest);
-    let table: [(Spoil, &str); 17] = [
-        (|c| c.package_code = None, "InvalidPackageCode.NotNull"),
-        (
-            |c| c.package_code = Some("none".into()),
-            "InvalidPackageCode.NotFound",
-        ),
-        (
-            |c| c.package_code = Some("ru-moscow-1-b-c1m2-s40-t1000".into()),
-            "InvalidPackageCode.NotFound",
-        ),
-        (|c| c.region_code = None, "InvalidRegionCode.NotNull"),
-        (
-            |c| c.region_code = Some("xx-none-1".into()),
-            "InvalidRegionCode.NotFound",
-        ),
-        (
-            |c| c.zone_code = Some(String::new()),
-            "InvalidZoneCode.NotNull",
-        ),
-        (
-            |c| c.zone_code = Some("cn-taiwan-2-a".into()),
-            "InvalidZoneCode.NotFound",
-        ),
-        (|c| c.instance_name = None, "InvalidInstanceName.NotNull"),
-        (
-            |c| c.instance_name = Some("a_b".into()),
-            "InvalidInstanceName.Malformed",
-        ),
-        (|c| c.image = None, "InvalidImageResourceUUID.NotNull"),
-        (
-            |c| c.image = Some("img-none".into()),
-            "InvalidImageResourceUUID.NotFound",
-        ),
-        (|c| c.firewall = None, "InvalidFirewallUUID.NotNull"),
-        (
-            |c| c.firewall = Some("fw-none".into()),
-            "InvalidFirewallUUID.NotFound",
-        ),
-        (|c| c.password = None, "InvalidPassword.NotNull"),
-        (
-            |c| c.password = Some("short".into()),
-            "InvalidPassword.Malformed",
-        ),
-        (
-            |c| c.key = Some("key-none".into()),
-            "InvalidSshKeyUUID.NotFound",
-        ),
-        (
-            |c| {
-                c.key = Some(example().key.into());
-                c.image = Some(example().windows_image.into());
-            },
-            "InvalidSshKeyUUID.NotSupported",
-        ),
-    ];
-    for (spoil, code) in table {
-        let mut world = world(Readings::default());
-        let mut body = create("web");
-        spoil(&mut body);
-        assert_eq!(refused(call(&mut world, 0, Request::Create(body))), code);
-        assert!(world.servers().is_empty());
-    }
-}
-
-#[test]
-fn a_key_login_needs_no_password() {
-    let mut world = world(Readings::default());
-    let body = CreateRequest {
-        key: Some(example().key.to_owned()),
-        password: None,
-        ..create("web")
-    };
-    let (_, server) = accepted(call(&mut world, 0, Request::Create(body)));
-    assert_eq!(
-        world.server(&server).unwrap().key.as_deref(),
-        Some(example().key)
-    );
-    assert_eq!(world.password_of(&server), None);
-}
-
-#[test]
-fn only_an_account_in_good_standing_and_within_its_quota_creates() {
-    let mut world = world(Readings::default());
-    world
-        .change_account(DEFAULT_ACCOUNT, |account| {
-            account.status = AccountStatus::Arrears;
-        })
-        .unwrap();
-    assert_eq!(
-        refused(call(&mut world, 0, Request::Create(create("web")))),
-        "AccountStatus.Abnormal"
-    );
-    world
-        .change_account(DEFAULT_ACCOUNT, |account| {
-            account.status = AccountStatus::Normal;
-            account.quota = Some(1);
-        })
-        .unwrap();
-    let _ = accepted(call(&mut world, 0, Request::Create(create("web"))));
-    assert_eq!(
-        refused(call(&mut world, 0, Request::Create(create("web")))),
-        "QuotaExceeded.Instance"
-    );
-}
-
-#[test]
 fn accounts_do_not_see_each_other() {
     let mut world = world(Readings::default());
     world.add_account("other", "other-token").unwrap();
@@ -360,117 +254,6 @@ fn accounts_do_not_see_each_other() {
         refused(world.call(at(0), Some("x"), &Request::Regions)),
         "Authenticated.Error"
     );
-}
-
-#[test]
-fn tasks_follow_their_script() {
-    let finished = |result: &str| ("FINISHED".to_owned(), Some(result.to_owned()));
-    let running = |result: Option<&str>| ("PROCESSING".to_owned(), result.map(str::to_owned));
-    let word = TaskScript::UnknownWord {
-        word: "PAUSED".to_owned(),
-    };
-    let table = [
-        (
-            TaskScript::Fail {
-                reason: "no".into(),
-            },
-            vec![finished("FAIL")],
-            "ERROR",
-        ),
-        (TaskScript::Cancel, vec![finished("CANCEL")], "ERROR"),
-        (
-            TaskScript::Never,
-            vec![running(None), running(None)],
-            "CREATING",
-        ),
-        (
-            TaskScript::Retry,
-            vec![running(Some("RETRY")), finished("SUCCESS")],
-            "STARTED",
-        ),
-        (
-            word,
-            vec![("PAUSED".to_owned(), Some("PAUSED".to_owned()))],
-            "STARTED",
-        ),
-        (
-            TaskScript::Backwards,
-            vec![finished("SUCCESS"), running(None), finished("SUCCESS")],
-            "STARTED",
-        ),
-    ];
-    for (script, reports, status) in table {
-        let mut world = world(Readings::default());
-        let request = Request::Create(create("web"));
-        let (task, server) =
-            accepted(world.call_scripted(at(0), Some(TOKEN), &request, script.clone()));
-        for (round, report) in (1..).zip(reports) {
-            assert_eq!(
-                result_of(&mut world, round * 1_000, &task),
-                report,
-                "{script:?}"
-            );
-        }
-        assert_eq!(world.server(&server).unwrap().status, status, "{script:?}");
-    }
-}
-
-#[test]
-fn a_lost_task_id_leaves_the_server_to_be_looked_at() {
-    let mut world = world(Readings::default());
-    let request = Request::Create(create("web"));
-    let (task, server) =
-        accepted(world.call_scripted(at(0), Some(TOKEN), &request, TaskScript::LostId));
-    let query = Request::TaskResult { task: Some(task) };
-    assert_eq!(
-        refused(call(&mut world, 1_000, query)),
-        "InvalidAsyncTaskUUID.NotFound"
-    );
-    assert_eq!(world.server(&server).unwrap().status, "STARTED");
-}
-
-#[test]
-fn a_failed_create_leaves_what_the_reading_says() {
-    for (reading, left) in [
-        (FailedCreate::LeavesBroken, 1),
-        (FailedCreate::LeavesNothing, 0),
-    ] {
-        let mut world = world(Readings {
-            failed_create: reading,
-            ..Readings::default()
-        });
-        let request = Request::Create(create("web"));
-        let (_, server) =
-            accepted(world.call_scripted(at(0), Some(TOKEN), &request, TaskScript::Cancel));
-        world.advance(at(1_000));
-        assert_eq!(world.live_servers().len(), left);
-        if left == 1 {
-            let stop = call(&mut world, 1_000, reinstall(&server));
-            assert_eq!(refused(stop), "InvalidEcsStatus.Error");
-            let _ = accepted(call(&mut world, 1_000, Request::Release(on(&server))));
-        }
-    }
-}
-
-#[test]
-fn a_release_while_creating_is_refused_or_cancels() {
-    let mut refusing = world(Readings::default());
-    let (_, server) = accepted(call(&mut refusing, 0, Request::Create(create("web"))));
-    let reply = call(&mut refusing, 500, Request::Release(on(&server)));
-    assert_eq!(refused(reply), "OperationConflict.InProgress");
-
-    let allowed = ReleaseWhileCreating::Allowed;
-    let mut allowing = world(Readings {
-        release_while_creating: allowed,
-        ..Readings::default()
-    });
-    let (task, server) = accepted(call(&mut allowing, 0, Request::Create(create("web"))));
-    let _ = accepted(call(&mut allowing, 500, Request::Release(on(&server))));
-    assert_eq!(
-        result_of(&mut allowing, 1_500, &task).1.as_deref(),
-        Some("CANCEL")
-    );
-    assert!(allowing.live_servers().is_empty());
 }
 
 #[test]
@@ -563,4 +346,22 @@ fn paging_is_validated() {
         Ok(Answer::Keys(page)) => assert_eq!((page.rows.len(), page.total), (10, 58)),
         other => panic!("{other:?}"),
     }
+}
+
+/// Not a benchmark: a guard against a world that is dear to make or slow to ask.
+#[test]
+fn a_world_is_cheap() {
+    let begun = std::time::Instant::now();
+    for _ in 0..500 {
+        let mut world = world(Readings::default());
+        let server = deployed(&mut world);
+        let _ = accepted(call(&mut world, 2_000, Request::Release(on(&server))));
+        world.advance(at(10_000));
+        assert!(world.clone().live_servers().is_empty());
+    }
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
 }
