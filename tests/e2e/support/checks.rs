@@ -1,0 +1,97 @@
+//! What must hold at the end of every test, whatever it was about.
+
+use super::cluster::{Shared, shared};
+use super::world::World;
+use cloud_server_operator::api::{Account, Instance, Marker};
+use cloud_simulator::{Entry, Simulator};
+use devcluster::audit;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, ListParams};
+use kube::ResourceExt;
+use std::collections::BTreeMap;
+
+/// The marker in the names of an Instance's servers.
+pub fn marker_of(instance: &Instance) -> String {
+    Marker::of_uid(&instance.uid().unwrap()).to_string()
+}
+
+/// The calls of create that came to the service, refused or not.
+pub fn create_calls(sim: &Simulator) -> u64 {
+    sim.ledger().count("/instance/create")
+}
+
+impl World {
+    /// At no instant were there two servers with one marker (S1). Ground truth: when each server came and went.
+    pub fn assert_never_two(&self) {
+        let mut lives: BTreeMap<Marker, Vec<_>> = BTreeMap::new();
+        for server in self.sim.servers() {
+            if let Some(marker) = Marker::in_name(&server.name) {
+                lives.entry(marker).or_default().push((server.created_at, server.released_at, server.id));
+            }
+        }
+        for (marker, mut lives) in lives {
+            lives.sort();
+            for pair in lives.windows(2) {
+                let ended = pair[0].1.is_some_and(|released| released <= pair[1].0);
+                assert!(ended, "two servers at once with marker {marker}: {lives:?}\n{}", self.ledger_text());
+            }
+        }
+    }
+
+    /// No secret stands anywhere but in its Secret (S7).
+    pub async fn assert_no_secret_told(&self) {
+        let mut pages = vec![("log".to_owned(), self.logs())];
+        if let Some(metrics) = self.last_metrics().await {
+            pages.push(("metrics".to_owned(), metrics));
+        }
+        let all = ListParams::default();
+        for object in Api::<Instance>::namespaced(self.client.clone(), &self.namespace).list(&all).await.unwrap() {
+            pages.push((format!("Instance {}", object.name_any()), serde_json::to_string(&object).unwrap()));
+        }
+        for object in Api::<Account>::namespaced(self.client.clone(), &self.namespace).list(&all).await.unwrap() {
+            pages.push((format!("Account {}", object.name_any()), serde_json::to_string(&object).unwrap()));
+        }
+        for event in Api::<Event>::namespaced(self.client.clone(), &self.namespace).list(&all).await.unwrap() {
+            pages.push((format!("Event {}", event.name_any()), serde_json::to_string(&event).unwrap()));
+        }
+        for (place, text) in pages {
+            for secret in [World::PASSWORD, World::TOKEN] {
+                let encoded = data_encoding::BASE64.encode(secret.as_bytes());
+                assert!(!text.contains(secret) && !text.contains(encoded.trim_end_matches('=')), "a secret stands in: {place}");
+            }
+        }
+    }
+
+    /// The operator's successful and failed writes in this namespace: Events, Leases and the Account's status apart.
+    pub async fn writes(&self) -> Vec<audit::Entry> {
+        let mut entries = audit::read(shared().await.cluster.audit_log_path()).unwrap();
+        entries.retain(|entry| {
+            entry.user == Shared::USER
+                && entry.namespace == self.namespace
+                && entry.is_write()
+                && !matches!(entry.resource.as_str(), "events" | "leases" | "accounts")
+        });
+        entries
+    }
+
+    /// All writes of the operator in this namespace, whatever they are on.
+    pub async fn all_writes(&self) -> Vec<audit::Entry> {
+        let mut entries = audit::read(shared().await.cluster.audit_log_path()).unwrap();
+        entries.retain(|entry| entry.user == Shared::USER && entry.namespace == self.namespace && entry.is_write());
+        entries
+    }
+
+    /// The service's ledger without queries, for messages.
+    pub fn ledger_text(&self) -> String {
+        let ledger = self.sim.ledger();
+        let lines = ledger.entries().filter(|entry| entry.method == "POST" || !entry.effect.is_none());
+        lines.map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn line(entry: &Entry) -> String {
+    format!(
+        "{} {} {} {:?} {:?} {:?} {:?}",
+        entry.seq, entry.at, entry.path, entry.status, entry.code, entry.effect, entry.faults
+    )
+}

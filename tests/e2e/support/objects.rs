@@ -1,0 +1,65 @@
+//! Objects as users write them, and what their status says.
+
+use cloud_server_operator::api::Instance;
+use cloud_simulator::catalogue;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::{Value, json};
+
+/// An Instance that logs in by the password in Secret `login`.
+pub fn instance(name: &str) -> Value {
+    let example = catalogue::example();
+    json!({
+        "apiVersion": "cloudserver.dev/v1alpha1",
+        "kind": "Instance",
+        "metadata": {"name": name},
+        "spec": {
+            "region": example.region,
+            "zone": example.zone,
+            "package": {"code": example.package},
+            "image": {"id": example.image},
+            "firewall": {"id": example.firewall},
+            "login": {"passwordSecretRef": {"name": "login", "key": "password"}},
+        },
+    })
+}
+
+/// An Instance that logs in by key.
+pub fn instance_by_key(name: &str) -> Value {
+    let mut manifest = instance(name);
+    manifest["spec"]["login"] = json!({"sshKey": {"id": catalogue::example().key}});
+    manifest
+}
+
+/// A condition by its type.
+pub fn condition<'a>(instance: &'a Instance, kind: &str) -> Option<&'a Condition> {
+    instance.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == kind)
+}
+
+/// The reason of the Ready condition; empty while there is none.
+pub fn reason(instance: &Instance) -> &str {
+    condition(instance, "Ready").map_or("", |ready| ready.reason.as_str())
+}
+
+/// Ready for the generation that stands.
+pub fn is_ready(instance: &Instance) -> bool {
+    let generation = instance.metadata.generation;
+    let observed = instance.status.as_ref().map(|status| status.observed_generation);
+    generation == observed && condition(instance, "Ready").is_some_and(|ready| ready.status == "True")
+}
+
+/// What status says, in a line.
+pub fn outline(instance: &Instance) -> String {
+    let Some(status) = &instance.status else { return "no status".to_owned() };
+    let conditions: Vec<String> = status
+        .conditions
+        .iter()
+        .map(|c| format!("{}={} {} ({})", c.type_, c.status, c.reason, c.message))
+        .collect();
+    format!(
+        "generation {:?}, observed {}, id {:?}, {}",
+        instance.metadata.generation,
+        status.observed_generation,
+        status.id,
+        conditions.join("; ")
+    )
+}

@@ -1,0 +1,117 @@
+//! The operator as a process of its own.
+
+use super::wait::eventually;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// A running operator. Dropping it kills it by its own process id.
+pub struct Operator {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Operator {
+    /// Starts it with this kubeconfig; its log goes to a file of its own.
+    pub fn start(kubeconfig: &Path, namespace: &str, log: PathBuf, filter: &str) -> Self {
+        let file = File::create(&log).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_cloud-server-operator"))
+            .args(["run", "--namespace", namespace, "--listen", "127.0.0.1:0"])
+            // Nothing of this machine's settings: neither a proxy nor another cluster.
+            .env_clear()
+            .env("KUBECONFIG", kubeconfig)
+            .env("RUST_LOG", filter)
+            .env("RUST_BACKTRACE", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .unwrap();
+        Self { child, log }
+    }
+
+    /// SIGKILL; returns when it is gone.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// SIGTERM.
+    pub fn terminate(&self) {
+        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success(), "the operator was not there to get SIGTERM");
+    }
+
+    /// Waits until it has ended by itself.
+    pub async fn ended(&mut self) -> ExitStatus {
+        eventually("the operator ends", async || match self.child.try_wait().unwrap() {
+            Some(status) => Ok(status),
+            None => Err("it runs".to_owned()),
+        })
+        .await
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Where it serves /readyz and /metrics: it says so in its log.
+    pub async fn address(&self) -> String {
+        eventually("the operator says where it listens", async || {
+            let log = self.log_text();
+            let found = log.lines().find_map(|line| {
+                let line: serde_json::Value = serde_json::from_str(line).ok()?;
+                line["address"].as_str().map(ToOwned::to_owned)
+            });
+            found.ok_or_else(|| format!("its log: {log}"))
+        })
+        .await
+    }
+
+    /// Waits until `/readyz` says yes.
+    pub async fn ready(&self) {
+        let address = self.address().await;
+        eventually("/readyz is ok", async || {
+            let answer = get(&format!("http://{address}/readyz")).await?;
+            if answer.0 == 200 { Ok(()) } else { Err(format!("{} {}", answer.0, answer.2)) }
+        })
+        .await;
+    }
+
+    /// The page of metrics: its content type and text.
+    pub async fn metrics(&self) -> (String, String) {
+        let (status, kind, text) = get(&format!("http://{}/metrics", self.address().await)).await.unwrap();
+        assert_eq!(status, 200);
+        (kind, text)
+    }
+
+    /// Everything it has logged.
+    pub fn log_text(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// The end of its log, for people.
+    pub fn log_tail(&self) -> String {
+        let text = self.log_text();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            eprintln!("--- the operator's log, {} ---\n{}\n---", self.log.display(), self.log_tail());
+        }
+    }
+}
+
+/// Status, content type and text of a page.
+pub async fn get(url: &str) -> Result<(u16, String, String), String> {
+    let client = reqwest::Client::builder().no_proxy().build().map_err(|e| e.to_string())?;
+    let answer = client.get(url).send().await.map_err(|e| e.to_string())?;
+    let kind = answer.headers().get("content-type").and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
+    Ok((answer.status().as_u16(), kind, answer.text().await.map_err(|e| e.to_string())?))
+}
