@@ -1,0 +1,60 @@
+# What people and CI run. `make` alone lists it.
+.DEFAULT_GOAL := help
+.PHONY: help demo test tools fmt clippy build-tests control-plane run-tests crds clean
+
+CARGO ?= cargo
+BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
+
+phase = @printf '\n== %s %s\n' "$$(date +%H:%M:%S)"
+
+help: ## list what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## a real API server, the simulated cloud, the operator, and a tour
+	@examples/demo.sh
+
+# One after another, the cheapest first.
+test: ## formatting, lints, and all tests, the end-to-end ones on a real control plane
+	@$(MAKE) --no-print-directory tools
+	@$(MAKE) --no-print-directory fmt
+	@$(MAKE) --no-print-directory clippy
+	@$(MAKE) --no-print-directory build-tests
+	@$(MAKE) --no-print-directory control-plane
+	@$(MAKE) --no-print-directory run-tests
+	$(phase) 'all passed'
+
+tools:
+	@command -v $(CARGO) >/dev/null || { echo 'make: cargo is missing: install Rust (rustup)' >&2; exit 1; }
+	@command -v go >/dev/null || [ -n "$$KUBEBUILDER_ASSETS" ] || { echo 'make: go is missing: install Go 1.26 or newer; the tests run against an API server that it builds' >&2; exit 1; }
+	@command -v cc >/dev/null || { echo 'make: cc is missing: install a C compiler and linker, such as gcc' >&2; exit 1; }
+	@$(CARGO) fmt --version >/dev/null 2>&1 || { echo 'make: rustfmt is missing: rustup component add rustfmt' >&2; exit 1; }
+	@$(CARGO) clippy --version >/dev/null 2>&1 || { echo 'make: clippy is missing: rustup component add clippy' >&2; exit 1; }
+
+fmt:
+	$(phase) 'formatting'
+	$(CARGO) fmt --all --check
+
+clippy:
+	$(phase) 'lints'
+	$(CARGO) clippy --workspace --all-targets -- --deny warnings
+
+build-tests:
+	$(phase) 'building the tests'
+	$(CARGO) test --workspace --no-run
+
+# Built here, so that the first test does not seem to hang; the binary comes with the tests.
+control-plane:
+	$(phase) 'etcd, kube-apiserver and kubectl: built once, in about five minutes, then kept in the cache'
+	$(BUILT)/devcluster build
+
+run-tests:
+	$(phase) 'unit, property and end-to-end tests'
+	$(CARGO) test --workspace
+
+crds: ## write crds/ anew from the types
+	$(CARGO) build --workspace --bins
+	$(BUILT)/cloud-server-operator crds > crds/cloudserver.dev.yaml.new
+	mv crds/cloudserver.dev.yaml.new crds/cloudserver.dev.yaml
+
+clean: ## drop what was built; the control plane in the user's cache stays
+	$(CARGO) clean

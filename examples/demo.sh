@@ -1,0 +1,212 @@
+#!/usr/bin/env bash
+# The whole thing on this machine, with nothing but Rust and Go: a real Kubernetes API server, the simulated cloud, the
+# operator under the permissions of deploy/, and a tour. Run it by `make demo`.
+# On a terminal everything keeps running after the tour, until Ctrl-C. Elsewhere it ends by itself, non-zero if anything
+# was not as it should be.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly namespace=demo
+readonly system=cloud-server-system
+work=''
+jobs_started=() # each a process group of its own, in the order of their start
+
+say() { printf '\n== %s\n' "$*"; }
+die() {
+    printf 'demo: %s\n' "$*" >&2
+    exit 1
+}
+
+# Ends what was started, newest first, on every way out.
+clean_up() {
+    local status=$? i pid
+    if ((status != 0 && status < 128)) && [[ -s $work/operator.log ]]; then
+        printf '\ndemo: failed; the operator said last:\n' >&2
+        tail -n 20 "$work/operator.log" >&2
+    fi
+    trap - EXIT
+    trap '' INT TERM HUP
+    for ((i = ${#jobs_started[@]} - 1; i >= 0; i--)); do
+        pid=${jobs_started[i]}
+        kill -TERM -- "-$pid" 2>/dev/null || continue
+        # Patience for an orderly end, then none.
+        for _ in {1..150}; do
+            kill -0 -- "-$pid" 2>/dev/null || break
+            sleep 0.1
+        done
+        kill -KILL -- "-$pid" 2>/dev/null || true
+    done
+    wait 2>/dev/null || true
+    if [[ -n $work ]]; then rm -rf -- "$work"; fi
+    exit "$status"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+trap 'exit 129' HUP
+
+# start NAME COMMAND...: in the background, output to $work/NAME.out and $work/NAME.log.
+start() {
+    local name=$1
+    shift
+    set -m # a group of its own, so that Ctrl-C reaches only this script, which then ends things in order
+    "$@" </dev/null >"$work/$name.out" 2>"$work/$name.log" &
+    set +m
+    jobs_started+=("$!")
+}
+
+# long COMMAND...: in the foreground as far as one can see, but a signal is heard at once.
+long() {
+    local pid status=0
+    set -m
+    "$@" </dev/null &
+    set +m
+    pid=$!
+    jobs_started+=("$pid")
+    wait "$pid" || status=$?
+    unset 'jobs_started[-1]'
+    return "$status"
+}
+
+# await NAME SECONDS COMMAND...: until the command succeeds, while the last started program, called NAME, lives.
+await() {
+    local name=$1 tries=$(($2 * 10)) pid=${jobs_started[-1]}
+    shift 2
+    until "$@"; do
+        if ! kill -0 "$pid" 2>/dev/null || ((--tries <= 0)); then
+            tail -n 20 "$work/$name.log" >&2
+            die "$name did not get ready"
+        fi
+        sleep 0.1
+    done
+}
+
+# show COMMAND...: the command, then what it says.
+show() {
+    printf '\n$ %s\n' "$*"
+    "$@"
+}
+
+# get URL: what curl does, for machines without it.
+get() {
+    if command -v curl >/dev/null; then
+        curl -fsS "$1"
+        return
+    fi
+    local address=${1#http://} answer
+    local host=${address%%/*}
+    exec 3<>"/dev/tcp/${host%:*}/${host#*:}"
+    printf 'GET /%s HTTP/1.0\r\nHost: %s\r\n\r\n' "${address#*/}" "$host" >&3
+    answer=$(cat <&3)
+    exec 3>&-
+    [[ $answer == HTTP/1.[01]\ 200* ]] || return 1
+    printf '%s' "${answer#*$'\r\n\r\n'}"
+}
+
+# live: what the simulator itself says, a line for each server; shown as the command that gives the same.
+live() {
+    printf '\n$ curl %s\n' "'$control/servers?live=true'"
+    get "$control/servers?live=true" | sed 's/},{/},\n {/g'
+    echo
+}
+
+expect() { # expect WHAT IS WANTED
+    [[ $2 == "$3" ]] || die "$1: $2, but should be $3"
+}
+
+ids_at_the_service() { get "$control/servers?live=true" | grep -o '"id":"[^"]*"' | cut -d'"' -f4 | sort || true; }
+ids_in_status() { kubectl get instances -o jsonpath='{range .items[*]}{.status.id}{"\n"}{end}' | sort; }
+
+need() { # need PROGRAM WHAT TO DO
+    command -v "$1" >/dev/null || die "$1 is missing: $2"
+}
+need cargo 'install Rust (rustup)'
+need cc 'install a C compiler and linker, such as gcc'
+
+say 'Building operator, simulator and devcluster (a minute or two the first time)'
+long cargo build --workspace --bins
+target=${CARGO_TARGET_DIR:-target}/debug
+
+say 'Looking for etcd, kube-apiserver and kubectl; they are built once, in about five minutes'
+work=$(mktemp -d "${TMPDIR:-/tmp}/cloud-server-demo.XXXXXX")
+long "$target/devcluster" build >"$work/executables"
+PATH=$(<"$work/executables"):$PATH
+
+say 'Starting a control plane on loopback (no nodes: nothing here runs Pods)'
+start devcluster "$target/devcluster" --kubeconfig "$work/admin.kubeconfig"
+await devcluster 120 grep -q '^Ready' "$work/devcluster.out"
+export KUBECONFIG=$work/admin.kubeconfig
+
+say 'Starting the cloud simulator'
+start simulator "$target/cloud-simulator" --listen 127.0.0.1:0 --control 127.0.0.1:0 --token example-token
+await simulator 30 grep -q 'endpoint' "$work/simulator.out"
+sleep 0.1
+endpoint=$(awk '$1 == "endpoint" {print $2}' "$work/simulator.out")
+control=$(awk '$1 == "control" {print $2}' "$work/simulator.out")
+echo "service $endpoint, its control port $control"
+
+say 'Installing the operator: definitions, permissions, Deployment'
+show kubectl apply -k deploy
+show kubectl wait --for=condition=Established crd/accounts.cloudserver.dev crd/instances.cloudserver.dev --timeout=30s
+
+say 'Starting the operator as a local process, since no node runs the Deployment, under exactly its ServiceAccount'
+kubectl create token cloud-server-operator -n $system --duration=24h >"$work/token"
+cp "$KUBECONFIG" "$work/operator.kubeconfig"
+(
+    export KUBECONFIG=$work/operator.kubeconfig
+    kubectl config unset users
+    kubectl config set users.operator.tokenFile "$work/token"
+    kubectl config set-context --current --user=operator
+) >/dev/null
+KUBECONFIG=$work/operator.kubeconfig start operator "$target/cloud-server-operator" run --listen 127.0.0.1:0
+await operator 60 grep -q 'serving /livez' "$work/operator.log"
+health=http://$(grep -o '"address":"[^"]*"' "$work/operator.log" | head -n 1 | cut -d'"' -f4)
+# shellcheck disable=SC2317 # called by name
+ready() { get "$health/readyz" >/dev/null 2>&1; }
+await operator 30 ready
+echo "operator ready, metrics on $health/metrics"
+
+say 'Applying examples/, with the address of this simulator'
+kubectl create namespace $namespace >/dev/null
+kubectl config set-context --current --namespace=$namespace >/dev/null
+printf '\n$ %s\n' "kubectl kustomize examples | sed 's|http://127.0.0.1:8090|$endpoint|' | kubectl apply -f -"
+kubectl kustomize examples | sed "s|http://127.0.0.1:8090|$endpoint|" | kubectl apply -f -
+show kubectl get instances -o wide
+show kubectl wait --for=condition=Ready instance --all --timeout=60s
+show kubectl get accounts,instances -o wide
+
+say 'What the operator knows of one server'
+show kubectl get instance web-1 -o yaml
+show kubectl events --for instance/web-1
+
+say 'What the service itself knows: one server for each Instance'
+live
+expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
+
+say 'Deleting: the object stays until its server is confirmed released'
+show kubectl delete instance web-1 --timeout=60s
+live
+expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
+expect 'Instances left' "$(kubectl get instances -o name)" instance.cloudserver.dev/db-1
+
+if [[ -t 0 && -t 1 ]]; then
+    say 'All is well, and keeps running until Ctrl-C. In another terminal:'
+    cat <<EOF
+
+export KUBECONFIG=$KUBECONFIG
+export PATH=$(<"$work/executables"):\$PATH
+kubectl get instances --watch
+
+service          $endpoint   (token example-token)
+its own view     $control
+operator's log   $work/operator.log
+metrics          $health/metrics
+EOF
+    trap 'printf "\n"; exit 0' INT
+    wait
+    die 'one of the programs ended by itself'
+fi
+show kubectl delete instance db-1 --timeout=60s
+live
+expect 'servers at the service' "$(ids_at_the_service)" ''
+say 'All is well.'
