@@ -15,7 +15,8 @@ use crate::faults::{Act, Faults, Hold, Rule};
 use crate::http::Front;
 use crate::ledger::Ledger;
 use crate::model::{
-    AccountExists, AccountStatus, Config, NoSuchAccount, RestoreError, ServerInfo, Verb, World,
+    AccountExists, AccountStatus, Config, DEFAULT_ACCOUNT, NoSuchAccount, RestoreError, ServerInfo,
+    Verb, World,
 };
 use crate::readings::Readings;
 use crate::secret::Secret;
@@ -118,7 +119,7 @@ impl Builder {
         self
     }
 
-    /// The default account's token.
+    /// The default account's token. Where none is chosen, a file's stands, or else it follows from the seed.
     pub fn token(mut self, token: &str) -> Self {
         self.config.token = Secret::from(token);
         self.token_chosen = true;
@@ -136,7 +137,7 @@ impl Builder {
     /// # Errors
     /// An address is taken, or the file is not a store of this seed.
     pub async fn start(self) -> Result<Simulator, StartError> {
-        let token = self.config.token.clone();
+        let chosen = self.token_chosen.then(|| self.config.token.clone());
         let (world, ledger, store) = match &self.file {
             None => (World::new(self.config), Ledger::default(), None),
             Some(path) => {
@@ -151,7 +152,19 @@ impl Builder {
         };
         let service = Arc::new(Service::new(world, ledger, store, self.clock));
         // What a restart must know is on disk before the first call.
-        let ((), durable) = service.with_world(|_| ());
+        let (token, durable) = service.with_world(|world| {
+            if let Some(chosen) = chosen {
+                // The world never loses the account that it began with.
+                world
+                    .change_account(DEFAULT_ACCOUNT, |account| account.token = chosen)
+                    .ok();
+            }
+            world
+                .accounts()
+                .first()
+                .map(|account| account.token.clone())
+                .unwrap_or_default()
+        });
         if !durable.wait().await {
             return Err(StartError::Store(StoreError::Stopped));
         }

@@ -110,6 +110,7 @@ async fn a_task_that_runs_through_a_restart_ends_after_it() {
     let sim = start().await.unwrap();
     sim.add_account("other", "other-token").unwrap();
     let (server, task) = Caller::of(&sim).create("web-1").await;
+    sim.set_token("default", "rotated").unwrap();
     sim.advance(Duration::from_secs(30));
     sim.stop().await;
 
@@ -118,6 +119,7 @@ async fn a_task_that_runs_through_a_restart_ends_after_it() {
         sim.add_account("other", "other-token").is_err(),
         "accounts are kept"
     );
+    assert_eq!(sim.token(), "rotated");
     assert_eq!(sim.live_servers()[0].pending, "CREATING");
     sim.advance(Duration::from_secs(30));
     let server = sim.world(|world| world.server(&server)).unwrap();

@@ -90,13 +90,12 @@ impl World {
         records
     }
 
-    /// A world from the pieces of another, with the durations and readings of `config`. Its default account's token
-    /// is the one of `config`; everything else is as it was.
+    /// A world from the pieces of another, with the durations and readings of `config`; accounts and their tokens are
+    /// those of the pieces.
     ///
     /// # Errors
     /// The pieces come from another seed.
     pub fn restore(config: Config, records: Vec<Record>) -> Result<Self, RestoreError> {
-        let token = config.token.clone();
         let mut world = Self::new(config);
         for record in records {
             match record {
@@ -125,9 +124,6 @@ impl World {
                     world.tasks.insert(number, *task);
                 }
             }
-        }
-        if let Some(default) = world.accounts.first_mut() {
-            default.token = token;
         }
         world.dirty = Dirty::of_a_new_world();
         Ok(world)
