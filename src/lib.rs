@@ -26,3 +26,6 @@ pub fn crds_yaml() -> Result<String, serde_saphyr::ser_error::Error> {
     }
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests;

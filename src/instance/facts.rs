@@ -1,6 +1,5 @@
 //! The object as the watch shows it, taken apart into what the stages ask about.
 
-use super::Context;
 use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{Binding, Instance, InstanceSpec, InstanceStatus, Marker, Speaks};
 use crate::cloud::{Place, ServerId, TaskId};
@@ -53,7 +52,7 @@ pub struct Facts {
 
 impl Facts {
     /// Takes an object apart.
-    pub fn of(context: &Context, instance: &Instance) -> Self {
+    pub fn of(cluster: &str, instance: &Instance) -> Self {
         let key = ObjectKey::of(instance);
         let uid = instance.uid().unwrap_or_default();
         let annotation = instance.annotations().get(BINDING).cloned();
@@ -61,7 +60,7 @@ impl Facts {
             None => Record::None,
             Some(Err(error)) => Record::Invalid(error.to_string()),
             Some(Ok(binding)) => {
-                match binding.speaks_for(&context.settings.cluster, &key.namespace, &key.name, &uid) {
+                match binding.speaks_for(cluster, &key.namespace, &key.name, &uid) {
                     Speaks::Own | Speaks::Restored => Record::Speaks(Box::new(binding)),
                     Speaks::Other => Record::None,
                 }

@@ -19,6 +19,12 @@ impl Listing {
         Self { views: places.iter().map(|place| inventory.view(place)).collect() }
     }
 
+    /// A listing of one place, made by hand.
+    #[cfg(test)]
+    pub(crate) fn of(view: View) -> Self {
+        Self { views: vec![view] }
+    }
+
     /// Whether a server is listed: present in one place, absent from all, or unknown.
     pub fn sighting(&self, id: &ServerId) -> Sighting {
         let mut absent: Option<Instant> = None;

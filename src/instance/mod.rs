@@ -66,7 +66,7 @@ pub struct Context {
 /// One turn of one object; gives the time until the next.
 pub async fn turn(context: &Context, instance: &Instance) -> Duration {
     let turn_ends = Instant::now() + TURN;
-    let facts = Facts::of(context, instance);
+    let facts = Facts::of(&context.settings.cluster, instance);
     let memory = context.memories.saw(&facts.uid, &facts.key, false);
 
     let (seen, seat) = observe::observe(context, facts, &memory).await; // reads

@@ -95,7 +95,8 @@ pub async fn observe(context: &Context, facts: Facts, memory: &Mutex<Memory>) ->
         login: login::LoginFact::NotAsked,
         memory: remembered,
         now,
-        wall: Timestamp::now(),
+        // Whole seconds, as status keeps them: a fraction would look like a change at every turn.
+        wall: Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default(),
         facts,
     };
     if let Some(seat) = &seat {

@@ -114,6 +114,7 @@ async fn intend(
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
     let params = patch_params();
     let patch = Patch::Merge(&patch);
+    let seen_before = context.highest_version.load(Ordering::SeqCst);
     let written = call("record the intent", api.patch_metadata(&facts.key.name, &params, &patch)).await;
     context.metrics.kube_write("intent", written.as_ref().map_or_else(KubeError::category, |_| "ok"));
     let version = match written {
@@ -128,7 +129,7 @@ async fn intend(
         }
         Err(error) => return Err(Recorded::Failed(error)),
     };
-    if went_back(context, &version) {
+    if went_back(context, &version, seen_before) {
         return Err(Recorded::Stale);
     }
     let mut memory = open(memory);
@@ -144,15 +145,16 @@ async fn intend(
     Ok(text)
 }
 
-/// Whether the resourceVersion of a write of ours is lower than one that was seen before: etcd was restored, and nothing
-/// that was believed to be new or unbought is certain any more. Versions are integers that only grow, over all objects.
-fn went_back(context: &Context, version: &str) -> bool {
+/// Whether the resourceVersion of a write of ours is lower than one that was seen before the write began: etcd was
+/// restored, and nothing that was believed to be new or unbought is certain any more. Versions are integers that only
+/// grow, over all objects; what was seen while the write was under way may well be higher.
+fn went_back(context: &Context, version: &str, seen_before: u64) -> bool {
     let Ok(version) = version.parse::<u64>() else { return false };
-    let highest = context.highest_version.fetch_max(version, Ordering::SeqCst);
-    if version >= highest {
+    if version >= seen_before {
+        context.highest_version.fetch_max(version, Ordering::SeqCst);
         return false;
     }
-    tracing::warn!(version, highest, "the cluster's state went back in time: settling before anything is bought");
+    tracing::warn!(version, seen_before, "the cluster's state went back in time: settling before anything is bought");
     context.highest_version.store(version, Ordering::SeqCst);
     context.memories.doubt_all();
     true

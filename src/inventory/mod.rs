@@ -10,6 +10,8 @@ mod driver;
 mod pass;
 mod row;
 mod state;
+#[cfg(test)]
+pub(crate) mod testing;
 mod tombs;
 mod view;
 mod watched;

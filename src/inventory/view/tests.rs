@@ -2,27 +2,19 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::super::pass::Assembly;
+use super::super::testing;
 use super::*;
-use crate::cloud::Page;
 
 fn pass(began: Instant, servers: &[(&str, &str)], row_count: Option<u64>) -> Arc<Pass> {
-    let mut assembly = Assembly::new(None);
     let row = |(id, name): &(&str, &str)| {
         let row = json!({"ecsResourceUUID": id, "instanceName": name});
         row.as_object().cloned().unwrap()
     };
-    let rows = servers.iter().map(row).collect();
-    assembly.add(&Page { rows, row_count }).unwrap();
-    Arc::new(assembly.finish(began, began + Duration::from_secs(1)))
+    testing::pass(began, servers.iter().map(row).collect(), row_count)
 }
 
 fn view(previous: Option<Arc<Pass>>, newest: Arc<Pass>) -> View {
-    View {
-        newest: Some(newest),
-        previous,
-        ..View::default()
-    }
+    testing::view(previous, Some(newest))
 }
 
 #[tokio::test(start_paused = true)]
