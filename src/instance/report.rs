@@ -8,6 +8,7 @@ use super::plan::{Plan, ReleaseReason, refused};
 use super::Context;
 use crate::api::conditions::{READY, Reason, Verdict};
 use crate::api::{Addresses, Instance, InstanceStatus};
+use crate::cloud::ServerId;
 use crate::runtime::KubeError;
 use crate::runtime::events::News;
 use crate::runtime::kubernetes::{call, patch_params};
@@ -72,7 +73,9 @@ fn verdict(plan: &Plan, outcome: &Outcome) -> Option<Verdict> {
     }
 }
 
-/// Whether the verdict waits: a progress is shown when it has stood for [`PROGRESS_AFTER`]. Gives the rest of the wait.
+/// Whether the verdict waits. A progress is shown when it has stood for [`PROGRESS_AFTER`] and the task, if there is one,
+/// was found running; while its reason stands in status, other words for it are not worth a write. Gives the rest of the
+/// wait.
 fn hold(
     facts: &Facts,
     plan: &Plan,
@@ -91,13 +94,19 @@ fn hold(
     };
     let shown = ready(&facts.status.conditions).is_some_and(|c| c.reason == verdict.reason.as_str());
     if shown {
-        return None;
+        let news = plan.tell.id.is_some() && plan.tell.id.as_ref().map(ServerId::as_str) != facts.status.id.as_deref();
+        let stale = facts.status.observed_generation != facts.generation;
+        return (!news && !stale).then_some(super::plan::LONG);
     }
     let since = match memory.held {
         Some((reason, since)) if reason == verdict.reason => since,
         _ => now,
     };
     memory.held = Some((verdict.reason, since));
+    if memory.poll.as_ref().is_some_and(|poll| poll.last.is_none()) {
+        // The first query comes when such tasks are usually done.
+        return Some(super::plan::LONG);
+    }
     let rest = (since + PROGRESS_AFTER).saturating_duration_since(now);
     (!rest.is_zero()).then_some(rest)
 }

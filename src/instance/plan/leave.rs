@@ -27,9 +27,8 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts) -> Plan {
 
 /// A server of ours is not known to be gone.
 fn release(seen: &Observation, id: &ServerId) -> Plan {
-    let releasing = |note: String| {
-        Tell::progress(Reason::Releasing, note).with_id(seen.facts.id())
-    };
+    let releasing = |note: String| Tell::progress(Reason::Releasing, note).with_id(seen.facts.id());
+    let trouble = |note: String| Tell::of(Verdict::reconciling(Reason::Releasing, note)).with_id(seen.facts.id());
     let step = Step::Release { id: id.clone(), why: ReleaseReason::Deleted };
     let waits = seen.memory.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(seen.now));
     match (seen.memory.releases.get(id), &seen.task) {
@@ -39,11 +38,11 @@ fn release(seen: &Observation, id: &ServerId) -> Plan {
         // The task failed, or the service refused: in its time, again. Releasing one server twice does no harm.
         (Some(ReleaseCall { accepted: true, .. }), Fact::Known(TaskState::Failed { reason })) => {
             let words = reason.clone().unwrap_or_else(|| "the service gave no reason".to_owned());
-            repeat(step, releasing(format!("the service failed to release server {id}: {words}")), waits)
+            repeat(step, trouble(format!("the service failed to release server {id}: {words}")), waits)
         }
         (Some(ReleaseCall { accepted: false, trouble, .. }), _) => {
             let words = trouble.clone().unwrap_or_else(|| "no answer".to_owned());
-            repeat(step, releasing(format!("releasing server {id}: {words}")), waits)
+            repeat(step, trouble(format!("releasing server {id}: {words}")), waits)
         }
         // Taken, not known to have ended, and silent for long.
         (Some(call), _) if seen.now > call.at + RELEASE_AGAIN && matches!(seen.detail, Fact::Known(_)) => {
