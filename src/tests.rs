@@ -28,7 +28,12 @@ fn the_page_of_reasons_is_up_to_date() {
          | Reason | Meaning | Remedy |\n|---|---|---|\n",
     );
     for reason in Reason::ALL {
-        page.push_str(&format!("| `{}` | {} | {} |\n", reason.as_str(), reason.meaning(), reason.remedy()));
+        page.push_str(&format!(
+            "| `{}` | {} | {} |\n",
+            reason.as_str(),
+            reason.meaning(),
+            reason.remedy()
+        ));
     }
     same("docs/conditions.md", &page);
 }
@@ -36,5 +41,8 @@ fn the_page_of_reasons_is_up_to_date() {
 #[test]
 fn every_description_of_the_definitions_is_written() {
     let text = crate::crds_yaml().unwrap();
-    assert!(!text.contains("Auto-generated"), "a derived description stands for a missing one");
+    assert!(
+        !text.contains("Auto-generated"),
+        "a derived description stands for a missing one"
+    );
 }

@@ -107,8 +107,13 @@ pub async fn turn(context: Context, account: &Account) -> Duration {
 fn plan(context: &Context, key: &ObjectKey, seen: &Observation) -> (Verdict, Duration) {
     match &seen.usable {
         Usable::Yes(_) => {
-            context.memories.update(key, |memory| memory.backoff.reset());
-            (Verdict::ready(Reason::Available, "the service answers and takes the token"), QUIET)
+            context
+                .memories
+                .update(key, |memory| memory.backoff.reset());
+            (
+                Verdict::ready(Reason::Available, "the service answers and takes the token"),
+                QUIET,
+            )
         }
         Usable::No(problem, _) => {
             let wait = match problem.reason {
@@ -117,12 +122,16 @@ fn plan(context: &Context, key: &ObjectKey, seen: &Observation) -> (Verdict, Dur
                 Reason::TokenNotFound | Reason::EndpointInvalid => QUIET,
                 _ => {
                     let mut wait = UNREACHABLE;
-                    context.memories.update(key, |memory| wait = memory.backoff.fail().min(UNREACHABLE));
+                    context
+                        .memories
+                        .update(key, |memory| wait = memory.backoff.fail().min(UNREACHABLE));
                     wait
                 }
             };
             let verdict = match problem.reason {
-                Reason::EndpointInvalid => Verdict::stalled(problem.reason, problem.message.clone()),
+                Reason::EndpointInvalid => {
+                    Verdict::stalled(problem.reason, problem.message.clone())
+                }
                 _ => Verdict::reconciling(problem.reason, problem.message.clone()),
             };
             (verdict, wait)
@@ -155,18 +164,25 @@ async fn release_buried(context: &Context, account: &Account, seat: &Seat) {
     let inventory = &seat.session.inventory;
     for (_, id, place) in inventory.buried_alive() {
         let permit = seat.session.client.permit(Lane::Urgent).await;
-        if !context.term.allows(Instant::now() + Duration::from_secs(90), Duration::from_secs(75)) {
+        if !context.term.allows(
+            Instant::now() + Duration::from_secs(90),
+            Duration::from_secs(75),
+        ) {
             return;
         }
         let answer = seat.session.client.release(permit, &id).await;
         let news = match &answer {
             Ok(_) => News::warning(
                 "LateServerReleased",
-                format!("released server {id} in {place}: it turned up after its Instance had been deleted"),
+                format!(
+                    "released server {id} in {place}: it turned up after its Instance had been deleted"
+                ),
             ),
             Err(error) => News::warning(
                 "LateServerNotReleased",
-                format!("server {id} in {place} turned up after its Instance had been deleted: {error}"),
+                format!(
+                    "server {id} in {place} turned up after its Instance had been deleted: {error}"
+                ),
             ),
         };
         if answer.is_ok() {
@@ -178,7 +194,10 @@ async fn release_buried(context: &Context, account: &Account, seat: &Seat) {
 
 /// A problem with the token Secret, in words that name it.
 fn problem(reason: Reason, message: impl Into<String>) -> Problem {
-    Problem { reason, message: message.into() }
+    Problem {
+        reason,
+        message: message.into(),
+    }
 }
 
 /// Name and namespace of an Account's token Secret.

@@ -41,36 +41,52 @@ pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKe
     };
     let counts = seat.and_then(|seat| {
         let counts = seat.session.inventory.counts();
-        let listed = !counts.places.is_empty() && counts.places.values().all(|place| place.passes > 0);
+        let listed =
+            !counts.places.is_empty() && counts.places.values().all(|place| place.passes > 0);
         listed.then(|| (counts.servers(), counts.unowned()))
     });
     Observation { usable, counts }
 }
 
 /// The seat that stands, or a new one when Secret or spec moved.
-async fn seat(context: &Context, account: &Account, key: &ObjectKey, memory: &Memory) -> Result<Arc<Seat>, Problem> {
+async fn seat(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+    memory: &Memory,
+) -> Result<Arc<Seat>, Problem> {
     let reference = &account.spec.token_secret_ref;
     let missing = || {
         let (name, token_key) = (&reference.name, &reference.key);
         problem(
             Reason::TokenNotFound,
-            format!("Secret {name} does not exist in namespace {}: create it with the token under key {token_key}", key.namespace),
+            format!(
+                "Secret {name} does not exist in namespace {}: create it with the token under key {token_key}",
+                key.namespace
+            ),
         )
     };
-    let version = context.secrets.of(&token_secret(account)).ok_or_else(missing)?;
+    let version = context
+        .secrets
+        .of(&token_secret(account))
+        .ok_or_else(missing)?;
     let generation = account.metadata.generation.unwrap_or_default();
     let current = match context.sessions.standing(key) {
         Standing::Usable(seat) => Some(seat),
-        Standing::Pending | Standing::Unusable(_) | Standing::NotFound => context.sessions.last_seat(key),
+        Standing::Pending | Standing::Unusable(_) | Standing::NotFound => {
+            context.sessions.last_seat(key)
+        }
     };
     let stands = memory.seated.as_ref() == Some(&(version, generation));
     if let Some(seat) = current.filter(|_| stands) {
         return Ok(seat);
     }
-    let (token, credential) = read_key(&context.client, &key.namespace, reference).await.map_err(|e| match e {
-        SecretProblem::NoSecret(_) => missing(),
-        other => problem(Reason::TokenNotFound, other.to_string()),
-    })?;
+    let (token, credential) = read_key(&context.client, &key.namespace, reference)
+        .await
+        .map_err(|e| match e {
+            SecretProblem::NoSecret(_) => missing(),
+            other => problem(Reason::TokenNotFound, other.to_string()),
+        })?;
     let seat = context
         .sessions
         .seat(&account.spec, &token, credential.clone())
@@ -87,14 +103,19 @@ async fn try_seat(context: &Context, key: &ObjectKey, memory: &Memory, seat: Arc
     let now = Instant::now();
     let is_new = !matches!(context.sessions.standing(key), Standing::Usable(known) if Arc::ptr_eq(&known, &seat));
     let listed = seat.session.inventory.listed_within(FRESH);
-    let probed = !is_new && memory.probed.is_some_and(|(at, well)| well && now < at + FRESH);
+    let probed = !is_new
+        && memory
+            .probed
+            .is_some_and(|(at, well)| well && now < at + FRESH);
     if !is_new && !memory.doubted && (listed || probed) {
         return Usable::Yes(seat);
     }
     // A refused token is tried once for everybody, however many ask.
     if let (false, Standing::Unusable(known)) = (memory.doubted, context.sessions.standing(key))
         && known.reason == Reason::TokenRefused
-        && memory.probed.is_some_and(|(at, well)| !well && now < at + REFUSED - Duration::from_secs(1))
+        && memory
+            .probed
+            .is_some_and(|(at, well)| !well && now < at + REFUSED - Duration::from_secs(1))
     {
         return Usable::No(known, Some(seat));
     }
@@ -116,6 +137,9 @@ fn what_is_wrong(error: &Error) -> Problem {
     } else if error.is_rate_limited() {
         problem(Reason::RateLimited, error.to_string())
     } else {
-        problem(Reason::ServiceUnreachable, format!("{error}: check spec.endpoint, the network and the service"))
+        problem(
+            Reason::ServiceUnreachable,
+            format!("{error}: check spec.endpoint, the network and the service"),
+        )
     }
 }

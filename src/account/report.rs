@@ -34,36 +34,51 @@ pub(super) async fn report(
     let count = |n: usize| i64::try_from(n).ok();
     let next = AccountStatus {
         observed_generation: generation,
-        servers: seen.counts.map_or(former.servers, |(servers, _)| count(servers)),
-        unowned_servers: seen.counts.map_or(former.unowned_servers, |(_, unowned)| count(unowned)),
+        servers: seen
+            .counts
+            .map_or(former.servers, |(servers, _)| count(servers)),
+        unowned_servers: seen
+            .counts
+            .map_or(former.unowned_servers, |(_, unowned)| count(unowned)),
         last_observed_time: former.last_observed_time.clone(),
         conditions,
     };
     if next == former {
         return Ok(None);
     }
-    let only_counts = next.conditions == former.conditions && next.observed_generation == former.observed_generation;
+    let only_counts = next.conditions == former.conditions
+        && next.observed_generation == former.observed_generation;
     let now = Instant::now();
     let written = context.memories.get(key).written;
     if let Some(at) = written.filter(|at| only_counts && now < *at + COUNTS_AFTER) {
         return Ok(Some(at + COUNTS_AFTER - now));
     }
-    let next = AccountStatus { last_observed_time: Some(Time(wall)), ..next };
+    let next = AccountStatus {
+        last_observed_time: Some(Time(wall)),
+        ..next
+    };
     let patch = json!([
         {"op": "test", "path": "/metadata/uid", "value": account.uid()},
         {"op": "add", "path": "/status", "value": next},
     ]);
-    let patch = serde_json::from_value(patch).map(Patch::<()>::Json).map_err(|error| KubeError::Transport {
-        operation: WHAT,
-        source: Box::new(kube::Error::SerdeError(error)),
-    })?;
+    let patch = serde_json::from_value(patch)
+        .map(Patch::<()>::Json)
+        .map_err(|error| KubeError::Transport {
+            operation: WHAT,
+            source: Box::new(kube::Error::SerdeError(error)),
+        })?;
     let api: Api<Account> = Api::namespaced(context.client.clone(), &key.namespace);
     let params = patch_params();
     let written = call(WHAT, api.patch_status(&key.name, &params, &patch)).await;
-    context.metrics.kube_write("account_status", written.as_ref().map_or_else(KubeError::category, |_| "ok"));
+    context.metrics.kube_write(
+        "account_status",
+        written.as_ref().map_or_else(KubeError::category, |_| "ok"),
+    );
     match written {
         Ok(_) => {
-            context.memories.update(key, |memory| memory.written = Some(now));
+            context
+                .memories
+                .update(key, |memory| memory.written = Some(now));
             Ok(None)
         }
         Err(error) if error.is_not_found() => Ok(None),

@@ -21,11 +21,28 @@ use serde::{Deserialize, Serialize};
     shortname = "csa",
     category = "cloudserver",
     doc = "An account at the cloud-server management service: its endpoint, its token, and how politely to use it.",
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
     printcolumn(name = "Servers", type_ = "integer", json_path = ".status.servers"),
-    printcolumn(name = "Unowned", type_ = "integer", json_path = ".status.unownedServers"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Endpoint", type_ = "string", json_path = ".spec.endpoint", priority = "1"),
+    printcolumn(
+        name = "Unowned",
+        type_ = "integer",
+        json_path = ".status.unownedServers"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "Endpoint",
+        type_ = "string",
+        json_path = ".spec.endpoint",
+        priority = "1"
+    ),
     printcolumn(
         name = "Reason",
         type_ = "string",
@@ -116,7 +133,11 @@ fn default_concurrent() -> i32 {
 
 impl Default for RequestLimits {
     fn default() -> Self {
-        Self { per_second: default_per_second(), burst: default_burst(), concurrent: default_concurrent() }
+        Self {
+            per_second: default_per_second(),
+            burst: default_burst(),
+            concurrent: default_concurrent(),
+        }
     }
 }
 

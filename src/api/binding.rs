@@ -48,7 +48,10 @@ pub struct Binding {
     pub credential: String,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde asks for"
+)]
 fn is_zero(n: &u32) -> bool {
     *n == 0
 }
@@ -114,9 +117,14 @@ impl Binding {
     /// # Errors
     /// The text is not JSON of this shape, or its marker is not the one of its uid (somebody edited it).
     pub fn parse(text: &str) -> Result<Self, BindingError> {
-        let binding: Self =
-            serde_json::from_str(text).map_err(|e| BindingError::Malformed { reason: e.to_string() })?;
-        if binding.marker == Marker::of_uid(&binding.uid) { Ok(binding) } else { Err(BindingError::Forged) }
+        let binding: Self = serde_json::from_str(text).map_err(|e| BindingError::Malformed {
+            reason: e.to_string(),
+        })?;
+        if binding.marker == Marker::of_uid(&binding.uid) {
+            Ok(binding)
+        } else {
+            Err(BindingError::Forged)
+        }
     }
 
     /// The annotation's text.
@@ -152,7 +160,11 @@ mod tests {
             nonce: "n".into(),
             id: None,
             task: None,
-            operation: OpenOperation { verb: Verb::Create, started_at: Timestamp::UNIX_EPOCH, generation: 1 },
+            operation: OpenOperation {
+                verb: Verb::Create,
+                started_at: Timestamp::UNIX_EPOCH,
+                generation: 1,
+            },
             places: vec!["r/z".into()],
             lost: 0,
             failed: 0,
@@ -179,7 +191,13 @@ mod tests {
     fn a_marker_of_another_uid_is_refused() {
         let mut forged = binding();
         forged.marker = Marker::of_uid("u2");
-        assert!(matches!(Binding::parse(&forged.to_text()), Err(BindingError::Forged)));
-        assert!(matches!(Binding::parse("{}"), Err(BindingError::Malformed { .. })));
+        assert!(matches!(
+            Binding::parse(&forged.to_text()),
+            Err(BindingError::Forged)
+        ));
+        assert!(matches!(
+            Binding::parse("{}"),
+            Err(BindingError::Malformed { .. })
+        ));
     }
 }

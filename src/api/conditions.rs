@@ -151,26 +151,47 @@ pub enum State {
 impl Verdict {
     /// The desired state is reached.
     pub fn ready(reason: Reason, message: impl Into<String>) -> Self {
-        Self { state: State::Ready, reason, message: message.into() }
+        Self {
+            state: State::Ready,
+            reason,
+            message: message.into(),
+        }
     }
 
     /// Something is being done or waited for.
     pub fn reconciling(reason: Reason, message: impl Into<String>) -> Self {
-        Self { state: State::Reconciling, reason, message: message.into() }
+        Self {
+            state: State::Reconciling,
+            reason,
+            message: message.into(),
+        }
     }
 
     /// Waiting cannot help.
     pub fn stalled(reason: Reason, message: impl Into<String>) -> Self {
-        Self { state: State::Stalled, reason, message: message.into() }
+        Self {
+            state: State::Stalled,
+            reason,
+            message: message.into(),
+        }
     }
 
     /// The server differs from the spec and only a human may resolve it.
     pub fn drifted(reason: Reason, message: impl Into<String>) -> Self {
-        Self { state: State::Drifted, reason, message: message.into() }
+        Self {
+            state: State::Drifted,
+            reason,
+            message: message.into(),
+        }
     }
 
     /// The conditions that say it. Transition times are kept from `former` where the status value is the same.
-    pub fn to_conditions(&self, former: &[Condition], generation: i64, now: Timestamp) -> Vec<Condition> {
+    pub fn to_conditions(
+        &self,
+        former: &[Condition],
+        generation: i64,
+        now: Timestamp,
+    ) -> Vec<Condition> {
         let wanted: &[(&str, &str)] = match self.state {
             State::Ready => &[(READY, "True")],
             State::Reconciling => &[(READY, "False"), (RECONCILING, "True")],
@@ -184,14 +205,17 @@ impl Verdict {
         wanted
             .iter()
             .map(|&(type_, status)| {
-                let since = former.iter().find(|c| c.type_ == type_ && c.status == status);
+                let since = former
+                    .iter()
+                    .find(|c| c.type_ == type_ && c.status == status);
                 Condition {
                     type_: type_.to_owned(),
                     status: status.to_owned(),
                     reason: self.reason.as_str().to_owned(),
                     message: message.clone(),
                     observed_generation: Some(generation),
-                    last_transition_time: since.map_or(Time(now), |c| c.last_transition_time.clone()),
+                    last_transition_time: since
+                        .map_or(Time(now), |c| c.last_transition_time.clone()),
                 }
             })
             .collect()
@@ -208,16 +232,30 @@ mod tests {
         let t1 = Timestamp::from_second(60).unwrap();
         let waiting = Verdict::reconciling(Reason::Creating, "a").to_conditions(&[], 1, t0);
         let still = Verdict::reconciling(Reason::Releasing, "b").to_conditions(&waiting, 2, t1);
-        assert!(still.iter().all(|c| c.last_transition_time.0 == t0 && c.reason == "Releasing"));
+        assert!(
+            still
+                .iter()
+                .all(|c| c.last_transition_time.0 == t0 && c.reason == "Releasing")
+        );
         let ready = Verdict::ready(Reason::Available, "").to_conditions(&still, 2, t1);
-        assert_eq!(ready.len(), 1, "abnormal conditions stand only while they are true");
-        assert_eq!((ready[0].status.as_str(), ready[0].last_transition_time.0), ("True", t1));
+        assert_eq!(
+            ready.len(),
+            1,
+            "abnormal conditions stand only while they are true"
+        );
+        assert_eq!(
+            (ready[0].status.as_str(), ready[0].last_transition_time.0),
+            ("True", t1)
+        );
     }
 
     #[test]
     fn every_reason_teaches() {
         for reason in Reason::ALL {
-            assert!(reason.meaning().ends_with('.') && !reason.remedy().is_empty(), "{reason:?}");
+            assert!(
+                reason.meaning().ends_with('.') && !reason.remedy().is_empty(),
+                "{reason:?}"
+            );
         }
     }
 }

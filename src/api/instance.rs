@@ -102,7 +102,9 @@ pub struct AccountRef {
 
 impl Default for AccountRef {
     fn default() -> Self {
-        Self { name: default_account() }
+        Self {
+            name: default_account(),
+        }
     }
 }
 

@@ -36,7 +36,8 @@ impl Marker {
     /// lower-case base32. A name that a user chose may not have this shape (a rule of the CRD).
     pub fn in_name(name: &str) -> Option<Self> {
         let (_, tail) = name.rsplit_once('-')?;
-        let fits = tail.len() == LENGTH && tail.bytes().all(|b| matches!(b, b'a'..=b'z' | b'2'..=b'7'));
+        let fits =
+            tail.len() == LENGTH && tail.bytes().all(|b| matches!(b, b'a'..=b'z' | b'2'..=b'7'));
         fits.then(|| Self(tail.into()))
     }
 
@@ -65,13 +66,28 @@ mod tests {
     #[test]
     fn a_marker_is_stable_across_releases() {
         // A changed derivation would make every server of a running fleet a stranger: this value may never change.
-        assert_eq!(Marker::of_uid("11111111-2222-3333-4444-555555555555").as_str(), "mzx7ntfklm6ap");
+        assert_eq!(
+            Marker::of_uid("11111111-2222-3333-4444-555555555555").as_str(),
+            "mzx7ntfklm6ap"
+        );
     }
 
     #[test]
     fn only_a_tail_of_the_right_shape_is_a_marker() {
-        assert_eq!(Marker::in_name("web-abcdefghij234").map(|m| m.to_string()).as_deref(), Some("abcdefghij234"));
-        for name in ["web", "abcdefghij234", "web-abcdefghij23", "web-abcdefghij2345", "web-ABCDEFGHIJ234", "web-abcdefghij018"] {
+        assert_eq!(
+            Marker::in_name("web-abcdefghij234")
+                .map(|m| m.to_string())
+                .as_deref(),
+            Some("abcdefghij234")
+        );
+        for name in [
+            "web",
+            "abcdefghij234",
+            "web-abcdefghij23",
+            "web-abcdefghij2345",
+            "web-ABCDEFGHIJ234",
+            "web-abcdefghij018",
+        ] {
             assert_eq!(Marker::in_name(name), None, "{name}");
         }
     }

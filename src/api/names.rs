@@ -30,8 +30,11 @@ pub const INSTANCE_NAME_MAX: usize = 64;
 /// not part of it: a server is recognised by its marker whichever attempt made it.
 pub fn server_name(object_name: &str, marker: &Marker) -> String {
     let room = INSTANCE_NAME_MAX - 1 - marker.as_str().len();
-    let prefix: String =
-        object_name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(room).collect();
+    let prefix: String = object_name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(room)
+        .collect();
     format!("{prefix}-{marker}")
 }
 
@@ -45,7 +48,12 @@ mod tests {
         for name in ["web-1", "a.b.c", &"x".repeat(253)] {
             let server = server_name(name, &marker);
             assert!(server.len() <= INSTANCE_NAME_MAX, "{server}");
-            assert!(server.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "{server}");
+            assert!(
+                server
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '-'),
+                "{server}"
+            );
             assert_eq!(Marker::in_name(&server).as_ref(), Some(&marker));
         }
         assert!(server_name("a.b.c", &marker).starts_with("a-b-c-"));

@@ -26,11 +26,21 @@ enum Command {
 #[derive(Debug, Args)]
 struct RunArgs {
     /// Address for /livez, /readyz and /metrics; port 0 lets the system choose.
-    #[arg(long, env = "CSO_LISTEN", default_value = "0.0.0.0:8080", value_name = "ADDR")]
+    #[arg(
+        long,
+        env = "CSO_LISTEN",
+        default_value = "0.0.0.0:8080",
+        value_name = "ADDR"
+    )]
     listen: SocketAddr,
 
     /// Watch only this namespace; may be given several times. All namespaces when absent.
-    #[arg(long = "namespace", env = "CSO_NAMESPACES", value_delimiter = ',', value_name = "NAME")]
+    #[arg(
+        long = "namespace",
+        env = "CSO_NAMESPACES",
+        value_delimiter = ',',
+        value_name = "NAME"
+    )]
     namespaces: Vec<String>,
 
     /// Turns of Instances at the same time.

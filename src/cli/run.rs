@@ -42,7 +42,10 @@ const ACCOUNT_TURNS: u16 = 16;
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn run(args: RunArgs) -> ExitCode {
     log();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("no runtime: {error}")),
     };
@@ -65,7 +68,9 @@ fn log() {
         Ok(directive) => filter.add_directive(directive),
         Err(_) => filter,
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(quiet(filter)).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(quiet(filter))
+        .with_writer(std::io::stderr);
     if std::io::stderr().is_terminal() {
         builder.init();
     } else {
@@ -82,14 +87,25 @@ async fn serve(args: RunArgs) -> Result<(), String> {
         None => cluster_id(&client, &stop).await?,
     };
     let metrics = Metrics::default();
-    let scopes: BTreeSet<String> = args.namespaces.iter().map(|n| n.trim().to_owned()).filter(|n| !n.is_empty()).collect();
+    let scopes: BTreeSet<String> = args
+        .namespaces
+        .iter()
+        .map(|n| n.trim().to_owned())
+        .filter(|n| !n.is_empty())
+        .collect();
     let parts = Parts::new(client, cluster, metrics.clone(), &stop)?;
     let fleets = if scopes.is_empty() {
         vec![Fleet::watch(&parts, None, &stop)]
     } else {
-        scopes.iter().map(|namespace| Fleet::watch(&parts, Some(namespace), &stop)).collect()
+        scopes
+            .iter()
+            .map(|namespace| Fleet::watch(&parts, Some(namespace), &stop))
+            .collect()
     };
-    let synced = fleets.iter().flat_map(|fleet| fleet.synced.clone()).collect();
+    let synced = fleets
+        .iter()
+        .flat_map(|fleet| fleet.synced.clone())
+        .collect();
     let stores = fleets.iter().map(|fleet| fleet.stores.clone()).collect();
     // Nobody reads it before the watches run; set once.
     let _ = parts.stores.set(stores);
@@ -100,7 +116,11 @@ async fn serve(args: RunArgs) -> Result<(), String> {
     tracing::info!(%address, "serving /livez, /readyz and /metrics");
 
     let sweeper = tokio::spawn(sweep(parts.clone(), stop.clone()));
-    let queues = join_all(fleets.into_iter().map(|fleet| fleet.run(parts.clone(), args.concurrency, stop.clone())));
+    let queues = join_all(
+        fleets
+            .into_iter()
+            .map(|fleet| fleet.run(parts.clone(), args.concurrency, stop.clone())),
+    );
     tokio::pin!(queues);
     tokio::select! {
         _ = &mut queues => {}
@@ -129,7 +149,10 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 fn stop_signal() -> std::io::Result<CancellationToken> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut term, mut int) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     let stop = CancellationToken::new();
     let token = stop.clone();
     tokio::spawn(async move {
@@ -144,10 +167,21 @@ async fn cluster_id(client: &Client, stop: &CancellationToken) -> Result<String,
     let api: Api<Namespace> = Api::all(client.clone());
     let mut backoff = crate::runtime::Backoff::default();
     loop {
-        match kubernetes::call("read namespace kube-system", api.get_metadata("kube-system")).await {
-            Ok(namespace) => return namespace.uid().ok_or_else(|| "namespace kube-system has no UID".to_owned()),
+        match kubernetes::call(
+            "read namespace kube-system",
+            api.get_metadata("kube-system"),
+        )
+        .await
+        {
+            Ok(namespace) => {
+                return namespace
+                    .uid()
+                    .ok_or_else(|| "namespace kube-system has no UID".to_owned());
+            }
             Err(error) if error.category() == "forbidden" => {
-                return Err(format!("{error}: allow get of namespace kube-system (deploy/ has the Role), or set --cluster-id"));
+                return Err(format!(
+                    "{error}: allow get of namespace kube-system (deploy/ has the Role), or set --cluster-id"
+                ));
             }
             Err(error) => {
                 tracing::warn!(error = chain(&error), "waiting for the cluster");
@@ -182,7 +216,12 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(client: Client, cluster: String, metrics: Metrics, stop: &CancellationToken) -> Result<Self, String> {
+    fn new(
+        client: Client,
+        cluster: String,
+        metrics: Metrics,
+        stop: &CancellationToken,
+    ) -> Result<Self, String> {
         let http = Http::new().map_err(|error| chain(&error))?;
         let stores: Arc<OnceLock<Vec<Stores>>> = Arc::default();
         let memories = instance::memory::Memories::default();
@@ -190,11 +229,18 @@ impl Parts {
             let (stores, memories) = (stores.clone(), memories.clone());
             move |subject: Subject| {
                 if let Some(key) = memories.key_of(&subject) {
-                    scopes_of(&stores, &key.namespace).for_each(|scope| scope.wake_instance.wake(&key));
+                    scopes_of(&stores, &key.namespace)
+                        .for_each(|scope| scope.wake_instance.wake(&key));
                 }
             }
         };
-        let sessions = Sessions::new(http, ListingSettings::default(), metrics.clone(), wake, stop.child_token());
+        let sessions = Sessions::new(
+            http,
+            ListingSettings::default(),
+            metrics.clone(),
+            wake,
+            stop.child_token(),
+        );
         let events = Events::new(client.clone(), std::env::var("POD_NAME").ok());
         // Running turns may end what they began after the stop signal: the term ends with the process.
         let term = Term::begin(CancellationToken::new());
@@ -210,7 +256,9 @@ impl Parts {
             let stores = stores.clone();
             move |account: &ObjectKey| {
                 for scope in scopes_of(&stores, &account.namespace) {
-                    scope.wake_where(&account.namespace, |instance| instance.spec.account_ref.name == account.name);
+                    scope.wake_where(&account.namespace, |instance| {
+                        instance.spec.account_ref.name == account.name
+                    });
                 }
             }
         };
@@ -246,8 +294,16 @@ impl Parts {
     }
 }
 
-fn scopes_of<'a>(stores: &'a Arc<OnceLock<Vec<Stores>>>, namespace: &'a str) -> impl Iterator<Item = &'a Stores> {
-    stores.get().into_iter().flatten().filter(move |scope| scope.namespace.as_deref().is_none_or(|own| own == namespace))
+fn scopes_of<'a>(
+    stores: &'a Arc<OnceLock<Vec<Stores>>>,
+    namespace: &'a str,
+) -> impl Iterator<Item = &'a Stores> {
+    stores.get().into_iter().flatten().filter(move |scope| {
+        scope
+            .namespace
+            .as_deref()
+            .is_none_or(|own| own == namespace)
+    })
 }
 
 impl Stores {
@@ -289,7 +345,13 @@ impl Fleet {
         let (wake_account, account_requests) = queue::channel();
         let (instances, instance_writer) = reflector::store();
         let (accounts, account_writer) = reflector::store();
-        let stores = Stores { namespace: namespace.map(ToOwned::to_owned), instances, accounts, wake_instance, wake_account };
+        let stores = Stores {
+            namespace: namespace.map(ToOwned::to_owned),
+            instances,
+            accounts,
+            wake_instance,
+            wake_account,
+        };
         let told_of_secret = {
             let (secrets, stores) = (parts.secrets.clone(), stores.clone());
             move |notice: Notice| {
@@ -334,7 +396,12 @@ impl Fleet {
             .zip(watches)
             .map(|(kind, watch)| (format!("{kind} of {scope}"), watch.synced))
             .collect();
-        Self { stores, synced, instance_requests, account_requests }
+        Self {
+            stores,
+            synced,
+            instance_requests,
+            account_requests,
+        }
     }
 
     /// Runs both queues, once the first listings are there: nothing is taken for missing before.
@@ -347,27 +414,45 @@ impl Fleet {
         }
         let accounts = {
             let context = parts.accounts.clone();
-            queue::run(self.stores.accounts, self.account_requests, ACCOUNT_TURNS, parts.metrics.clone(), stop.clone(), move |object: Arc<Guarded<Account>>| {
-                let context = context.clone();
-                Box::pin(async move {
-                    match &object.0 {
-                        Ok(account) => account::turn(context, account).await,
-                        Err(invalid) => undecodable(&context.events, &*object, &invalid.error).await,
-                    }
-                })
-            })
+            queue::run(
+                self.stores.accounts,
+                self.account_requests,
+                ACCOUNT_TURNS,
+                parts.metrics.clone(),
+                stop.clone(),
+                move |object: Arc<Guarded<Account>>| {
+                    let context = context.clone();
+                    Box::pin(async move {
+                        match &object.0 {
+                            Ok(account) => account::turn(context, account).await,
+                            Err(invalid) => {
+                                undecodable(&context.events, &*object, &invalid.error).await
+                            }
+                        }
+                    })
+                },
+            )
         };
         let instances = {
             let context = parts.instances.clone();
-            queue::run(self.stores.instances, self.instance_requests, concurrency, parts.metrics, stop, move |object: Arc<Guarded<Instance>>| {
-                let context = context.clone();
-                Box::pin(async move {
-                    match &object.0 {
-                        Ok(instance) => instance::turn(&context, instance).await,
-                        Err(invalid) => undecodable(&context.events, &*object, &invalid.error).await,
-                    }
-                })
-            })
+            queue::run(
+                self.stores.instances,
+                self.instance_requests,
+                concurrency,
+                parts.metrics,
+                stop,
+                move |object: Arc<Guarded<Instance>>| {
+                    let context = context.clone();
+                    Box::pin(async move {
+                        match &object.0 {
+                            Ok(instance) => instance::turn(&context, instance).await,
+                            Err(invalid) => {
+                                undecodable(&context.events, &*object, &invalid.error).await
+                            }
+                        }
+                    })
+                },
+            )
         };
         futures::join!(accounts, instances);
     }
@@ -375,13 +460,23 @@ impl Fleet {
 
 fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
 where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope> + DeserializeOwned + Clone + Debug,
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + DeserializeOwned
+        + Clone
+        + Debug,
 {
-    namespace.map_or_else(|| Api::all(client.clone()), |namespace| Api::namespaced(client.clone(), namespace))
+    namespace.map_or_else(
+        || Api::all(client.clone()),
+        |namespace| Api::namespaced(client.clone(), namespace),
+    )
 }
 
 fn told_of_account(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send + use<> {
-    let (sessions, memories, stores) = (parts.accounts.sessions.clone(), parts.accounts.memories.clone(), stores.clone());
+    let (sessions, memories, stores) = (
+        parts.accounts.sessions.clone(),
+        parts.accounts.memories.clone(),
+        stores.clone(),
+    );
     let wake_instances = parts.accounts.wake_instances.clone();
     move |notice| {
         if notice.change == Change::Gone {
@@ -396,7 +491,11 @@ fn told_of_account(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send 
 }
 
 fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send + use<> {
-    let (sessions, memories, stores) = (parts.accounts.sessions.clone(), parts.instances.memories.clone(), stores.clone());
+    let (sessions, memories, stores) = (
+        parts.accounts.sessions.clone(),
+        parts.instances.memories.clone(),
+        stores.clone(),
+    );
     let highest = parts.instances.highest_version.clone();
     move |notice| {
         if let Ok(version) = notice.version.parse() {
@@ -421,11 +520,22 @@ fn prune(meta: &mut ObjectMeta) {
 }
 
 /// An object that does not decode is told about and left alone; the next version of it is looked at again.
-async fn undecodable<K: Resource<DynamicType = ()>>(events: &Events, object: &K, why: &str) -> Duration {
+async fn undecodable<K: Resource<DynamicType = ()>>(
+    events: &Events,
+    object: &K,
+    why: &str,
+) -> Duration {
     let reference = object.object_ref(&());
-    tracing::error!(name = reference.name, namespace = reference.namespace, why, "the object cannot be read");
+    tracing::error!(
+        name = reference.name,
+        namespace = reference.namespace,
+        why,
+        "the object cannot be read"
+    );
     let note = format!("the object cannot be read by this version of the operator: {why}");
-    events.tell(&reference, &News::warning("Undecodable", note)).await;
+    events
+        .tell(&reference, &News::warning("Undecodable", note))
+        .await;
     Duration::from_secs(600)
 }
 
@@ -434,15 +544,22 @@ async fn sweep(parts: Parts, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(SWEEP);
     loop {
         tokio::select! { _ = ticks.tick() => {}, () = stop.cancelled() => return }
-        let Some(stores) = parts.stores.get() else { continue };
+        let Some(stores) = parts.stores.get() else {
+            continue;
+        };
         let mut needed = BTreeSet::new();
         for object in stores.iter().flat_map(|scope| scope.instances.state()) {
             if let Ok(instance) = &object.0 {
                 let namespace = instance.namespace().unwrap_or_default();
-                needed.insert(ObjectKey { namespace, name: instance.spec.account_ref.name.clone() });
+                needed.insert(ObjectKey {
+                    namespace,
+                    name: instance.spec.account_ref.name.clone(),
+                });
             }
         }
-        parts.accounts.sessions.sweep(|account| needed.contains(account));
+        parts
+            .accounts
+            .sessions
+            .sweep(|account| needed.contains(account));
     }
 }
-

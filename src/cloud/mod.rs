@@ -19,7 +19,7 @@ pub use client::Client;
 pub use error::{BuildError, Error, Operation};
 pub use gate::{Gate, Lane, Limits, Permit};
 pub use ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
-pub use paths::{Paths};
+pub use paths::Paths;
 pub use transport::Http;
 pub use wire::{
     Accepted, CreateAccepted, CreateRequest, Detail, Login, Page, PasswordRequest,

@@ -13,8 +13,8 @@ use crate::runtime::KubeError;
 use crate::runtime::events::News;
 use crate::runtime::kubernetes::{call, patch_params};
 use crate::session::Seat;
-use kube::api::Patch;
 use kube::Api;
+use kube::api::Patch;
 use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -75,7 +75,9 @@ pub enum Outcome {
 /// None: no call is planned. Err: the limit left no room in good time.
 pub async fn admit(plan: &super::plan::Plan, seat: Option<&Seat>) -> Result<Option<Permit>, ()> {
     use super::plan::Step;
-    let (Step::Create { .. } | Step::Release { .. }, Some(seat)) = (&plan.step, seat) else { return Ok(None) };
+    let (Step::Create { .. } | Step::Release { .. }, Some(seat)) = (&plan.step, seat) else {
+        return Ok(None);
+    };
     match tokio::time::timeout(pace::ADMISSION, seat.session.client.permit(Lane::Urgent)).await {
         Ok(permit) => Ok(Some(permit)),
         Err(_) => Err(()),
@@ -99,11 +101,24 @@ pub async fn act(
         (Recorded::Failed(error), ..) => Outcome::NotDone(error.to_string()),
         (Recorded::Unconfirmed(why), ..) => Outcome::NotDone(why),
         (Recorded::Finish, _, seat) => finish(context, facts, seat).await,
-        (Recorded::Create { .. } | Recorded::Release { .. }, _, _) if !context.term.allows(turn_ends, CALL) => {
+        (Recorded::Create { .. } | Recorded::Release { .. }, _, _)
+            if !context.term.allows(turn_ends, CALL) =>
+        {
             Outcome::NotDone("the turn has no time left for a call".to_owned())
         }
-        (Recorded::Create { binding, text, request }, Some(permit), Some(seat)) => {
-            create(context, facts, *binding, &text, &request, permit, seat, memory).await
+        (
+            Recorded::Create {
+                binding,
+                text,
+                request,
+            },
+            Some(permit),
+            Some(seat),
+        ) => {
+            create(
+                context, facts, *binding, &text, &request, permit, seat, memory,
+            )
+            .await
         }
         (Recorded::Release { id, why }, Some(permit), Some(seat)) => {
             release(seat, id, why, permit, memory).await
@@ -115,7 +130,10 @@ pub async fn act(
 }
 
 /// The one POST of an attempt, and its receipt.
-#[expect(clippy::too_many_arguments, reason = "what an attempt needs, each of its own kind")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "what an attempt needs, each of its own kind"
+)]
 async fn create(
     context: &Context,
     facts: &Facts,
@@ -132,8 +150,19 @@ async fn create(
     let answer = seat.session.client.create(permit, request).await;
     match answer {
         Ok(CreateAccepted { id, task }) => {
-            set_post(memory, attempt, Post::Accepted { id: id.clone(), task: task.clone() });
-            let receipt = Binding { id: Some(id.to_string()), task: Some(task.to_string()), ..binding };
+            set_post(
+                memory,
+                attempt,
+                Post::Accepted {
+                    id: id.clone(),
+                    task: task.clone(),
+                },
+            );
+            let receipt = Binding {
+                id: Some(id.to_string()),
+                task: Some(task.to_string()),
+                ..binding
+            };
             let recorded = give_receipt(context, facts, text, &receipt, seat, &id).await;
             Outcome::Created { id, task, recorded }
         }
@@ -146,8 +175,19 @@ async fn create(
             if reason == Reason::TokenRefused {
                 (context.doubt_account)(&facts.account());
             }
-            set_post(memory, attempt, Post::Refused { message: message.clone(), reason });
-            Outcome::CreateRefused { message, reason, after: error.retry_after() }
+            set_post(
+                memory,
+                attempt,
+                Post::Refused {
+                    message: message.clone(),
+                    reason,
+                },
+            );
+            Outcome::CreateRefused {
+                message,
+                reason,
+                after: error.retry_after(),
+            }
         }
     }
 }
@@ -178,12 +218,22 @@ fn set_post(memory: &Mutex<Memory>, attempt: u32, post: Post) {
 ///
 /// An object that is gone leaves a server without a home: it is released here, and should that fail, its marker is buried,
 /// so that whoever sees it in a listing releases it.
-async fn give_receipt(context: &Context, facts: &Facts, intent: &str, receipt: &Binding, seat: &Seat, id: &ServerId) -> bool {
+async fn give_receipt(
+    context: &Context,
+    facts: &Facts,
+    intent: &str,
+    receipt: &Binding,
+    seat: &Seat,
+    id: &ServerId,
+) -> bool {
     let mut tries = 0;
     loop {
         tries += 1;
         let written = replace_record(context, facts, intent, &receipt.to_text()).await;
-        context.metrics.kube_write("receipt", written.as_ref().map_or_else(KubeError::category, |()| "ok"));
+        context.metrics.kube_write(
+            "receipt",
+            written.as_ref().map_or_else(KubeError::category, |()| "ok"),
+        );
         match written {
             Ok(()) => return true,
             Err(error) if error.is_not_found() || is_other_object(context, facts).await => {
@@ -193,7 +243,9 @@ async fn give_receipt(context: &Context, facts: &Facts, intent: &str, receipt: &
             }
             // Somebody changed the record between intent and receipt, or the first answer was lost: the next turn sees.
             Err(error) if error.is_stale() => return false,
-            Err(error) if tries < RECEIPTS => tracing::warn!(%error, "the receipt was not written, trying again"),
+            Err(error) if tries < RECEIPTS => {
+                tracing::warn!(%error, "the receipt was not written, trying again")
+            }
             Err(error) => {
                 tracing::error!(%error, server = %id, "the receipt was not written; it is remembered");
                 return false;
@@ -211,8 +263,14 @@ async fn is_other_object(context: &Context, facts: &Facts) -> bool {
 }
 
 async fn release_homeless(seat: &Seat, receipt: &Binding, id: &ServerId) {
-    let places = receipt.places.iter().filter_map(|p| p.split_once('/')).map(|(r, z)| crate::cloud::Place::new(r, z));
-    seat.session.inventory.bury(receipt.marker.clone(), places.collect());
+    let places = receipt
+        .places
+        .iter()
+        .filter_map(|p| p.split_once('/'))
+        .map(|(r, z)| crate::cloud::Place::new(r, z));
+    seat.session
+        .inventory
+        .bury(receipt.marker.clone(), places.collect());
     let permit = seat.session.client.permit(Lane::Urgent).await;
     if let Err(error) = seat.session.client.release(permit, id).await {
         tracing::error!(server = %id, %error, "a server without an Instance was not released; it is looked for in the listings");
@@ -220,8 +278,16 @@ async fn release_homeless(seat: &Seat, receipt: &Binding, id: &ServerId) {
 }
 
 /// JSON patch of the main resource: test UID and record, replace the record.
-async fn replace_record(context: &Context, facts: &Facts, old: &str, new: &str) -> Result<(), KubeError> {
-    let path = format!("/metadata/annotations/{}", BINDING.replace('~', "~0").replace('/', "~1"));
+async fn replace_record(
+    context: &Context,
+    facts: &Facts,
+    old: &str,
+    new: &str,
+) -> Result<(), KubeError> {
+    let path = format!(
+        "/metadata/annotations/{}",
+        BINDING.replace('~', "~0").replace('/', "~1")
+    );
     let patch = json!([
         {"op": "test", "path": "/metadata/uid", "value": facts.uid},
         {"op": "test", "path": path, "value": old},
@@ -230,18 +296,33 @@ async fn replace_record(context: &Context, facts: &Facts, old: &str, new: &str) 
     json_patch(context, facts, "write the receipt", patch).await
 }
 
-async fn json_patch(context: &Context, facts: &Facts, what: &'static str, patch: Value) -> Result<(), KubeError> {
+async fn json_patch(
+    context: &Context,
+    facts: &Facts,
+    what: &'static str,
+    patch: Value,
+) -> Result<(), KubeError> {
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
-    let patch = serde_json::from_value(patch).map(Patch::<()>::Json).map_err(|error| KubeError::Transport {
-        operation: what,
-        source: Box::new(kube::Error::SerdeError(error)),
-    })?;
+    let patch = serde_json::from_value(patch)
+        .map(Patch::<()>::Json)
+        .map_err(|error| KubeError::Transport {
+            operation: what,
+            source: Box::new(kube::Error::SerdeError(error)),
+        })?;
     let params = patch_params();
-    call(what, api.patch_metadata(&facts.key.name, &params, &patch)).await.map(|_| ())
+    call(what, api.patch_metadata(&facts.key.name, &params, &patch))
+        .await
+        .map(|_| ())
 }
 
 /// Calls the release of a server that a fresh read confirmed. May be repeated until it is gone.
-async fn release(seat: &Seat, id: ServerId, why: ReleaseReason, permit: Permit, memory: &Mutex<Memory>) -> Outcome {
+async fn release(
+    seat: &Seat,
+    id: ServerId,
+    why: ReleaseReason,
+    permit: Permit,
+    memory: &Mutex<Memory>,
+) -> Outcome {
     let answer = seat.session.client.release(permit, &id).await;
     let (task, accepted, trouble, after) = match answer {
         Ok(accepted) => (accepted.task, true, None, None),
@@ -249,35 +330,61 @@ async fn release(seat: &Seat, id: ServerId, why: ReleaseReason, permit: Permit, 
     };
     let mut memory = open(memory);
     let calls = memory.releases.get(&id).map_or(0, |call| call.calls) + 1;
-    let call = ReleaseCall { at: Instant::now(), task, calls, accepted, trouble: trouble.clone() };
+    let call = ReleaseCall {
+        at: Instant::now(),
+        task,
+        calls,
+        accepted,
+        trouble: trouble.clone(),
+    };
     memory.releases.insert(id.clone(), call);
     memory.looked = None;
-    Outcome::Released { id, why, trouble, after }
+    Outcome::Released {
+        id,
+        why,
+        trouble,
+        after,
+    }
 }
 
 /// Takes the finalizer away, if record and UID are still the ones that the proof was made for, and remembers the marker: a
 /// server that turns up late is released.
 async fn finish(context: &Context, facts: &Facts, seat: Option<&Seat>) -> Outcome {
     if let Some(seat) = seat {
-        seat.session.inventory.bury(facts.marker.clone(), facts.places.clone());
+        seat.session
+            .inventory
+            .bury(facts.marker.clone(), facts.places.clone());
     }
-    let kept: Vec<&String> = facts.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
+    let kept: Vec<&String> = facts
+        .finalizers
+        .iter()
+        .filter(|finalizer| *finalizer != FINALIZER)
+        .collect();
     let mut patch = vec![
         json!({"op": "test", "path": "/metadata/uid", "value": facts.uid}),
         json!({"op": "test", "path": "/metadata/finalizers", "value": facts.finalizers}),
     ];
     if let Some(text) = &facts.annotation {
-        let path = format!("/metadata/annotations/{}", BINDING.replace('~', "~0").replace('/', "~1"));
+        let path = format!(
+            "/metadata/annotations/{}",
+            BINDING.replace('~', "~0").replace('/', "~1")
+        );
         patch.push(json!({"op": "test", "path": path, "value": text}));
     }
     patch.push(json!({"op": "replace", "path": "/metadata/finalizers", "value": kept}));
     // The Event first: afterwards there is nothing left to tell it about.
     if let Some(id) = facts.id() {
-        let news = News::normal("Released", format!("server {id} is released and confirmed gone"));
+        let news = News::normal(
+            "Released",
+            format!("server {id} is released and confirmed gone"),
+        );
         context.events.tell(&facts.reference, &news).await;
     }
     let written = json_patch(context, facts, "remove the finalizer", Value::Array(patch)).await;
-    context.metrics.kube_write("finalizer", written.as_ref().map_or_else(KubeError::category, |()| "ok"));
+    context.metrics.kube_write(
+        "finalizer",
+        written.as_ref().map_or_else(KubeError::category, |()| "ok"),
+    );
     match written {
         Ok(()) => Outcome::Finished,
         Err(error) if error.is_not_found() => Outcome::Finished,

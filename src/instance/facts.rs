@@ -68,7 +68,10 @@ impl Facts {
         };
         let here = Place::new(instance.spec.region.as_str(), instance.spec.zone.as_str());
         let (marker, mut places) = match &record {
-            Record::Speaks(binding) => (binding.marker.clone(), binding.places.iter().filter_map(|p| place(p)).collect()),
+            Record::Speaks(binding) => (
+                binding.marker.clone(),
+                binding.places.iter().filter_map(|p| place(p)).collect(),
+            ),
             Record::None | Record::Invalid(_) => (Marker::of_uid(&uid), Vec::new()),
         };
         if places.is_empty() {
@@ -93,7 +96,9 @@ impl Facts {
 
     /// Whether our finalizer stands on it.
     pub fn is_held(&self) -> bool {
-        self.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+        self.finalizers
+            .iter()
+            .any(|finalizer| finalizer == FINALIZER)
     }
 
     /// The record, if it speaks for this object.
@@ -106,24 +111,34 @@ impl Facts {
 
     /// The recorded server.
     pub fn id(&self) -> Option<ServerId> {
-        self.binding().and_then(|binding| binding.id.as_deref()).map(ServerId::from)
+        self.binding()
+            .and_then(|binding| binding.id.as_deref())
+            .map(ServerId::from)
     }
 
     /// The recorded task.
     pub fn task(&self) -> Option<TaskId> {
-        self.binding().and_then(|binding| binding.task.as_deref()).map(TaskId::from)
+        self.binding()
+            .and_then(|binding| binding.task.as_deref())
+            .map(TaskId::from)
     }
 
     /// The recorded attempt has not been seen to end: no entry of the history speaks of it.
     pub fn is_open(&self) -> bool {
         self.binding().is_some_and(|binding| {
-            self.status.history.iter().all(|entry| entry.attempt < i64::from(binding.attempt))
+            self.status
+                .history
+                .iter()
+                .all(|entry| entry.attempt < i64::from(binding.attempt))
         })
     }
 
     /// The Account that it uses.
     pub fn account(&self) -> ObjectKey {
-        ObjectKey { namespace: self.key.namespace.clone(), name: self.spec.account_ref.name.clone() }
+        ObjectKey {
+            namespace: self.key.namespace.clone(),
+            name: self.spec.account_ref.name.clone(),
+        }
     }
 
     /// Where the spec wants the server.
@@ -133,5 +148,6 @@ impl Facts {
 }
 
 fn place(text: &str) -> Option<Place> {
-    text.split_once('/').map(|(region, zone)| Place::new(region, zone))
+    text.split_once('/')
+        .map(|(region, zone)| Place::new(region, zone))
 }

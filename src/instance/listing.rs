@@ -16,7 +16,9 @@ pub struct Listing {
 impl Listing {
     /// Looks at every place, without I/O.
     pub fn look(inventory: &Inventory, places: &[Place]) -> Self {
-        Self { views: places.iter().map(|place| inventory.view(place)).collect() }
+        Self {
+            views: places.iter().map(|place| inventory.view(place)).collect(),
+        }
     }
 
     /// A listing of one place, made by hand.
@@ -32,7 +34,9 @@ impl Listing {
         for view in &self.views {
             match view.sighting(id) {
                 Sighting::Present(row, at) => return Sighting::Present(row, at),
-                Sighting::Absent { began } => absent = Some(absent.map_or(began, |other| other.min(began))),
+                Sighting::Absent { began } => {
+                    absent = Some(absent.map_or(began, |other| other.min(began)))
+                }
                 Sighting::Unknown(why) => unknown = Some(why),
             }
         }
@@ -53,7 +57,10 @@ impl Listing {
 
     /// Servers with this marker in the newest passes.
     pub fn bearing(&self, marker: &Marker) -> BTreeSet<ServerId> {
-        self.views.iter().flat_map(|view| view.bearing(marker)).collect()
+        self.views
+            .iter()
+            .flat_map(|view| view.bearing(marker))
+            .collect()
     }
 
     /// Whether a server shows in the two newest passes.
@@ -78,12 +85,16 @@ impl Listing {
 
     /// Many known servers vanished at once: nothing may be concluded, nothing bought or released.
     pub fn frozen(&self) -> Option<(usize, usize)> {
-        self.views.iter().find_map(|view| view.frozen().map(|frozen| (frozen.missing, frozen.known)))
+        self.views
+            .iter()
+            .find_map(|view| view.frozen().map(|frozen| (frozen.missing, frozen.known)))
     }
 
     /// What stands in the way of reading a listing, for people.
     pub fn trouble(&self) -> Option<String> {
-        self.views.iter().find_map(|view| view.last_error().map(ToString::to_string))
+        self.views
+            .iter()
+            .find_map(|view| view.last_error().map(ToString::to_string))
     }
 
     fn all(&self, look: impl Fn(&View) -> Absence) -> Absence {

@@ -5,7 +5,7 @@ use super::facts::Facts;
 use crate::api::KeyLoginPassword;
 use crate::api::conditions::{Reason, Verdict};
 use crate::cloud::{KeyId, Login};
-use crate::session::{SecretProblem, Seat, read_key};
+use crate::session::{Seat, SecretProblem, read_key};
 use secrecy::{ExposeSecret, SecretString};
 
 /// Special characters of which a password has exactly one (specification section 8).
@@ -29,10 +29,14 @@ pub(super) async fn read(context: &Context, facts: &Facts, seat: &Seat) -> Login
             KeyLoginPassword::Omit => None,
             KeyLoginPassword::Empty => Some(SecretString::from("")),
         };
-        return LoginFact::Ready(Login::Key { key: KeyId::from(key.id.as_str()), password });
+        return LoginFact::Ready(Login::Key {
+            key: KeyId::from(key.id.as_str()),
+            password,
+        });
     }
     let Some(reference) = &facts.spec.login.password_secret_ref else {
-        let message = "spec.login names neither passwordSecretRef nor sshKey: set exactly one of them";
+        let message =
+            "spec.login names neither passwordSecretRef nor sshKey: set exactly one of them";
         return LoginFact::Problem(Verdict::stalled(Reason::LoginSecretNotFound, message));
     };
     match read_key(&context.client, &facts.key.namespace, reference).await {
@@ -40,15 +44,22 @@ pub(super) async fn read(context: &Context, facts: &Facts, seat: &Seat) -> Login
             None => LoginFact::Ready(Login::Password(password)),
             Some(rule) => LoginFact::Problem(Verdict::stalled(
                 Reason::LoginPasswordInvalid,
-                format!("the password under key {} of Secret {} {rule}", reference.key, reference.name),
+                format!(
+                    "the password under key {} of Secret {} {rule}",
+                    reference.key, reference.name
+                ),
             )),
         },
-        Err(problem @ SecretProblem::NotText { .. }) => {
-            LoginFact::Problem(Verdict::stalled(Reason::LoginPasswordInvalid, problem.to_string()))
-        }
+        Err(problem @ SecretProblem::NotText { .. }) => LoginFact::Problem(Verdict::stalled(
+            Reason::LoginPasswordInvalid,
+            problem.to_string(),
+        )),
         Err(problem) => LoginFact::Problem(Verdict::reconciling(
             Reason::LoginSecretNotFound,
-            format!("{problem}; create it with the login password under key {}", reference.key),
+            format!(
+                "{problem}; create it with the login password under key {}",
+                reference.key
+            ),
         )),
     }
 }
@@ -70,7 +81,9 @@ fn broken_rule(password: &str) -> Option<&'static str> {
     } else if special != 1 {
         Some("needs exactly one special character, of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /")
     } else if plain + special != length {
-        Some("has a character that is neither a letter A-Z a-z, a digit, nor one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /")
+        Some(
+            "has a character that is neither a letter A-Z a-z, a digit, nor one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /",
+        )
     } else {
         None
     }
@@ -85,15 +98,30 @@ mod tests {
         for (password, verdict) in [
             ("Abcdef1!", None),
             ("Abc1!", Some("must have 8 to 30 characters")),
-            ("Abcdefghijklmnopqrstuvwxyz12345!", Some("must have 8 to 30 characters")),
+            (
+                "Abcdefghijklmnopqrstuvwxyz12345!",
+                Some("must have 8 to 30 characters"),
+            ),
             ("abcdef1!", Some("needs at least one of A-Z")),
             ("ABCDEF1!", Some("needs at least one of a-z")),
             ("Abcdefg!", Some("needs at least one digit")),
         ] {
             assert_eq!(broken_rule(password), verdict, "{password}");
         }
-        assert!(broken_rule("Abcdef12").unwrap().starts_with("needs exactly one special"));
-        assert!(broken_rule("Abcdef1!!").unwrap().starts_with("needs exactly one special"));
-        assert!(broken_rule("Abcdef1! x").unwrap().starts_with("has a character"));
+        assert!(
+            broken_rule("Abcdef12")
+                .unwrap()
+                .starts_with("needs exactly one special")
+        );
+        assert!(
+            broken_rule("Abcdef1!!")
+                .unwrap()
+                .starts_with("needs exactly one special")
+        );
+        assert!(
+            broken_rule("Abcdef1! x")
+                .unwrap()
+                .starts_with("has a character")
+        );
     }
 }

@@ -156,8 +156,15 @@ impl Memory {
         };
         self.recordless_since = None;
         self.ever_intended = true;
-        let stranger = Attempt { nonce: binding.nonce.clone(), since: now, post: Post::Unknown };
-        let attempt = self.attempts.entry(binding.attempt).or_insert_with(|| stranger.clone());
+        let stranger = Attempt {
+            nonce: binding.nonce.clone(),
+            since: now,
+            post: Post::Unknown,
+        };
+        let attempt = self
+            .attempts
+            .entry(binding.attempt)
+            .or_insert_with(|| stranger.clone());
         if attempt.nonce != binding.nonce {
             *attempt = stranger;
         }
@@ -165,15 +172,22 @@ impl Memory {
 
     /// The attempt that a record speaks of.
     pub fn attempt(&self, binding: &Binding) -> Option<&Attempt> {
-        self.attempts.get(&binding.attempt).filter(|attempt| attempt.nonce == binding.nonce)
+        self.attempts
+            .get(&binding.attempt)
+            .filter(|attempt| attempt.nonce == binding.nonce)
     }
 
     /// A server that the service gave us and that no record names.
     pub fn unrecorded(&self) -> Option<(u32, &ServerId, &TaskId)> {
-        self.attempts.iter().rev().find_map(|(number, attempt)| match &attempt.post {
-            Post::Accepted { id, task } if !self.gone.contains_key(id) => Some((*number, id, task)),
-            _ => None,
-        })
+        self.attempts
+            .iter()
+            .rev()
+            .find_map(|(number, attempt)| match &attempt.post {
+                Post::Accepted { id, task } if !self.gone.contains_key(id) => {
+                    Some((*number, id, task))
+                }
+                _ => None,
+            })
     }
 
     /// The newest instant from which a settling time counts.
@@ -216,7 +230,13 @@ impl Memories {
             return known.memory.clone();
         }
         let memory = Arc::new(Mutex::new(Memory::new(born_here, Instant::now())));
-        by_uid.insert(uid.to_owned(), Remembered { key: key.clone(), memory: memory.clone() });
+        by_uid.insert(
+            uid.to_owned(),
+            Remembered {
+                key: key.clone(),
+                memory: memory.clone(),
+            },
+        );
         memory
     }
 
@@ -241,7 +261,9 @@ impl Memories {
 
     /// Which object has this UID.
     pub fn key_of(&self, uid: &str) -> Option<ObjectKey> {
-        self.lock().get(uid).map(|remembered| remembered.key.clone())
+        self.lock()
+            .get(uid)
+            .map(|remembered| remembered.key.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Remembered>> {

@@ -76,7 +76,16 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
         return Duration::from_secs(1); // the request limit is busy with others
     };
     let recorded = record::record(context, &seen.facts, &plan, &memory, seat.as_deref()).await; // writes to Kubernetes
-    let outcome = act::act(context, &seen.facts, recorded, permit, seat.as_deref(), &memory, turn_ends).await; // calls the service
+    let outcome = act::act(
+        context,
+        &seen.facts,
+        recorded,
+        permit,
+        seat.as_deref(),
+        &memory,
+        turn_ends,
+    )
+    .await; // calls the service
     let said = report::report(context, &seen, &plan, &outcome, &memory).await; // writes status
 
     let held = match said {
@@ -91,7 +100,12 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
 }
 
 /// What the plan wants of the listing, if that is new.
-fn attend_again(seen: &observe::Observation, plan: &plan::Plan, seat: Option<&crate::session::Seat>, memory: &Mutex<Memory>) {
+fn attend_again(
+    seen: &observe::Observation,
+    plan: &plan::Plan,
+    seat: Option<&crate::session::Seat>,
+    memory: &Mutex<Memory>,
+) {
     if plan.wants == seen.memory.wants {
         return;
     }
@@ -115,24 +129,41 @@ fn next(
     let name = seen.facts.key.name.as_str();
     match outcome {
         Outcome::Rested => {
-            if plan.tell.verdict.as_ref().is_some_and(|verdict| verdict.state == State::Ready) {
+            if plan
+                .tell
+                .verdict
+                .as_ref()
+                .is_some_and(|verdict| verdict.state == State::Ready)
+            {
                 memory.backoff.reset();
             }
             let following = seen.facts.is_open() || seen.facts.deleting;
-            let verb = if seen.facts.deleting { Verb::Release } else { Verb::Create };
-            let poll = memory.poll.as_ref().filter(|poll| following && poll.ended.is_none());
-            poll.map_or(plan.again, |poll| plan.again.min(pace::due_in(poll, &context.pace, verb, Instant::now())))
+            let verb = if seen.facts.deleting {
+                Verb::Release
+            } else {
+                Verb::Create
+            };
+            let poll = memory
+                .poll
+                .as_ref()
+                .filter(|poll| following && poll.ended.is_none());
+            poll.map_or(plan.again, |poll| {
+                plan.again
+                    .min(pace::due_in(poll, &context.pace, verb, Instant::now()))
+            })
         }
         Outcome::Created { recorded, id, .. } => {
             memory.backoff.reset();
             memory.not_before = None;
             tracing::info!(name, server = %id, "the service is creating the server");
-            if *recorded { context.pace.first_query(Verb::Create) } else { AFTER_STALE }
+            if *recorded {
+                context.pace.first_query(Verb::Create)
+            } else {
+                AFTER_STALE
+            }
         }
         Outcome::Written => AFTER_STALE,
-        Outcome::Released { trouble: None, .. } => {
-            context.pace.first_query(Verb::Release)
-        }
+        Outcome::Released { trouble: None, .. } => context.pace.first_query(Verb::Release),
         Outcome::CreateRefused { after, .. } | Outcome::Released { after, .. } => {
             let wait = memory.backoff.fail().max(after.unwrap_or_default());
             memory.not_before = Some(Instant::now() + wait);

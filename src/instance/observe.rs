@@ -81,7 +81,11 @@ pub struct Observation {
 }
 
 /// Looks at everything that the object's state calls for. May read, writes nothing.
-pub async fn observe(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> (Observation, Option<Arc<Seat>>) {
+pub async fn observe(
+    context: &Context,
+    facts: Facts,
+    memory: &Mutex<Memory>,
+) -> (Observation, Option<Arc<Seat>>) {
     let now = Instant::now();
     let (account, seat) = account(context, &facts);
     let mut remembered = super::memory::open(memory).clone();
@@ -151,7 +155,11 @@ pub fn attend(seen: &Observation, seat: &Seat) {
         places: seen.facts.places.clone(),
         id: seen.facts.id(),
         marker: seen.facts.marker.clone(),
-        attention: if busy { Attention::InFlight } else { wants.attention },
+        attention: if busy {
+            Attention::InFlight
+        } else {
+            wants.attention
+        },
         pass_after: wants.pass_after,
         passes_wanted: wants.passes,
         releasing: seen.facts.deleting,
@@ -164,7 +172,9 @@ pub fn attend(seen: &Observation, seat: &Seat) {
 async fn look_at_server(seen: &mut Observation, seat: &Seat, context: &Context) {
     let Some(id) = seen.facts.id() else { return };
     let listed = seen.listing.as_ref().and_then(|listing| listing.row(&id));
-    let idle_at = listed.filter(|(row, _)| is_idle(row.pending.as_deref())).map(|(_, at)| at);
+    let idle_at = listed
+        .filter(|(row, _)| is_idle(row.pending.as_deref()))
+        .map(|(_, at)| at);
     if !seen.facts.is_open() {
         if needs_detail(seen, &id) {
             look_at_detail(seen, seat, context, id, Lane::Resync).await;
@@ -181,7 +191,10 @@ async fn look_at_server(seen: &mut Observation, seat: &Seat, context: &Context) 
         Fact::NotAsked => seen.facts.task().is_none(),
         Fact::Unknown(_) => false,
     };
-    let due = seen.memory.looked.is_none_or(|looked| idle_at > Some(looked) || seen.now >= looked + pace::AGAIN);
+    let due = seen
+        .memory
+        .looked
+        .is_none_or(|looked| idle_at > Some(looked) || seen.now >= looked + pace::AGAIN);
     if ended && due {
         look_at_detail(seen, seat, context, id, Lane::Operation).await;
     }
@@ -192,12 +205,16 @@ async fn look_at_server(seen: &mut Observation, seat: &Seat, context: &Context) 
 fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
     let detail = &seen.facts.status.detail;
     let looked = seen.memory.looked;
-    let Some(listing) = &seen.listing else { return false };
+    let Some(listing) = &seen.listing else {
+        return false;
+    };
     match listing.sighting(id) {
         Sighting::Present(row, _) if !detail.is_empty() && row.agrees_with(detail) => {
             row.status.is_none() && looked.is_none_or(|looked| seen.now >= looked + super::RESYNC)
         }
-        Sighting::Present(row, at) => looked.is_none_or(|looked| at > looked && seen.memory.row_at_look != Some(row.digest())),
+        Sighting::Present(row, at) => {
+            looked.is_none_or(|looked| at > looked && seen.memory.row_at_look != Some(row.digest()))
+        }
         Sighting::Absent { began } => looked.is_none_or(|looked| began > looked),
         Sighting::Unknown(_) => false,
     }
@@ -205,16 +222,36 @@ fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
 
 /// Reads what became of a release: its task, or the server itself.
 async fn look_at_release(seen: &mut Observation, seat: &Seat, context: &Context) {
-    let Some(id) = seen.release_target() else { return };
+    let Some(id) = seen.release_target() else {
+        return;
+    };
     seen.target = Some(id.clone());
-    let Some(call) = seen.memory.releases.get(&id).cloned() else { return };
-    let absent_at = seen.listing.as_ref().and_then(|listing| match listing.sighting(&id) {
-        Sighting::Absent { began } => Some(began),
-        Sighting::Present(..) | Sighting::Unknown(_) => None,
-    });
+    let Some(call) = seen.memory.releases.get(&id).cloned() else {
+        return;
+    };
+    let absent_at = seen
+        .listing
+        .as_ref()
+        .and_then(|listing| match listing.sighting(&id) {
+            Sighting::Absent { began } => Some(began),
+            Sighting::Present(..) | Sighting::Unknown(_) => None,
+        });
     if let (true, Some(task)) = (call.accepted, call.task.clone()) {
-        let known = seen.memory.poll.as_ref().is_some_and(|poll| poll.task == task && poll.ended.is_some());
-        look_at_task(seen, seat, context, Verb::Release, &task, Some(call.at), absent_at).await;
+        let known = seen
+            .memory
+            .poll
+            .as_ref()
+            .is_some_and(|poll| poll.task == task && poll.ended.is_some());
+        look_at_task(
+            seen,
+            seat,
+            context,
+            Verb::Release,
+            &task,
+            Some(call.at),
+            absent_at,
+        )
+        .await;
         match seen.task {
             Fact::Known(TaskState::Succeeded) => {
                 seen.memory.is_gone(id, Gone::Released);
@@ -227,7 +264,10 @@ async fn look_at_release(seen: &mut Observation, seat: &Seat, context: &Context)
             Fact::Known(_) | Fact::NotAsked | Fact::Unknown(_) => return,
         }
     }
-    let due = seen.memory.looked.is_none_or(|looked| absent_at > Some(looked) || seen.now >= looked + pace::AGAIN);
+    let due = seen
+        .memory
+        .looked
+        .is_none_or(|looked| absent_at > Some(looked) || seen.now >= looked + pace::AGAIN);
     if due {
         look_at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
         if matches!(seen.detail, Fact::Absent) {
@@ -251,7 +291,13 @@ async fn look_at_task(
         return;
     }
     let pace = &context.pace;
-    if !pace::is_due(poll.since, poll.last, pace.first_query(verb), ended_seen, seen.now) {
+    if !pace::is_due(
+        poll.since,
+        poll.last,
+        pace.first_query(verb),
+        ended_seen,
+        seen.now,
+    ) {
         return;
     }
     let (since, whole, first) = (poll.since, poll.whole, poll.last.is_none());
@@ -276,9 +322,19 @@ async fn look_at_task(
     };
 }
 
-async fn look_at_detail(seen: &mut Observation, seat: &Seat, context: &Context, id: ServerId, lane: Lane) {
+async fn look_at_detail(
+    seen: &mut Observation,
+    seat: &Seat,
+    context: &Context,
+    id: ServerId,
+    lane: Lane,
+) {
     seen.memory.looked = Some(seen.now);
-    seen.memory.row_at_look = seen.listing.as_ref().and_then(|listing| listing.row(&id)).map(|(row, _)| row.digest());
+    seen.memory.row_at_look = seen
+        .listing
+        .as_ref()
+        .and_then(|listing| listing.row(&id))
+        .map(|(row, _)| row.digest());
     let asked = tokio::time::timeout(READ, seat.session.client.detail(lane, &id)).await;
     seen.detail = match asked {
         Ok(Ok(detail)) => Fact::Known(detail),
@@ -315,19 +371,36 @@ impl Observation {
     /// marker; those that are known to be gone are left out.
     pub fn release_target(&self) -> Option<ServerId> {
         let given = self.memory.unrecorded().map(|(_, id, _)| id.clone());
-        let listed = self.listing.iter().flat_map(|listing| listing.bearing(&self.facts.marker));
+        let listed = self
+            .listing
+            .iter()
+            .flat_map(|listing| listing.bearing(&self.facts.marker));
         let alive = |id: &ServerId| !self.memory.gone.contains_key(id);
-        self.facts.id().into_iter().chain(given).chain(listed).find(alive)
+        self.facts
+            .id()
+            .into_iter()
+            .chain(given)
+            .chain(listed)
+            .find(alive)
     }
 
     /// What the service said of the recorded create, if its task failed: in this turn, or as the history tells.
     pub fn create_failed(&self) -> Option<String> {
-        let binding = self.facts.binding().filter(|binding| binding.operation.verb == Verb::Create)?;
+        let binding = self
+            .facts
+            .binding()
+            .filter(|binding| binding.operation.verb == Verb::Create)?;
         if let Fact::Known(TaskState::Failed { reason }) = &self.task {
             return Some(reason.clone().unwrap_or_default());
         }
-        let entry = self.facts.status.history.iter().find(|entry| entry.attempt == i64::from(binding.attempt))?;
-        (entry.verb == Verb::Create && !entry.succeeded).then(|| entry.message.clone().unwrap_or_default())
+        let entry = self
+            .facts
+            .status
+            .history
+            .iter()
+            .find(|entry| entry.attempt == i64::from(binding.attempt))?;
+        (entry.verb == Verb::Create && !entry.succeeded)
+            .then(|| entry.message.clone().unwrap_or_default())
     }
 
     /// Where the spec wants the server, as the record writes it.

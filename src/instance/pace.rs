@@ -26,7 +26,10 @@ struct Bounds {
 }
 
 impl Bounds {
-    const UNKNOWN: Self = Self { early: Duration::ZERO, late: FIRST_GUESS };
+    const UNKNOWN: Self = Self {
+        early: Duration::ZERO,
+        late: FIRST_GUESS,
+    };
 
     /// When to ask first. Between the bounds, until they are close; then at the upper one.
     fn first_query(self, learnt: bool) -> Duration {
@@ -68,7 +71,9 @@ impl Pace {
     /// How long after its beginning a task is asked for first.
     pub fn first_query(&self, verb: Verb) -> Duration {
         let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-        learnt.get(&verb).map_or(FIRST_GUESS, |bounds| bounds.first_query(true))
+        learnt
+            .get(&verb)
+            .map_or(FIRST_GUESS, |bounds| bounds.first_query(true))
     }
 
     /// A query found the task running.
@@ -89,7 +94,13 @@ impl Pace {
 
 /// Whether a query is due: first after the learnt time, then once in [`AGAIN`], and at once when the listing, read after
 /// the last query, shows that the operation seems to have ended.
-pub fn is_due(since: Instant, last: Option<Instant>, first_query: Duration, ended_seen: Option<Instant>, now: Instant) -> bool {
+pub fn is_due(
+    since: Instant,
+    last: Option<Instant>,
+    first_query: Duration,
+    ended_seen: Option<Instant>,
+    now: Instant,
+) -> bool {
     let led = ended_seen.is_some_and(|seen| seen > last.unwrap_or(since));
     match last {
         None => led || now >= since + first_query,
@@ -99,8 +110,11 @@ pub fn is_due(since: Instant, last: Option<Instant>, first_query: Duration, ende
 
 /// How long until the next query of this task is due by time.
 pub fn due_in(poll: &super::memory::Poll, pace: &Pace, verb: Verb, now: Instant) -> Duration {
-    let due = poll.last.map_or(poll.since + pace.first_query(verb), |last| last + AGAIN);
-    due.saturating_duration_since(now).max(Duration::from_millis(50))
+    let due = poll
+        .last
+        .map_or(poll.since + pace.first_query(verb), |last| last + AGAIN);
+    due.saturating_duration_since(now)
+        .max(Duration::from_millis(50))
 }
 
 #[cfg(test)]
@@ -131,7 +145,12 @@ mod tests {
             let later = ask(&pace, task, 8);
             let queries: u32 = later.iter().map(|(queries, _)| queries).sum();
             assert!(queries <= 10, "{task:?}: {later:?}");
-            assert!(later.iter().all(|(q, late)| *q > 1 || *late <= task.mul_f64(0.5)), "{task:?}: {later:?}");
+            assert!(
+                later
+                    .iter()
+                    .all(|(q, late)| *q > 1 || *late <= task.mul_f64(0.5)),
+                "{task:?}: {later:?}"
+            );
         }
     }
 
@@ -142,8 +161,14 @@ mod tests {
         let guess = Duration::from_secs(3);
         assert!(!is_due(t0, None, guess, None, after(2)));
         assert!(is_due(t0, None, guess, None, after(3)));
-        assert!(is_due(t0, None, guess, Some(after(1)), after(2)), "led by the listing");
-        assert!(!is_due(t0, Some(after(3)), guess, Some(after(2)), after(12)), "a sight from before the query tells nothing");
+        assert!(
+            is_due(t0, None, guess, Some(after(1)), after(2)),
+            "led by the listing"
+        );
+        assert!(
+            !is_due(t0, Some(after(3)), guess, Some(after(2)), after(12)),
+            "a sight from before the query tells nothing"
+        );
         assert!(is_due(t0, Some(after(3)), guess, None, after(13)));
     }
 }

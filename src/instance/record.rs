@@ -54,18 +54,36 @@ pub enum Recorded {
 }
 
 /// Writes or confirms what the step needs. Writes to Kubernetes only; reads the service once before a surplus release.
-pub async fn record(context: &Context, facts: &Facts, plan: &Plan, memory: &Mutex<Memory>, seat: Option<&Seat>) -> Recorded {
+pub async fn record(
+    context: &Context,
+    facts: &Facts,
+    plan: &Plan,
+    memory: &Mutex<Memory>,
+    seat: Option<&Seat>,
+) -> Recorded {
     match &plan.step {
         Step::Rest => Recorded::Rest,
-        Step::Create { binding, announce: true, request } => {
+        Step::Create {
+            binding,
+            announce: true,
+            request,
+        } => {
             let mut binding = binding.clone();
             binding.nonce = nonce();
             match intend(context, facts, &mut binding, memory).await {
-                Ok(text) => Recorded::Create { binding, text, request: request.clone() },
+                Ok(text) => Recorded::Create {
+                    binding,
+                    text,
+                    request: request.clone(),
+                },
                 Err(other) => other,
             }
         }
-        Step::Create { binding, announce: false, request } => {
+        Step::Create {
+            binding,
+            announce: false,
+            request,
+        } => {
             // The very attempt must still stand, on an object that still wants it.
             match fresh(context, facts).await {
                 Ok(now) if stands(&now, facts) && !is_deleting(&now) => Recorded::Create {
@@ -115,8 +133,15 @@ async fn intend(
     let params = patch_params();
     let patch = Patch::Merge(&patch);
     let seen_before = context.highest_version.load(Ordering::SeqCst);
-    let written = call("record the intent", api.patch_metadata(&facts.key.name, &params, &patch)).await;
-    context.metrics.kube_write("intent", written.as_ref().map_or_else(KubeError::category, |_| "ok"));
+    let written = call(
+        "record the intent",
+        api.patch_metadata(&facts.key.name, &params, &patch),
+    )
+    .await;
+    context.metrics.kube_write(
+        "intent",
+        written.as_ref().map_or_else(KubeError::category, |_| "ok"),
+    );
     let version = match written {
         Ok(object) => object.metadata.resource_version.unwrap_or_default(),
         Err(error) if error.is_stale() || error.is_not_found() => return Err(Recorded::Stale),
@@ -136,10 +161,21 @@ async fn intend(
     memory.ever_intended = true;
     memory.recordless_since = None;
     // A record that names a server announces no call; one that names none is an intent of which nothing was sent yet.
-    let post = if binding.id.is_some() { Post::Unknown } else { Post::NotSent };
-    let known = memory.attempts.get(&binding.attempt).is_some_and(|attempt| attempt.nonce == binding.nonce);
+    let post = if binding.id.is_some() {
+        Post::Unknown
+    } else {
+        Post::NotSent
+    };
+    let known = memory
+        .attempts
+        .get(&binding.attempt)
+        .is_some_and(|attempt| attempt.nonce == binding.nonce);
     if !known {
-        let attempt = Attempt { nonce: binding.nonce.clone(), since: Instant::now(), post };
+        let attempt = Attempt {
+            nonce: binding.nonce.clone(),
+            since: Instant::now(),
+            post,
+        };
         memory.attempts.insert(binding.attempt, attempt);
     }
     Ok(text)
@@ -149,12 +185,18 @@ async fn intend(
 /// restored, and nothing that was believed to be new or unbought is certain any more. Versions are integers that only
 /// grow, over all objects; what was seen while the write was under way may well be higher.
 fn went_back(context: &Context, version: &str, seen_before: u64) -> bool {
-    let Ok(version) = version.parse::<u64>() else { return false };
+    let Ok(version) = version.parse::<u64>() else {
+        return false;
+    };
     if version >= seen_before {
         context.highest_version.fetch_max(version, Ordering::SeqCst);
         return false;
     }
-    tracing::warn!(version, seen_before, "the cluster's state went back in time: settling before anything is bought");
+    tracing::warn!(
+        version,
+        seen_before,
+        "the cluster's state went back in time: settling before anything is bought"
+    );
     context.highest_version.store(version, Ordering::SeqCst);
     context.memories.doubt_all();
     true
@@ -176,15 +218,22 @@ async fn confirm_release(
         return Recorded::Stale;
     }
     if why == ReleaseReason::Surplus {
-        let (Some(recorded), Some(seat)) = (facts.id(), seat) else { return Recorded::Stale };
+        let (Some(recorded), Some(seat)) = (facts.id(), seat) else {
+            return Recorded::Stale;
+        };
         match seat.session.client.detail(Lane::Urgent, &recorded).await {
             Ok(_) => {}
             Err(error) => {
-                return Recorded::Unconfirmed(format!("server {recorded} was not seen alive, so {id} stays: {error}"));
+                return Recorded::Unconfirmed(format!(
+                    "server {recorded} was not seen alive, so {id} stays: {error}"
+                ));
             }
         }
     }
-    Recorded::Release { id: id.clone(), why }
+    Recorded::Release {
+        id: id.clone(),
+        why,
+    }
 }
 
 /// The object as the apiserver has it now, past every cache.

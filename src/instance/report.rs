@@ -1,11 +1,11 @@
 //! Says what was seen and done: one status, written only if something but time differs; then Events.
 
+use super::Context;
 use super::act::Outcome;
 use super::facts::Facts;
 use super::memory::{Memory, open};
 use super::observe::Observation;
 use super::plan::{Plan, ReleaseReason, refused};
-use super::Context;
 use crate::api::conditions::{READY, Reason, Verdict};
 use crate::api::{Addresses, Instance, InstanceStatus};
 use crate::cloud::ServerId;
@@ -63,13 +63,17 @@ pub async fn report(
 /// What to say, now that the step is done or was not.
 fn verdict(plan: &Plan, outcome: &Outcome) -> Option<Verdict> {
     match outcome {
-        Outcome::CreateRefused { message, reason, .. } => Some(refused(message, *reason)),
+        Outcome::CreateRefused {
+            message, reason, ..
+        } => Some(refused(message, *reason)),
         Outcome::CreateUnknown(why) => Some(Verdict::reconciling(
             Reason::CreateUnconfirmed,
             format!("the answer to a create was lost ({why}): looking for its server by name"),
         )),
         Outcome::NotDone(_) | Outcome::Stale | Outcome::Finished => None,
-        Outcome::Rested | Outcome::Created { .. } | Outcome::Written | Outcome::Released { .. } => plan.tell.verdict.clone(),
+        Outcome::Rested | Outcome::Created { .. } | Outcome::Written | Outcome::Released { .. } => {
+            plan.tell.verdict.clone()
+        }
     }
 }
 
@@ -85,16 +89,21 @@ fn hold(
 ) -> Option<Duration> {
     let now = Instant::now();
     let mut memory = open(memory);
-    let lasting = matches!(outcome, Outcome::CreateRefused { .. } | Outcome::CreateUnknown(_)) || !plan.tell.progress;
+    let lasting = matches!(
+        outcome,
+        Outcome::CreateRefused { .. } | Outcome::CreateUnknown(_)
+    ) || !plan.tell.progress;
     let Some(verdict) = verdict.filter(|_| !lasting) else {
         if verdict.is_some() {
             memory.held = None;
         }
         return None;
     };
-    let shown = ready(&facts.status.conditions).is_some_and(|c| c.reason == verdict.reason.as_str());
+    let shown =
+        ready(&facts.status.conditions).is_some_and(|c| c.reason == verdict.reason.as_str());
     if shown {
-        let news = plan.tell.id.is_some() && plan.tell.id.as_ref().map(ServerId::as_str) != facts.status.id.as_deref();
+        let news = plan.tell.id.is_some()
+            && plan.tell.id.as_ref().map(ServerId::as_str) != facts.status.id.as_deref();
         let stale = facts.status.observed_generation != facts.generation;
         return (!news && !stale).then_some(super::plan::LONG);
     }
@@ -112,7 +121,12 @@ fn hold(
 }
 
 /// The status that follows. Pure.
-pub fn status(facts: &Facts, wall: Timestamp, plan: &Plan, verdict: Option<&Verdict>) -> InstanceStatus {
+pub fn status(
+    facts: &Facts,
+    wall: Timestamp,
+    plan: &Plan,
+    verdict: Option<&Verdict>,
+) -> InstanceStatus {
     let former = &facts.status;
     let mut next = InstanceStatus::clone(former);
     let tell = &plan.tell;
@@ -129,7 +143,10 @@ pub fn status(facts: &Facts, wall: Timestamp, plan: &Plan, verdict: Option<&Verd
         next.addresses = addresses(detail);
     }
     if let Some(entry) = &tell.ended
-        && next.history.iter().all(|known| known.attempt != entry.attempt)
+        && next
+            .history
+            .iter()
+            .all(|known| known.attempt != entry.attempt)
     {
         next.history.insert(0, entry.clone());
         next.history.truncate(HISTORY);
@@ -145,9 +162,16 @@ pub fn status(facts: &Facts, wall: Timestamp, plan: &Plan, verdict: Option<&Verd
 
 fn addresses(detail: &Map<String, Value>) -> Option<Addresses> {
     let text = |field: &str| {
-        detail.get(field).and_then(Value::as_str).filter(|text| !text.is_empty()).map(ToOwned::to_owned)
+        detail
+            .get(field)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+            .map(ToOwned::to_owned)
     };
-    let addresses = Addresses { public: text("publicIpAddress"), internal: text("internalIpAddress") };
+    let addresses = Addresses {
+        public: text("publicIpAddress"),
+        internal: text("internalIpAddress"),
+    };
     (addresses != Addresses::default()).then_some(addresses)
 }
 
@@ -172,14 +196,19 @@ async fn write(context: &Context, facts: &Facts, status: &InstanceStatus) -> Res
         {"op": "test", "path": "/metadata/uid", "value": facts.uid},
         {"op": "add", "path": "/status", "value": status},
     ]);
-    let patch = serde_json::from_value(patch).map(Patch::<()>::Json).map_err(|error| KubeError::Transport {
-        operation: WHAT,
-        source: Box::new(kube::Error::SerdeError(error)),
-    })?;
+    let patch = serde_json::from_value(patch)
+        .map(Patch::<()>::Json)
+        .map_err(|error| KubeError::Transport {
+            operation: WHAT,
+            source: Box::new(kube::Error::SerdeError(error)),
+        })?;
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
     let params = patch_params();
     let written = call(WHAT, api.patch_status(&facts.key.name, &params, &patch)).await;
-    context.metrics.kube_write("status", written.as_ref().map_or_else(KubeError::category, |_| "ok"));
+    context.metrics.kube_write(
+        "status",
+        written.as_ref().map_or_else(KubeError::category, |_| "ok"),
+    );
     match written {
         Ok(_) => Ok(()),
         // Gone, or a namesake: there is nobody to tell.
@@ -195,24 +224,45 @@ fn ready(conditions: &[Condition]) -> Option<&Condition> {
 /// A change of the Ready reason is what a user wants to know.
 fn change_of_ready(former: &[Condition], next: &[Condition]) -> Option<News> {
     let now = ready(next)?;
-    if ready(former).is_some_and(|before| before.reason == now.reason && before.status == now.status) {
+    if ready(former)
+        .is_some_and(|before| before.reason == now.reason && before.status == now.status)
+    {
         return None;
     }
-    let reason = Reason::ALL.iter().find(|reason| reason.as_str() == now.reason)?;
-    let stalled = next.iter().any(|condition| condition.type_ == crate::api::conditions::STALLED);
-    Some(News { warning: stalled, reason: reason.as_str(), note: now.message.clone() })
+    let reason = Reason::ALL
+        .iter()
+        .find(|reason| reason.as_str() == now.reason)?;
+    let stalled = next
+        .iter()
+        .any(|condition| condition.type_ == crate::api::conditions::STALLED);
+    Some(News {
+        warning: stalled,
+        reason: reason.as_str(),
+        note: now.message.clone(),
+    })
 }
 
 /// Steps that stand for themselves, whatever the status says.
 fn news_of(outcome: &Outcome) -> Option<News> {
     match outcome {
-        Outcome::Released { id, why: ReleaseReason::Surplus, trouble: None, .. } => Some(News::warning(
+        Outcome::Released {
+            id,
+            why: ReleaseReason::Surplus,
+            trouble: None,
+            ..
+        } => Some(News::warning(
             "SurplusReleased",
             format!("released server {id}: another server is recorded for this Instance"),
         )),
-        Outcome::Released { id, why: ReleaseReason::Failed, trouble: None, .. } => {
-            Some(News::normal("Releasing", format!("releasing server {id}, which its failed create left behind")))
-        }
+        Outcome::Released {
+            id,
+            why: ReleaseReason::Failed,
+            trouble: None,
+            ..
+        } => Some(News::normal(
+            "Releasing",
+            format!("releasing server {id}, which its failed create left behind"),
+        )),
         _ => None,
     }
 }

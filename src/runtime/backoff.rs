@@ -37,7 +37,9 @@ impl Backoff {
 
 /// The wait after this many earlier failures; `jitter` between -1 and 1 moves it within ± 20 %.
 pub fn delay(earlier: u32, jitter: f64) -> Duration {
-    let plain = FIRST.saturating_mul(1u32.checked_shl(earlier.min(16)).unwrap_or(u32::MAX)).min(LONGEST);
+    let plain = FIRST
+        .saturating_mul(1u32.checked_shl(earlier.min(16)).unwrap_or(u32::MAX))
+        .min(LONGEST);
     plain.mul_f64(1.0 + JITTER * jitter.clamp(-1.0, 1.0))
 }
 

@@ -39,20 +39,34 @@ pub struct News {
 impl News {
     /// Something as it should be.
     pub fn normal(reason: &'static str, note: impl Into<String>) -> Self {
-        Self { warning: false, reason, note: note.into() }
+        Self {
+            warning: false,
+            reason,
+            note: note.into(),
+        }
     }
 
     /// Something that somebody should look at.
     pub fn warning(reason: &'static str, note: impl Into<String>) -> Self {
-        Self { warning: true, reason, note: note.into() }
+        Self {
+            warning: true,
+            reason,
+            note: note.into(),
+        }
     }
 }
 
 impl Events {
     /// Events under our reporting controller; `instance` names this process.
     pub fn new(client: Client, instance: Option<String>) -> Self {
-        let reporter = Reporter { controller: REPORTING_CONTROLLER.to_owned(), instance };
-        Self { recorder: Recorder::new(client, reporter), told: Arc::default() }
+        let reporter = Reporter {
+            controller: REPORTING_CONTROLLER.to_owned(),
+            instance,
+        };
+        Self {
+            recorder: Recorder::new(client, reporter),
+            told: Arc::default(),
+        }
     }
 
     /// Tells it, unless the same was told lately.
@@ -61,13 +75,18 @@ impl Events {
             return;
         }
         let event = Event {
-            type_: if news.warning { EventType::Warning } else { EventType::Normal },
+            type_: if news.warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
             reason: news.reason.to_owned(),
             note: Some(news.note.chars().take(1000).collect()),
             action: news.reason.to_owned(),
             secondary: None,
         };
-        let published = tokio::time::timeout(kubernetes::DEADLINE, self.recorder.publish(&event, about)).await;
+        let published =
+            tokio::time::timeout(kubernetes::DEADLINE, self.recorder.publish(&event, about)).await;
         if !matches!(published, Ok(Ok(()))) {
             tracing::debug!(reason = news.reason, "an Event was not taken");
         }
@@ -79,8 +98,14 @@ impl Events {
         if told.len() >= REMEMBERED {
             told.retain(|_, at| now.duration_since(*at) < AGAIN);
         }
-        let key = (about.uid.clone().unwrap_or_default(), news.reason, news.note.clone());
-        let lately = told.get(&key).is_some_and(|at| now.duration_since(*at) < AGAIN);
+        let key = (
+            about.uid.clone().unwrap_or_default(),
+            news.reason,
+            news.note.clone(),
+        );
+        let lately = told
+            .get(&key)
+            .is_some_and(|at| now.duration_since(*at) < AGAIN);
         if !lately {
             told.insert(key, now);
         }

@@ -34,9 +34,14 @@ pub async fn serve(
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(scrape))
-        .with_state(Shared { metrics, watches: Arc::new(watches) });
+        .with_state(Shared {
+            metrics,
+            watches: Arc::new(watches),
+        });
     tokio::spawn(async move {
-        let served = axum::serve(listener, app).with_graceful_shutdown(cancel.cancelled_owned()).await;
+        let served = axum::serve(listener, app)
+            .with_graceful_shutdown(cancel.cancelled_owned())
+            .await;
         if let Err(error) = served {
             tracing::error!(%error, "the health endpoint ended");
         }
@@ -46,16 +51,29 @@ pub async fn serve(
 
 /// Ready when every watch has read its first listing.
 async fn ready(State(shared): State<Shared>) -> (StatusCode, String) {
-    let missing: Vec<&str> =
-        shared.watches.iter().filter(|(_, synced)| !*synced.borrow()).map(|(name, _)| name.as_str()).collect();
+    let missing: Vec<&str> = shared
+        .watches
+        .iter()
+        .filter(|(_, synced)| !*synced.borrow())
+        .map(|(name, _)| name.as_str())
+        .collect();
     if missing.is_empty() {
         (StatusCode::OK, "ok\n".to_owned())
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, format!("not listed yet: {}\n", missing.join(", ")))
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("not listed yet: {}\n", missing.join(", ")),
+        )
     }
 }
 
 async fn scrape(State(shared): State<Shared>) -> impl IntoResponse {
     let text = shared.metrics.encode();
-    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+    (
+        [(
+            header::CONTENT_TYPE,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        )],
+        text,
+    )
 }

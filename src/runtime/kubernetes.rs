@@ -91,7 +91,10 @@ pub async fn call<T>(
     match tokio::time::timeout(DEADLINE, future).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(kube::Error::Api(status))) => Err(KubeError::Refused { operation, status }),
-        Ok(Err(source)) => Err(KubeError::Transport { operation, source: Box::new(source) }),
+        Ok(Err(source)) => Err(KubeError::Transport {
+            operation,
+            source: Box::new(source),
+        }),
         Err(_) => Err(KubeError::Timeout { operation }),
     }
 }
@@ -121,19 +124,30 @@ pub enum ClientError {
 /// # Errors
 /// No configuration, or one that cannot be used.
 pub async fn client() -> Result<Client, ClientError> {
-    let mut config =
-        Config::infer().await.map_err(|source| ClientError::Config { source: Box::new(source) })?;
+    let mut config = Config::infer()
+        .await
+        .map_err(|source| ClientError::Config {
+            source: Box::new(source),
+        })?;
     config.default_retry = false;
-    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
+    config.headers.push((
+        http::header::USER_AGENT,
+        http::HeaderValue::from_static(USER_AGENT),
+    ));
     config.connect_timeout = Some(Duration::from_secs(5));
     config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_SECONDS) + 10));
     config.reset_reader_on_write = true;
-    let unusable = |source| ClientError::Client { source: Box::new(source) };
+    let unusable = |source| ClientError::Client {
+        source: Box::new(source),
+    };
     let builder = kube::client::ClientBuilder::try_from(config).map_err(unusable)?;
     Ok(builder.build())
 }
 
 /// How writes name us.
 pub fn patch_params() -> kube::api::PatchParams {
-    kube::api::PatchParams { field_manager: Some(MANAGER.to_owned()), ..Default::default() }
+    kube::api::PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..Default::default()
+    }
 }

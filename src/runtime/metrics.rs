@@ -46,16 +46,36 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("cloud_server_operator");
         let turns = Family::default();
-        registry.register("reconciles", "Turns of the reconcilers by kind and result", turns.clone());
+        registry.register(
+            "reconciles",
+            "Turns of the reconcilers by kind and result",
+            turns.clone(),
+        );
         let watch_errors = Family::default();
-        registry.register("watch_errors", "Failures of watches by kind", watch_errors.clone());
+        registry.register(
+            "watch_errors",
+            "Failures of watches by kind",
+            watch_errors.clone(),
+        );
         let cloud_calls = Family::default();
-        registry.register("cloud_calls", "Calls to the service by operation and result", cloud_calls.clone());
+        registry.register(
+            "cloud_calls",
+            "Calls to the service by operation and result",
+            cloud_calls.clone(),
+        );
         let cloud_seconds: Family<OperationLabel, Histogram> =
             Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.005, 2.0, 14)));
-        registry.register("cloud_call_seconds", "Duration of calls to the service", cloud_seconds.clone());
+        registry.register(
+            "cloud_call_seconds",
+            "Duration of calls to the service",
+            cloud_seconds.clone(),
+        );
         let kube_writes = Family::default();
-        registry.register("kubernetes_writes", "Writes to the apiserver by purpose and result", kube_writes.clone());
+        registry.register(
+            "kubernetes_writes",
+            "Writes to the apiserver by purpose and result",
+            kube_writes.clone(),
+        );
         let surplus_released = Counter::default();
         registry.register(
             "surplus_servers_released",
@@ -63,30 +83,53 @@ impl Default for Metrics {
             surplus_released.clone(),
         );
         let registry = Arc::new(Mutex::new(registry));
-        Self { registry, turns, watch_errors, cloud_calls, cloud_seconds, kube_writes, surplus_released }
+        Self {
+            registry,
+            turns,
+            watch_errors,
+            cloud_calls,
+            cloud_seconds,
+            kube_writes,
+            surplus_released,
+        }
     }
 }
 
 impl Metrics {
     /// A turn ended.
     pub fn turn(&self, kind: &str, result: &'static str) {
-        self.turns.get_or_create(&TurnLabels { kind: kind.to_owned(), result }).inc();
+        self.turns
+            .get_or_create(&TurnLabels {
+                kind: kind.to_owned(),
+                result,
+            })
+            .inc();
     }
 
     /// A watch failed and goes on.
     pub fn watch_error(&self, kind: &str) {
-        self.watch_errors.get_or_create(&KindLabel { kind: kind.to_owned() }).inc();
+        self.watch_errors
+            .get_or_create(&KindLabel {
+                kind: kind.to_owned(),
+            })
+            .inc();
     }
 
     /// A call to the service ended; `result` is `ok` or the category of its error.
     pub fn cloud_call(&self, operation: &'static str, result: &'static str, took: Duration) {
-        self.cloud_calls.get_or_create(&CallLabels { operation, result }).inc();
-        self.cloud_seconds.get_or_create(&OperationLabel { operation }).observe(took.as_secs_f64());
+        self.cloud_calls
+            .get_or_create(&CallLabels { operation, result })
+            .inc();
+        self.cloud_seconds
+            .get_or_create(&OperationLabel { operation })
+            .observe(took.as_secs_f64());
     }
 
     /// A write to the apiserver ended; `result` is `ok` or the category of its error.
     pub fn kube_write(&self, operation: &'static str, result: &'static str) {
-        self.kube_writes.get_or_create(&CallLabels { operation, result }).inc();
+        self.kube_writes
+            .get_or_create(&CallLabels { operation, result })
+            .inc();
     }
 
     /// A server was released because another one is recorded.

@@ -31,7 +31,9 @@ pub struct Trigger<K: Resource> {
 
 impl<K: Resource> Clone for Trigger<K> {
     fn clone(&self) -> Self {
-        Self { queue: self.queue.clone() }
+        Self {
+            queue: self.queue.clone(),
+        }
     }
 }
 
@@ -39,9 +41,13 @@ impl<K: Resource<DynamicType = ()>> Trigger<K> {
     /// Asks for a turn of this object; several requests before it runs are one.
     pub fn wake(&self, key: &ObjectKey) {
         let obj_ref = ObjectRef::new(&key.name).within(&key.namespace);
-        let reason = ReconcileReason::Custom { reason: String::new() };
+        let reason = ReconcileReason::Custom {
+            reason: String::new(),
+        };
         // A closed queue means that the process is ending.
-        let _ = self.queue.unbounded_send(ReconcileRequest { obj_ref, reason });
+        let _ = self
+            .queue
+            .unbounded_send(ReconcileRequest { obj_ref, reason });
     }
 }
 
@@ -84,7 +90,9 @@ pub async fn run<K, F>(
     F: Fn(Arc<K>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
 {
     let kind = K::kind(&()).into_owned();
-    let requests = requests.map(Ok::<_, Infallible>).take_until(cancel.cancelled_owned());
+    let requests = requests
+        .map(Ok::<_, Infallible>)
+        .take_until(cancel.cancelled_owned());
     let turns = applier(
         move |object, _| guarded(turn(object)),
         |_, _, _: Arc<()>| Action::requeue(AFTER_DEFECT),

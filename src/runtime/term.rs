@@ -17,7 +17,10 @@ pub struct Term {
 impl Term {
     /// A term that begins now and ends when `ended` is cancelled.
     pub fn begin(ended: CancellationToken) -> Self {
-        Self { began: Instant::now(), ended }
+        Self {
+            began: Instant::now(),
+            ended,
+        }
     }
 
     /// When the term began: what was listed before is not known to be new.
@@ -42,8 +45,14 @@ mod tests {
         let turn_ends = Instant::now() + Duration::from_secs(90);
         assert!(term.allows(turn_ends, Duration::from_secs(60)));
         tokio::time::advance(Duration::from_secs(31)).await;
-        assert!(!term.allows(turn_ends, Duration::from_secs(60)), "a call that could outlive the turn");
+        assert!(
+            !term.allows(turn_ends, Duration::from_secs(60)),
+            "a call that could outlive the turn"
+        );
         end.cancel();
-        assert!(!term.allows(turn_ends, Duration::from_secs(1)), "a term that is over");
+        assert!(
+            !term.allows(turn_ends, Duration::from_secs(1)),
+            "a term that is over"
+        );
     }
 }

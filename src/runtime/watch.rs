@@ -28,7 +28,10 @@ impl ObjectKey {
     /// The key of an object.
     pub fn of<K: Resource>(object: &K) -> Self {
         let meta = object.meta();
-        Self { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
+        Self {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+        }
     }
 }
 
@@ -82,7 +85,14 @@ pub fn spawn<K>(
     cancel: CancellationToken,
 ) -> Watch
 where
-    K: Resource<DynamicType = ()> + Lookup<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Resource<DynamicType = ()>
+        + Lookup<DynamicType = ()>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
 {
     let (is_synced, synced) = signal::channel(false);
     let task = tokio::spawn(async move {
@@ -145,9 +155,20 @@ impl Known {
             Event::InitDone => self.swap(),
             Event::Apply(object) => {
                 let (key, uid, version) = identity(object);
-                let former = self.current.insert(key.clone(), uid.clone()).filter(|former| *former != uid);
-                let mut notices: Vec<Notice> = former.map(|former| gone(key.clone(), former)).into_iter().collect();
-                notices.push(Notice { key, uid, version, change: Change::Applied });
+                let former = self
+                    .current
+                    .insert(key.clone(), uid.clone())
+                    .filter(|former| *former != uid);
+                let mut notices: Vec<Notice> = former
+                    .map(|former| gone(key.clone(), former))
+                    .into_iter()
+                    .collect();
+                notices.push(Notice {
+                    key,
+                    uid,
+                    version,
+                    change: Change::Applied,
+                });
                 notices
             }
             Event::Delete(object) => {
@@ -167,7 +188,12 @@ impl Known {
                 notices.push(gone(key.clone(), former));
             }
             self.current.insert(key.clone(), uid.clone());
-            notices.push(Notice { key, uid, version, change: Change::Listed });
+            notices.push(Notice {
+                key,
+                uid,
+                version,
+                change: Change::Listed,
+            });
         }
         notices.extend(before.into_iter().map(|(key, uid)| gone(key, uid)));
         notices
@@ -176,11 +202,20 @@ impl Known {
 
 fn identity<K: Resource>(object: &K) -> (ObjectKey, String, String) {
     let meta = object.meta();
-    (ObjectKey::of(object), meta.uid.clone().unwrap_or_default(), meta.resource_version.clone().unwrap_or_default())
+    (
+        ObjectKey::of(object),
+        meta.uid.clone().unwrap_or_default(),
+        meta.resource_version.clone().unwrap_or_default(),
+    )
 }
 
 fn gone(key: ObjectKey, uid: String) -> Notice {
-    Notice { key, uid, version: String::new(), change: Change::Gone }
+    Notice {
+        key,
+        uid,
+        version: String::new(),
+        change: Change::Gone,
+    }
 }
 
 #[cfg(test)]
@@ -191,25 +226,50 @@ mod tests {
 
     fn object(name: &str, uid: &str) -> ConfigMap {
         ConfigMap {
-            metadata: ObjectMeta { name: Some(name.into()), uid: Some(uid.into()), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some(name.into()),
+                uid: Some(uid.into()),
+                ..ObjectMeta::default()
+            },
             ..ConfigMap::default()
         }
     }
 
     fn told(known: &mut Known, events: Vec<Event<ConfigMap>>) -> Vec<(String, String, Change)> {
-        events.iter().flat_map(|e| known.take(e)).map(|n| (n.key.name, n.uid, n.change)).collect()
+        events
+            .iter()
+            .flat_map(|e| known.take(e))
+            .map(|n| (n.key.name, n.uid, n.change))
+            .collect()
     }
 
     #[test]
     fn a_listing_is_told_when_it_is_complete_and_tells_what_it_lacks() {
         let mut known = Known::default();
-        let first = vec![Event::Init, Event::InitApply(object("a", "1")), Event::InitApply(object("b", "2"))];
-        assert!(told(&mut known, first).is_empty(), "half a listing is not told");
+        let first = vec![
+            Event::Init,
+            Event::InitApply(object("a", "1")),
+            Event::InitApply(object("b", "2")),
+        ];
+        assert!(
+            told(&mut known, first).is_empty(),
+            "half a listing is not told"
+        );
         assert_eq!(told(&mut known, vec![Event::InitDone]).len(), 2);
-        let again = vec![Event::Init, Event::InitApply(object("b", "2")), Event::InitDone];
+        let again = vec![
+            Event::Init,
+            Event::InitApply(object("b", "2")),
+            Event::InitDone,
+        ];
         let notices = told(&mut known, again);
-        assert!(notices.contains(&("a".into(), "1".into(), Change::Gone)), "{notices:?}");
-        assert!(notices.contains(&("b".into(), "2".into(), Change::Listed)), "{notices:?}");
+        assert!(
+            notices.contains(&("a".into(), "1".into(), Change::Gone)),
+            "{notices:?}"
+        );
+        assert!(
+            notices.contains(&("b".into(), "2".into(), Change::Listed)),
+            "{notices:?}"
+        );
     }
 
     #[test]
@@ -217,6 +277,12 @@ mod tests {
         let mut known = Known::default();
         told(&mut known, vec![Event::Apply(object("a", "1"))]);
         let notices = told(&mut known, vec![Event::Apply(object("a", "2"))]);
-        assert_eq!(notices, [("a".into(), "1".into(), Change::Gone), ("a".into(), "2".into(), Change::Applied)]);
+        assert_eq!(
+            notices,
+            [
+                ("a".into(), "1".into(), Change::Gone),
+                ("a".into(), "2".into(), Change::Applied)
+            ]
+        );
     }
 }

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-pub use secrets::{SecretVersions, read_key, SecretProblem};
+pub use secrets::{SecretProblem, SecretVersions, read_key};
 
 /// What is shared by all Accounts with one endpoint and one token.
 #[derive(Debug)]
@@ -113,7 +113,9 @@ impl Sessions {
             open: Mutex::default(),
             seats: Mutex::default(),
         };
-        Self { inner: Arc::new(inner) }
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     /// An Account exists: until it is looked at, nobody takes it for missing.
@@ -130,7 +132,8 @@ impl Sessions {
 
     /// Drops the seats of departed Accounts that no Instance needs any more, and with them their tokens.
     pub fn sweep(&self, needed: impl Fn(&ObjectKey) -> bool) {
-        self.seats().retain(|account, entry| !entry.departed || needed(account));
+        self.seats()
+            .retain(|account, entry| !entry.departed || needed(account));
         self.open().retain(|_, session| session.strong_count() > 0);
     }
 
@@ -139,7 +142,12 @@ impl Sessions {
     ///
     /// # Errors
     /// The endpoint or a path is not usable.
-    pub fn seat(&self, spec: &AccountSpec, token: &SecretString, credential: String) -> Result<Arc<Seat>, BuildError> {
+    pub fn seat(
+        &self,
+        spec: &AccountSpec,
+        token: &SecretString,
+        credential: String,
+    ) -> Result<Arc<Seat>, BuildError> {
         let session = self.session(spec, token)?;
         session.client.gate().set_limits(limits(spec));
         Ok(Arc::new(Seat {
@@ -162,7 +170,11 @@ impl Sessions {
 
     /// Keeps a seat for deletions and for the next try, although the Account cannot be used from it now.
     pub fn keep(&self, account: &ObjectKey, seat: Arc<Seat>) {
-        self.seats().entry(account.clone()).or_default().last.get_or_insert(seat);
+        self.seats()
+            .entry(account.clone())
+            .or_default()
+            .last
+            .get_or_insert(seat);
     }
 
     /// The Account cannot be used; its last seat stays for deletions. Tells whether that is news.
@@ -180,14 +192,22 @@ impl Sessions {
             None => Standing::NotFound,
             Some(entry) if entry.departed => Standing::NotFound,
             Some(Entry { now: None, .. }) => Standing::Pending,
-            Some(Entry { now: Some(Ok(seat)), .. }) => Standing::Usable(seat.clone()),
-            Some(Entry { now: Some(Err(problem)), .. }) => Standing::Unusable(problem.clone()),
+            Some(Entry {
+                now: Some(Ok(seat)),
+                ..
+            }) => Standing::Usable(seat.clone()),
+            Some(Entry {
+                now: Some(Err(problem)),
+                ..
+            }) => Standing::Unusable(problem.clone()),
         }
     }
 
     /// The last usable seat of an Account, also when the Account, its Secret or the key in it is gone: for deletions.
     pub fn last_seat(&self, account: &ObjectKey) -> Option<Arc<Seat>> {
-        self.seats().get(account).and_then(|entry| entry.last.clone())
+        self.seats()
+            .get(account)
+            .and_then(|entry| entry.last.clone())
     }
 
     /// An Instance is gone: no listing looks for its server any more.
@@ -198,7 +218,11 @@ impl Sessions {
         }
     }
 
-    fn session(&self, spec: &AccountSpec, token: &SecretString) -> Result<Arc<Session>, BuildError> {
+    fn session(
+        &self,
+        spec: &AccountSpec,
+        token: &SecretString,
+    ) -> Result<Arc<Session>, BuildError> {
         let key = session_key(spec, token);
         let mut open = self.open();
         if let Some(session) = open.get(&key).and_then(Weak::upgrade) {
@@ -210,23 +234,39 @@ impl Sessions {
         let observer: Observer = Arc::new(move |operation, result, took| {
             metrics.cloud_call(operation.as_str(), result.err().unwrap_or("ok"), took);
         });
-        let client = Client::new(self.inner.http.clone(), &spec.endpoint, token.clone(), paths, gate)?
-            .with_observer(observer);
+        let client = Client::new(
+            self.inner.http.clone(),
+            &spec.endpoint,
+            token.clone(),
+            paths,
+            gate,
+        )?
+        .with_observer(observer);
         let cancel = self.inner.cancel.child_token();
         let inner = self.inner.clone();
         let wake = move |subject| (inner.wake)(subject);
         let inventory = Inventory::spawn(client.clone(), self.inner.settings, wake, cancel.clone());
-        let session = Arc::new(Session { client, inventory, cancel });
+        let session = Arc::new(Session {
+            client,
+            inventory,
+            cancel,
+        });
         open.insert(key, Arc::downgrade(&session));
         Ok(session)
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<[u8; 32], Weak<Session>>> {
-        self.inner.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn seats(&self) -> MutexGuard<'_, HashMap<ObjectKey, Entry>> {
-        self.inner.seats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner
+            .seats
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -249,7 +289,11 @@ fn limits(spec: &AccountSpec) -> Limits {
 fn session_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
     let paths = serde_json::to_vec(&spec.paths).unwrap_or_default();
     let mut hash = Sha256::new();
-    for part in [spec.endpoint.trim_end_matches('/').as_bytes(), token.expose_secret().as_bytes(), &paths] {
+    for part in [
+        spec.endpoint.trim_end_matches('/').as_bytes(),
+        token.expose_secret().as_bytes(),
+        &paths,
+    ] {
         hash.update(part.len().to_be_bytes());
         hash.update(part);
     }

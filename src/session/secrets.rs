@@ -22,7 +22,9 @@ impl SecretVersions {
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         match notice.change {
             Change::Gone => {
-                let gone = versions.get(&notice.key).is_some_and(|known| known.starts_with(&notice.uid));
+                let gone = versions
+                    .get(&notice.key)
+                    .is_some_and(|known| known.starts_with(&notice.uid));
                 if gone {
                     versions.remove(&notice.key);
                 }
@@ -35,7 +37,11 @@ impl SecretVersions {
 
     /// UID and resourceVersion of a Secret, if it exists.
     pub fn of(&self, secret: &ObjectKey) -> Option<String> {
-        self.versions.lock().unwrap_or_else(PoisonError::into_inner).get(secret).cloned()
+        self.versions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(secret)
+            .cloned()
     }
 }
 
@@ -90,22 +96,41 @@ pub async fn read_key(
     let mut secret = match call("read Secret", api.get(name)).await {
         Ok(secret) => secret,
         Err(error) if error.is_not_found() => return Err(SecretProblem::NoSecret(name.clone())),
-        Err(source) => return Err(SecretProblem::Unread { secret: name.clone(), source }),
+        Err(source) => {
+            return Err(SecretProblem::Unread {
+                secret: name.clone(),
+                source,
+            });
+        }
     };
     let read_version = version(
         secret.metadata.uid.as_deref().unwrap_or_default(),
-        secret.metadata.resource_version.as_deref().unwrap_or_default(),
+        secret
+            .metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or_default(),
     );
     let mut data = secret.data.take().unwrap_or_default();
     let found = data.remove(key).map(|bytes| bytes.0);
     for (_, mut other) in data {
         other.0.zeroize();
     }
-    let missing = || SecretProblem::NoKey { secret: name.clone(), key: key.clone() };
+    let missing = || SecretProblem::NoKey {
+        secret: name.clone(),
+        key: key.clone(),
+    };
     let mut bytes = found.ok_or_else(missing)?;
     let text = std::str::from_utf8(&bytes).map(|text| SecretString::from(text.trim_end()));
     let empty = bytes.iter().all(u8::is_ascii_whitespace);
     bytes.zeroize();
-    let text = text.map_err(|_| SecretProblem::NotText { secret: name.clone(), key: key.clone() })?;
-    if empty { Err(missing()) } else { Ok((text, read_version)) }
+    let text = text.map_err(|_| SecretProblem::NotText {
+        secret: name.clone(),
+        key: key.clone(),
+    })?;
+    if empty {
+        Err(missing())
+    } else {
+        Ok((text, read_version))
+    }
 }

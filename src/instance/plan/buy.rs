@@ -38,7 +38,9 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
     let since = memory.recordless_since.unwrap_or(seen.now);
     let doubtful = memory.ever_intended || !untouched;
     let settled = since + seat.settle;
-    let Some(listing) = &seen.listing else { return looking(seen, since, 1) };
+    let Some(listing) = &seen.listing else {
+        return looking(seen, since, 1);
+    };
     let absence = if doubtful {
         listing.proven_absent(&seen.facts.marker, None, settled)
     } else {
@@ -47,9 +49,11 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
     match absence {
         Absence::Present(found) => adopt(seen, seat, found),
         // Found in whichever pass is a find; only absence needs proof.
-        Absence::NotYet(_) if !listing.bearing(&seen.facts.marker).is_empty() => {
-            adopt(seen, seat, listing.bearing(&seen.facts.marker).into_iter().collect())
-        }
+        Absence::NotYet(_) if !listing.bearing(&seen.facts.marker).is_empty() => adopt(
+            seen,
+            seat,
+            listing.bearing(&seen.facts.marker).into_iter().collect(),
+        ),
         Absence::NotYet(_) if doubtful => waiting_to_settle(seen, settled),
         Absence::NotYet(_) => looking(seen, since, 1),
         // A server was known once and is nowhere now. Missing is not gone: nothing is bought in its place.
@@ -66,13 +70,25 @@ pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> 
     match seen.memory.attempt(binding) {
         // The service is known not to have bought anything under this attempt, since this very process knows what became
         // of every call of it: the call may be made again.
-        Some(Attempt { post: Post::NotSent, .. }) => again(seen, seat, binding, None),
-        Some(Attempt { post: Post::Refused { message, reason }, .. }) => {
-            again(seen, seat, binding, Some((message.as_str(), *reason)))
-        }
+        Some(Attempt {
+            post: Post::NotSent,
+            ..
+        }) => again(seen, seat, binding, None),
+        Some(Attempt {
+            post: Post::Refused { message, reason },
+            ..
+        }) => again(seen, seat, binding, Some((message.as_str(), *reason))),
         // The receipt is still owed; handled above.
-        Some(Attempt { post: Post::Accepted { .. }, since, .. }) => waiting_to_settle(seen, *since + seat.settle),
-        Some(Attempt { post: Post::Unknown, since, .. }) => settle(seen, seat, *since + seat.settle),
+        Some(Attempt {
+            post: Post::Accepted { .. },
+            since,
+            ..
+        }) => waiting_to_settle(seen, *since + seat.settle),
+        Some(Attempt {
+            post: Post::Unknown,
+            since,
+            ..
+        }) => settle(seen, seat, *since + seat.settle),
         None => settle(seen, seat, seen.now + seat.settle),
     }
 }
@@ -105,7 +121,9 @@ fn create(seen: &Observation, seat: &SeatFacts, login: Login, origin: &Origin<'_
         Origin::Lost(binding) => (Some(binding), binding.lost + 1, binding.failed),
         Origin::Failed(binding) => (Some(binding), binding.lost, binding.failed + 1),
     };
-    let mut places = former.map(|binding| binding.places.clone()).unwrap_or_default();
+    let mut places = former
+        .map(|binding| binding.places.clone())
+        .unwrap_or_default();
     let place = seen.wanted_place().to_string();
     if !places.contains(&place) {
         places.push(place);
@@ -120,21 +138,40 @@ fn create(seen: &Observation, seat: &SeatFacts, login: Login, origin: &Origin<'_
         nonce: String::new(),
         id: None,
         task: None,
-        operation: OpenOperation { verb: Verb::Create, started_at: seen.wall, generation: facts.generation },
+        operation: OpenOperation {
+            verb: Verb::Create,
+            started_at: seen.wall,
+            generation: facts.generation,
+        },
         places,
         lost,
         failed,
         credential: seat.credential.clone(),
     };
     let tell = Tell::progress(Reason::Creating, creating(seen));
-    Plan::act(Step::Create { request: Box::new(request(seen, login)), binding: Box::new(binding), announce: true }, tell)
+    Plan::act(
+        Step::Create {
+            request: Box::new(request(seen, login)),
+            binding: Box::new(binding),
+            announce: true,
+        },
+        tell,
+    )
 }
 
 /// The call of a recorded attempt, once more: the spec may have been mended since, so it is made from the spec of now. A
 /// change of the spec makes it an attempt of its own.
-fn again(seen: &Observation, seat: &SeatFacts, binding: &Binding, refusal: Option<(&str, Reason)>) -> Plan {
+fn again(
+    seen: &Observation,
+    seat: &SeatFacts,
+    binding: &Binding,
+    refusal: Option<(&str, Reason)>,
+) -> Plan {
     let changed = binding.operation.generation != seen.facts.generation;
-    let waits = seen.memory.not_before.filter(|at| *at > seen.now && !changed);
+    let waits = seen
+        .memory
+        .not_before
+        .filter(|at| *at > seen.now && !changed);
     if let (Some((message, reason)), Some(at)) = (refusal, waits) {
         return Plan::rest(Tell::of(refused(message, reason)), at - seen.now);
     }
@@ -153,7 +190,14 @@ fn again(seen: &Observation, seat: &SeatFacts, binding: &Binding, refusal: Optio
         None => Tell::progress(Reason::Creating, creating(seen)),
     };
     let request = Box::new(request(seen, login));
-    Plan::act(Step::Create { binding: Box::new(binding.clone()), announce: false, request }, tell)
+    Plan::act(
+        Step::Create {
+            binding: Box::new(binding.clone()),
+            announce: false,
+            request,
+        },
+        tell,
+    )
 }
 
 /// What a refusal says.
@@ -166,7 +210,9 @@ pub(in crate::instance) fn refused(message: &str, reason: Reason) -> Verdict {
 
 /// The outcome of an attempt is unknown: look for its server, and buy again only after proven absence.
 fn settle(seen: &Observation, seat: &SeatFacts, settled: Instant) -> Plan {
-    let Some(listing) = &seen.listing else { return waiting_to_settle(seen, settled) };
+    let Some(listing) = &seen.listing else {
+        return waiting_to_settle(seen, settled);
+    };
     let found: Vec<ServerId> = listing.bearing(&seen.facts.marker).into_iter().collect();
     if !found.is_empty() {
         return adopt(seen, seat, found);
@@ -174,14 +220,18 @@ fn settle(seen: &Observation, seat: &SeatFacts, settled: Instant) -> Plan {
     if let Some(plan) = frozen(seen) {
         return plan;
     }
-    let Some(binding) = seen.facts.binding() else { return waiting_to_settle(seen, settled) };
+    let Some(binding) = seen.facts.binding() else {
+        return waiting_to_settle(seen, settled);
+    };
     match listing.proven_absent(&seen.facts.marker, None, settled) {
         Absence::Proven if super::is_our_account(seen, seat) => match login(seen) {
             Ok(login) => create(seen, seat, login, &Origin::Lost(binding)),
             Err(plan) => *plan,
         },
         // The listing may be somebody else's: it proves nothing about ours.
-        Absence::Proven | Absence::NotYet(_) | Absence::Present(_) => waiting_to_settle(seen, settled),
+        Absence::Proven | Absence::NotYet(_) | Absence::Present(_) => {
+            waiting_to_settle(seen, settled)
+        }
     }
 }
 
@@ -190,7 +240,10 @@ fn settle(seen: &Observation, seat: &SeatFacts, settled: Instant) -> Plan {
 fn adopt(seen: &Observation, seat: &SeatFacts, mut found: Vec<ServerId>) -> Plan {
     found.sort();
     let known = seen.facts.status.id.as_deref().map(ServerId::from);
-    let Some(id) = known.filter(|id| found.contains(id)).or_else(|| found.into_iter().next()) else {
+    let Some(id) = known
+        .filter(|id| found.contains(id))
+        .or_else(|| found.into_iter().next())
+    else {
         return looking(seen, seen.now, 1);
     };
     let note = format!("found server {id} by its name and recorded it");
@@ -206,7 +259,13 @@ fn record_given(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
     (number >= current).then(|| record(seen, seat, id, Some(task.to_string()), false))
 }
 
-fn record(seen: &Observation, seat: &SeatFacts, id: &ServerId, task: Option<String>, found: bool) -> Plan {
+fn record(
+    seen: &Observation,
+    seat: &SeatFacts,
+    id: &ServerId,
+    task: Option<String>,
+    found: bool,
+) -> Plan {
     let facts = &seen.facts;
     let binding = match facts.binding() {
         Some(binding) => {
@@ -225,16 +284,29 @@ fn record(seen: &Observation, seat: &SeatFacts, id: &ServerId, task: Option<Stri
             nonce: String::new(),
             id: None,
             task: None,
-            operation: OpenOperation { verb: Verb::Create, started_at: seen.wall, generation: facts.generation },
+            operation: OpenOperation {
+                verb: Verb::Create,
+                started_at: seen.wall,
+                generation: facts.generation,
+            },
             places: facts.places.iter().map(ToString::to_string).collect(),
             lost: 1,
             failed: 0,
             credential: seat.credential.clone(),
         },
     };
-    let binding = Binding { id: Some(id.to_string()), task, ..binding };
+    let binding = Binding {
+        id: Some(id.to_string()),
+        task,
+        ..binding
+    };
     let tell = Tell::progress(Reason::Creating, creating(seen)).with_id(Some(id.clone()));
-    let mut plan = Plan::act(Step::Record { binding: Box::new(binding) }, tell);
+    let mut plan = Plan::act(
+        Step::Record {
+            binding: Box::new(binding),
+        },
+        tell,
+    );
     plan.again = Duration::ZERO;
     plan
 }
@@ -244,8 +316,15 @@ fn next_attempt(seen: &Observation) -> u32 {
     let recorded = seen.facts.binding().map_or(0, |binding| binding.attempt);
     let remembered = seen.memory.attempts.keys().max().copied().unwrap_or(0);
     let status = &seen.facts.status;
-    let told = status.history.iter().map(|entry| entry.attempt).chain(status.operation.iter().map(|o| o.attempt));
-    let told = told.filter_map(|attempt| u32::try_from(attempt).ok()).max().unwrap_or(0);
+    let told = status
+        .history
+        .iter()
+        .map(|entry| entry.attempt)
+        .chain(status.operation.iter().map(|o| o.attempt));
+    let told = told
+        .filter_map(|attempt| u32::try_from(attempt).ok())
+        .max()
+        .unwrap_or(0);
     recorded.max(remembered).max(told) + 1
 }
 
@@ -264,20 +343,27 @@ fn request(seen: &Observation, login: Login) -> CreateRequest {
 fn login(seen: &Observation) -> Result<Login, Box<Plan>> {
     match &seen.login {
         LoginFact::Ready(login) => Ok(login.clone()),
-        LoginFact::Problem(verdict) => Err(Box::new(Plan::rest(Tell::of(verdict.clone()), super::LONG))),
+        LoginFact::Problem(verdict) => {
+            Err(Box::new(Plan::rest(Tell::of(verdict.clone()), super::LONG)))
+        }
         LoginFact::NotAsked => Err(Box::new(looking(seen, seen.now, 1))),
     }
 }
 
 fn creating(seen: &Observation) -> String {
-    format!("the service is creating the server in {}", seen.wanted_place())
+    format!(
+        "the service is creating the server in {}",
+        seen.wanted_place()
+    )
 }
 
 fn looking(seen: &Observation, since: Instant, passes: u8) -> Plan {
     let trouble = seen.listing.as_ref().and_then(super::Listing::trouble);
     let message = match trouble {
         None => "reading the service's listing before anything is bought".to_owned(),
-        Some(trouble) => format!("reading the service's listing before anything is bought: {trouble}"),
+        Some(trouble) => {
+            format!("reading the service's listing before anything is bought: {trouble}")
+        }
     };
     Plan::rest(Tell::progress(Reason::LookingForServer, message), SOON).wanting(since, passes)
 }
@@ -300,7 +386,10 @@ fn missing(seen: &Observation) -> Plan {
         "server {id} is not at the service any more and its record is lost; nothing is bought in its place: delete this \
          Instance and apply it again to get a new server"
     );
-    Plan::rest(Tell::of(Verdict::stalled(Reason::ServerMissing, message)), super::LONG)
+    Plan::rest(
+        Tell::of(Verdict::stalled(Reason::ServerMissing, message)),
+        super::LONG,
+    )
 }
 
 /// A word that no other turn has written.

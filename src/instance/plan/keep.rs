@@ -1,6 +1,8 @@
 //! While a server is recorded: follow its create to the end, see whether it is as the spec says, release what is surplus.
 
-use super::{FAILED_CREATE, LONG, Plan, ReleaseReason, SOON, Step, Tell, buy, frozen, is_our_account};
+use super::{
+    FAILED_CREATE, LONG, Plan, ReleaseReason, SOON, Step, Tell, buy, frozen, is_our_account,
+};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, HistoryEntry, OperationStatus, PowerState, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
@@ -17,11 +19,18 @@ const SURPLUS_AGAIN: Duration = Duration::from_secs(60);
 
 /// A server is recorded.
 pub(super) fn plan(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> Plan {
-    let Some(id) = seen.facts.id() else { return Plan::rest(Tell::default(), SOON) };
+    let Some(id) = seen.facts.id() else {
+        return Plan::rest(Tell::default(), SOON);
+    };
     if !seen.facts.is_held() {
         // A record without the finalizer (a backup that was restored, a finalizer removed by hand): hold it again first.
         let tell = Tell::default().with_id(Some(id));
-        let mut plan = Plan::act(Step::Record { binding: Box::new(binding.clone()) }, tell);
+        let mut plan = Plan::act(
+            Step::Record {
+                binding: Box::new(binding.clone()),
+            },
+            tell,
+        );
         plan.again = Duration::ZERO;
         return plan;
     }
@@ -53,19 +62,24 @@ fn follow(seen: &Observation, binding: &Binding, id: &ServerId) -> Plan {
             done(seen, binding, id, detail)
         }
         // The task says yes and the detail does not show it yet: wait until both agree.
-        (Fact::Known(TaskState::Succeeded), Fact::Absent | Fact::NotAsked) => {
-            running(format!("server {id} is created and the service does not show it yet"))
-        }
-        (Fact::Known(TaskState::Succeeded), Fact::Unknown(why)) => {
-            running(format!("server {id} is created; its detail could not be read: {why}"))
-        }
-        (Fact::Known(TaskState::Unknown { word }), _) => {
-            running(format!("the service is creating server {id} in {place} and calls that {word}"))
-        }
-        (Fact::Unknown(why), _) => running(format!("the service is creating server {id} in {place}; the task could not be read: {why}")),
-        (Fact::Known(TaskState::Running | TaskState::Failed { .. }) | Fact::NotAsked | Fact::Absent, _) => {
-            running(format!("the service is creating server {id} in {place}"))
-        }
+        (Fact::Known(TaskState::Succeeded), Fact::Absent | Fact::NotAsked) => running(format!(
+            "server {id} is created and the service does not show it yet"
+        )),
+        (Fact::Known(TaskState::Succeeded), Fact::Unknown(why)) => running(format!(
+            "server {id} is created; its detail could not be read: {why}"
+        )),
+        (Fact::Known(TaskState::Unknown { word }), _) => running(format!(
+            "the service is creating server {id} in {place} and calls that {word}"
+        )),
+        (Fact::Unknown(why), _) => running(format!(
+            "the service is creating server {id} in {place}; the task could not be read: {why}"
+        )),
+        (
+            Fact::Known(TaskState::Running | TaskState::Failed { .. })
+            | Fact::NotAsked
+            | Fact::Absent,
+            _,
+        ) => running(format!("the service is creating server {id} in {place}")),
     }
 }
 
@@ -74,15 +88,28 @@ fn done(seen: &Observation, binding: &Binding, id: &ServerId, detail: &Detail) -
     let mut tell = Tell::of(judge(seen, &detail.fields)).with_id(Some(id.clone()));
     tell.detail = Some(detail.fields.clone());
     tell.ended = Some(ended(seen, binding, true, None));
-    tell.news.push(News::normal("Created", format!("server {id} was created in {}", seen.wanted_place())));
+    tell.news.push(News::normal(
+        "Created",
+        format!("server {id} was created in {}", seen.wanted_place()),
+    ));
     Plan::rest(tell, LONG)
 }
 
 /// The create's task failed: release what it left, see it gone, and try again in its time.
-fn clean_up(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId, reason: &str) -> Plan {
+fn clean_up(
+    seen: &Observation,
+    seat: &SeatFacts,
+    binding: &Binding,
+    id: &ServerId,
+    reason: &str,
+) -> Plan {
     let failures = usize::try_from(binding.failed).unwrap_or(usize::MAX);
     let last = FAILED_CREATE.len() - 1;
-    let words = if reason.is_empty() { "the service gave no reason" } else { reason };
+    let words = if reason.is_empty() {
+        "the service gave no reason"
+    } else {
+        reason
+    };
     let message = format!("the service failed to create server {id}: {words}");
     let verdict = if failures >= last {
         Verdict::stalled(Reason::CreateFailed, message)
@@ -106,7 +133,10 @@ fn clean_up(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &Server
         (_, Some(since)) => {
             let pause = FAILED_CREATE[failures.min(last)];
             let proven = seen.listing.as_ref().is_some_and(|listing| {
-                matches!(listing.proven_absent(&seen.facts.marker, Some(id), since), Absence::Proven)
+                matches!(
+                    listing.proven_absent(&seen.facts.marker, Some(id), since),
+                    Absence::Proven
+                )
             });
             let left = (since + pause).saturating_duration_since(seen.now);
             if proven && left.is_zero() && is_our_account(seen, seat) {
@@ -118,9 +148,13 @@ fn clean_up(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &Server
             }
         }
         // A broken server was left behind: it is ours, recorded, and of no use.
-        (Fact::Known(_), None) if !recently_released(seen, id) => {
-            Plan::act(Step::Release { id: id.clone(), why: ReleaseReason::Failed }, tell)
-        }
+        (Fact::Known(_), None) if !recently_released(seen, id) => Plan::act(
+            Step::Release {
+                id: id.clone(),
+                why: ReleaseReason::Failed,
+            },
+            tell,
+        ),
         (_, None) => Plan::rest(tell, SOON).in_flight(),
     }
 }
@@ -131,18 +165,29 @@ fn surplus(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Option<Plan> 
     let other = listing
         .bearing(&seen.facts.marker)
         .into_iter()
-        .find(|other| other != id && listing.shows_in_both(other) && !recently_released(seen, other))?;
+        .find(|other| {
+            other != id && listing.shows_in_both(other) && !recently_released(seen, other)
+        })?;
     // The recorded one must be listed beside it; its detail is read once more right before the release.
     let beside = matches!(listing.sighting(id), Sighting::Present(..));
     if !beside || listing.frozen().is_some() || !is_our_account(seen, seat) {
         return None;
     }
     let tell = Tell::default().with_id(Some(id.clone()));
-    Some(Plan::act(Step::Release { id: other, why: ReleaseReason::Surplus }, tell))
+    Some(Plan::act(
+        Step::Release {
+            id: other,
+            why: ReleaseReason::Surplus,
+        },
+        tell,
+    ))
 }
 
 fn recently_released(seen: &Observation, id: &ServerId) -> bool {
-    seen.memory.releases.get(id).is_some_and(|call| seen.now < call.at + SURPLUS_AGAIN)
+    seen.memory
+        .releases
+        .get(id)
+        .is_some_and(|call| seen.now < call.at + SURPLUS_AGAIN)
 }
 
 /// The server is there, as far as is known: see whether it is as the spec says.
@@ -158,7 +203,9 @@ fn watch(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
             Plan::rest(tell, LONG)
         }
         // The listing shows what status shows: nothing to read.
-        (_, Some(Sighting::Present(row, _))) if row.agrees_with(&status.detail) && !status.detail.is_empty() => {
+        (_, Some(Sighting::Present(row, _)))
+            if row.agrees_with(&status.detail) && !status.detail.is_empty() =>
+        {
             Plan::rest(told(judge(seen, &status.detail)), LONG)
         }
         // The service does not know it and the listing does not show it.
@@ -169,7 +216,10 @@ fn watch(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
         // It is listed, changed, and its detail could not be read: what status says is out of date.
         (Fact::Unknown(why), Some(Sighting::Present(..))) if status.detail.is_empty() => {
             let message = format!("server {id} is recorded; its detail could not be read: {why}");
-            Plan::rest(told(Verdict::reconciling(Reason::ServerUnobserved, message)), SOON)
+            Plan::rest(
+                told(Verdict::reconciling(Reason::ServerUnobserved, message)),
+                SOON,
+            )
         }
         // Nothing was learnt: what stands is the best that is known.
         (Fact::Unknown(_) | Fact::NotAsked, _) => {
@@ -180,7 +230,10 @@ fn watch(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
 
 /// Detail and listing agree that the recorded server is not there. Missing is not gone: it is reported, never bought again.
 fn gone(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
-    let settling = seen.memory.newest_attempt().is_some_and(|since| seen.now < since + seat.settle);
+    let settling = seen
+        .memory
+        .newest_attempt()
+        .is_some_and(|since| seen.now < since + seat.settle);
     let was_ready = !seen.facts.status.detail.is_empty();
     if (settling && !was_ready) || !is_our_account(seen, seat) {
         return Plan::rest(Tell::default().with_id(Some(id.clone())), SOON).in_flight();
@@ -189,33 +242,57 @@ fn gone(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
         "server {id} is not at the service any more; nothing is bought in its place: delete this Instance and apply it \
          again to get a new server"
     );
-    Plan::rest(Tell::of(Verdict::stalled(Reason::ServerMissing, message)).with_id(Some(id.clone())), LONG)
+    Plan::rest(
+        Tell::of(Verdict::stalled(Reason::ServerMissing, message)).with_id(Some(id.clone())),
+        LONG,
+    )
 }
 
 /// Compares the server with the spec.
 fn judge(seen: &Observation, detail: &Map<String, Value>) -> Verdict {
     let spec = &seen.facts.spec;
-    let text = |field: &str| detail.get(field).and_then(Value::as_str).filter(|word| !word.is_empty());
+    let text = |field: &str| {
+        detail
+            .get(field)
+            .and_then(Value::as_str)
+            .filter(|word| !word.is_empty())
+    };
     let pending = text("ecsPendingStatus");
     let status = text("ecsStatus");
     match (spec.power_state, status, text("imageResourceUUID")) {
         _ if pending.is_some() && !is_idle(pending) => Verdict::reconciling(
             Reason::OperationPending,
-            format!("the service is busy with the server ({})", pending.unwrap_or_default()),
+            format!(
+                "the service is busy with the server ({})",
+                pending.unwrap_or_default()
+            ),
         ),
         (_, _, Some(image)) if image != spec.image.id => Verdict::drifted(
             Reason::ImageDiffers,
-            format!("the server has image {image}, the spec wants {}; this version does not reinstall", spec.image.id),
+            format!(
+                "the server has image {image}, the spec wants {}; this version does not reinstall",
+                spec.image.id
+            ),
         ),
-        (PowerState::Running, Some("STARTED"), _) => Verdict::ready(Reason::Available, "the server is running as specified"),
-        (PowerState::Stopped, Some("STOPPED"), _) => Verdict::ready(Reason::Available, "the server is stopped as specified"),
-        (PowerState::Unmanaged, _, _) => Verdict::ready(Reason::Available, "the server is as specified"),
+        (PowerState::Running, Some("STARTED"), _) => {
+            Verdict::ready(Reason::Available, "the server is running as specified")
+        }
+        (PowerState::Stopped, Some("STOPPED"), _) => {
+            Verdict::ready(Reason::Available, "the server is stopped as specified")
+        }
+        (PowerState::Unmanaged, _, _) => {
+            Verdict::ready(Reason::Available, "the server is as specified")
+        }
         (PowerState::Running | PowerState::Stopped, found, _) => Verdict::drifted(
             Reason::PowerStateDiffers,
             format!(
                 "the server is {}, the spec wants it {}; this version does not start or stop servers",
                 found.unwrap_or("in an unknown state"),
-                if spec.power_state == PowerState::Running { "running" } else { "stopped" }
+                if spec.power_state == PowerState::Running {
+                    "running"
+                } else {
+                    "stopped"
+                }
             ),
         ),
     }
@@ -230,7 +307,12 @@ fn operation(binding: &Binding) -> OperationStatus {
     }
 }
 
-fn ended(seen: &Observation, binding: &Binding, succeeded: bool, message: Option<String>) -> HistoryEntry {
+fn ended(
+    seen: &Observation,
+    binding: &Binding,
+    succeeded: bool,
+    message: Option<String>,
+) -> HistoryEntry {
     HistoryEntry {
         verb: Verb::Create,
         attempt: i64::from(binding.attempt),

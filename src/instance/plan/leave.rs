@@ -28,40 +28,89 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts) -> Plan {
 /// A server of ours is not known to be gone.
 fn release(seen: &Observation, id: &ServerId) -> Plan {
     let releasing = |note: String| Tell::progress(Reason::Releasing, note).with_id(seen.facts.id());
-    let trouble = |note: String| Tell::of(Verdict::reconciling(Reason::Releasing, note)).with_id(seen.facts.id());
-    let step = Step::Release { id: id.clone(), why: ReleaseReason::Deleted };
-    let waits = seen.memory.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(seen.now));
+    let trouble = |note: String| {
+        Tell::of(Verdict::reconciling(Reason::Releasing, note)).with_id(seen.facts.id())
+    };
+    let step = Step::Release {
+        id: id.clone(),
+        why: ReleaseReason::Deleted,
+    };
+    let waits = seen
+        .memory
+        .not_before
+        .map_or(Duration::ZERO, |at| at.saturating_duration_since(seen.now));
     match (seen.memory.releases.get(id), &seen.task) {
         // Not called yet.
-        (None, _) if waits.is_zero() => Plan::act(step, releasing(format!("releasing server {id}"))),
+        (None, _) if waits.is_zero() => {
+            Plan::act(step, releasing(format!("releasing server {id}")))
+        }
         (None, _) => Plan::rest(releasing(format!("releasing server {id}")), waits),
         // The task failed, or the service refused: in its time, again. Releasing one server twice does no harm.
         (Some(ReleaseCall { accepted: true, .. }), Fact::Known(TaskState::Failed { reason })) => {
-            let words = reason.clone().unwrap_or_else(|| "the service gave no reason".to_owned());
-            repeat(step, trouble(format!("the service failed to release server {id}: {words}")), waits)
+            let words = reason
+                .clone()
+                .unwrap_or_else(|| "the service gave no reason".to_owned());
+            repeat(
+                step,
+                trouble(format!(
+                    "the service failed to release server {id}: {words}"
+                )),
+                waits,
+            )
         }
-        (Some(ReleaseCall { accepted: false, trouble, .. }), _) => {
-            let words = trouble.clone().unwrap_or_else(|| "no answer".to_owned());
-            repeat(step, trouble(format!("releasing server {id}: {words}")), waits)
+        (
+            Some(ReleaseCall {
+                accepted: false,
+                trouble: why,
+                ..
+            }),
+            _,
+        ) => {
+            let words = why.clone().unwrap_or_else(|| "no answer".to_owned());
+            repeat(
+                step,
+                trouble(format!("releasing server {id}: {words}")),
+                waits,
+            )
         }
         // Taken, not known to have ended, and silent for long.
-        (Some(call), _) if seen.now > call.at + RELEASE_AGAIN && matches!(seen.detail, Fact::Known(_)) => {
-            repeat(step, releasing(format!("releasing server {id}, once more")), waits)
+        (Some(call), _)
+            if seen.now > call.at + RELEASE_AGAIN && matches!(seen.detail, Fact::Known(_)) =>
+        {
+            repeat(
+                step,
+                releasing(format!("releasing server {id}, once more")),
+                waits,
+            )
         }
-        (Some(_), _) => Plan::rest(releasing(format!("the service is releasing server {id}")), SOON).in_flight(),
+        (Some(_), _) => Plan::rest(
+            releasing(format!("the service is releasing server {id}")),
+            SOON,
+        )
+        .in_flight(),
     }
 }
 
 fn repeat(step: Step, tell: Tell, waits: Duration) -> Plan {
-    if waits.is_zero() { Plan::act(step, tell) } else { Plan::rest(tell, waits).in_flight() }
+    if waits.is_zero() {
+        Plan::act(step, tell)
+    } else {
+        Plan::rest(tell, waits).in_flight()
+    }
 }
 
 /// Everything that is known is gone: prove that nothing else is there.
 fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
     let id = seen.facts.id();
     let since = clock(seen, seat);
-    let absence = seen.listing.as_ref().map(|listing| listing.proven_absent(&seen.facts.marker, id.as_ref(), since));
-    let told_by_task = id.as_ref().is_some_and(|id| is_gone(seen, id) == Some(Gone::Released)) && is_clean(seen);
+    let absence = seen
+        .listing
+        .as_ref()
+        .map(|listing| listing.proven_absent(&seen.facts.marker, id.as_ref(), since));
+    let told_by_task = id
+        .as_ref()
+        .is_some_and(|id| is_gone(seen, id) == Some(Gone::Released))
+        && is_clean(seen);
     match absence {
         // The service's word on our own release, or a listing of the account that bought it.
         Some(Absence::Proven) if told_by_task || is_our_account(seen, seat) => {
@@ -70,13 +119,21 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
         Some(Absence::Proven) => {
             let message = "the service knows no such server, but the token was changed since it was bought and nothing \
                            shows that it belongs to the same account: give the Account the token that bought the server";
-            Plan::rest(Tell::of(Verdict::reconciling(Reason::ReleaseUnconfirmed, message)).with_id(id), LONG)
+            Plan::rest(
+                Tell::of(Verdict::reconciling(Reason::ReleaseUnconfirmed, message)).with_id(id),
+                LONG,
+            )
         }
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
-            let tell = Tell::progress(Reason::Releasing, "confirming that no server is left").with_id(id);
+            let tell =
+                Tell::progress(Reason::Releasing, "confirming that no server is left").with_id(id);
             let rest = since.saturating_duration_since(seen.now);
             let plan = Plan::rest(tell, if rest.is_zero() { SOON } else { rest.min(SOON) });
-            if rest.is_zero() { plan.wanting(since, 2) } else { plan.in_flight() }
+            if rest.is_zero() {
+                plan.wanting(since, 2)
+            } else {
+                plan.in_flight()
+            }
         }
     }
 }
@@ -91,17 +148,26 @@ fn clock(seen: &Observation, seat: &SeatFacts) -> Instant {
     if is_clean(seen) {
         return gone.unwrap_or(memory.first_seen);
     }
-    let doubt = memory.newest_attempt().into_iter().chain(memory.recordless_since).max().unwrap_or(memory.first_seen);
+    let doubt = memory
+        .newest_attempt()
+        .into_iter()
+        .chain(memory.recordless_since)
+        .max()
+        .unwrap_or(memory.first_seen);
     (doubt + seat.settle).max(gone.unwrap_or(doubt))
 }
 
 /// Whether every attempt has its receipt, or is known to have bought nothing.
 fn is_clean(seen: &Observation) -> bool {
-    let Some(binding) = seen.facts.binding() else { return false };
+    let Some(binding) = seen.facts.binding() else {
+        return false;
+    };
     let answered = binding.id.is_some() && binding.task.is_some();
-    let harmless = seen
-        .memory
-        .attempt(binding)
-        .is_some_and(|attempt| matches!(attempt.post, Post::NotSent | Post::Refused { .. } | Post::Accepted { .. }));
+    let harmless = seen.memory.attempt(binding).is_some_and(|attempt| {
+        matches!(
+            attempt.post,
+            Post::NotSent | Post::Refused { .. } | Post::Accepted { .. }
+        )
+    });
     binding.lost == 0 && (answered || harmless)
 }

@@ -28,7 +28,11 @@ pub const LONG: Duration = Duration::from_secs(600);
 const SOON: Duration = Duration::from_secs(5);
 /// A create whose task failed is tried again after these times; after the last one the Instance is Stalled and tried again
 /// at that pace: a service that fails the same thing thrice in a row will hardly mend it within minutes.
-const FAILED_CREATE: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(600)];
+const FAILED_CREATE: [Duration; 3] = [
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(600),
+];
 
 /// One step and what to say about it.
 #[derive(Clone, Debug)]
@@ -122,12 +126,18 @@ pub fn plan(seen: &Observation) -> Plan {
             return without_account(seen, Reason::AccountNotFound, message);
         }
         AccountFact::Unusable(problem) => {
-            let message = format!("Account {}: {}", seen.facts.spec.account_ref.name, problem.message);
+            let message = format!(
+                "Account {}: {}",
+                seen.facts.spec.account_ref.name, problem.message
+            );
             return without_account(seen, problem.reason, message);
         }
     };
     if let Record::Invalid(why) = &seen.facts.record {
-        return Plan::rest(Tell::of(Verdict::stalled(Reason::BindingInvalid, why.clone())), LONG);
+        return Plan::rest(
+            Tell::of(Verdict::stalled(Reason::BindingInvalid, why.clone())),
+            LONG,
+        );
     }
     match (&seen.facts.record, seen.facts.deleting) {
         (_, true) => leave::plan(seen, seat),
@@ -150,7 +160,11 @@ fn without_account(seen: &Observation, reason: Reason, message: String) -> Plan 
 /// Whether an answer of the service is known to come from the account that bought the server: the token is the one of the
 /// purchase, or its listing has shown a server of ours.
 fn is_our_account(seen: &Observation, seat: &SeatFacts) -> bool {
-    seat.shown_ours || seen.facts.binding().is_none_or(|binding| binding.credential == seat.credential)
+    seat.shown_ours
+        || seen
+            .facts
+            .binding()
+            .is_none_or(|binding| binding.credential == seat.credential)
 }
 
 /// Many known servers vanished at once: nothing is bought or released until that is explained.
@@ -167,12 +181,19 @@ fn frozen(seen: &Observation) -> Option<Plan> {
 impl Tell {
     /// A verdict that is shown at once.
     fn of(verdict: Verdict) -> Self {
-        Self { verdict: Some(verdict), ..Self::default() }
+        Self {
+            verdict: Some(verdict),
+            ..Self::default()
+        }
     }
 
     /// A progress that is shown when it lasts.
     fn progress(reason: Reason, message: impl Into<String>) -> Self {
-        Self { verdict: Some(Verdict::reconciling(reason, message)), progress: true, ..Self::default() }
+        Self {
+            verdict: Some(Verdict::reconciling(reason, message)),
+            progress: true,
+            ..Self::default()
+        }
     }
 
     fn with_id(mut self, id: Option<ServerId>) -> Self {
@@ -183,12 +204,25 @@ impl Tell {
 
 impl Plan {
     fn rest(tell: Tell, again: Duration) -> Self {
-        Self { step: Step::Rest, tell, again, wants: Wants::default() }
+        Self {
+            step: Step::Rest,
+            tell,
+            again,
+            wants: Wants::default(),
+        }
     }
 
     fn act(step: Step, tell: Tell) -> Self {
         // What the step brings is looked at as soon as it can have brought anything.
-        Self { step, tell, again: SOON, wants: Wants { attention: Attention::InFlight, ..Wants::default() } }
+        Self {
+            step,
+            tell,
+            again: SOON,
+            wants: Wants {
+                attention: Attention::InFlight,
+                ..Wants::default()
+            },
+        }
     }
 
     /// The listing is to be read at the pace of running operations.
@@ -199,7 +233,11 @@ impl Plan {
 
     /// Passes that begin after this instant are wanted as soon as possible.
     fn wanting(mut self, after: Instant, passes: u8) -> Self {
-        self.wants = Wants { attention: Attention::InFlight, pass_after: Some(after), passes };
+        self.wants = Wants {
+            attention: Attention::InFlight,
+            pass_after: Some(after),
+            passes,
+        };
         self
     }
 }
