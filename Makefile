@@ -1,5 +1,6 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help demo test tools fmt clippy build-tests control-plane run-tests crds clean
 
 CARGO ?= cargo
@@ -14,13 +15,7 @@ demo: ## a real API server, the simulated cloud, the operator, and a tour
 	@examples/demo.sh
 
 # One after another, the cheapest first.
-test: ## formatting, lints, and all tests, the end-to-end ones on a real control plane
-	@$(MAKE) --no-print-directory tools
-	@$(MAKE) --no-print-directory fmt
-	@$(MAKE) --no-print-directory clippy
-	@$(MAKE) --no-print-directory build-tests
-	@$(MAKE) --no-print-directory control-plane
-	@$(MAKE) --no-print-directory run-tests
+test: tools fmt clippy build-tests control-plane run-tests ## formatting, lints, and all tests, the end-to-end ones on a real control plane
 	$(phase) 'all passed'
 
 tools:
