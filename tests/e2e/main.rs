@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a panic is how a test fails")]
 
+mod cost;
 mod crash;
 mod life;
+mod lost;
 mod support;
+mod zz_debug;
