@@ -319,7 +319,10 @@ impl State {
             if let (true, Some(print)) = (changed, print) {
                 held.prints.insert(place.clone(), print);
             }
-            if changed || held.interest.attention == Attention::InFlight || met.contains(subject) {
+            // Somebody has to ask for each of the missing, or the place stays frozen.
+            let suspect = missing && watched.view.frozen.is_some();
+            let in_flight = held.interest.attention == Attention::InFlight;
+            if changed || suspect || in_flight || met.contains(subject) {
                 wake.push(subject.clone());
             }
         }
