@@ -1,0 +1,232 @@
+//! The watches and queues of one scope.
+
+use super::wiring::{Guarded, Parts, Stores};
+use crate::api::{Account, Instance};
+use crate::inventory::Subject;
+use crate::runtime::events::{Events, News};
+use crate::runtime::queue::{self, Requests};
+use crate::runtime::watch::{self, Change, Notice, Synced};
+use crate::{account, instance};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::runtime::{reflector, watcher};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Secrets of these types are of no interest and often many.
+const SECRET_FIELDS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token";
+/// Turns of Accounts at the same time.
+const ACCOUNT_TURNS: u16 = 16;
+
+/// The watches and queues of one scope.
+pub(super) struct Fleet {
+    pub(super) stores: Stores,
+    pub(super) synced: Vec<(String, Synced)>,
+    instance_requests: Requests<Guarded<Instance>>,
+    account_requests: Requests<Guarded<Account>>,
+}
+
+impl Fleet {
+    pub(super) fn watch(parts: &Parts, namespace: Option<&str>, stop: &CancellationToken) -> Self {
+        let (wake_instance, instance_requests) = queue::channel();
+        let (wake_account, account_requests) = queue::channel();
+        let (instances, instance_writer) = reflector::store();
+        let (accounts, account_writer) = reflector::store();
+        let stores = Stores {
+            namespace: namespace.map(ToOwned::to_owned),
+            instances,
+            accounts,
+            wake_instance,
+            wake_account,
+        };
+        let told_of_secret = {
+            let (secrets, stores) = (parts.secrets.clone(), stores.clone());
+            move |notice: Notice| {
+                secrets.note(&notice);
+                stores.secret_changed(&notice.key);
+            }
+        };
+        let secret_config = watcher::Config::default().fields(SECRET_FIELDS);
+        let (metrics, client) = (&parts.metrics, &parts.client);
+        let watches = [
+            watch::spawn(
+                api::<PartialObjectMeta<Secret>>(client, namespace),
+                secret_config,
+                |secret| prune(secret.meta_mut()),
+                None,
+                metrics.clone(),
+                told_of_secret,
+                stop.clone(),
+            ),
+            watch::spawn(
+                api::<Guarded<Account>>(client, namespace),
+                watcher::Config::default(),
+                |account| prune(account.meta_mut()),
+                Some(account_writer),
+                metrics.clone(),
+                told_of_account(parts, &stores),
+                stop.clone(),
+            ),
+            watch::spawn(
+                api::<Guarded<Instance>>(client, namespace),
+                watcher::Config::default(),
+                |instance| prune(instance.meta_mut()),
+                Some(instance_writer),
+                metrics.clone(),
+                told_of_instance(parts, &stores),
+                stop.clone(),
+            ),
+        ];
+        let scope = namespace.unwrap_or("all namespaces");
+        let synced = ["Secrets", "Accounts", "Instances"]
+            .into_iter()
+            .zip(watches)
+            .map(|(kind, watch)| (format!("{kind} of {scope}"), watch.synced))
+            .collect();
+        Self {
+            stores,
+            synced,
+            instance_requests,
+            account_requests,
+        }
+    }
+
+    /// Runs both queues, once the first listings are there: nothing is taken for missing before.
+    pub(super) async fn run(self, parts: Parts, concurrency: u16, stop: CancellationToken) {
+        for (_, mut synced) in self.synced {
+            tokio::select! {
+                _ = synced.wait_for(|done| *done) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+        let accounts = {
+            let context = parts.accounts.clone();
+            queue::run(
+                self.stores.accounts,
+                self.account_requests,
+                ACCOUNT_TURNS,
+                parts.metrics.clone(),
+                stop.clone(),
+                move |object: Arc<Guarded<Account>>| {
+                    let context = context.clone();
+                    Box::pin(async move {
+                        match &object.0 {
+                            Ok(account) => account::turn(context, account).await,
+                            Err(invalid) => {
+                                undecodable(&context.events, &*object, &invalid.error).await
+                            }
+                        }
+                    })
+                },
+            )
+        };
+        let instances = {
+            let context = parts.instances.clone();
+            queue::run(
+                self.stores.instances,
+                self.instance_requests,
+                concurrency,
+                parts.metrics,
+                stop,
+                move |object: Arc<Guarded<Instance>>| {
+                    let context = context.clone();
+                    Box::pin(async move {
+                        match &object.0 {
+                            Ok(instance) => instance::turn(&context, instance).await,
+                            Err(invalid) => {
+                                undecodable(&context.events, &*object, &invalid.error).await
+                            }
+                        }
+                    })
+                },
+            )
+        };
+        futures::join!(accounts, instances);
+    }
+}
+
+fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + DeserializeOwned
+        + Clone
+        + Debug,
+{
+    namespace.map_or_else(
+        || Api::all(client.clone()),
+        |namespace| Api::namespaced(client.clone(), namespace),
+    )
+}
+
+fn told_of_account(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send + use<> {
+    let (sessions, memories, stores) = (
+        parts.accounts.sessions.clone(),
+        parts.accounts.memories.clone(),
+        stores.clone(),
+    );
+    let wake_instances = parts.accounts.wake_instances.clone();
+    move |notice| {
+        if notice.change == Change::Gone {
+            sessions.depart(&notice.key);
+            memories.forget(&notice.key);
+            wake_instances(&notice.key);
+        } else {
+            sessions.announce(&notice.key);
+            stores.wake_account.wake(&notice.key);
+        }
+    }
+}
+
+fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send + use<> {
+    let (sessions, memories, stores) = (
+        parts.accounts.sessions.clone(),
+        parts.instances.memories.clone(),
+        stores.clone(),
+    );
+    let highest = parts.instances.highest_version.clone();
+    move |notice| {
+        if let Ok(version) = notice.version.parse() {
+            highest.fetch_max(version, Ordering::SeqCst);
+        }
+        if notice.change == Change::Gone {
+            memories.forget(&notice.uid);
+            sessions.leave(&Subject::from(notice.uid.as_str()));
+        } else {
+            memories.saw(&notice.uid, &notice.key, notice.change == Change::Applied);
+            stores.wake_instance.wake(&notice.key);
+        }
+    }
+}
+
+/// Drops what nobody here reads.
+fn prune(meta: &mut ObjectMeta) {
+    meta.managed_fields = None;
+    if let Some(annotations) = &mut meta.annotations {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+}
+
+/// An object that does not decode is told about and left alone; the next version of it is looked at again.
+async fn undecodable<K: Resource<DynamicType = ()>>(
+    events: &Events,
+    object: &K,
+    why: &str,
+) -> Duration {
+    let reference = object.object_ref(&());
+    tracing::error!(
+        name = reference.name,
+        namespace = reference.namespace,
+        why,
+        "the object cannot be read"
+    );
+    let note = format!("the object cannot be read by this version of the operator: {why}");
+    events
+        .tell(&reference, &News::warning("Undecodable", note))
+        .await;
+    Duration::from_secs(600)
+}
