@@ -87,16 +87,19 @@ show() {
     "$@"
 }
 
-# get URL: what curl does, for machines without it.
-get() {
+# fetch URL [JSON]: gets, or posts, as curl would; for machines without it, bash does.
+fetch() {
+    local url=$1 json=${2-}
     if command -v curl >/dev/null; then
-        curl -fsS "$1"
+        if [[ -z $json ]]; then curl -fsS "$url"; else curl -fsS -H 'Content-Type: application/json' -d "$json" "$url"; fi
         return
     fi
-    local address=${1#http://} answer
-    local host=${address%%/*}
+    local host=${url#http://} method=GET answer
+    host=${host%%/*}
+    if [[ -n $json ]]; then method=POST; fi
     exec 3<>"/dev/tcp/${host%:*}/${host#*:}"
-    printf 'GET /%s HTTP/1.0\r\nHost: %s\r\n\r\n' "${address#*/}" "$host" >&3
+    printf '%s %s HTTP/1.0\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' \
+        "$method" "${url#http://"$host"}" "$host" "${#json}" "$json" >&3
     answer=$(cat <&3)
     exec 3>&-
     [[ $answer == HTTP/1.[01]\ 200* ]] || return 1
@@ -106,7 +109,7 @@ get() {
 # live: what the simulator itself says, a line for each server; shown as the command that gives the same.
 live() {
     printf '\n$ curl %s\n' "'$control/servers?live=true'"
-    get "$control/servers?live=true" | sed 's/},{/},\n {/g'
+    fetch "$control/servers?live=true" | sed 's/},{/},\n {/g'
     echo
 }
 
@@ -114,7 +117,7 @@ expect() { # expect WHAT IS WANTED
     [[ $2 == "$3" ]] || die "$1: $2, but should be $3"
 }
 
-ids_at_the_service() { get "$control/servers?live=true" | grep -o '"id":"[^"]*"' | cut -d'"' -f4 | sort || true; }
+ids_at_the_service() { fetch "$control/servers?live=true" | grep -o '"id":"[^"]*"' | cut -d'"' -f4 | sort || true; }
 ids_in_status() { kubectl get instances -o jsonpath='{range .items[*]}{.status.id}{"\n"}{end}' | sort; }
 
 need() { # need PROGRAM WHAT TO DO
@@ -162,7 +165,7 @@ KUBECONFIG=$work/operator.kubeconfig start operator "$target/cloud-server-operat
 await operator 60 grep -q 'serving /livez' "$work/operator.log"
 health=http://$(grep -o '"address":"[^"]*"' "$work/operator.log" | head -n 1 | cut -d'"' -f4)
 # shellcheck disable=SC2317 # called by name
-ready() { get "$health/readyz" >/dev/null 2>&1; }
+ready() { fetch "$health/readyz" >/dev/null 2>&1; }
 await operator 30 ready
 echo "operator ready, metrics on $health/metrics"
 
@@ -183,11 +186,22 @@ say 'What the service itself knows: one server for each Instance'
 live
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 
+say 'The promise: the answer to the next create gets lost, and still nothing is bought twice'
+fault='{"path":"/instance/create","times":1,"act":{"act":"lose","when":"after-effect"}}'
+printf '\n$ %s\n' "curl $control/faults -H 'Content-Type: application/json' -d '$fault'"
+fetch "$control/faults" "$fault"
+printf '\n\n$ %s\n' "sed 's/db-1/db-2/' examples/instance-key.yaml | kubectl apply -f -"
+sed 's/db-1/db-2/' examples/instance-key.yaml | kubectl apply -f -
+show kubectl wait --for=condition=Ready instance/db-2 --timeout=60s
+show kubectl events --for instance/db-2
+live
+expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
+
 say 'Deleting: the object stays until its server is confirmed released'
 show kubectl delete instance web-1 --timeout=60s
 live
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
-expect 'Instances left' "$(kubectl get instances -o name)" instance.cloudserver.dev/db-1
+expect 'Instances left' "$(kubectl get instances -o name | tr '\n' ' ')" 'instance.cloudserver.dev/db-1 instance.cloudserver.dev/db-2 '
 
 if [[ -t 0 && -t 1 ]]; then
     say 'All is well, and keeps running until Ctrl-C. In another terminal:'
@@ -203,10 +217,14 @@ operator's log   $work/operator.log
 metrics          $health/metrics
 EOF
     trap 'printf "\n"; exit 0' INT
-    wait
+    wait -n || true
     die 'one of the programs ended by itself'
 fi
-show kubectl delete instance db-1 --timeout=60s
+
+say 'Deleting the rest; db-2 stays an object for the settling time, since its request might have been doubled, but its server goes now'
+show kubectl delete instances --all --wait=false
+# shellcheck disable=SC2317 # called by name
+none_live() { [[ -z $(ids_at_the_service) ]]; }
+await operator 60 none_live
 live
-expect 'servers at the service' "$(ids_at_the_service)" ''
 say 'All is well.'
