@@ -17,7 +17,15 @@ fn on<'a>(writes: &'a [audit::Entry], name: &str) -> Vec<&'a audit::Entry> {
 }
 
 fn told(writes: &[&audit::Entry]) -> Vec<String> {
-    writes.iter().map(|e| format!("{} {}/{} {} {}", e.verb, e.resource, e.subresource, e.code, e.stage_at)).collect()
+    writes
+        .iter()
+        .map(|e| {
+            format!(
+                "{} {}/{} {} {}",
+                e.verb, e.resource, e.subresource, e.code, e.stage_at
+            )
+        })
+        .collect()
 }
 
 fn calls(world: &World) -> BTreeMap<String, u64> {
@@ -33,7 +41,10 @@ async fn a_short_create_costs_three_writes_and_three_calls_and_its_deletion_two_
     let writes = world.writes().await;
     let of_create = on(&writes, "web");
     let spent = calls(&world);
-    println!("create: {:#?}\ncalls: {before:?} -> {spent:?}", told(&of_create));
+    println!(
+        "create: {:#?}\ncalls: {before:?} -> {spent:?}",
+        told(&of_create)
+    );
     assert!(of_create.len() <= 3, "{:#?}", told(&of_create));
     assert_eq!(spent.get("/instance/create"), Some(&1));
     assert!(spent.get(TASK).is_none_or(|n| *n <= 1), "{spent:?}");
@@ -46,7 +57,11 @@ async fn a_short_create_costs_three_writes_and_three_calls_and_its_deletion_two_
     let of_delete = &on(&writes, "web")[done..];
     println!("delete: {:#?}\ncalls: {:?}", told(of_delete), calls(&world));
     assert!(of_delete.len() <= 2, "{:#?}", told(of_delete));
-    assert!(on(&writes, "web").iter().all(|entry| entry.is_success()), "a write was refused: {:#?}", told(&on(&writes, "web")));
+    assert!(
+        on(&writes, "web").iter().all(|entry| entry.is_success()),
+        "a write was refused: {:#?}",
+        told(&on(&writes, "web"))
+    );
     world.finish().await;
 }
 
@@ -54,11 +69,19 @@ async fn a_short_create_costs_three_writes_and_three_calls_and_its_deletion_two_
 async fn a_long_create_costs_one_write_more() {
     let world = Setup::default().tasks(5_000).begin("cost-long").await;
     world.apply(&instance("web")).await;
-    world.until("web", "shows the operation in flight", |i| i.status.as_ref().is_some_and(|s| s.operation.is_some())).await;
+    world
+        .until("web", "shows the operation in flight", |i| {
+            i.status.as_ref().is_some_and(|s| s.operation.is_some())
+        })
+        .await;
     world.ready("web").await;
     let writes = world.writes().await;
     let of_create = on(&writes, "web");
-    println!("create: {:#?}\ncalls: {:?}", told(&of_create), calls(&world));
+    println!(
+        "create: {:#?}\ncalls: {:?}",
+        told(&of_create),
+        calls(&world)
+    );
     assert!(of_create.len() <= 4, "{:#?}", told(&of_create));
 
     let done = of_create.len();
@@ -86,42 +109,94 @@ async fn a_converged_fleet_costs_no_write_at_a_restart_nor_in_a_quiet_minute() {
     assert_eq!(spent["/instance/create"], FLEET as u64);
     assert!(spent[TASK] + spent[DETAIL] <= 2 * FLEET as u64, "{spent:?}");
     let writes = world.writes().await;
-    let most = (0..FLEET).map(|n| on(&writes, &format!("web-{n}")).len()).max().unwrap();
-    println!("writes of {FLEET} creates: {}, at most {most} each", writes.len());
+    let most = (0..FLEET)
+        .map(|n| on(&writes, &format!("web-{n}")).len())
+        .max()
+        .unwrap();
+    println!(
+        "writes of {FLEET} creates: {}, at most {most} each",
+        writes.len()
+    );
     assert!(most <= 4, "{most}");
 
     // First a restart, then the minute: whatever a restart brings late falls into the minute.
-    let (written, seen) = (world.all_writes().await.len(), world.sim.ledger().last_seq());
+    let (written, seen) = (
+        world.all_writes().await.len(),
+        world.sim.ledger().last_seq(),
+    );
     world.restart().await;
     let listings = world.sim.ledger().count(LIST);
     // A minute: as long as the pause between two listings of a quiet account, and twice that of its Account's looks.
-    stays("nobody writes and nobody calls", Duration::from_secs(65), async || {
-        let posts = world.sim.ledger().since(seen).iter().filter(|e| e.method == "POST").count();
-        if posts == 0 { Ok(()) } else { Err(world.ledger_text()) }
-    })
+    stays(
+        "nobody writes and nobody calls",
+        Duration::from_secs(65),
+        async || {
+            let posts = world
+                .sim
+                .ledger()
+                .since(seen)
+                .iter()
+                .filter(|e| e.method == "POST")
+                .count();
+            if posts == 0 {
+                Ok(())
+            } else {
+                Err(world.ledger_text())
+            }
+        },
+    )
     .await;
     let all = world.all_writes().await;
-    assert!(all.len() == written, "{:#?}", told(&all[written..].iter().collect::<Vec<_>>()));
-    assert!(world.sim.ledger().count(LIST) > listings, "the listing was read in that minute: the operator was at work");
+    assert!(
+        all.len() == written,
+        "{:#?}",
+        told(&all[written..].iter().collect::<Vec<_>>())
+    );
+    assert!(
+        world.sim.ledger().count(LIST) > listings,
+        "the listing was read in that minute: the operator was at work"
+    );
     let ledger = world.sim.ledger();
-    let details = ledger.since(seen).iter().filter(|entry| entry.path == DETAIL).count();
-    println!("restart and a quiet minute: {} calls, {details} details", ledger.since(seen).len());
-    assert_eq!(details, 0, "a listing that shows nothing new costs no detail");
+    let details = ledger
+        .since(seen)
+        .iter()
+        .filter(|entry| entry.path == DETAIL)
+        .count();
+    println!(
+        "restart and a quiet minute: {} calls, {details} details",
+        ledger.since(seen).len()
+    );
+    assert_eq!(
+        details, 0,
+        "a listing that shows nothing new costs no detail"
+    );
     world.finish().await;
 }
 
 /// All are ready, and the Account has told of all servers: its status follows counts at most once in 30 s.
 async fn converged(world: &World) {
     eventually("the fleet is ready", async || {
-        let all = world.instances().list(&ListParams::default()).await.unwrap();
+        let all = world
+            .instances()
+            .list(&ListParams::default())
+            .await
+            .unwrap();
         let missing = all.iter().filter(|instance| !is_ready(instance)).count();
-        if missing == 0 { Ok(()) } else { Err(format!("{missing} are not")) }
+        if missing == 0 {
+            Ok(())
+        } else {
+            Err(format!("{missing} are not"))
+        }
     })
     .await;
     eventually("the Account tells of the whole fleet", async || {
         let status = world.accounts().get("default").await.unwrap().status;
         let servers = status.and_then(|status| status.servers);
-        if servers == i64::try_from(FLEET).ok() { Ok(()) } else { Err(format!("{servers:?}")) }
+        if servers == i64::try_from(FLEET).ok() {
+            Ok(())
+        } else {
+            Err(format!("{servers:?}"))
+        }
     })
     .await;
 }

@@ -26,7 +26,11 @@ enum Change {
 
 #[derive(Clone, Copy, Debug)]
 enum Way {
+    /// The create is interrupted.
     Create,
+    /// The create is interrupted, and the object is deleted while no operator runs.
+    CreateThenDelete,
+    /// The release is interrupted.
     Delete,
 }
 
@@ -53,7 +57,11 @@ async fn crash_everywhere(way: Way, tasks: u64, changes: &[Change]) {
             failed.push(error.to_string());
         }
     }
-    assert!(failed.is_empty(), "{} of the places failed: {failed:#?}", failed.len());
+    assert!(
+        failed.is_empty(),
+        "{} of the places failed: {failed:#?}",
+        failed.len()
+    );
 }
 
 async fn crash(way: Way, tasks: u64, change: Change, at: At) {
@@ -67,7 +75,11 @@ async fn crash(way: Way, tasks: u64, change: Change, at: At) {
         Change::Kubernetes(write) => {
             let trap = world.proxy().trap(write, at);
             begin(&world, way, name).await;
-            assert!(trap.reached().await, "{way:?} {change:?} {at:?}: no such write came by: {:#?}", world.proxy().changes());
+            assert!(
+                trap.reached().await,
+                "{way:?} {change:?} {at:?}: no such write came by: {:#?}",
+                world.proxy().changes()
+            );
             world.kill();
             trap.lose();
         }
@@ -87,21 +99,26 @@ async fn crash(way: Way, tasks: u64, change: Change, at: At) {
             hold.release();
         }
     }
+    if let Way::CreateThenDelete = way {
+        world.delete(name).await;
+    }
     world.start().await;
     match way {
         Way::Create => ends_with_one_server(&world, name).await,
-        Way::Delete => {
-            world.gone(name).await;
-            assert_eq!(world.sim.live_servers(), [], "{change:?} {at:?}\n{}", world.ledger_text());
-            assert_eq!(create_calls(&world.sim), 1);
-        }
+        Way::CreateThenDelete | Way::Delete => ends_with_none(&world, name).await,
     }
     world.finish().await;
 }
 
+async fn ends_with_none(world: &World, name: &str) {
+    world.gone(name).await;
+    assert_eq!(world.sim.live_servers(), [], "{}", world.ledger_text());
+    assert!(create_calls(&world.sim) <= 1, "{}", world.ledger_text());
+}
+
 async fn begin(world: &World, way: Way, name: &str) {
     match way {
-        Way::Create => drop(world.apply(&instance(name)).await),
+        Way::Create | Way::CreateThenDelete => drop(world.apply(&instance(name)).await),
         Way::Delete => world.delete(name).await,
     }
 }
@@ -110,8 +127,19 @@ async fn begin(world: &World, way: Way, name: &str) {
 async fn ends_with_one_server(world: &World, name: &str) {
     let ready = world.ready(name).await;
     let server = world.only_server(&ready);
-    assert_eq!(ready.status.as_ref().unwrap().id.as_deref(), Some(server.id.as_str()), "{}", world.ledger_text());
-    assert_eq!(world.sim.servers().len(), 1, "more was bought than needed, for {}\n{}", ready.name_any(), world.ledger_text());
+    assert_eq!(
+        ready.status.as_ref().unwrap().id.as_deref(),
+        Some(server.id.as_str()),
+        "{}",
+        world.ledger_text()
+    );
+    assert_eq!(
+        world.sim.servers().len(),
+        1,
+        "more was bought than needed, for {}\n{}",
+        ready.name_any(),
+        world.ledger_text()
+    );
     world.delete(name).await;
     world.gone(name).await;
     assert_eq!(world.sim.live_servers(), [], "{}", world.ledger_text());
@@ -132,7 +160,10 @@ async fn a_kill_at_the_progress_of_a_long_create_ends_with_one_server() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_at_the_call_of_a_create_ends_with_one_server() {
-    let changes = [Change::Call("/instance/create", ClientGone::Drop), Change::Call("/instance/create", ClientGone::Execute)];
+    let changes = [
+        Change::Call("/instance/create", ClientGone::Drop),
+        Change::Call("/instance/create", ClientGone::Execute),
+    ];
     crash_everywhere(Way::Create, 300, &changes).await;
 }
 
@@ -144,4 +175,48 @@ async fn a_kill_anywhere_in_a_release_ends_with_no_server() {
         Change::Kubernetes(Write::Finalizer),
     ];
     crash_everywhere(Way::Delete, 300, &changes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_anywhere_in_a_create_whose_instance_is_then_deleted_ends_with_no_server() {
+    let changes = [
+        Change::Kubernetes(Write::Intent),
+        Change::Call("/instance/create", ClientGone::Drop),
+        Change::Call("/instance/create", ClientGone::Execute),
+        Change::Kubernetes(Write::Receipt),
+        Change::Kubernetes(Write::Status(1)),
+    ];
+    crash_everywhere(Way::CreateThenDelete, 300, &changes).await;
+}
+
+/// The acknowledgement of one of our own writes is lost, with or without its effect, and the process lives on.
+async fn acknowledgement_is_lost(way: Way, write: Write, at: At) {
+    let world = Setup::default().proxy().begin("lost-write").await;
+    if let Way::Delete = way {
+        world.apply(&instance("web")).await;
+        world.ready("web").await;
+    }
+    let trap = world.proxy().trap(write, at);
+    begin(&world, way, "web").await;
+    assert!(
+        trap.reached().await,
+        "{way:?} {write:?} {at:?}: no such write came by: {:#?}",
+        world.proxy().changes()
+    );
+    trap.lose();
+    match way {
+        Way::Create | Way::CreateThenDelete => ends_with_one_server(&world, "web").await,
+        Way::Delete => ends_with_none(&world, "web").await,
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acknowledgement_that_is_lost_costs_no_second_server() {
+    for at in [At::BeforeEffect, At::AfterEffect] {
+        for write in [Write::Intent, Write::Receipt, Write::Status(1)] {
+            acknowledgement_is_lost(Way::Create, write, at).await;
+        }
+        acknowledgement_is_lost(Way::Delete, Write::Finalizer, at).await;
+    }
 }

@@ -1,6 +1,8 @@
 //! An Instance's ordinary life: created, ready, deleted, alone or with its namespace.
 
-use crate::support::{Setup, condition, create_calls, eventually, instance, instance_by_key, marker_of};
+use crate::support::{
+    Setup, condition, create_calls, eventually, instance, instance_by_key, marker_of,
+};
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
@@ -8,19 +10,55 @@ use kube::api::{Api, DeleteParams};
 
 /// Every field of the specification's section 2.3.
 const DETAIL: &[&str] = &[
-    "ecsResourceUUID", "instanceName", "ecsStatus", "ecsPendingStatus", "cpu", "giftCpu", "memory", "instanceSeries",
-    "bandwidth", "bandwidthType", "freeFlow", "usedFlow", "limitFlow", "internetChargeType", "networkType",
-    "internalIpAddress", "publicIpAddress", "publicIpResourceUUID", "secondaryPublicIpInfoList",
-    "systemDiskResourceUUID", "systemDiskCategory", "systemDiskSize", "dataDiskSize", "dataDiskInfoList", "snapshotNum",
-    "imageResourceUUID", "imageName", "imageType", "osDistroVersion", "sysAccount", "supportIpv6", "supportSsh",
-    "ifAttachable", "regionCode", "regionName", "zoneCode", "zoneName", "createTime",
+    "ecsResourceUUID",
+    "instanceName",
+    "ecsStatus",
+    "ecsPendingStatus",
+    "cpu",
+    "giftCpu",
+    "memory",
+    "instanceSeries",
+    "bandwidth",
+    "bandwidthType",
+    "freeFlow",
+    "usedFlow",
+    "limitFlow",
+    "internetChargeType",
+    "networkType",
+    "internalIpAddress",
+    "publicIpAddress",
+    "publicIpResourceUUID",
+    "secondaryPublicIpInfoList",
+    "systemDiskResourceUUID",
+    "systemDiskCategory",
+    "systemDiskSize",
+    "dataDiskSize",
+    "dataDiskInfoList",
+    "snapshotNum",
+    "imageResourceUUID",
+    "imageName",
+    "imageType",
+    "osDistroVersion",
+    "sysAccount",
+    "supportIpv6",
+    "supportSsh",
+    "ifAttachable",
+    "regionCode",
+    "regionName",
+    "zoneCode",
+    "zoneName",
+    "createTime",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_becomes_one_server_and_its_status_tells_all_of_it() {
     let world = Setup::default().begin("create").await;
     let applied = world.apply(&instance("web-1")).await;
-    assert_eq!(applied.status.as_ref().unwrap().observed_generation, -1, "in progress from second zero");
+    assert_eq!(
+        applied.status.as_ref().unwrap().observed_generation,
+        -1,
+        "in progress from second zero"
+    );
 
     let ready = world.ready("web-1").await;
     let server = world.only_server(&ready);
@@ -29,27 +67,57 @@ async fn an_instance_becomes_one_server_and_its_status_tells_all_of_it() {
 
     let status = ready.status.as_ref().unwrap();
     assert_eq!(status.id.as_deref(), Some(server.id.as_str()));
-    let missing: Vec<_> = DETAIL.iter().filter(|field| !status.detail.contains_key(**field)).collect();
+    let missing: Vec<_> = DETAIL
+        .iter()
+        .filter(|field| !status.detail.contains_key(**field))
+        .collect();
     assert!(missing.is_empty(), "missing in status.detail: {missing:?}");
     assert_eq!(status.detail["ecsResourceUUID"], server.id);
     let addresses = status.addresses.as_ref().unwrap();
-    assert_eq!(addresses.public.as_deref(), status.detail["publicIpAddress"].as_str());
-    assert_eq!(addresses.internal.as_deref(), status.detail["internalIpAddress"].as_str());
-    assert!(addresses.public.as_ref().is_some_and(|address| address.starts_with("198.")));
+    assert_eq!(
+        addresses.public.as_deref(),
+        status.detail["publicIpAddress"].as_str()
+    );
+    assert_eq!(
+        addresses.internal.as_deref(),
+        status.detail["internalIpAddress"].as_str()
+    );
+    assert!(
+        addresses
+            .public
+            .as_ref()
+            .is_some_and(|address| address.starts_with("198."))
+    );
 
-    assert_eq!(status.conditions.len(), 1, "abnormal conditions stand only while they are true");
+    assert_eq!(
+        status.conditions.len(),
+        1,
+        "abnormal conditions stand only while they are true"
+    );
     let condition = condition(&ready, "Ready").unwrap();
-    assert_eq!((condition.reason.as_str(), condition.observed_generation), ("Available", Some(1)));
+    assert_eq!(
+        (condition.reason.as_str(), condition.observed_generation),
+        ("Available", Some(1))
+    );
     assert_eq!(status.observed_generation, 1);
     assert!(status.operation.is_none());
-    assert_eq!((status.history.len(), status.history[0].succeeded), (1, true));
+    assert_eq!(
+        (status.history.len(), status.history[0].succeeded),
+        (1, true)
+    );
 
     assert!(ready.finalizers().contains(&FINALIZER.to_owned()));
     let binding: serde_json::Value = serde_json::from_str(&ready.annotations()[BINDING]).unwrap();
-    assert_eq!((binding["id"].as_str(), binding["attempt"].as_i64()), (Some(server.id.as_str()), Some(1)));
+    assert_eq!(
+        (binding["id"].as_str(), binding["attempt"].as_i64()),
+        (Some(server.id.as_str()), Some(1))
+    );
     assert_eq!(binding["uid"], ready.uid().unwrap());
 
-    assert_eq!(world.sim.world(|w| w.password_of(&server.id)).as_deref(), Some(crate::support::World::PASSWORD));
+    assert_eq!(
+        world.sim.world(|w| w.password_of(&server.id)).as_deref(),
+        Some(crate::support::World::PASSWORD)
+    );
     world.finish().await;
 }
 
@@ -62,7 +130,10 @@ async fn an_instance_with_a_key_is_bought_without_a_password() {
     assert_eq!(world.sim.world(|w| w.password_of(&server.id)), None);
     let ledger = world.sim.ledger();
     let request = ledger.calls("/instance/create")[0].request.to_string();
-    assert!(request.contains(cloud_simulator::catalogue::example().key), "{request}");
+    assert!(
+        request.contains(cloud_simulator::catalogue::example().key),
+        "{request}"
+    );
     assert!(!request.contains("passwordGiven"), "{request}");
     world.finish().await;
 }
@@ -79,7 +150,13 @@ async fn a_deleted_instance_leaves_no_server() {
     assert_eq!(world.sim.live_servers(), []);
     assert_eq!(world.sim.ledger().count("/instance/release"), 1);
     assert_eq!(world.sim.servers().len(), 1, "{}", world.ledger_text());
-    assert!(world.sim.servers().iter().all(|s| s.id == server.id && s.released_at.is_some()));
+    assert!(
+        world
+            .sim
+            .servers()
+            .iter()
+            .all(|s| s.id == server.id && s.released_at.is_some())
+    );
     world.finish().await;
 }
 
@@ -88,7 +165,11 @@ async fn an_instance_deleted_while_its_create_runs_leaves_no_server() {
     let world = Setup::default().tasks(3_000).begin("delete-early").await;
     world.apply(&instance("web")).await;
     eventually("the create is accepted", async || {
-        if create_calls(&world.sim) == 1 { Ok(()) } else { Err("no call".to_owned()) }
+        if create_calls(&world.sim) == 1 {
+            Ok(())
+        } else {
+            Err("no call".to_owned())
+        }
     })
     .await;
     world.delete("web").await;
@@ -109,15 +190,31 @@ async fn a_deleted_namespace_goes_with_all_its_servers_although_secret_and_accou
     }
     assert_eq!(world.sim.live_servers().len(), 3);
     // The namespace controller takes kinds in no order; the worst one is made certain here.
-    world.secrets().delete("cloud-token", &DeleteParams::default()).await.unwrap();
-    world.secrets().delete("login", &DeleteParams::default()).await.unwrap();
-    world.accounts().delete("default", &DeleteParams::default()).await.unwrap();
+    world
+        .secrets()
+        .delete("cloud-token", &DeleteParams::default())
+        .await
+        .unwrap();
+    world
+        .secrets()
+        .delete("login", &DeleteParams::default())
+        .await
+        .unwrap();
+    world
+        .accounts()
+        .delete("default", &DeleteParams::default())
+        .await
+        .unwrap();
     let api: Api<Namespace> = Api::all(world.client.clone());
-    api.delete(&world.namespace, &DeleteParams::default()).await.unwrap();
-    eventually("the namespace is gone", async || match api.get_opt(&world.namespace).await {
-        Ok(None) => Ok(()),
-        Ok(Some(namespace)) => Err(format!("{:?}\n{}", namespace.status, world.ledger_text())),
-        Err(error) => Err(error.to_string()),
+    api.delete(&world.namespace, &DeleteParams::default())
+        .await
+        .unwrap();
+    eventually("the namespace is gone", async || {
+        match api.get_opt(&world.namespace).await {
+            Ok(None) => Ok(()),
+            Ok(Some(namespace)) => Err(format!("{:?}\n{}", namespace.status, world.ledger_text())),
+            Err(error) => Err(error.to_string()),
+        }
     })
     .await;
     assert_eq!(world.sim.live_servers(), []);

@@ -1,11 +1,19 @@
 //! The operator as users meet it: the real executable against a real kube-apiserver, with the rights of `deploy/`, and the
 //! service played by the simulator, whose ledger is the truth that is asserted on.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a panic is how a test fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a panic is how a test fails"
+)]
 
 mod cost;
 mod crash;
 mod life;
 mod lost;
+mod needs;
+mod process;
+mod record;
+mod rules;
 mod support;
-mod zz_debug;

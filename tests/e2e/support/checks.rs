@@ -6,8 +6,8 @@ use cloud_server_operator::api::{Account, Instance, Marker};
 use cloud_simulator::{Entry, Simulator};
 use devcluster::audit;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, ListParams};
 use kube::ResourceExt;
+use kube::api::{Api, ListParams};
 use std::collections::BTreeMap;
 
 /// The marker in the names of an Instance's servers.
@@ -26,14 +26,22 @@ impl World {
         let mut lives: BTreeMap<Marker, Vec<_>> = BTreeMap::new();
         for server in self.sim.servers() {
             if let Some(marker) = Marker::in_name(&server.name) {
-                lives.entry(marker).or_default().push((server.created_at, server.released_at, server.id));
+                lives.entry(marker).or_default().push((
+                    server.created_at,
+                    server.released_at,
+                    server.id,
+                ));
             }
         }
         for (marker, mut lives) in lives {
             lives.sort();
             for pair in lives.windows(2) {
                 let ended = pair[0].1.is_some_and(|released| released <= pair[1].0);
-                assert!(ended, "two servers at once with marker {marker}: {lives:?}\n{}", self.ledger_text());
+                assert!(
+                    ended,
+                    "two servers at once with marker {marker}: {lives:?}\n{}",
+                    self.ledger_text()
+                );
             }
         }
     }
@@ -45,19 +53,43 @@ impl World {
             pages.push(("metrics".to_owned(), metrics));
         }
         let all = ListParams::default();
-        for object in Api::<Instance>::namespaced(self.client.clone(), &self.namespace).list(&all).await.unwrap() {
-            pages.push((format!("Instance {}", object.name_any()), serde_json::to_string(&object).unwrap()));
+        for object in Api::<Instance>::namespaced(self.client.clone(), &self.namespace)
+            .list(&all)
+            .await
+            .unwrap()
+        {
+            pages.push((
+                format!("Instance {}", object.name_any()),
+                serde_json::to_string(&object).unwrap(),
+            ));
         }
-        for object in Api::<Account>::namespaced(self.client.clone(), &self.namespace).list(&all).await.unwrap() {
-            pages.push((format!("Account {}", object.name_any()), serde_json::to_string(&object).unwrap()));
+        for object in Api::<Account>::namespaced(self.client.clone(), &self.namespace)
+            .list(&all)
+            .await
+            .unwrap()
+        {
+            pages.push((
+                format!("Account {}", object.name_any()),
+                serde_json::to_string(&object).unwrap(),
+            ));
         }
-        for event in Api::<Event>::namespaced(self.client.clone(), &self.namespace).list(&all).await.unwrap() {
-            pages.push((format!("Event {}", event.name_any()), serde_json::to_string(&event).unwrap()));
+        for event in Api::<Event>::namespaced(self.client.clone(), &self.namespace)
+            .list(&all)
+            .await
+            .unwrap()
+        {
+            pages.push((
+                format!("Event {}", event.name_any()),
+                serde_json::to_string(&event).unwrap(),
+            ));
         }
         for (place, text) in pages {
             for secret in [World::PASSWORD, World::TOKEN] {
                 let encoded = data_encoding::BASE64.encode(secret.as_bytes());
-                assert!(!text.contains(secret) && !text.contains(encoded.trim_end_matches('=')), "a secret stands in: {place}");
+                assert!(
+                    !text.contains(secret) && !text.contains(encoded.trim_end_matches('=')),
+                    "a secret stands in: {place}"
+                );
             }
         }
     }
@@ -77,14 +109,18 @@ impl World {
     /// All writes of the operator in this namespace, whatever they are on.
     pub async fn all_writes(&self) -> Vec<audit::Entry> {
         let mut entries = audit::read(shared().await.cluster.audit_log_path()).unwrap();
-        entries.retain(|entry| entry.user == Shared::USER && entry.namespace == self.namespace && entry.is_write());
+        entries.retain(|entry| {
+            entry.user == Shared::USER && entry.namespace == self.namespace && entry.is_write()
+        });
         entries
     }
 
     /// The service's ledger without queries, for messages.
     pub fn ledger_text(&self) -> String {
         let ledger = self.sim.ledger();
-        let lines = ledger.entries().filter(|entry| entry.method == "POST" || !entry.effect.is_none());
+        let lines = ledger
+            .entries()
+            .filter(|entry| entry.method == "POST" || !entry.effect.is_none());
         lines.map(line).collect::<Vec<_>>().join("\n")
     }
 }

@@ -34,16 +34,41 @@ pub async fn shared() -> &'static Shared {
 }
 
 async fn start() -> Result<Shared, String> {
-    let cluster = Cluster::builder().start().await.map_err(|error| error.to_string())?;
+    let cluster = Cluster::builder()
+        .start()
+        .await
+        .map_err(|error| error.to_string())?;
     let run = async |arguments: &[&str]| {
         let output = kubectl_of(&cluster, arguments, "").await;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-        if output.status.success() { Ok(text(&output.stdout)) } else { Err(format!("{arguments:?}: {}", text(&output.stderr))) }
+        if output.status.success() {
+            Ok(text(&output.stdout))
+        } else {
+            Err(format!("{arguments:?}: {}", text(&output.stderr)))
+        }
     };
     run(&["apply", "--server-side", "-k", DEPLOY]).await?;
-    let kinds = ["crd/instances.cloudserver.dev", "crd/accounts.cloudserver.dev"];
-    run(&["wait", "--for=condition=Established", "--timeout=60s", kinds[0], kinds[1]]).await?;
-    let token = run(&["create", "token", ACCOUNT, "-n", NAMESPACE, "--duration=24h"]).await?;
+    let kinds = [
+        "crd/instances.cloudserver.dev",
+        "crd/accounts.cloudserver.dev",
+    ];
+    run(&[
+        "wait",
+        "--for=condition=Established",
+        "--timeout=60s",
+        kinds[0],
+        kinds[1],
+    ])
+    .await?;
+    let token = run(&[
+        "create",
+        "token",
+        ACCOUNT,
+        "-n",
+        NAMESPACE,
+        "--duration=24h",
+    ])
+    .await?;
     Ok(Shared { cluster, token })
 }
 

@@ -32,7 +32,12 @@ pub fn instance_by_key(name: &str) -> Value {
 
 /// A condition by its type.
 pub fn condition<'a>(instance: &'a Instance, kind: &str) -> Option<&'a Condition> {
-    instance.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == kind)
+    instance
+        .status
+        .as_ref()?
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == kind)
 }
 
 /// The reason of the Ready condition; empty while there is none.
@@ -43,13 +48,19 @@ pub fn reason(instance: &Instance) -> &str {
 /// Ready for the generation that stands.
 pub fn is_ready(instance: &Instance) -> bool {
     let generation = instance.metadata.generation;
-    let observed = instance.status.as_ref().map(|status| status.observed_generation);
-    generation == observed && condition(instance, "Ready").is_some_and(|ready| ready.status == "True")
+    let observed = instance
+        .status
+        .as_ref()
+        .map(|status| status.observed_generation);
+    generation == observed
+        && condition(instance, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
 /// What status says, in a line.
 pub fn outline(instance: &Instance) -> String {
-    let Some(status) = &instance.status else { return "no status".to_owned() };
+    let Some(status) = &instance.status else {
+        return "no status".to_owned();
+    };
     let conditions: Vec<String> = status
         .conditions
         .iter()

@@ -38,15 +38,20 @@ impl Operator {
 
     /// SIGTERM.
     pub fn terminate(&self) {
-        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        let sent = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status()
+            .unwrap();
         assert!(sent.success(), "the operator was not there to get SIGTERM");
     }
 
     /// Waits until it has ended by itself.
     pub async fn ended(&mut self) -> ExitStatus {
-        eventually("the operator ends", async || match self.child.try_wait().unwrap() {
-            Some(status) => Ok(status),
-            None => Err("it runs".to_owned()),
+        eventually("the operator ends", async || {
+            match self.child.try_wait().unwrap() {
+                Some(status) => Ok(status),
+                None => Err("it runs".to_owned()),
+            }
         })
         .await
     }
@@ -74,14 +79,20 @@ impl Operator {
         let address = self.address().await;
         eventually("/readyz is ok", async || {
             let answer = get(&format!("http://{address}/readyz")).await?;
-            if answer.0 == 200 { Ok(()) } else { Err(format!("{} {}", answer.0, answer.2)) }
+            if answer.0 == 200 {
+                Ok(())
+            } else {
+                Err(format!("{} {}", answer.0, answer.2))
+            }
         })
         .await;
     }
 
     /// The page of metrics: its content type and text.
     pub async fn metrics(&self) -> (String, String) {
-        let (status, kind, text) = get(&format!("http://{}/metrics", self.address().await)).await.unwrap();
+        let (status, kind, text) = get(&format!("http://{}/metrics", self.address().await))
+            .await
+            .unwrap();
         assert_eq!(status, 200);
         (kind, text)
     }
@@ -103,15 +114,31 @@ impl Drop for Operator {
     fn drop(&mut self) {
         self.kill();
         if std::thread::panicking() {
-            eprintln!("--- the operator's log, {} ---\n{}\n---", self.log.display(), self.log_tail());
+            eprintln!(
+                "--- the operator's log, {} ---\n{}\n---",
+                self.log.display(),
+                self.log_tail()
+            );
         }
     }
 }
 
 /// Status, content type and text of a page.
 pub async fn get(url: &str) -> Result<(u16, String, String), String> {
-    let client = reqwest::Client::builder().no_proxy().build().map_err(|e| e.to_string())?;
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .build()
+        .map_err(|e| e.to_string())?;
     let answer = client.get(url).send().await.map_err(|e| e.to_string())?;
-    let kind = answer.headers().get("content-type").and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
-    Ok((answer.status().as_u16(), kind, answer.text().await.map_err(|e| e.to_string())?))
+    let kind = answer
+        .headers()
+        .get("content-type")
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default()
+        .to_owned();
+    Ok((
+        answer.status().as_u16(),
+        kind,
+        answer.text().await.map_err(|e| e.to_string())?,
+    ))
 }

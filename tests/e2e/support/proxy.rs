@@ -55,16 +55,30 @@ impl Change {
     }
 
     fn is_main(&self) -> bool {
-        self.method == Method::PATCH && self.path.contains("/instances/") && !self.path.ends_with("/status")
+        self.method == Method::PATCH
+            && self.path.contains("/instances/")
+            && !self.path.ends_with("/status")
     }
 
     fn is(&self, write: Write, statuses: usize) -> bool {
-        let binds = self.body.contains("cloudserver.dev/binding") || self.body.contains("cloudserver.dev~1binding");
+        let binds = self.body.contains("cloudserver.dev/binding")
+            || self.body.contains("cloudserver.dev~1binding");
         match write {
             Write::Intent => self.is_main() && !self.body.trim_start().starts_with('['),
-            Write::Receipt => self.is_main() && binds && self.body.contains("\"replace\",\"path\":\"/metadata/annotations"),
+            Write::Receipt => {
+                self.is_main()
+                    && binds
+                    && self
+                        .body
+                        .contains("\"replace\",\"path\":\"/metadata/annotations")
+            }
             Write::Status(n) => self.is_status() && statuses == n,
-            Write::Finalizer => self.is_main() && self.body.contains("\"replace\",\"path\":\"/metadata/finalizers"),
+            Write::Finalizer => {
+                self.is_main()
+                    && self
+                        .body
+                        .contains("\"replace\",\"path\":\"/metadata/finalizers")
+            }
         }
     }
 }
@@ -82,7 +96,9 @@ impl Trap {
     /// Waits until a request stands here.
     pub async fn reached(&self) -> bool {
         let mut reached = self.reached.subscribe();
-        tokio::time::timeout(super::PATIENCE, reached.wait_for(|is| *is)).await.is_ok()
+        tokio::time::timeout(super::PATIENCE, reached.wait_for(|is| *is))
+            .await
+            .is_ok()
     }
 
     /// Lets it go: a request that was stopped loses its connection, and changes get through again.
@@ -135,12 +151,20 @@ impl Proxy {
             .retry(reqwest::retry::never())
             .build()
             .unwrap();
-        let inner = Arc::new(Inner { server: server.to_owned(), client, seen: Mutex::default() });
+        let inner = Arc::new(Inner {
+            server: server.to_owned(),
+            client,
+            seen: Mutex::default(),
+        });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let app = Router::new().fallback(pass).with_state(inner.clone());
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { inner, address, task }
+        Self {
+            inner,
+            address,
+            task,
+        }
     }
 
     /// Where it listens.
@@ -150,7 +174,12 @@ impl Proxy {
 
     /// Stops the next request that is this write, there. One trap at a time.
     pub fn trap(&self, write: Write, at: At) -> Trap {
-        let trap = Trap { write, at, reached: watch::Sender::new(false), open: watch::Sender::new(false) };
+        let trap = Trap {
+            write,
+            at,
+            reached: watch::Sender::new(false),
+            open: watch::Sender::new(false),
+        };
         self.inner.seen.lock().unwrap().trap = Some(trap.clone());
         trap
     }
@@ -195,11 +224,27 @@ async fn pass(State(proxy): State<Arc<Inner>>, request: Request) -> Response {
         trap.park().await;
         return lost();
     }
-    let target = format!("{}{}", proxy.server, parts.uri.path_and_query().map_or("/", |p| p.as_str()));
-    let sent = proxy.client.request(parts.method, target).headers(end_to_end(&parts.headers)).body(body).send().await;
+    let target = format!(
+        "{}{}",
+        proxy.server,
+        parts.uri.path_and_query().map_or("/", |p| p.as_str())
+    );
+    let sent = proxy
+        .client
+        .request(parts.method, target)
+        .headers(end_to_end(&parts.headers))
+        .body(body)
+        .send()
+        .await;
     let answer = match sent {
         Ok(answer) => answer,
-        Err(error) => return reply(StatusCode::BAD_GATEWAY, &HeaderMap::new(), Body::from(error.to_string())),
+        Err(error) => {
+            return reply(
+                StatusCode::BAD_GATEWAY,
+                &HeaderMap::new(),
+                Body::from(error.to_string()),
+            );
+        }
     };
     let (status, headers) = (answer.status(), end_to_end(answer.headers()));
     let Some(trap) = caught else {
@@ -230,7 +275,9 @@ fn told_when_given(body: Bytes, trap: Trap) -> Body {
 
 /// An answer that breaks off: the connection is closed in the middle of it.
 fn lost() -> Response {
-    let broken = futures::stream::once(async { Err::<Bytes, _>(std::io::Error::other("the connection is lost")) });
+    let broken = futures::stream::once(async {
+        Err::<Bytes, _>(std::io::Error::other("the connection is lost"))
+    });
     reply(StatusCode::OK, &HeaderMap::new(), Body::from_stream(broken))
 }
 
@@ -244,7 +291,12 @@ fn reply(status: StatusCode, headers: &HeaderMap, body: Body) -> Response {
 /// Without what is between two neighbours only.
 fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
-    for name in [header::HOST, header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
+    for name in [
+        header::HOST,
+        header::CONNECTION,
+        header::CONTENT_LENGTH,
+        header::TRANSFER_ENCODING,
+    ] {
         headers.remove(name);
     }
     headers

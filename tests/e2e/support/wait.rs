@@ -15,14 +15,21 @@ pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, 
             Ok(value) => return value,
             Err(missing) => missing,
         };
-        assert!(Instant::now() < deadline, "never came true in {PATIENCE:?}: {what}; last: {missing}");
+        assert!(
+            Instant::now() < deadline,
+            "never came true in {PATIENCE:?}: {what}; last: {missing}"
+        );
         sleep(POLL).await;
     }
 }
 
 /// Watches that something stays so for a window. That nothing happens can only be seen by looking for a while: the caller
 /// says why the window is long enough.
-pub async fn stays(what: &str, window: Duration, mut holds: impl AsyncFnMut() -> Result<(), String>) {
+pub async fn stays(
+    what: &str,
+    window: Duration,
+    mut holds: impl AsyncFnMut() -> Result<(), String>,
+) {
     let end = Instant::now() + window;
     while Instant::now() < end {
         if let Err(why) = holds().await {

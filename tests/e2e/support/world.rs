@@ -90,7 +90,10 @@ impl Setup {
         let client = shared.cluster.client().await.unwrap();
         let namespace = format!("{name}-{}", COUNT.fetch_add(1, Ordering::SeqCst));
         let object = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
-        Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &object).await.unwrap();
+        Api::<Namespace>::all(client.clone())
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
         let sim = Simulator::builder()
             .task_duration(self.tasks)
             .readings(self.readings.clone())
@@ -102,14 +105,25 @@ impl Setup {
             true => Some(Proxy::start(shared.cluster.url(), shared.cluster.ca_pem()).await),
             false => None,
         };
-        let directory = tempfile::Builder::new().prefix("cso-e2e-").tempdir().unwrap();
+        let directory = tempfile::Builder::new()
+            .prefix("cso-e2e-")
+            .tempdir()
+            .unwrap();
         let mut kubeconfig = shared.cluster.kubeconfig_for(&shared.token);
         if let Some(proxy) = &proxy {
             kubeconfig = kubeconfig.replace(shared.cluster.url(), proxy.address());
         }
         std::fs::write(directory.path().join("kubeconfig"), kubeconfig).unwrap();
-        let mut world =
-            World { client, namespace, sim, proxy, operator: None, directory, filter: self.filter, starts: 0 };
+        let mut world = World {
+            client,
+            namespace,
+            sim,
+            proxy,
+            operator: None,
+            directory,
+            filter: self.filter,
+            starts: 0,
+        };
         if self.secrets {
             world.secret("cloud-token", "token", World::TOKEN).await;
             world.secret("login", "password", World::PASSWORD).await;
@@ -149,12 +163,16 @@ impl World {
 
     /// The operator that runs.
     pub fn operator(&mut self) -> &mut Operator {
-        self.operator.as_mut().expect("the operator was not started")
+        self.operator
+            .as_mut()
+            .expect("the operator was not started")
     }
 
     /// The proxy before the apiserver.
     pub fn proxy(&self) -> &Proxy {
-        self.proxy.as_ref().expect("the test did not ask for a proxy")
+        self.proxy
+            .as_ref()
+            .expect("the test did not ask for a proxy")
     }
 
     /// Starts the operator and waits until it is ready.
@@ -162,7 +180,12 @@ impl World {
         self.starts += 1;
         let log = self.log_path(self.starts);
         let kubeconfig = self.directory.path().join("kubeconfig");
-        self.operator = Some(Operator::start(&kubeconfig, &self.namespace, log, self.filter));
+        self.operator = Some(Operator::start(
+            &kubeconfig,
+            &self.namespace,
+            log,
+            self.filter,
+        ));
         self.operator().ready().await;
     }
 
@@ -183,12 +206,17 @@ impl World {
 
     /// Everything that every operator of this world has logged.
     pub fn logs(&self) -> String {
-        (1..=self.starts).map(|n| std::fs::read_to_string(self.log_path(n)).unwrap_or_default()).collect()
+        (1..=self.starts)
+            .map(|n| std::fs::read_to_string(self.log_path(n)).unwrap_or_default())
+            .collect()
     }
 
     pub(super) async fn last_metrics(&self) -> Option<String> {
         let address = self.operator.as_ref()?.address().await;
-        super::operator::get(&format!("http://{address}/metrics")).await.ok().map(|page| page.2)
+        super::operator::get(&format!("http://{address}/metrics"))
+            .await
+            .ok()
+            .map(|page| page.2)
     }
 
     /// Writes a Secret of one key, or replaces it.
@@ -198,7 +226,10 @@ impl World {
         }))
         .unwrap();
         let params = PatchParams::apply("user").force();
-        self.secrets().patch(name, &params, &Patch::Apply(&secret)).await.unwrap();
+        self.secrets()
+            .patch(name, &params, &Patch::Apply(&secret))
+            .await
+            .unwrap();
     }
 
     /// Writes an Account with the token in Secret `cloud-token`, or replaces it.
@@ -216,14 +247,20 @@ impl World {
             },
         });
         let params = PatchParams::apply("user").force();
-        self.accounts().patch(name, &params, &Patch::Apply(&account)).await.unwrap();
+        self.accounts()
+            .patch(name, &params, &Patch::Apply(&account))
+            .await
+            .unwrap();
     }
 
     /// Applies an Instance as a user does.
     pub async fn apply(&self, manifest: &Value) -> Instance {
         let name = manifest["metadata"]["name"].as_str().unwrap();
         let params = PatchParams::apply("user").force();
-        self.instances().patch(name, &params, &Patch::Apply(manifest)).await.unwrap()
+        self.instances()
+            .patch(name, &params, &Patch::Apply(manifest))
+            .await
+            .unwrap()
     }
 
     /// The Instances of the namespace.
@@ -255,12 +292,24 @@ impl World {
     }
 
     /// Waits until an Instance is as asked for.
-    pub async fn until(&self, name: &str, what: &str, holds: impl Fn(&Instance) -> bool) -> Instance {
+    pub async fn until(
+        &self,
+        name: &str,
+        what: &str,
+        holds: impl Fn(&Instance) -> bool,
+    ) -> Instance {
         let api = self.instances();
-        eventually(&format!("{what}, Instance {}/{name}", self.namespace), async || {
-            let instance = api.get(name).await.map_err(|error| error.to_string())?;
-            if holds(&instance) { Ok(instance) } else { Err(outline(&instance)) }
-        })
+        eventually(
+            &format!("{what}, Instance {}/{name}", self.namespace),
+            async || {
+                let instance = api.get(name).await.map_err(|error| error.to_string())?;
+                if holds(&instance) {
+                    Ok(instance)
+                } else {
+                    Err(outline(&instance))
+                }
+            },
+        )
         .await
     }
 
@@ -271,36 +320,51 @@ impl World {
 
     /// Waits until the Ready condition has this reason.
     pub async fn until_reason(&self, name: &str, reason: &str) -> Instance {
-        self.until(name, reason, |instance| super::reason(instance) == reason).await
+        self.until(name, reason, |instance| super::reason(instance) == reason)
+            .await
     }
 
     /// Deletes an Instance; does not wait.
     pub async fn delete(&self, name: &str) {
-        self.instances().delete(name, &DeleteParams::default()).await.unwrap();
+        self.instances()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
     }
 
     /// Waits until an Instance is gone.
     pub async fn gone(&self, name: &str) {
         let api = self.instances();
-        eventually(&format!("Instance {}/{name} is gone", self.namespace), async || {
-            match api.get_opt(name).await.map_err(|error| error.to_string())? {
+        eventually(
+            &format!("Instance {}/{name} is gone", self.namespace),
+            async || match api.get_opt(name).await.map_err(|error| error.to_string())? {
                 None => Ok(()),
                 Some(instance) => Err(format!("{}\n{}", outline(&instance), self.ledger_text())),
-            }
-        })
+            },
+        )
         .await;
     }
 
     /// The servers of an Instance that exist.
     pub fn live(&self, instance: &Instance) -> Vec<ServerInfo> {
         let marker = Marker::of_uid(&instance.uid().unwrap());
-        self.sim.live_servers().into_iter().filter(|server| Marker::in_name(&server.name).as_ref() == Some(&marker)).collect()
+        self.sim
+            .live_servers()
+            .into_iter()
+            .filter(|server| Marker::in_name(&server.name).as_ref() == Some(&marker))
+            .collect()
     }
 
     /// The one server of an Instance.
     pub fn only_server(&self, instance: &Instance) -> ServerInfo {
         let mut live = self.live(instance);
-        assert_eq!(live.len(), 1, "servers of {}: {live:?}\n{}", instance.name_any(), self.ledger_text());
+        assert_eq!(
+            live.len(),
+            1,
+            "servers of {}: {live:?}\n{}",
+            instance.name_any(),
+            self.ledger_text()
+        );
         live.remove(0)
     }
 
@@ -321,6 +385,10 @@ impl World {
     /// The same where two servers at once were made by the service, not by us.
     pub async fn finish_with_surplus(self) {
         self.assert_no_secret_told().await;
-        assert!(!self.logs().contains("panicked"), "the operator panicked: {}", self.logs());
+        assert!(
+            !self.logs().contains("panicked"),
+            "the operator panicked: {}",
+            self.logs()
+        );
     }
 }

@@ -1,0 +1,220 @@
+//! What an Instance needs and does not find: said in a reason and in words that name the thing and the remedy, and mended
+//! without a restart. The others are not held up.
+
+use crate::support::{
+    Setup, World, create_calls, eventually, instance, instance_by_key, reason, stays,
+};
+use cloud_simulator::catalogue;
+use kube::api::DeleteParams;
+use serde_json::json;
+use std::time::Duration;
+
+/// The kinds of the conditions and the message of Ready.
+async fn told(world: &World, name: &str, reason: &str) -> (Vec<String>, String) {
+    let status = world.until_reason(name, reason).await.status.unwrap();
+    let kinds = status
+        .conditions
+        .iter()
+        .filter(|c| c.status == "True")
+        .map(|c| c.type_.clone())
+        .collect();
+    let message = status
+        .conditions
+        .into_iter()
+        .find(|c| c.type_ == "Ready")
+        .unwrap()
+        .message;
+    (kinds, message)
+}
+
+#[track_caller]
+fn assert_names(message: &str, things: &[&str]) {
+    for thing in things {
+        assert!(
+            message.contains(thing),
+            "{message:?} does not name {thing:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_account_then_a_missing_token_then_a_missing_password_are_named_and_mended() {
+    let world = Setup::default().bare().begin("missing").await;
+    let web = world.apply(&instance("web")).await;
+    let (kinds, message) = told(&world, "web", "AccountNotFound").await;
+    assert_eq!(kinds, ["Reconciling"]);
+    assert_names(&message, &["default", &world.namespace, "create it"]);
+
+    world.account("default", world.sim.url()).await;
+    let (kinds, message) = told(&world, "web", "TokenNotFound").await;
+    assert_eq!(kinds, ["Reconciling"]);
+    assert_names(&message, &["cloud-token", "token", "create"]);
+
+    world.secret("cloud-token", "other", World::TOKEN).await;
+    let api = world.instances();
+    eventually("the missing key is named", async || {
+        let status = api.get("web").await.unwrap().status.unwrap();
+        let message = &status.conditions[0].message;
+        if message.contains("has no key token") {
+            Ok(())
+        } else {
+            Err(message.clone())
+        }
+    })
+    .await;
+
+    world.secret("cloud-token", "token", World::TOKEN).await;
+    let (kinds, message) = told(&world, "web", "LoginSecretNotFound").await;
+    assert_eq!(kinds, ["Reconciling"]);
+    assert_names(&message, &["login", "password", "create"]);
+    assert_eq!(create_calls(&world.sim), 0);
+
+    // Another one, which needs no Secret, is not held up by this one.
+    world.apply(&instance_by_key("other")).await;
+    world.ready("other").await;
+    assert_eq!(reason(&world.get("web").await), "LoginSecretNotFound");
+
+    world.secret("login", "password", World::PASSWORD).await;
+    world.ready("web").await;
+    assert_eq!(world.live(&web).len(), 1);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_against_the_rules_is_stalled_until_it_is_mended() {
+    let world = Setup::default().begin("password").await;
+    world.secret("login", "password", "withoutupper1!").await;
+    world.apply(&instance("web")).await;
+    let (kinds, message) = told(&world, "web", "LoginPasswordInvalid").await;
+    assert_eq!(kinds, ["Stalled"]);
+    assert_names(&message, &["login", "password", "A-Z"]);
+    assert!(!message.contains("withoutupper1!"), "{message}");
+    assert_eq!(create_calls(&world.sim), 0);
+    world.secret("login", "password", World::PASSWORD).await;
+    world.ready("web").await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_token_costs_few_calls_and_is_mended_by_the_secret() {
+    let world = Setup::default().begin("token").await;
+    world.apply(&instance("before")).await;
+    world.ready("before").await;
+    world.sim.set_token("default", "rotated-token").unwrap();
+    // The operator learns of it when it next has to call.
+    let calls = world.sim.ledger().last_seq();
+    for number in 0..5 {
+        world.apply(&instance(&format!("web-{number}"))).await;
+    }
+    for number in 0..5 {
+        let (kinds, message) = told(&world, &format!("web-{number}"), "TokenRefused").await;
+        assert_eq!(kinds, ["Reconciling"]);
+        assert_names(&message, &["default", "Secret"]);
+    }
+    // Twenty seconds: long enough for a loop of retries to show, a third of the pause between two tries of the Account.
+    let told_at = world.sim.ledger().last_seq();
+    stays(
+        "few calls while the token is refused",
+        Duration::from_secs(20),
+        async || {
+            let ledger = world.sim.ledger();
+            let (all, after) = (ledger.since(calls).len(), ledger.since(told_at).len());
+            if all <= 25 && after <= 8 {
+                Ok(())
+            } else {
+                Err(format!("{all} calls, {after} after it was told"))
+            }
+        },
+    )
+    .await;
+    assert_eq!(world.sim.servers().len(), 1);
+    world.secret("cloud-token", "token", "rotated-token").await;
+    for number in 0..5 {
+        world.ready(&format!("web-{number}")).await;
+    }
+    assert_eq!(world.sim.live_servers().len(), 6);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_is_not_there_holds_up_nobody_else_and_is_mended() {
+    let world = Setup::default().begin("endpoint").await;
+    // Reserved, and nothing listens there.
+    world.account("nowhere", "http://127.0.0.1:9").await;
+    let mut manifest = instance("lost");
+    manifest["spec"]["accountRef"] = json!({"name": "nowhere"});
+    world.apply(&manifest).await;
+    let (kinds, message) = told(&world, "lost", "ServiceUnreachable").await;
+    assert_eq!(kinds, ["Reconciling"]);
+    assert_names(&message, &["nowhere", "endpoint"]);
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    world.account("nowhere", world.sim.url()).await;
+    world.ready("lost").await;
+    assert_eq!(
+        (create_calls(&world.sim), world.sim.live_servers().len()),
+        (2, 2)
+    );
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_create_tells_the_services_words_costs_little_and_is_mended_by_the_spec() {
+    let world = Setup::default().begin("refused").await;
+    let mut manifest = instance("web");
+    manifest["spec"]["image"]["id"] = json!("img-no-such-image");
+    world.apply(&manifest).await;
+    let (kinds, message) = told(&world, "web", "CreateRefused").await;
+    assert_eq!(kinds, ["Stalled"]);
+    assert_names(&message, &["404", "ImageResourceUUID", "does not exist"]);
+    assert_eq!(world.sim.servers(), []);
+    // Until the refusal was told anything goes; from then on a minute may cost six calls and no write at all.
+    let (seen, written) = (world.sim.ledger().last_seq(), world.writes().await.len());
+    stays("at most six calls", Duration::from_secs(60), async || {
+        let calls: Vec<_> = world
+            .sim
+            .ledger()
+            .since(seen)
+            .iter()
+            .map(|e| format!("{} {}", e.at, e.path))
+            .collect();
+        if calls.len() <= 6 {
+            Ok(())
+        } else {
+            Err(format!("{calls:#?}"))
+        }
+    })
+    .await;
+    let writes = world.writes().await;
+    assert_eq!(
+        writes.len(),
+        written,
+        "a refusal that stays the same is told once: {:#?}",
+        &writes[written..]
+    );
+    // Nothing was bought, so everything may be mended.
+    manifest["spec"]["image"]["id"] = json!(catalogue::example().image);
+    manifest["spec"]["package"]["code"] = json!(catalogue::example().other_package);
+    world.apply(&manifest).await;
+    let ready = world.ready("web").await;
+    assert_eq!(
+        world.only_server(&ready).package,
+        catalogue::example().other_package
+    );
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_that_never_got_a_server_is_deleted_at_once_even_without_its_account() {
+    let world = Setup::default().bare().begin("never").await;
+    world.apply(&instance("web")).await;
+    world.until_reason("web", "AccountNotFound").await;
+    world
+        .instances()
+        .delete("web", &DeleteParams::default())
+        .await
+        .unwrap();
+    world.gone("web").await;
+    assert_eq!(world.sim.ledger().last_seq(), 0, "{}", world.ledger_text());
+    world.finish().await;
+}

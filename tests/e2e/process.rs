@@ -1,0 +1,146 @@
+//! The process: what it serves, how it ends, what it tells.
+
+use crate::support::{PATIENCE, Setup, World, create_calls, eventually, instance};
+use cloud_server_operator::api::names::BINDING;
+use cloud_simulator::faults::{Act, ClientGone, Rule, When};
+use kube::ResourceExt;
+use std::process::Command;
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_are_openmetrics_and_count_what_was_done() {
+    let mut world = Setup::default().begin("metrics").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    let (kind, text) = world.operator().metrics().await;
+    assert_eq!(
+        kind,
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    );
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line
+            .rsplit_once(' ')
+            .unwrap_or_else(|| panic!("no sample: {line:?}"));
+        assert!(
+            name.starts_with("cloud_server_operator_") && value.parse::<f64>().is_ok(),
+            "{line:?}"
+        );
+        assert!(
+            !name.contains("\"web\"") && !name.contains(&world.namespace),
+            "a label names an object: {line:?}"
+        );
+    }
+    let created = "cloud_server_operator_cloud_calls_total{operation=\"create\",result=\"ok\"} 1";
+    assert!(text.contains(created), "{created:?} is not in {text}");
+    world.finish().await;
+}
+
+#[test]
+fn the_definitions_that_are_printed_are_the_ones_in_the_repository() {
+    let output = Command::new(env!("CARGO_BIN_EXE_cloud-server-operator"))
+        .arg("crds")
+        .env_clear()
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let kept = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/crds/cloudserver.dev.yaml"
+    ))
+    .unwrap();
+    assert!(
+        String::from_utf8(output.stdout).unwrap() == kept,
+        "crds/ is out of date: write it again with the command `crds`"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_term_signal_while_a_create_is_in_flight_waits_for_its_receipt() {
+    let mut world = Setup::default().begin("term").await;
+    let hold = world.sim.hold(Rule::on(
+        "/instance/create",
+        Act::Hold {
+            at: When::AfterEffect,
+            gone: ClientGone::Drop,
+        },
+    ));
+    world.apply(&instance("web")).await;
+    hold.reached(PATIENCE).await.unwrap();
+    world.operator().terminate();
+    eventually("it has heard the signal", async || {
+        if world.logs().contains("stopping") {
+            Ok(())
+        } else {
+            Err(world.logs())
+        }
+    })
+    .await;
+    assert!(world.operator().is_running(), "it waits for the answer");
+    hold.release();
+    let status = world.operator().ended().await;
+    assert!(status.success(), "{status}");
+    let web = world.get("web").await;
+    let server = world.only_server(&web).id;
+    let binding: serde_json::Value = serde_json::from_str(&web.annotations()[BINDING]).unwrap();
+    assert_eq!(binding["id"], server, "the receipt is on record");
+    world.start().await;
+    assert_eq!(world.ready("web").await.status.unwrap().id, Some(server));
+    assert_eq!(create_calls(&world.sim), 1);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_operator_ends_at_once_on_a_term_signal() {
+    let mut world = Setup::default().begin("term-idle").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    world.operator().terminate();
+    // Far below the 25 s of grace: nothing is running that would need them.
+    let ended = tokio::time::timeout(Duration::from_secs(15), world.operator().ended()).await;
+    assert!(
+        ended.is_ok_and(|status| status.success()),
+        "{}",
+        world.logs()
+    );
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn not_even_a_trace_tells_a_secret() {
+    let mut world = Setup::default().filter("trace").begin("trace").await;
+    world.apply(&instance("web")).await;
+    let ready = world.ready("web").await;
+    // Errors are told, too: a refused token, a refused create.
+    let mut refused = instance("refused");
+    refused["spec"]["image"]["id"] = "img-none".into();
+    world.apply(&refused).await;
+    world.until_reason("refused", "CreateRefused").await;
+    world.sim.set_token("default", "another-token").unwrap();
+    world
+        .secret("cloud-token", "token", &format!("{}-wrong", World::TOKEN))
+        .await;
+    eventually(
+        "the Account is told that its token is refused",
+        async || {
+            let account = world.accounts().get("default").await.unwrap();
+            let reason = account
+                .status
+                .and_then(|s| s.conditions.into_iter().next())
+                .map(|c| c.reason);
+            if reason.as_deref() == Some("TokenRefused") {
+                Ok(())
+            } else {
+                Err(format!("{reason:?}"))
+            }
+        },
+    )
+    .await;
+    world.restart().await;
+    assert!(
+        world.logs().contains("\"level\":\"TRACE\""),
+        "the test looks at a trace"
+    );
+    assert!(ready.uid().is_some());
+    world.finish().await;
+}

@@ -1,0 +1,241 @@
+//! The record of what was bought survives what users and tools do to the object: a wiped status, a replace by the bare
+//! manifest, a copy of the manifest under another name.
+
+use crate::support::{Setup, World, create_calls, eventually, instance, stays};
+use cloud_server_operator::api::Instance;
+use cloud_server_operator::api::names::{BINDING, FINALIZER};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+async fn one_ready(name: &str) -> (World, Instance, String) {
+    let world = Setup::default().begin(name).await;
+    world.apply(&instance("web")).await;
+    let ready = world.ready("web").await;
+    let server = world.only_server(&ready).id;
+    (world, ready, server)
+}
+
+/// Ten seconds in which nothing may happen: twice the pause between two listings while something is in flight, so that a
+/// wrong conclusion from a listing would show.
+async fn nothing_else_happens(world: &World, posts: usize) {
+    stays(
+        "no call changes anything",
+        Duration::from_secs(10),
+        async || {
+            let now = world.sim.ledger().mutating().len();
+            if now == posts {
+                Ok(())
+            } else {
+                Err(world.ledger_text())
+            }
+        },
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wiped_status_comes_back_and_nothing_is_bought() {
+    let (world, ready, server) = one_ready("wiped").await;
+    let patch = r#"[{"op":"replace","path":"/status","value":{"observedGeneration":-1}}]"#;
+    let (done, text) = world
+        .kubectl(
+            &[
+                "patch",
+                "instance",
+                "web",
+                "--subresource=status",
+                "--type=json",
+                "-p",
+                patch,
+            ],
+            "",
+        )
+        .await;
+    assert!(done, "{text}");
+    let again = world.ready("web").await;
+    let (before, after) = (
+        ready.status.unwrap(),
+        again.status.as_ref().unwrap().clone(),
+    );
+    assert_eq!(after.id.as_deref(), Some(server.as_str()));
+    assert_eq!(
+        (after.detail.get("ecsResourceUUID"), after.addresses),
+        (before.detail.get("ecsResourceUUID"), before.addresses)
+    );
+    nothing_else_happens(&world, 1).await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wiped_status_comes_back_after_a_restart_too() {
+    let (mut world, _, server) = one_ready("wiped-restart").await;
+    world.kill();
+    let patch = r#"[{"op":"replace","path":"/status","value":{"observedGeneration":-1}}]"#;
+    let (done, text) = world
+        .kubectl(
+            &[
+                "patch",
+                "instance",
+                "web",
+                "--subresource=status",
+                "--type=json",
+                "-p",
+                patch,
+            ],
+            "",
+        )
+        .await;
+    assert!(done, "{text}");
+    world.start().await;
+    assert_eq!(world.ready("web").await.status.unwrap().id, Some(server));
+    nothing_else_happens(&world, 1).await;
+    world.finish().await;
+}
+
+/// What `kubectl replace` of the bare manifest leaves: no finalizer, no annotation, but the status.
+async fn replace_by_bare_manifest(world: &World) {
+    let (done, text) = world
+        .kubectl(&["replace", "-f", "-"], &instance("web").to_string())
+        .await;
+    assert!(done, "{text}");
+}
+
+async fn held_again(world: &World, server: &str) -> Instance {
+    world
+        .until("web", "has its record and its finalizer again", |i| {
+            let names = |text: &String| {
+                let binding: Value = serde_json::from_str(text).unwrap();
+                binding["id"] == server
+            };
+            i.finalizers().iter().any(|f| f == FINALIZER)
+                && i.annotations().get(BINDING).is_some_and(names)
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_record_is_rebuilt() {
+    let (world, _, server) = one_ready("replaced").await;
+    replace_by_bare_manifest(&world).await;
+    held_again(&world, &server).await;
+    assert_eq!(world.ready("web").await.status.unwrap().id, Some(server));
+    nothing_else_happens(&world, 1).await;
+    world.delete("web").await;
+    world.gone("web").await;
+    assert_eq!(world.sim.live_servers(), []);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_and_status_dropped_while_nobody_watched_are_rebuilt() {
+    let (mut world, _, server) = one_ready("replaced-away").await;
+    world.kill();
+    replace_by_bare_manifest(&world).await;
+    let patch = r#"[{"op":"replace","path":"/status","value":{"observedGeneration":-1}}]"#;
+    world
+        .kubectl(
+            &[
+                "patch",
+                "instance",
+                "web",
+                "--subresource=status",
+                "--type=json",
+                "-p",
+                patch,
+            ],
+            "",
+        )
+        .await;
+    world.start().await;
+    held_again(&world, &server).await;
+    assert_eq!(world.ready("web").await.status.unwrap().id, Some(server));
+    nothing_else_happens(&world, 1).await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copied_manifest_gets_a_server_of_its_own() {
+    let (world, ready, server) = one_ready("copied").await;
+    // As `kubectl get -o yaml`, another name, `kubectl apply`: annotation and finalizer go with it.
+    let mut copy = serde_json::to_value(&ready).unwrap();
+    copy["metadata"] = json!({
+        "name": "copy",
+        "annotations": {BINDING: ready.annotations()[BINDING]},
+        "finalizers": [FINALIZER],
+    });
+    let (done, text) = world
+        .kubectl(&["apply", "-f", "-"], &copy.to_string())
+        .await;
+    assert!(done, "{text}");
+    let copy = world.ready("copy").await;
+    let own = world.only_server(&copy);
+    assert_ne!(own.id, server);
+    assert_eq!(copy.status.unwrap().id.as_deref(), Some(own.id.as_str()));
+    assert_eq!(
+        world.ready("web").await.status.unwrap().id.as_deref(),
+        Some(server.as_str())
+    );
+    assert_eq!(
+        (create_calls(&world.sim), world.sim.live_servers().len()),
+        (2, 2)
+    );
+    // The copy's end is not the original's.
+    world.delete("copy").await;
+    world.gone("copy").await;
+    let live: Vec<_> = world.sim.live_servers().into_iter().map(|s| s.id).collect();
+    assert_eq!(live, [server]);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restored_backup_finds_its_server_again() {
+    let (mut world, ready, server) = one_ready("restored").await;
+    world.kill();
+    // The cluster lost the object and a backup brings it back: same name, another UID, the record in its annotation.
+    let patch = r#"[{"op":"remove","path":"/metadata/finalizers"}]"#;
+    world.delete("web").await;
+    world
+        .kubectl(
+            &["patch", "instance", "web", "--type=json", "-p", patch],
+            "",
+        )
+        .await;
+    world.gone("web").await;
+    let mut backup = serde_json::to_value(&ready).unwrap();
+    backup["metadata"] =
+        json!({"name": "web", "annotations": {BINDING: ready.annotations()[BINDING]}});
+    let (done, text) = world
+        .kubectl(&["apply", "-f", "-"], &backup.to_string())
+        .await;
+    assert!(done, "{text}");
+    world.start().await;
+    let restored = world.ready("web").await;
+    assert_ne!(restored.uid(), ready.uid());
+    assert_eq!(restored.status.unwrap().id, Some(server));
+    nothing_else_happens(&world, 1).await;
+    world.delete("web").await;
+    world.gone("web").await;
+    assert_eq!(world.sim.live_servers(), []);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namesake_of_a_deleted_instance_gets_a_server_of_its_own() {
+    let (world, ready, server) = one_ready("namesake").await;
+    world.delete("web").await;
+    world.gone("web").await;
+    world.apply(&instance("web")).await;
+    let second = world.ready("web").await;
+    assert_ne!(second.uid(), ready.uid());
+    assert_ne!(world.only_server(&second).id, server);
+    eventually("only the second lives", async || {
+        if world.sim.live_servers().len() == 1 {
+            Ok(())
+        } else {
+            Err(world.ledger_text())
+        }
+    })
+    .await;
+    world.finish().await;
+}

@@ -1,0 +1,247 @@
+//! What a user meets at kubectl: the rules and their messages, columns, short names, the schema's own explanations.
+
+use crate::support::{Setup, World, instance, kubectl};
+use cloud_simulator::catalogue;
+use serde_json::{Value, json};
+
+async fn rejected(world: &World, manifest: &Value, words: &[&str]) {
+    let (done, text) = world
+        .kubectl(
+            &[
+                "apply",
+                "--server-side",
+                "--field-manager=user",
+                "--force-conflicts",
+                "-f",
+                "-",
+            ],
+            &manifest.to_string(),
+        )
+        .await;
+    assert!(!done, "accepted: {manifest}");
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in: {text}");
+    }
+}
+
+fn changed(path: &str, value: Value) -> Value {
+    let mut manifest = instance("web");
+    *manifest.pointer_mut(path).unwrap() = value;
+    manifest
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_service_cannot_change_is_refused_with_the_remedy_once_a_server_exists() {
+    let world = Setup::default().bare().begin("immutable").await;
+    // No server yet: a typing error can be mended.
+    world
+        .apply(&changed("/spec/package/code", json!("c1m1-mistyped")))
+        .await;
+    world.until_reason("web", "AccountNotFound").await;
+    world.apply(&instance("web")).await;
+    world.secret("cloud-token", "token", World::TOKEN).await;
+    world.secret("login", "password", World::PASSWORD).await;
+    world.account("default", world.sim.url()).await;
+    world.ready("web").await;
+
+    let example = catalogue::example();
+    let new = "delete this Instance and create a new one";
+    rejected(
+        &world,
+        &changed("/spec/package/code", json!(example.other_package)),
+        &["spec.package cannot be changed", "cannot resize", new],
+    )
+    .await;
+    rejected(
+        &world,
+        &changed("/spec/region", json!("cn-dev-2")),
+        &["spec.region cannot be changed", "a server cannot move", new],
+    )
+    .await;
+    rejected(
+        &world,
+        &changed("/spec/zone", json!("ru-moscow-1-b")),
+        &["spec.zone cannot be changed", "a server cannot move", new],
+    )
+    .await;
+    rejected(
+        &world,
+        &changed("/spec/firewall/id", json!("fw-other")),
+        &["spec.firewall cannot be changed", new],
+    )
+    .await;
+    let mut other = instance("web");
+    other["spec"]["accountRef"] = json!({"name": "other"});
+    rejected(
+        &world,
+        &other,
+        &["spec.accountRef cannot be changed", "another account", new],
+    )
+    .await;
+    // What may change does.
+    world
+        .apply(&changed(
+            "/spec/login",
+            json!({"sshKey": {"id": example.key}}),
+        ))
+        .await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_spec_that_cannot_be_right_is_refused_at_once() {
+    let world = Setup::default()
+        .bare()
+        .without_operator()
+        .begin("rules")
+        .await;
+    let one = "set exactly one of login.passwordSecretRef and login.sshKey";
+    rejected(&world, &changed("/spec/login", json!({})), &[one]).await;
+    let both = json!({"passwordSecretRef": {"name": "a", "key": "b"}, "sshKey": {"id": "key-1"}});
+    rejected(&world, &changed("/spec/login", both), &[one]).await;
+    rejected(
+        &world,
+        &changed("/spec/region", json!("")),
+        &["spec.region"],
+    )
+    .await;
+    rejected(
+        &world,
+        &changed("/spec/package", json!({})),
+        &["spec.package.code"],
+    )
+    .await;
+    let mut power = instance("web");
+    power["spec"]["powerState"] = json!("Sleeping");
+    rejected(
+        &world,
+        &power,
+        &["spec.powerState", "Running", "Stopped", "Unmanaged"],
+    )
+    .await;
+    for endpoint in [
+        "ftp://cloud.example",
+        "https://user@cloud.example",
+        "https://cloud.example/?a=b",
+        "cloud.example",
+    ] {
+        let account = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1",
+            "kind": "Account",
+            "metadata": {"name": "default"},
+            "spec": {"endpoint": endpoint, "tokenSecretRef": {"name": "a", "key": "b"}},
+        });
+        rejected(
+            &world,
+            &account,
+            &["endpoint must be an http or https URL", "for example"],
+        )
+        .await;
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_short_names_and_category_show_what_matters() {
+    let world = Setup::default().begin("columns").await;
+    world.apply(&instance("web")).await;
+    let ready = world.ready("web").await;
+    let status = ready.status.unwrap();
+    let example = catalogue::example();
+
+    let (_, text) = world.kubectl(&["get", "instances"], "").await;
+    let header: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(
+        header,
+        [
+            "NAME", "STATE", "ADDRESS", "IMAGE", "PACKAGE", "READY", "AGE"
+        ]
+    );
+
+    let (_, text) = world.kubectl(&["get", "csi", "-o", "wide"], "").await;
+    let header: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(
+        header,
+        [
+            "NAME", "STATE", "ADDRESS", "IMAGE", "PACKAGE", "READY", "AGE", "REGION", "ID",
+            "REASON"
+        ]
+    );
+    let row = text.lines().nth(1).unwrap();
+    let address = status.addresses.unwrap().public.unwrap();
+    for value in [
+        "web",
+        "STARTED",
+        &address,
+        status.detail["imageName"].as_str().unwrap(),
+        example.package,
+        "True",
+        example.region,
+        &status.id.unwrap(),
+        "Available",
+    ] {
+        assert!(row.contains(value), "{value:?} is not in {row:?}");
+    }
+
+    let (_, text) = world.kubectl(&["get", "cloudserver"], "").await;
+    assert!(
+        text.contains("instance.cloudserver.dev/web")
+            && text.contains("account.cloudserver.dev/default"),
+        "{text}"
+    );
+    let (_, text) = world.kubectl(&["get", "csa", "-o", "wide"], "").await;
+    assert!(
+        text.contains(world.sim.url()) && text.contains("Available"),
+        "{text}"
+    );
+    let selector = format!("--field-selector=spec.region={}", example.region);
+    let (_, text) = world
+        .kubectl(&["get", "csi", "-o", "name", &selector], "")
+        .await;
+    assert_eq!(text.trim(), "instance.cloudserver.dev/web");
+    let (_, text) = world
+        .kubectl(
+            &[
+                "get",
+                "csi",
+                "-o",
+                "name",
+                "--field-selector=spec.region=elsewhere",
+            ],
+            "",
+        )
+        .await;
+    assert_eq!(text.trim(), "");
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kubectl_wait_and_explain_work() {
+    let world = Setup::default().begin("explain").await;
+    let (done, text) = world
+        .kubectl(&["apply", "-f", "-"], &instance("web").to_string())
+        .await;
+    assert!(done, "{text}");
+    let (done, text) = world
+        .kubectl(
+            &["wait", "--for=condition=Ready", "--timeout=90s", "csi/web"],
+            "",
+        )
+        .await;
+    assert!(done, "{text}");
+    for (path, words) in [
+        ("instances.spec.package", "The service's packageCode"),
+        (
+            "instances.spec.login",
+            "exactly one of a password and a key pair",
+        ),
+        ("instances.status.detail", "GiB"),
+        ("accounts.spec.settleSeconds", "Seconds after which"),
+    ] {
+        let output = kubectl(&["explain", path], "").await;
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(words), "{path}: {text}");
+    }
+    world.finish().await;
+}
