@@ -125,6 +125,7 @@ need() { # need PROGRAM WHAT TO DO
 }
 need cargo 'install Rust (rustup)'
 need cc 'install a C compiler and linker, such as gcc'
+if [[ -z ${KUBEBUILDER_ASSETS-} ]]; then need go 'install Go 1.26 or newer; it builds the API server'; fi
 
 say 'Building operator, simulator and devcluster (a minute or two the first time)'
 long cargo build --workspace --bins
