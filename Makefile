@@ -44,7 +44,7 @@ control-plane:
 
 run-tests:
 	$(phase) 'unit, property and end-to-end tests'
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 crds: ## write crds/ anew from the types
 	$(CARGO) build --workspace --bins
