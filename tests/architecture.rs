@@ -1,5 +1,7 @@
 //! Arrows between the folders of `src/` go one way: whoever stands lower in the list may use whoever stands above.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::fs;
 use std::path::Path;
 

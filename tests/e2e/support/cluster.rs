@@ -7,7 +7,7 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 
 /// The manifests that a user installs: the operator runs with exactly these rights.
-pub const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
 const NAMESPACE: &str = "cloud-server-system";
 const ACCOUNT: &str = "cloud-server-operator";
 

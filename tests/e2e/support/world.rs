@@ -27,7 +27,6 @@ pub struct Setup {
     account: bool,
     secrets: bool,
     operator: bool,
-    endpoint: Option<String>,
 }
 
 impl Default for Setup {
@@ -40,7 +39,6 @@ impl Default for Setup {
             account: true,
             secrets: true,
             operator: true,
-            endpoint: None,
         }
     }
 }
@@ -129,8 +127,7 @@ impl Setup {
             world.secret("login", "password", World::PASSWORD).await;
         }
         if self.account {
-            let endpoint = self.endpoint.unwrap_or_else(|| world.sim.url().to_owned());
-            world.account("default", &endpoint).await;
+            world.account("default", world.sim.url()).await;
         }
         if self.operator {
             world.start().await;
