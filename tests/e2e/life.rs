@@ -149,6 +149,22 @@ async fn a_deleted_instance_leaves_no_server() {
     // The object may go only after the server: no waiting here.
     assert_eq!(world.sim.live_servers(), []);
     assert_eq!(world.sim.ledger().count("/instance/release"), 1);
+    for reason in ["Created", "Available", "Released"] {
+        eventually(&format!("an Event tells {reason}"), async || {
+            let events = world.events(reason).await;
+            let told = events.len() == 1
+                && events[0]
+                    .regarding
+                    .as_ref()
+                    .is_some_and(|r| r.uid == ready.uid());
+            if told {
+                Ok(())
+            } else {
+                Err(format!("{events:?}"))
+            }
+        })
+        .await;
+    }
     assert_eq!(world.sim.servers().len(), 1, "{}", world.ledger_text());
     assert!(
         world

@@ -16,4 +16,5 @@ mod needs;
 mod process;
 mod record;
 mod rules;
+mod safety;
 mod support;

@@ -10,6 +10,6 @@ mod world;
 
 pub use checks::{create_calls, marker_of};
 pub use cluster::kubectl;
-pub use objects::{condition, instance, instance_by_key, is_ready, reason};
+pub use objects::{condition, instance, instance_by_key, is_ready, outline, reason};
 pub use wait::{PATIENCE, eventually, stays};
 pub use world::{Setup, World};
