@@ -5,11 +5,12 @@ mod report;
 
 use crate::api::Account;
 use crate::api::conditions::{Reason, Verdict};
-use crate::cloud::Lane;
+use crate::cloud::{Lane, ServerId};
 use crate::runtime::events::{Events, News};
+use crate::runtime::queue::TURN;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Backoff, Metrics, Term};
-use crate::session::{Problem, Seat, SecretVersions, Sessions};
+use crate::session::{Seat, SecretVersions, Sessions};
 use kube::{Client, Resource, ResourceExt};
 use observe::{Observation, Usable};
 use std::collections::HashMap;
@@ -23,6 +24,12 @@ const QUIET: Duration = Duration::from_secs(30);
 const REFUSED: Duration = Duration::from_secs(50);
 /// Longest wait before an endpoint that does not answer is tried again: Instances go on within 30 s after it is back.
 const UNREACHABLE: Duration = Duration::from_secs(20);
+
+/// The release of a late server is called again after this time: longer than the listings of places in which nothing else
+/// is looked for are apart.
+const LATE_AGAIN: Duration = Duration::from_secs(400);
+/// What a release needs of a turn.
+const CALL: Duration = Duration::from_secs(60);
 
 /// What is the same for all Accounts; cheap to clone.
 #[derive(Clone)]
@@ -54,10 +61,10 @@ pub struct Memories(Arc<Mutex<HashMap<ObjectKey, Memory>>>);
 pub struct Memory {
     /// The last cheap call: when, and whether the service took it.
     pub probed: Option<(Instant, bool)>,
-    /// The credential and generation that the seat was made from.
-    pub seated: Option<(String, i64)>,
     /// An Instance was refused: look again now.
     pub doubted: bool,
+    /// Late servers of finalised Instances, and when their release was called.
+    pub late: HashMap<ServerId, Instant>,
     /// The last write of status.
     pub written: Option<Instant>,
     /// Failures in a row.
@@ -89,12 +96,13 @@ impl Memories {
 }
 
 /// One turn of one Account; gives the time until the next.
-pub async fn turn(context: Context, account: &Account) -> Duration {
+pub async fn turn(context: &Context, account: &Account) -> Duration {
+    let turn_ends = Instant::now() + TURN;
     let key = ObjectKey::of(account);
-    let seen = observe::observe(&context, account, &key).await; // reads
-    let (verdict, again) = plan(&context, &key, &seen); // decides and remembers
-    act(&context, account, &key, &seen).await; // takes the seat; releases what was buried and lives
-    match report::report(&context, account, &key, &seen, &verdict).await {
+    let seen = observe::observe(context, account, &key).await; // reads
+    let (verdict, again) = plan(context, &key, &seen); // decides and remembers
+    act(context, account, &key, &seen, turn_ends).await; // takes the seat; releases what was buried and lives
+    match report::report(context, account, &key, &seen, &verdict).await {
         Ok(held) => held.map_or(again, |held| again.min(held)),
         Err(error) => {
             tracing::warn!(namespace = key.namespace, name = key.name, %error, "status not written");
@@ -140,7 +148,13 @@ fn plan(context: &Context, key: &ObjectKey, seen: &Observation) -> (Verdict, Dur
 }
 
 /// Takes the seat or gives it up, and wakes the Instances if that changed anything.
-async fn act(context: &Context, account: &Account, key: &ObjectKey, seen: &Observation) {
+async fn act(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+    seen: &Observation,
+    turn_ends: Instant,
+) {
     let changed = match &seen.usable {
         Usable::Yes(seat) => context.sessions.install(key, seat.clone()),
         Usable::No(problem, seat) => {
@@ -154,49 +168,56 @@ async fn act(context: &Context, account: &Account, key: &ObjectKey, seen: &Obser
         (context.wake_instances)(key);
     }
     if let Usable::Yes(seat) = &seen.usable {
-        release_buried(context, account, seat).await;
+        release_buried(context, account, key, seat, turn_ends).await;
     }
 }
 
 /// A server with the marker of an Instance that was finalised turned up late, from a request that was executed after
 /// everything: nobody else will ever release it (design section 4, rule 8).
-async fn release_buried(context: &Context, account: &Account, seat: &Seat) {
+async fn release_buried(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+    seat: &Seat,
+    turn_ends: Instant,
+) {
     let inventory = &seat.session.inventory;
     for (_, id, place) in inventory.buried_alive() {
+        let now = Instant::now();
+        let lately = context
+            .memories
+            .get(key)
+            .late
+            .get(&id)
+            .is_some_and(|at| now < *at + LATE_AGAIN);
+        if lately {
+            continue;
+        }
         let permit = seat.session.client.permit(Lane::Urgent).await;
-        if !context.term.allows(
-            Instant::now() + Duration::from_secs(90),
-            Duration::from_secs(75),
-        ) {
+        if !context.term.allows(turn_ends, CALL) {
             return;
         }
         let answer = seat.session.client.release(permit, &id).await;
+        context.memories.update(key, |memory| {
+            memory.late.retain(|_, at| now < *at + LATE_AGAIN);
+            memory.late.insert(id.clone(), now);
+        });
         let news = match &answer {
-            Ok(_) => News::warning(
-                "LateServerReleased",
-                format!(
+            Ok(_) => {
+                context.metrics.surplus_released();
+                let note = format!(
                     "released server {id} in {place}: it turned up after its Instance had been deleted"
-                ),
-            ),
-            Err(error) => News::warning(
-                "LateServerNotReleased",
-                format!(
+                );
+                News::warning("LateServerReleased", note)
+            }
+            Err(error) => {
+                let note = format!(
                     "server {id} in {place} turned up after its Instance had been deleted: {error}"
-                ),
-            ),
+                );
+                News::warning("LateServerNotReleased", note)
+            }
         };
-        if answer.is_ok() {
-            context.metrics.surplus_released();
-        }
         context.events.tell(&account.object_ref(&()), &news).await;
-    }
-}
-
-/// A problem with the token Secret, in words that name it.
-fn problem(reason: Reason, message: impl Into<String>) -> Problem {
-    Problem {
-        reason,
-        message: message.into(),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Looks at the token Secret and, when there is reason to, at the service.
 
-use super::{Context, Memory, REFUSED, problem, token_secret};
+use super::{Context, REFUSED, token_secret};
 use crate::api::Account;
 use crate::api::conditions::Reason;
 use crate::cloud::{Error, Lane};
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Problem, Seat, SecretProblem, Standing, read_key};
+use crate::session::{MadeFrom, Problem, Seat, SecretProblem, Standing, read_key};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -30,9 +30,8 @@ pub(super) enum Usable {
 }
 
 pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKey) -> Observation {
-    let memory = context.memories.get(key);
-    let usable = match seat(context, account, key, &memory).await {
-        Ok(seat) => try_seat(context, key, &memory, seat).await,
+    let usable = match seat(context, account, key).await {
+        Ok(seat) => try_seat(context, key, seat).await,
         Err(problem) => Usable::No(problem, None),
     };
     let seat = match &usable {
@@ -48,58 +47,54 @@ pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKe
     Observation { usable, counts }
 }
 
-/// The seat that stands, or a new one when Secret or spec moved.
-async fn seat(
-    context: &Context,
-    account: &Account,
-    key: &ObjectKey,
-    memory: &Memory,
-) -> Result<Arc<Seat>, Problem> {
+/// The seat that stands, or a new one when Secret or Account moved.
+async fn seat(context: &Context, account: &Account, key: &ObjectKey) -> Result<Arc<Seat>, Problem> {
     let reference = &account.spec.token_secret_ref;
     let missing = || {
         let (name, token_key) = (&reference.name, &reference.key);
-        problem(
-            Reason::TokenNotFound,
-            format!(
-                "Secret {name} does not exist in namespace {}: create it with the token under key {token_key}",
-                key.namespace
+        let place = &key.namespace;
+        Problem {
+            reason: Reason::TokenNotFound,
+            message: format!(
+                "Secret {name} does not exist in namespace {place}: create it with the token under key {token_key}"
             ),
-        )
+        }
     };
-    let version = context
+    let secret = context
         .secrets
         .of(&token_secret(account))
         .ok_or_else(missing)?;
-    let generation = account.metadata.generation.unwrap_or_default();
-    let current = match context.sessions.standing(key) {
-        Standing::Usable(seat) => Some(seat),
-        Standing::Pending | Standing::Unusable(_) | Standing::NotFound => {
-            context.sessions.last_seat(key)
-        }
+    let made_from = |secret| MadeFrom {
+        secret,
+        account: account.metadata.uid.clone().unwrap_or_default(),
+        generation: account.metadata.generation.unwrap_or_default(),
     };
-    let stands = memory.seated.as_ref() == Some(&(version, generation));
-    if let Some(seat) = current.filter(|_| stands) {
+    if let Some(seat) = context.sessions.made_from(key, &made_from(secret)) {
         return Ok(seat);
     }
-    let (token, credential) = read_key(&context.client, &key.namespace, reference)
+    let (token, secret) = read_key(&context.client, &key.namespace, reference)
         .await
-        .map_err(|e| match e {
+        .map_err(|error| match error {
             SecretProblem::NoSecret(_) => missing(),
-            other => problem(Reason::TokenNotFound, other.to_string()),
+            other => Problem {
+                reason: Reason::TokenNotFound,
+                message: other.to_string(),
+            },
         })?;
     let seat = context
         .sessions
-        .seat(&account.spec, &token, credential.clone())
-        .map_err(|error| problem(Reason::EndpointInvalid, error.to_string()))?;
-    context.memories.update(key, |memory| {
-        memory.seated = Some((credential, generation));
-        memory.probed = None;
-    });
+        .seat(key, &account.spec, &token, made_from(secret))
+        .map_err(|error| Problem {
+            reason: Reason::EndpointInvalid,
+            message: format!("{error}: mend the Account's spec"),
+        })?;
+    context.memories.update(key, |memory| memory.probed = None);
     Ok(seat)
 }
 
 /// One cheap authorised call, when nothing else has shown lately that the service takes the token.
-async fn try_seat(context: &Context, key: &ObjectKey, memory: &Memory, seat: Arc<Seat>) -> Usable {
+async fn try_seat(context: &Context, key: &ObjectKey, seat: Arc<Seat>) -> Usable {
+    let memory = context.memories.get(key);
     let now = Instant::now();
     let is_new = !matches!(context.sessions.standing(key), Standing::Usable(known) if Arc::ptr_eq(&known, &seat));
     let listed = seat.session.inventory.listed_within(FRESH);
@@ -111,7 +106,7 @@ async fn try_seat(context: &Context, key: &ObjectKey, memory: &Memory, seat: Arc
         return Usable::Yes(seat);
     }
     // A refused token is tried once for everybody, however many ask.
-    if let (false, Standing::Unusable(known)) = (memory.doubted, context.sessions.standing(key))
+    if let Standing::Unusable(known) = context.sessions.standing(key)
         && known.reason == Reason::TokenRefused
         && memory
             .probed
@@ -133,13 +128,19 @@ async fn try_seat(context: &Context, key: &ObjectKey, memory: &Memory, seat: Arc
 fn what_is_wrong(error: &Error) -> Problem {
     if error.is_unauthorized() {
         let message = format!("{error}: put a valid token into the Secret");
-        problem(Reason::TokenRefused, message)
+        Problem {
+            reason: Reason::TokenRefused,
+            message,
+        }
     } else if error.is_rate_limited() {
-        problem(Reason::RateLimited, error.to_string())
+        Problem {
+            reason: Reason::RateLimited,
+            message: error.to_string(),
+        }
     } else {
-        problem(
-            Reason::ServiceUnreachable,
-            format!("{error}: check spec.endpoint, the network and the service"),
-        )
+        Problem {
+            reason: Reason::ServiceUnreachable,
+            message: format!("{error}: check spec.endpoint, the network and the service"),
+        }
     }
 }

@@ -5,11 +5,10 @@ use super::observe::Observation;
 use crate::api::conditions::Verdict;
 use crate::api::{Account, AccountStatus};
 use crate::runtime::KubeError;
-use crate::runtime::kubernetes::{call, patch_params};
+use crate::runtime::kubernetes::{call, json_patch, patch_params};
 use crate::runtime::watch::ObjectKey;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::Patch;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use std::time::Duration;
@@ -28,21 +27,8 @@ pub(super) async fn report(
 ) -> Result<Option<Duration>, KubeError> {
     const WHAT: &str = "write the Account's status";
     let former = account.status.clone().unwrap_or_default();
-    let generation = account.metadata.generation.unwrap_or_default();
-    let wall = Timestamp::now();
-    let conditions = verdict.to_conditions(&former.conditions, generation, wall);
-    let count = |n: usize| i64::try_from(n).ok();
-    let next = AccountStatus {
-        observed_generation: generation,
-        servers: seen
-            .counts
-            .map_or(former.servers, |(servers, _)| count(servers)),
-        unowned_servers: seen
-            .counts
-            .map_or(former.unowned_servers, |(_, unowned)| count(unowned)),
-        last_observed_time: former.last_observed_time.clone(),
-        conditions,
-    };
+    let wall = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
+    let next = status(account, &former, seen, verdict, wall);
     if next == former {
         return Ok(None);
     }
@@ -57,23 +43,18 @@ pub(super) async fn report(
         last_observed_time: Some(Time(wall)),
         ..next
     };
-    let patch = json!([
-        {"op": "test", "path": "/metadata/uid", "value": account.uid()},
-        {"op": "add", "path": "/status", "value": next},
-    ]);
-    let patch = serde_json::from_value(patch)
-        .map(Patch::<()>::Json)
-        .map_err(|error| KubeError::Transport {
-            operation: WHAT,
-            source: Box::new(kube::Error::SerdeError(error)),
-        })?;
+    let patch = json_patch(
+        WHAT,
+        json!([
+            {"op": "test", "path": "/metadata/uid", "value": account.uid()},
+            {"op": "add", "path": "/status", "value": next},
+        ]),
+    )?;
     let api: Api<Account> = Api::namespaced(context.client.clone(), &key.namespace);
     let params = patch_params();
     let written = call(WHAT, api.patch_status(&key.name, &params, &patch)).await;
-    context.metrics.kube_write(
-        "account_status",
-        written.as_ref().map_or_else(KubeError::category, |_| "ok"),
-    );
+    let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
+    context.metrics.kube_write("account_status", result);
     match written {
         Ok(_) => {
             context
@@ -83,5 +64,28 @@ pub(super) async fn report(
         }
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// The status that follows. Pure.
+fn status(
+    account: &Account,
+    former: &AccountStatus,
+    seen: &Observation,
+    verdict: &Verdict,
+    wall: Timestamp,
+) -> AccountStatus {
+    let generation = account.metadata.generation.unwrap_or_default();
+    let count = |n: usize| i64::try_from(n).ok();
+    AccountStatus {
+        observed_generation: generation,
+        servers: seen
+            .counts
+            .map_or(former.servers, |(servers, _)| count(servers)),
+        unowned_servers: seen
+            .counts
+            .map_or(former.unowned_servers, |(_, unowned)| count(unowned)),
+        last_observed_time: former.last_observed_time.clone(),
+        conditions: verdict.to_conditions(&former.conditions, generation, wall),
     }
 }

@@ -35,7 +35,11 @@ pub struct Binding {
     pub task: Option<String>,
     /// The operation of the newest attempt.
     pub operation: OpenOperation,
-    /// Every place (region/zone) in which an attempt was made: where a server with our marker may be.
+    /// The package that was asked for: the service does not tell it later.
+    pub package: String,
+    /// The security group that was asked for: the service does not tell it later.
+    pub firewall: String,
+    /// Every place (region/zone), the newest last, in which an attempt was made: where a server with our marker may be.
     pub places: Vec<String>,
     /// Attempts that ended without a receipt of our own request: a server of theirs may still turn up.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -43,8 +47,10 @@ pub struct Binding {
     /// Creates in a row whose task failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u32,
-    /// UID and resourceVersion of the token Secret of the newest attempt: as long as they stand, an answer of the
-    /// service is known to come from the account that bought the server.
+    /// The Account of the newest attempt: where its server is, whatever the spec says by now.
+    pub account: String,
+    /// A short digest of that Account's endpoint and token: as long as it stands, an answer of the service is known to
+    /// come from the account that bought the server.
     pub credential: String,
 }
 
@@ -165,9 +171,12 @@ mod tests {
                 started_at: Timestamp::UNIX_EPOCH,
                 generation: 1,
             },
+            package: "p".into(),
+            firewall: "fw".into(),
             places: vec!["r/z".into()],
             lost: 0,
             failed: 0,
+            account: "default".into(),
             credential: "s/1".into(),
         }
     }

@@ -80,9 +80,15 @@ reasons! {
     ImageDiffers:
         "The server's image is not the one in the spec. This version does not reinstall.",
         "Set spec.image.id to the server's image, or delete the Instance and create a new one (which erases its disk).";
+    PurchaseDiffers:
+        "The spec was edited between the purchase and the first status: package, firewall, place or Account are not those that were bought.",
+        "Set the spec back, or delete the Instance and create a new one.";
     PowerStateDiffers:
         "The server's power state is not the one in the spec. This version does not start or stop servers.",
         "Start or stop the server at the service, or set spec.powerState to Unmanaged.";
+    OperationOverdue:
+        "An operation takes longer than such operations take.",
+        "Look at the service's console. It is followed all the same, slowly.";
     OperationPending:
         "The service is busy with an operation on the server that this operator did not start.",
         "Wait until the service is done.";
@@ -113,6 +119,12 @@ reasons! {
     LoginSecretNotFound:
         "The Secret or the key in it that holds the login password does not exist.",
         "Create the Secret with the key that spec.login.passwordSecretRef names.";
+    SecretUnread:
+        "A Secret could not be read.",
+        "Allow the operator's ServiceAccount to get Secrets in this namespace; it is tried again by itself.";
+    WriteRefused:
+        "The apiserver refuses what the operator has to write on the object.",
+        "Read the message: an admission policy or missing permission stands in the way. It is tried again by itself.";
     LoginPasswordInvalid:
         "The login password does not meet the service's rules.",
         "8 to 30 characters with at least one of A-Z, one of a-z, one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /";

@@ -5,10 +5,11 @@ mod wiring;
 
 use super::RunArgs;
 use crate::api::names::MANAGER;
+use crate::instance::facts::accounts;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Metrics, health, kubernetes};
 use fleet::Fleet;
-use futures::future::join_all;
+use futures::future::{join_all, select_all};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
 use std::collections::BTreeSet;
@@ -43,15 +44,16 @@ fn fail(message: &str) -> ExitCode {
 }
 
 /// People read lines, machines read JSON. The client library logs whole bodies at WARN when one does not decode, which
-/// may hold a Secret: only its errors are shown.
+/// may hold a Secret: only its errors are shown. What watches run into is told by our own line.
 fn log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let quiet = |filter: EnvFilter| match "kube_client=error".parse() {
-        Ok(directive) => filter.add_directive(directive),
-        Err(_) => filter,
-    };
+    let directives = ["kube_client=error", "kube_runtime=error"];
+    let filter = directives
+        .iter()
+        .filter_map(|directive| directive.parse().ok())
+        .fold(filter, EnvFilter::add_directive);
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(quiet(filter))
+        .with_env_filter(filter)
         .with_writer(std::io::stderr);
     if std::io::stderr().is_terminal() {
         builder.init();
@@ -76,7 +78,7 @@ async fn serve(args: RunArgs) -> Result<(), String> {
         .filter(|n| !n.is_empty())
         .collect();
     let parts = Parts::new(client, cluster, metrics.clone(), &stop)?;
-    let fleets = if scopes.is_empty() {
+    let mut fleets: Vec<Fleet> = if scopes.is_empty() {
         vec![Fleet::watch(&parts, None, &stop)]
     } else {
         scopes
@@ -97,6 +99,7 @@ async fn serve(args: RunArgs) -> Result<(), String> {
         .map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
     tracing::info!(%address, "serving /livez, /readyz and /metrics");
 
+    let watches: Vec<_> = fleets.iter_mut().flat_map(Fleet::take_watches).collect();
     let sweeper = tokio::spawn(sweep(parts.clone(), stop.clone()));
     let queues = join_all(
         fleets
@@ -106,6 +109,12 @@ async fn serve(args: RunArgs) -> Result<(), String> {
     tokio::pin!(queues);
     tokio::select! {
         _ = &mut queues => {}
+        // A watch never ends before the process does: this one is broken, and a new process is the remedy.
+        _ = select_all(watches), if !stop.is_cancelled() => {
+            if !stop.is_cancelled() {
+                return Err("a watch ended".to_owned());
+            }
+        }
         () = stop.cancelled() => {
             tracing::info!("stopping: letting running turns end");
             if tokio::time::timeout(Duration::from_secs(args.grace_seconds), queues).await.is_err() {
@@ -188,10 +197,12 @@ async fn sweep(parts: Parts, stop: CancellationToken) {
         for object in stores.iter().flat_map(|scope| scope.instances.state()) {
             if let Ok(instance) = &object.0 {
                 let namespace = instance.namespace().unwrap_or_default();
-                needed.insert(ObjectKey {
-                    namespace,
-                    name: instance.spec.account_ref.name.clone(),
-                });
+                for name in accounts(instance) {
+                    needed.insert(ObjectKey {
+                        namespace: namespace.clone(),
+                        name,
+                    });
+                }
             }
         }
         parts

@@ -2,19 +2,18 @@
 
 use super::facts::Facts;
 use super::memory::{Memory, Post, ReleaseCall, open};
-use super::plan::ReleaseReason;
+use super::plan::{Plan, ReleaseReason, Step};
 use super::record::Recorded;
 use super::{Context, pace};
-use crate::api::conditions::Reason;
+use crate::api::conditions::{Reason, Verdict};
 use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{Binding, Instance};
-use crate::cloud::{CreateAccepted, CreateRequest, Error, Lane, Permit, ServerId, TaskId};
+use crate::cloud::{CreateAccepted, CreateRequest, Error, Lane, Permit, Place, ServerId};
 use crate::runtime::KubeError;
 use crate::runtime::events::News;
-use crate::runtime::kubernetes::{call, patch_params};
+use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
 use crate::session::Seat;
 use kube::Api;
-use kube::api::Patch;
 use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -34,8 +33,6 @@ pub enum Outcome {
     Created {
         /// The server.
         id: ServerId,
-        /// Its task.
-        task: TaskId,
         /// Whether the record names it.
         recorded: bool,
     },
@@ -60,28 +57,35 @@ pub enum Outcome {
         why: ReleaseReason,
         /// What stood in the way.
         trouble: Option<String>,
-        /// How long the service wants us to wait.
-        after: Option<Duration>,
     },
     /// The finalizer is gone and with it the object.
     Finished,
     /// The object changed: look again.
     Stale,
-    /// It did not come to the step.
-    NotDone(String),
+    /// It did not come to the step. With what is to be said about it, if somebody has to do something.
+    NotDone(String, Option<Verdict>),
 }
 
-/// Waits for the service's request limit, before anything is recorded: nothing may stand between record and call.
-/// None: no call is planned. Err: the limit left no room in good time.
-pub async fn admit(plan: &super::plan::Plan, seat: Option<&Seat>) -> Result<Option<Permit>, ()> {
-    use super::plan::Step;
-    let (Step::Create { .. } | Step::Release { .. }, Some(seat)) = (&plan.step, seat) else {
-        return Ok(None);
-    };
-    match tokio::time::timeout(pace::ADMISSION, seat.session.client.permit(Lane::Urgent)).await {
-        Ok(permit) => Ok(Some(permit)),
-        Err(_) => Err(()),
+/// Waits for the service's request limit before an intent is recorded: nothing may stand between record and call.
+///
+/// # Errors
+/// The limit left no room in good time.
+pub async fn admit(plan: &Plan, seat: Option<&Seat>) -> Result<Option<Permit>, NoRoom> {
+    match (&plan.step, seat) {
+        (Step::Create { .. }, Some(seat)) => room(seat).await.map(Some),
+        _ => Ok(None),
     }
+}
+
+/// The request limit is used up by others.
+#[derive(Debug)]
+pub struct NoRoom;
+
+async fn room(seat: &Seat) -> Result<Permit, NoRoom> {
+    let permit = seat.session.client.permit(Lane::Urgent);
+    tokio::time::timeout(pace::ADMISSION, permit)
+        .await
+        .map_err(|_| NoRoom)
 }
 
 /// Carries out what was recorded. At most one mutating call to the service.
@@ -94,18 +98,23 @@ pub async fn act(
     memory: &Mutex<Memory>,
     turn_ends: Instant,
 ) -> Outcome {
+    let attempt = Attempt {
+        context,
+        facts,
+        memory,
+        turn_ends,
+    };
     match (recorded, permit, seat) {
         (Recorded::Rest, ..) => Outcome::Rested,
         (Recorded::Written, ..) => Outcome::Written,
         (Recorded::Stale, ..) => Outcome::Stale,
-        (Recorded::Failed(error), ..) => Outcome::NotDone(error.to_string()),
-        (Recorded::Unconfirmed(why), ..) => Outcome::NotDone(why),
-        (Recorded::Finish, _, seat) => finish(context, facts, seat).await,
-        (Recorded::Create { .. } | Recorded::Release { .. }, _, _)
-            if !context.term.allows(turn_ends, CALL) =>
-        {
-            Outcome::NotDone("the turn has no time left for a call".to_owned())
+        (Recorded::Failed(error), ..) => not_written(&error),
+        (Recorded::Unconfirmed(why), ..) => Outcome::NotDone(why, None),
+        (Recorded::NotOurs(why), ..) => {
+            let verdict = Verdict::stalled(Reason::BindingInvalid, why.clone());
+            Outcome::NotDone(why, Some(verdict))
         }
+        (Recorded::Finish, _, seat) => attempt.finish(seat).await,
         (
             Recorded::Create {
                 binding,
@@ -115,81 +124,268 @@ pub async fn act(
             Some(permit),
             Some(seat),
         ) => {
-            create(
-                context, facts, *binding, &text, &request, permit, seat, memory,
-            )
-            .await
+            attempt
+                .create(*binding, &text, &request, permit, seat)
+                .await
         }
-        (Recorded::Release { id, why }, Some(permit), Some(seat)) => {
-            release(seat, id, why, permit, memory).await
-        }
+        (Recorded::Release { id, why }, _, Some(seat)) => attempt.release(seat, id, why).await,
         (Recorded::Create { .. } | Recorded::Release { .. }, _, _) => {
-            Outcome::NotDone("no request was admitted".to_owned())
+            Outcome::NotDone("no request was admitted".to_owned(), None)
         }
     }
 }
 
-/// The one POST of an attempt, and its receipt.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "what an attempt needs, each of its own kind"
-)]
-async fn create(
-    context: &Context,
-    facts: &Facts,
-    binding: Binding,
-    text: &str,
-    request: &CreateRequest,
-    permit: Permit,
-    seat: &Seat,
-    memory: &Mutex<Memory>,
-) -> Outcome {
-    let attempt = binding.attempt;
-    // From here on, until an answer says otherwise, it may have happened: also when this turn is cut short.
-    set_post(memory, attempt, Post::Unknown);
-    let answer = seat.session.client.create(permit, request).await;
-    match answer {
-        Ok(CreateAccepted { id, task }) => {
-            set_post(
-                memory,
-                attempt,
-                Post::Accepted {
+/// One turn's call.
+struct Attempt<'a> {
+    context: &'a Context,
+    facts: &'a Facts,
+    memory: &'a Mutex<Memory>,
+    turn_ends: Instant,
+}
+
+impl Attempt<'_> {
+    /// Right before a call: whether this turn may still make it.
+    fn has_time(&self) -> Result<(), Outcome> {
+        let late = || Outcome::NotDone("the turn has no time left for a call".to_owned(), None);
+        self.context
+            .term
+            .allows(self.turn_ends, CALL)
+            .then_some(())
+            .ok_or_else(late)
+    }
+
+    /// The one POST of an attempt, and its receipt.
+    async fn create(
+        &self,
+        binding: Binding,
+        text: &str,
+        request: &CreateRequest,
+        permit: Permit,
+        seat: &Seat,
+    ) -> Outcome {
+        if let Err(late) = self.has_time() {
+            return late;
+        }
+        // From here on, until an answer says otherwise, it may have happened: also when this turn is cut short.
+        self.set_post(binding.attempt, Post::Unknown);
+        match seat.session.client.create(permit, request).await {
+            Ok(CreateAccepted { id, task }) => {
+                let post = Post::Accepted {
                     id: id.clone(),
                     task: task.clone(),
-                },
-            );
-            let receipt = Binding {
-                id: Some(id.to_string()),
-                task: Some(task.to_string()),
-                ..binding
-            };
-            let recorded = give_receipt(context, facts, text, &receipt, seat, &id).await;
-            Outcome::Created { id, task, recorded }
-        }
-        Err(error) if error.may_have_happened() => {
-            set_post(memory, attempt, Post::Unknown);
-            Outcome::CreateUnknown(error.to_string())
-        }
-        Err(error) => {
-            let (message, reason) = (error.to_string(), reason_of(&error));
-            if reason == Reason::TokenRefused {
-                (context.doubt_account)(&facts.account());
+                };
+                self.set_post(binding.attempt, post);
+                let receipt = Binding {
+                    id: Some(id.to_string()),
+                    task: Some(task.to_string()),
+                    ..binding
+                };
+                let recorded = self.give_receipt(text, &receipt, seat, &id).await;
+                Outcome::Created { id, recorded }
             }
-            set_post(
-                memory,
-                attempt,
-                Post::Refused {
+            Err(error) if error.may_have_happened() => {
+                self.set_post(binding.attempt, Post::Unknown);
+                Outcome::CreateUnknown(error.to_string())
+            }
+            Err(error) => {
+                let (message, reason) = (error.to_string(), reason_of(&error));
+                if reason == Reason::TokenRefused {
+                    (self.context.doubt_account)(&self.facts.account(false));
+                }
+                let post = Post::Refused {
                     message: message.clone(),
                     reason,
-                },
-            );
-            Outcome::CreateRefused {
-                message,
-                reason,
-                after: error.retry_after(),
+                };
+                self.set_post(binding.attempt, post);
+                Outcome::CreateRefused {
+                    message,
+                    reason,
+                    after: error.retry_after(),
+                }
             }
         }
     }
+
+    fn set_post(&self, attempt: u32, post: Post) {
+        if let Some(attempt) = open(self.memory).attempts.get_mut(&attempt) {
+            attempt.post = post;
+            attempt.since = Instant::now();
+        }
+    }
+
+    /// Writes the receipt, conditional on the object's UID and on the intent as it was written. Tells whether it stands.
+    ///
+    /// An object that is gone leaves a server without a home: it is released here, and should that fail, its marker is
+    /// buried, so that whoever sees it in a listing releases it.
+    async fn give_receipt(
+        &self,
+        intent: &str,
+        receipt: &Binding,
+        seat: &Seat,
+        id: &ServerId,
+    ) -> bool {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let written = self.replace_record(intent, &receipt.to_text()).await;
+            let result = written.as_ref().map_or_else(KubeError::category, |()| "ok");
+            self.context.metrics.kube_write("receipt", result);
+            match written {
+                Ok(()) => return true,
+                Err(error) if error.is_not_found() || self.is_other_object().await => {
+                    tracing::warn!(server = %id, name = self.facts.key.name, "the Instance is gone: releasing its new server");
+                    release_homeless(seat, receipt, id).await;
+                    return false;
+                }
+                // Somebody changed the record between intent and receipt, or our own first answer was lost: the next turn
+                // sees which.
+                Err(error) if error.is_stale() => return false,
+                Err(error) if tries < RECEIPTS => {
+                    tracing::warn!(%error, "the receipt was not written, trying again");
+                }
+                Err(error) => {
+                    tracing::error!(%error, server = %id, "the receipt was not written; it is remembered");
+                    return false;
+                }
+            }
+        }
+    }
+
+    async fn is_other_object(&self) -> bool {
+        let api: Api<Instance> = self.api();
+        match call("read the Instance", api.get_metadata(&self.facts.key.name)).await {
+            Ok(object) => object.metadata.uid.as_deref() != Some(self.facts.uid.as_str()),
+            Err(error) => error.is_not_found(),
+        }
+    }
+
+    /// JSON patch of the main resource: test UID and record, replace the record.
+    async fn replace_record(&self, old: &str, new: &str) -> Result<(), KubeError> {
+        let path = pointer(&["metadata", "annotations", BINDING]);
+        let patch = json!([
+            {"op": "test", "path": "/metadata/uid", "value": self.facts.uid},
+            {"op": "test", "path": path, "value": old},
+            {"op": "replace", "path": path, "value": new},
+        ]);
+        self.patch("write the receipt", patch).await
+    }
+
+    async fn patch(&self, what: &'static str, patch: Value) -> Result<(), KubeError> {
+        let patch = json_patch(what, patch)?;
+        let params = patch_params();
+        let written = call(
+            what,
+            self.api()
+                .patch_metadata(&self.facts.key.name, &params, &patch),
+        )
+        .await?;
+        open(self.memory).wrote(written.metadata.resource_version.as_deref(), Instant::now());
+        Ok(())
+    }
+
+    fn api(&self) -> Api<Instance> {
+        Api::namespaced(self.context.client.clone(), &self.facts.key.namespace)
+    }
+
+    /// Calls the release of a server that a fresh read confirmed. May be repeated until it is gone.
+    async fn release(&self, seat: &Seat, id: ServerId, why: ReleaseReason) -> Outcome {
+        let Ok(permit) = room(seat).await else {
+            return Outcome::NotDone(
+                "the request limit left no room for a release".to_owned(),
+                None,
+            );
+        };
+        if let Err(late) = self.has_time() {
+            return late;
+        }
+        let answer = seat.session.client.release(permit, &id).await;
+        let now = Instant::now();
+        let mut memory = open(self.memory);
+        let call = match answer {
+            Ok(accepted) => ReleaseCall {
+                at: now,
+                task: accepted.task,
+                accepted: true,
+                trouble: None,
+                not_before: None,
+            },
+            Err(error) => {
+                let wait = memory
+                    .backoff
+                    .fail()
+                    .max(error.retry_after().unwrap_or_default());
+                let wait = if error.is_retryable() {
+                    wait.min(pace::DEPENDENCY)
+                } else {
+                    wait
+                };
+                ReleaseCall {
+                    at: now,
+                    task: None,
+                    accepted: false,
+                    trouble: Some(error.to_string()),
+                    not_before: Some(now + wait),
+                }
+            }
+        };
+        let trouble = call.trouble.clone();
+        if why == ReleaseReason::Surplus && trouble.is_none() {
+            self.context.metrics.surplus_released();
+        }
+        memory.releases.insert(id.clone(), call);
+        memory.looked = None;
+        Outcome::Released { id, why, trouble }
+    }
+
+    /// Takes the finalizer away, if record and UID are still the ones that the proof was made for, and remembers the
+    /// marker: a server that turns up late is released.
+    async fn finish(&self, seat: Option<&Seat>) -> Outcome {
+        let facts = self.facts;
+        if let Some(seat) = seat {
+            seat.session
+                .inventory
+                .bury(facts.marker.clone(), facts.places.clone());
+        }
+        let kept: Vec<&String> = facts
+            .finalizers
+            .iter()
+            .filter(|finalizer| *finalizer != FINALIZER)
+            .collect();
+        let mut patch = vec![
+            json!({"op": "test", "path": "/metadata/uid", "value": facts.uid}),
+            json!({"op": "test", "path": "/metadata/finalizers", "value": facts.finalizers}),
+        ];
+        if let Some(text) = &facts.annotation {
+            let path = pointer(&["metadata", "annotations", BINDING]);
+            patch.push(json!({"op": "test", "path": path, "value": text}));
+        }
+        patch.push(json!({"op": "replace", "path": "/metadata/finalizers", "value": kept}));
+        // The Event first: afterwards there is nothing left to tell it about.
+        if let Some(id) = facts.id() {
+            let news = News::normal(
+                "Released",
+                format!("server {id} is released and confirmed gone"),
+            );
+            self.context.events.tell(&facts.reference, &news).await;
+        }
+        let written = self
+            .patch("remove the finalizer", Value::Array(patch))
+            .await;
+        let result = written.as_ref().map_or_else(KubeError::category, |()| "ok");
+        self.context.metrics.kube_write("finalizer", result);
+        match written {
+            Ok(()) => Outcome::Finished,
+            Err(error) if error.is_not_found() => Outcome::Finished,
+            Err(error) if error.is_stale() => Outcome::Stale,
+            Err(error) => not_written(&error),
+        }
+    }
+}
+
+/// A write of the object failed. A refusal is somebody's doing and is told.
+fn not_written(error: &KubeError) -> Outcome {
+    let refused = || Verdict::stalled(Reason::WriteRefused, error.to_string());
+    Outcome::NotDone(error.to_string(), error.is_refusal().then(refused))
 }
 
 /// What a refusal means for the conditions: only a refusal of what was asked for is one that waiting cannot help.
@@ -207,188 +403,17 @@ fn reason_of(error: &Error) -> Reason {
     }
 }
 
-fn set_post(memory: &Mutex<Memory>, attempt: u32, post: Post) {
-    if let Some(attempt) = open(memory).attempts.get_mut(&attempt) {
-        attempt.post = post;
-        attempt.since = Instant::now();
-    }
-}
-
-/// Writes the receipt, conditional on the object's UID and on the intent as it was written. Tells whether it stands.
-///
-/// An object that is gone leaves a server without a home: it is released here, and should that fail, its marker is buried,
-/// so that whoever sees it in a listing releases it.
-async fn give_receipt(
-    context: &Context,
-    facts: &Facts,
-    intent: &str,
-    receipt: &Binding,
-    seat: &Seat,
-    id: &ServerId,
-) -> bool {
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        let written = replace_record(context, facts, intent, &receipt.to_text()).await;
-        context.metrics.kube_write(
-            "receipt",
-            written.as_ref().map_or_else(KubeError::category, |()| "ok"),
-        );
-        match written {
-            Ok(()) => return true,
-            Err(error) if error.is_not_found() || is_other_object(context, facts).await => {
-                tracing::warn!(server = %id, object = %facts.key.name, "the Instance is gone: releasing the server just bought for it");
-                release_homeless(seat, receipt, id).await;
-                return false;
-            }
-            // Somebody changed the record between intent and receipt, or the first answer was lost: the next turn sees.
-            Err(error) if error.is_stale() => return false,
-            Err(error) if tries < RECEIPTS => {
-                tracing::warn!(%error, "the receipt was not written, trying again")
-            }
-            Err(error) => {
-                tracing::error!(%error, server = %id, "the receipt was not written; it is remembered");
-                return false;
-            }
-        }
-    }
-}
-
-async fn is_other_object(context: &Context, facts: &Facts) -> bool {
-    let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
-    match call("read the Instance", api.get_metadata(&facts.key.name)).await {
-        Ok(object) => object.metadata.uid.as_deref() != Some(facts.uid.as_str()),
-        Err(error) => error.is_not_found(),
-    }
-}
-
 async fn release_homeless(seat: &Seat, receipt: &Binding, id: &ServerId) {
     let places = receipt
         .places
         .iter()
-        .filter_map(|p| p.split_once('/'))
-        .map(|(r, z)| crate::cloud::Place::new(r, z));
-    seat.session
-        .inventory
-        .bury(receipt.marker.clone(), places.collect());
+        .filter_map(|place| place.split_once('/'));
+    let places = places
+        .map(|(region, zone)| Place::new(region, zone))
+        .collect();
+    seat.session.inventory.bury(receipt.marker.clone(), places);
     let permit = seat.session.client.permit(Lane::Urgent).await;
     if let Err(error) = seat.session.client.release(permit, id).await {
-        tracing::error!(server = %id, %error, "a server without an Instance was not released; it is looked for in the listings");
-    }
-}
-
-/// JSON patch of the main resource: test UID and record, replace the record.
-async fn replace_record(
-    context: &Context,
-    facts: &Facts,
-    old: &str,
-    new: &str,
-) -> Result<(), KubeError> {
-    let path = format!(
-        "/metadata/annotations/{}",
-        BINDING.replace('~', "~0").replace('/', "~1")
-    );
-    let patch = json!([
-        {"op": "test", "path": "/metadata/uid", "value": facts.uid},
-        {"op": "test", "path": path, "value": old},
-        {"op": "replace", "path": path, "value": new},
-    ]);
-    json_patch(context, facts, "write the receipt", patch).await
-}
-
-async fn json_patch(
-    context: &Context,
-    facts: &Facts,
-    what: &'static str,
-    patch: Value,
-) -> Result<(), KubeError> {
-    let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
-    let patch = serde_json::from_value(patch)
-        .map(Patch::<()>::Json)
-        .map_err(|error| KubeError::Transport {
-            operation: what,
-            source: Box::new(kube::Error::SerdeError(error)),
-        })?;
-    let params = patch_params();
-    call(what, api.patch_metadata(&facts.key.name, &params, &patch))
-        .await
-        .map(|_| ())
-}
-
-/// Calls the release of a server that a fresh read confirmed. May be repeated until it is gone.
-async fn release(
-    seat: &Seat,
-    id: ServerId,
-    why: ReleaseReason,
-    permit: Permit,
-    memory: &Mutex<Memory>,
-) -> Outcome {
-    let answer = seat.session.client.release(permit, &id).await;
-    let (task, accepted, trouble, after) = match answer {
-        Ok(accepted) => (accepted.task, true, None, None),
-        Err(error) => (None, false, Some(error.to_string()), error.retry_after()),
-    };
-    let mut memory = open(memory);
-    let calls = memory.releases.get(&id).map_or(0, |call| call.calls) + 1;
-    let call = ReleaseCall {
-        at: Instant::now(),
-        task,
-        calls,
-        accepted,
-        trouble: trouble.clone(),
-    };
-    memory.releases.insert(id.clone(), call);
-    memory.looked = None;
-    Outcome::Released {
-        id,
-        why,
-        trouble,
-        after,
-    }
-}
-
-/// Takes the finalizer away, if record and UID are still the ones that the proof was made for, and remembers the marker: a
-/// server that turns up late is released.
-async fn finish(context: &Context, facts: &Facts, seat: Option<&Seat>) -> Outcome {
-    if let Some(seat) = seat {
-        seat.session
-            .inventory
-            .bury(facts.marker.clone(), facts.places.clone());
-    }
-    let kept: Vec<&String> = facts
-        .finalizers
-        .iter()
-        .filter(|finalizer| *finalizer != FINALIZER)
-        .collect();
-    let mut patch = vec![
-        json!({"op": "test", "path": "/metadata/uid", "value": facts.uid}),
-        json!({"op": "test", "path": "/metadata/finalizers", "value": facts.finalizers}),
-    ];
-    if let Some(text) = &facts.annotation {
-        let path = format!(
-            "/metadata/annotations/{}",
-            BINDING.replace('~', "~0").replace('/', "~1")
-        );
-        patch.push(json!({"op": "test", "path": path, "value": text}));
-    }
-    patch.push(json!({"op": "replace", "path": "/metadata/finalizers", "value": kept}));
-    // The Event first: afterwards there is nothing left to tell it about.
-    if let Some(id) = facts.id() {
-        let news = News::normal(
-            "Released",
-            format!("server {id} is released and confirmed gone"),
-        );
-        context.events.tell(&facts.reference, &news).await;
-    }
-    let written = json_patch(context, facts, "remove the finalizer", Value::Array(patch)).await;
-    context.metrics.kube_write(
-        "finalizer",
-        written.as_ref().map_or_else(KubeError::category, |()| "ok"),
-    );
-    match written {
-        Ok(()) => Outcome::Finished,
-        Err(error) if error.is_not_found() => Outcome::Finished,
-        Err(error) if error.is_stale() => Outcome::Stale,
-        Err(error) => Outcome::NotDone(error.to_string()),
+        tracing::error!(server = %id, %error, "a server without an Instance was not released; listings look out for it");
     }
 }

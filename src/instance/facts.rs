@@ -133,11 +133,16 @@ impl Facts {
         })
     }
 
-    /// The Account that it uses.
-    pub fn account(&self) -> ObjectKey {
+    /// The Account that it uses: the recorded one, as long as a server may be there. While it is certain that nothing was
+    /// bought (`nothing_bought`), the one of the spec, so that a typing error can be mended.
+    pub fn account(&self, nothing_bought: bool) -> ObjectKey {
+        let recorded = self
+            .binding()
+            .filter(|_| !nothing_bought)
+            .map(|binding| &binding.account);
         ObjectKey {
             namespace: self.key.namespace.clone(),
-            name: self.spec.account_ref.name.clone(),
+            name: recorded.unwrap_or(&self.spec.account_ref.name).clone(),
         }
     }
 
@@ -150,4 +155,14 @@ impl Facts {
 fn place(text: &str) -> Option<Place> {
     text.split_once('/')
         .map(|(region, zone)| Place::new(region, zone))
+}
+
+/// The Accounts that an Instance may need: the one in its spec, and the one in its record.
+pub fn accounts(instance: &Instance) -> impl Iterator<Item = String> {
+    let recorded = instance
+        .annotations()
+        .get(BINDING)
+        .and_then(|text| Binding::parse(text).ok());
+    std::iter::once(instance.spec.account_ref.name.clone())
+        .chain(recorded.map(|binding| binding.account))
 }

@@ -35,7 +35,7 @@ impl Listing {
             match view.sighting(id) {
                 Sighting::Present(row, at) => return Sighting::Present(row, at),
                 Sighting::Absent { began } => {
-                    absent = Some(absent.map_or(began, |other| other.min(began)))
+                    absent = Some(absent.map_or(began, |other| other.min(began)));
                 }
                 Sighting::Unknown(why) => unknown = Some(why),
             }
@@ -84,10 +84,8 @@ impl Listing {
     }
 
     /// Many known servers vanished at once: nothing may be concluded, nothing bought or released.
-    pub fn frozen(&self) -> Option<(usize, usize)> {
-        self.views
-            .iter()
-            .find_map(|view| view.frozen().map(|frozen| (frozen.missing, frozen.known)))
+    pub fn frozen(&self) -> bool {
+        self.views.iter().any(|view| view.frozen().is_some())
     }
 
     /// What stands in the way of reading a listing, for people.

@@ -20,6 +20,8 @@ pub enum LoginFact {
     Ready(Login),
     /// It cannot be used.
     Problem(Verdict),
+    /// Its Secret could not be read.
+    Unread(String),
 }
 
 /// Reads the login that the spec names.
@@ -54,6 +56,7 @@ pub(super) async fn read(context: &Context, facts: &Facts, seat: &Seat) -> Login
             Reason::LoginPasswordInvalid,
             problem.to_string(),
         )),
+        Err(problem @ SecretProblem::Unread { .. }) => LoginFact::Unread(problem.to_string()),
         Err(problem) => LoginFact::Problem(Verdict::reconciling(
             Reason::LoginSecretNotFound,
             format!(

@@ -8,7 +8,12 @@ use crate::runtime::Backoff;
 use crate::runtime::watch::ObjectKey;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::time::Instant;
+
+/// How long our own cache is believed to be behind a write of ours. Watches are late by seconds; beyond, something else
+/// is wrong and the object is looked at as it is.
+const CATCHING_UP: Duration = Duration::from_secs(30);
 
 /// What became of the one POST of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,12 +56,12 @@ pub struct ReleaseCall {
     pub at: Instant,
     /// The task, if the answer named one.
     pub task: Option<TaskId>,
-    /// How often this server's release was called.
-    pub calls: u32,
     /// The last call was answered (not merely sent).
     pub accepted: bool,
     /// What stood in the way, for people.
     pub trouble: Option<String>,
+    /// Not to be called again before this instant.
+    pub not_before: Option<Instant>,
 }
 
 /// Why a server is taken for gone.
@@ -80,7 +85,18 @@ pub struct Poll {
     /// The last query.
     pub last: Option<Instant>,
     /// How it ended; then nobody asks again.
-    pub ended: Option<TaskState>,
+    pub ended: Option<Ended>,
+    /// What the listing showed at the last query: each sight of it leads to one query.
+    pub led_by: Option<u64>,
+}
+
+/// How the queries of a task ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The service said so.
+    As(TaskState),
+    /// The service does not know the task any more.
+    Forgotten,
 }
 
 /// A listing pass that the last plan asked for.
@@ -113,11 +129,13 @@ pub struct Memory {
     pub gone: HashMap<ServerId, (Gone, Instant)>,
     /// The task that is being asked for.
     pub poll: Option<Poll>,
-    /// The last detail read.
+    /// The last time that the detail was asked for.
     pub looked: Option<Instant>,
-    /// The digest of the listing row that stood when the detail was read last: a row that a service words differently
-    /// from its detail is read once, not at every listing.
-    pub row_at_look: Option<u64>,
+    /// Since when the detail shows a server at rest whose create is not known to have ended.
+    pub at_rest_since: Option<Instant>,
+    /// What the listing showed when the detail was read last: a row that a service words differently from its detail is
+    /// read once, not at every listing.
+    pub led_by: Option<u64>,
     /// What the last plan wanted of the listing.
     pub wants: Wants,
     /// Failures in a row.
@@ -126,6 +144,15 @@ pub struct Memory {
     pub not_before: Option<Instant>,
     /// A progress that is shown only when it lasts, and since when it stands.
     pub held: Option<(Reason, Instant)>,
+    /// The newest resourceVersion that a write of ours was answered with, and when: an older object in the cache has not
+    /// caught up.
+    pub written: Option<(u64, Instant)>,
+    /// Since when the listing is read at the pace of running operations for this object.
+    pub busy_since: Option<Instant>,
+    /// The session whose listings look out for this object.
+    pub attended: Option<u64>,
+    /// The doubts (see [`Memories::doubt_all`]) that this memory has taken in.
+    epoch: u64,
 }
 
 impl Memory {
@@ -140,22 +167,66 @@ impl Memory {
             gone: HashMap::new(),
             poll: None,
             looked: None,
-            row_at_look: None,
+            at_rest_since: None,
+            led_by: None,
             wants: Wants::default(),
             backoff: Backoff::default(),
             not_before: None,
             held: None,
+            written: None,
+            busy_since: None,
+            attended: None,
+            epoch: 0,
         }
     }
 
-    /// Takes in the record that stands on the object now.
-    pub fn meet(&mut self, record: Option<&Binding>, now: Instant) {
+    /// A write of ours was answered with this resourceVersion.
+    pub fn wrote(&mut self, version: Option<&str>, now: Instant) {
+        if let Some(version) = version.and_then(|version| version.parse().ok()) {
+            self.written = Some((version, now));
+        }
+    }
+
+    /// Whether an object of this resourceVersion is older than our own last write. Believed for a while only: after a
+    /// restore of etcd, versions start again lower.
+    pub fn is_behind(&self, version: &str, now: Instant) -> bool {
+        self.written.is_some_and(|(written, at)| {
+            version
+                .parse::<u64>()
+                .is_ok_and(|version| version < written)
+                && now < at + CATCHING_UP
+        })
+    }
+
+    /// Takes in what happened to the cluster's state since this memory was made.
+    fn take_in(&mut self, doubts: Doubts) {
+        if self.epoch == doubts.epoch {
+            return;
+        }
+        self.epoch = doubts.epoch;
+        self.born_here = false;
+        self.ever_intended = true;
+        self.recordless_since = self
+            .recordless_since
+            .map(|since| doubts.since.map_or(since, |at| at.max(since)));
+    }
+
+    /// Whether this memory was made, or brought up to date, under these doubts.
+    pub fn is_of(&self, doubts: Doubts) -> bool {
+        self.epoch == doubts.epoch
+    }
+
+    /// Takes in the record that stands on the object now, and what happened to the cluster's state.
+    pub fn meet(&mut self, record: Option<&Binding>, doubts: Doubts, now: Instant) {
+        self.take_in(doubts);
         let Some(binding) = record else {
             self.recordless_since.get_or_insert(now);
             return;
         };
         self.recordless_since = None;
         self.ever_intended = true;
+        // Former attempts have nothing to say any more; the newest one counts the settling time from later.
+        self.attempts.retain(|number, _| *number >= binding.attempt);
         let stranger = Attempt {
             nonce: binding.nonce.clone(),
             since: now,
@@ -177,8 +248,19 @@ impl Memory {
             .filter(|attempt| attempt.nonce == binding.nonce)
     }
 
-    /// A server that the service gave us and that no record names.
-    pub fn unrecorded(&self) -> Option<(u32, &ServerId, &TaskId)> {
+    /// Whether it is certain that no server was bought under a record: this process knows what became of each call.
+    pub fn nothing_bought(&self, binding: Option<&Binding>) -> bool {
+        let harmless =
+            |attempt: &Attempt| matches!(attempt.post, Post::NotSent | Post::Refused { .. });
+        let Some(binding) = binding else {
+            return self.attempts.values().all(harmless);
+        };
+        let unbought = binding.id.is_none() && binding.lost == 0 && binding.failed == 0;
+        unbought && self.attempt(binding).is_some_and(harmless)
+    }
+
+    /// The newest server that the service gave this process and that is not known to be gone.
+    pub fn given(&self) -> Option<(u32, &ServerId, &TaskId)> {
         self.attempts
             .iter()
             .rev()
@@ -195,6 +277,19 @@ impl Memory {
         self.attempts.values().map(|attempt| attempt.since).max()
     }
 
+    /// A server is known to be gone.
+    pub fn is_gone(&mut self, id: ServerId, how: Gone) {
+        self.gone.insert(id, (how, Instant::now()));
+        self.backoff.reset();
+        self.not_before = None;
+    }
+
+    /// When the recorded operation began, if this process began it.
+    pub fn began(&self, binding: &Binding) -> Option<Instant> {
+        let attempt = self.attempt(binding)?;
+        matches!(attempt.post, Post::Accepted { .. }).then_some(attempt.since)
+    }
+
     /// The clock of a task's queries; begun when the task is first met.
     pub fn poll_of(&mut self, task: &TaskId, began: Option<Instant>, now: Instant) -> &mut Poll {
         if self.poll.as_ref().is_none_or(|poll| poll.task != *task) {
@@ -206,14 +301,28 @@ impl Memory {
             whole: began.is_some(),
             last: None,
             ended: None,
+            led_by: None,
         })
     }
+}
+
+/// How often, and when last, the cluster's state was found to have gone back in time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Doubts {
+    epoch: u64,
+    since: Option<Instant>,
 }
 
 /// The memories of all Instances, by UID; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Memories {
-    by_uid: Arc<Mutex<HashMap<String, Remembered>>>,
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    by_uid: HashMap<String, Remembered>,
+    doubts: Doubts,
 }
 
 #[derive(Clone, Debug)]
@@ -223,51 +332,62 @@ struct Remembered {
 }
 
 impl Memories {
-    /// An object was seen; `born_here` counts only at the first sight.
-    pub fn saw(&self, uid: &str, key: &ObjectKey, born_here: bool) -> Arc<Mutex<Memory>> {
-        let mut by_uid = self.lock();
-        if let Some(known) = by_uid.get(uid) {
-            return known.memory.clone();
+    /// An object was seen by the watch; `born_here` counts only at the first sight.
+    pub fn saw(&self, uid: &str, key: &ObjectKey, born_here: bool) {
+        let mut inner = self.lock();
+        if inner.by_uid.contains_key(uid) {
+            return;
         }
-        let memory = Arc::new(Mutex::new(Memory::new(born_here, Instant::now())));
-        by_uid.insert(
+        let mut memory = Memory::new(born_here, Instant::now());
+        memory.epoch = inner.doubts.epoch;
+        let memory = Arc::new(Mutex::new(memory));
+        inner.by_uid.insert(
             uid.to_owned(),
             Remembered {
                 key: key.clone(),
-                memory: memory.clone(),
+                memory,
             },
         );
-        memory
     }
 
-    /// The state went back in time (etcd was restored): no object is known to be new any more.
+    /// What is remembered of an object; none when it is gone.
+    pub fn get(&self, uid: &str) -> Option<Arc<Mutex<Memory>>> {
+        self.lock()
+            .by_uid
+            .get(uid)
+            .map(|remembered| remembered.memory.clone())
+    }
+
+    /// The state went back in time (etcd was restored): no object is known to be new any more. Each memory takes it in
+    /// at its next turn, and a turn that is under way finds out before it buys.
     pub fn doubt_all(&self) {
-        let now = Instant::now();
-        let all: Vec<Remembered> = self.lock().values().cloned().collect();
-        for remembered in all {
-            let mut memory = open(&remembered.memory);
-            memory.born_here = false;
-            memory.ever_intended = true;
-            if memory.recordless_since.is_some() {
-                memory.recordless_since = Some(now);
-            }
-        }
+        let mut inner = self.lock();
+        inner.doubts = Doubts {
+            epoch: inner.doubts.epoch + 1,
+            since: Some(Instant::now()),
+        };
+    }
+
+    /// The doubts so far.
+    pub fn doubts(&self) -> Doubts {
+        self.lock().doubts
     }
 
     /// An object is gone for good.
     pub fn forget(&self, uid: &str) {
-        self.lock().remove(uid);
+        self.lock().by_uid.remove(uid);
     }
 
     /// Which object has this UID.
     pub fn key_of(&self, uid: &str) -> Option<ObjectKey> {
         self.lock()
+            .by_uid
             .get(uid)
             .map(|remembered| remembered.key.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Remembered>> {
-        self.by_uid.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

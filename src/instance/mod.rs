@@ -11,12 +11,13 @@ pub mod plan;
 pub mod record;
 pub mod report;
 
-use crate::api::conditions::State;
+use crate::api::conditions::{Reason, State};
 use crate::api::{Instance, Verb};
+use crate::inventory::{Attention, Subject};
 use crate::runtime::events::Events;
 use crate::runtime::queue::TURN;
 use crate::runtime::{Metrics, Term};
-use crate::session::Sessions;
+use crate::session::{Seat, Sessions};
 use act::Outcome;
 use facts::Facts;
 use kube::Client;
@@ -28,8 +29,14 @@ use tokio::time::Instant;
 
 /// Looks again at a server whose listing rows tell too little, at most this often.
 pub const RESYNC: Duration = Duration::from_secs(600);
-/// Looks again after an object was found changed under a turn: the watch brings the new version any moment.
+/// Looks again after something that the watch will show any moment.
 const AFTER_STALE: Duration = Duration::from_millis(500);
+/// How long the listing is read at the pace of running operations for one object.
+const BUSY: Duration = Duration::from_secs(300);
+/// What was refused as wrong is asked for again no sooner: a mended spec or Secret brings a turn at once.
+const AFTER_REFUSAL: Duration = Duration::from_secs(15);
+/// How often an object is looked at whose operation has been running for longer than that.
+const AFTER_BUSY: Duration = Duration::from_secs(30);
 
 /// What is the same for all Instances.
 #[derive(Clone, Debug)]
@@ -67,15 +74,25 @@ pub struct Context {
 pub async fn turn(context: &Context, instance: &Instance) -> Duration {
     let turn_ends = Instant::now() + TURN;
     let facts = Facts::of(&context.settings.cluster, instance);
-    let memory = context.memories.saw(&facts.uid, &facts.key, false);
-
-    let (seen, seat) = observe::observe(context, facts, &memory).await; // reads
-    let plan = plan::plan(&seen); // pure
-    attend_again(&seen, &plan, seat.as_deref(), &memory);
-    let Ok(permit) = act::admit(&plan, seat.as_deref()).await else {
-        return Duration::from_secs(1); // the request limit is busy with others
+    let uid = facts.uid.clone();
+    let Some(memory) = context.memories.get(&uid) else {
+        return plan::LONG; // gone
     };
-    let recorded = record::record(context, &seen.facts, &plan, &memory, seat.as_deref()).await; // writes to Kubernetes
+    if open(&memory).is_behind(&facts.resource_version, Instant::now()) {
+        return AFTER_STALE; // the watch has not brought our own last write yet
+    }
+
+    let (mut seen, seat) = observe::observe(context, facts, &memory).await; // reads
+    let mut plan = plan::plan(&seen); // pure
+    if let (true, Some(seat)) = (plan.needs_login, &seat) {
+        seen.login = login::read(context, &seen.facts, seat).await; // reads
+        plan = plan::plan(&seen);
+    }
+    attend_again(context, &seen, &mut plan, seat.as_deref(), &memory);
+    let Ok(permit) = act::admit(&plan, seat.as_deref()).await else {
+        return AFTER_STALE; // the request limit is busy with others
+    };
+    let recorded = record::record(context, &seen, &plan, &memory, seat.as_deref()).await; // writes to Kubernetes
     let outcome = act::act(
         context,
         &seen.facts,
@@ -88,32 +105,49 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
     .await; // calls the service
     let said = report::report(context, &seen, &plan, &outcome, &memory).await; // writes status
 
-    let held = match said {
-        Ok(held) => held,
-        Err(error) => {
-            tracing::warn!(namespace = seen.facts.key.namespace, name = seen.facts.key.name, %error, "status not written");
-            return open(&memory).backoff.fail();
-        }
-    };
+    if matches!(outcome, Outcome::Finished) || context.memories.get(&uid).is_none() {
+        // The object went while the turn ran: nothing looks out for it any more.
+        context.sessions.leave(&Subject::from(uid.as_str()));
+    }
     let again = next(context, &plan, &outcome, &memory, &seen);
-    held.map_or(again, |held| again.min(held))
+    match said {
+        Ok(held) => held.map_or(again, |held| again.min(held)),
+        Err(error) => {
+            let Facts { key, .. } = &seen.facts;
+            tracing::warn!(namespace = key.namespace, name = key.name, %error, "status not written");
+            let wait = open(&memory).backoff.fail();
+            if error.is_refusal() {
+                wait
+            } else {
+                wait.min(pace::DEPENDENCY)
+            }
+        }
+    }
 }
 
-/// What the plan wants of the listing, if that is new.
+/// What the plan wants of the listing, if that is new. An operation that has been running for long is not worth a listing
+/// every few seconds.
 fn attend_again(
+    context: &Context,
     seen: &observe::Observation,
-    plan: &plan::Plan,
-    seat: Option<&crate::session::Seat>,
+    plan: &mut plan::Plan,
+    seat: Option<&Seat>,
     memory: &Mutex<Memory>,
 ) {
-    if plan.wants == seen.memory.wants {
-        return;
+    let mut memory = open(memory);
+    if plan.wants.attention == Attention::InFlight {
+        let since = *memory.busy_since.get_or_insert(seen.now);
+        if seen.now >= since + BUSY {
+            plan.wants.attention = Attention::Quiet;
+            plan.again = plan.again.max(AFTER_BUSY);
+        }
+    } else {
+        memory.busy_since = None;
     }
-    open(memory).wants = plan.wants;
-    if let Some(seat) = seat {
-        let mut seen = seen.clone();
-        seen.memory.wants = plan.wants;
-        observe::attend(&seen, seat);
+    let is_new = plan.wants != memory.wants;
+    memory.wants = plan.wants;
+    if let (true, true, Some(seat)) = (is_new, memory.attended.is_some(), seat) {
+        observe::attend(context, &seen.facts, &mut memory, seat);
     }
 }
 
@@ -137,24 +171,21 @@ fn next(
             {
                 memory.backoff.reset();
             }
-            let following = seen.facts.is_open() || seen.facts.deleting;
-            let verb = if seen.facts.deleting {
-                Verb::Release
-            } else {
-                Verb::Create
-            };
             let poll = memory
                 .poll
                 .as_ref()
-                .filter(|poll| following && poll.ended.is_none());
-            poll.map_or(plan.again, |poll| {
+                .filter(|poll| poll.ended.is_none())
+                .zip(seen.following);
+            poll.map_or(plan.again, |(poll, verb)| {
                 plan.again
                     .min(pace::due_in(poll, &context.pace, verb, Instant::now()))
             })
         }
-        Outcome::Created { recorded, id, .. } => {
+        Outcome::Created { recorded, id } => {
             memory.backoff.reset();
             memory.not_before = None;
+            // A server in the making is not expected in a listing yet.
+            memory.wants.attention = Attention::InFlight;
             tracing::info!(name, server = %id, "the service is creating the server");
             if *recorded {
                 context.pace.first_query(Verb::Create)
@@ -164,8 +195,20 @@ fn next(
         }
         Outcome::Written => AFTER_STALE,
         Outcome::Released { trouble: None, .. } => context.pace.first_query(Verb::Release),
-        Outcome::CreateRefused { after, .. } | Outcome::Released { after, .. } => {
-            let wait = memory.backoff.fail().max(after.unwrap_or_default());
+        Outcome::Released { id, .. } => {
+            let not_before = memory.releases.get(id).and_then(|call| call.not_before);
+            not_before.map_or(AFTER_STALE, |at| {
+                at.saturating_duration_since(Instant::now())
+            })
+        }
+        Outcome::CreateRefused { after, reason, .. } => {
+            let wait = memory.backoff.fail();
+            let wait = if *reason == Reason::CreateRefused {
+                wait.max(AFTER_REFUSAL)
+            } else {
+                wait.min(pace::DEPENDENCY)
+            };
+            let wait = wait.max(after.unwrap_or_default());
             memory.not_before = Some(Instant::now() + wait);
             wait
         }
@@ -174,10 +217,15 @@ fn next(
             AFTER_STALE
         }
         Outcome::Finished => plan::LONG,
-        Outcome::Stale => AFTER_STALE,
-        Outcome::NotDone(why) => {
+        Outcome::Stale => memory.backoff.fail().min(pace::DEPENDENCY),
+        Outcome::NotDone(why, verdict) => {
             tracing::warn!(name, why, "not done, trying again");
-            memory.backoff.fail()
+            let wait = memory.backoff.fail();
+            if verdict.is_some() {
+                wait
+            } else {
+                wait.min(pace::DEPENDENCY)
+            }
         }
     }
 }

@@ -1,22 +1,25 @@
 //! Looks; changes nothing and never fails. Each thing looked at is known, absent or unknown with a reason.
 
+mod look;
+
 use super::facts::Facts;
 use super::listing::Listing;
-use super::memory::{Gone, Memory};
-use super::{Context, login, pace};
+use super::memory::{Gone, Memory, open};
+use super::pace::Sight;
+use super::{Context, login};
 use crate::api::Verb;
-use crate::cloud::{Detail, Error, Lane, Place, ServerId, TaskId, TaskState};
-use crate::inventory::{Attention, Interest, Sighting, Subject};
+use crate::api::conditions::Reason;
+use crate::cloud::{Detail, ServerId, TaskState};
+use crate::inventory::{Interest, Sighting, Subject};
+use crate::runtime::watch::ObjectKey;
 use crate::session::{Problem, Seat, Standing};
 use jiff::Timestamp;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Longest wait of a turn for one read, the wait for the request limit included. A read that comes later is made again.
-const READ: Duration = Duration::from_secs(20);
-/// What stands in the way when the request limit is used up by others.
-const NO_ROOM: &str = "the request limit left no room for a query";
+/// A server that was released and is listed again after this time was not released.
+const RELEASED_FOR_SURE: Duration = Duration::from_secs(60);
 
 /// What became of looking at one thing.
 #[derive(Clone, Debug)]
@@ -62,12 +65,14 @@ pub struct Observation {
     pub facts: Facts,
     /// The Account.
     pub account: AccountFact,
+    /// Its name.
+    pub account_key: ObjectKey,
     /// The listings; none without a seat.
     pub listing: Option<Listing>,
     /// The task that is being waited for.
     pub task: Fact<TaskState>,
-    /// The server that the detail speaks of.
-    pub target: Option<ServerId>,
+    /// What kind of task that is, if there is one.
+    pub following: Option<Verb>,
     /// The service's detail of it.
     pub detail: Fact<Detail>,
     /// The login, read only when a server may be bought in this turn.
@@ -87,14 +92,16 @@ pub async fn observe(
     memory: &Mutex<Memory>,
 ) -> (Observation, Option<Arc<Seat>>) {
     let now = Instant::now();
-    let (account, seat) = account(context, &facts);
-    let mut remembered = super::memory::open(memory).clone();
-    remembered.meet(facts.binding(), now);
+    let mut remembered = open(memory).clone();
+    remembered.meet(facts.binding(), context.memories.doubts(), now);
+    let key = facts.account(remembered.nothing_bought(facts.binding()));
+    let (account, seat) = account(context, &facts, &key);
     let mut seen = Observation {
         account,
+        account_key: key,
         listing: None,
         task: Fact::NotAsked,
-        target: None,
+        following: None,
         detail: Fact::NotAsked,
         login: login::LoginFact::NotAsked,
         memory: remembered,
@@ -103,36 +110,39 @@ pub async fn observe(
         wall: Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default(),
         facts,
     };
-    if let Some(seat) = &seat {
-        attend(&seen, seat);
+    // An object that others hold while it is deleted is no matter of ours any more.
+    let ours = !seen.facts.deleting || seen.facts.is_held();
+    if let Some(seat) = seat.as_ref().filter(|_| ours) {
+        attend(context, &seen.facts, &mut seen.memory, seat);
         seen.listing = Some(Listing::look(&seat.session.inventory, &seen.facts.places));
+        take_back_gone(&mut seen);
         if seen.facts.deleting {
-            look_at_release(&mut seen, seat, context).await;
+            look::at_release(&mut seen, seat, context).await;
         } else {
-            look_at_server(&mut seen, seat, context).await;
-        }
-        if may_buy(&seen) {
-            seen.login = login::read(context, &seen.facts, seat).await;
+            look::at_server(&mut seen, seat, context).await;
         }
     }
-    *super::memory::open(memory) = seen.memory.clone();
+    *open(memory) = seen.memory.clone();
     (seen, seat)
 }
 
 /// Which seat the object uses. One that is being deleted goes on with the last usable seat, whatever became of Account
-/// and Secret in the meantime.
-fn account(context: &Context, facts: &Facts) -> (AccountFact, Option<Arc<Seat>>) {
-    let key = facts.account();
-    let standing = context.sessions.standing(&key);
+/// and Secret in the meantime, unless it is that very seat which the service refuses.
+fn account(context: &Context, facts: &Facts, key: &ObjectKey) -> (AccountFact, Option<Arc<Seat>>) {
+    let standing = context.sessions.standing(key);
     if let Standing::Usable(seat) = standing {
         return (AccountFact::Seat(seat_facts(&seat)), Some(seat));
     }
-    if let Some(seat) = context.sessions.last_seat(&key).filter(|_| facts.deleting) {
+    let refused =
+        matches!(&standing, Standing::Unusable(problem) if problem.reason == Reason::TokenRefused);
+    if facts.deleting
+        && let Some(seat) = context.sessions.last_seat(key, refused)
+    {
         return (AccountFact::Seat(seat_facts(&seat)), Some(seat));
     }
     let fact = match standing {
         Standing::Unusable(problem) => AccountFact::Unusable(problem),
-        Standing::NotFound => AccountFact::NotFound(key.name),
+        Standing::NotFound => AccountFact::NotFound(key.name.clone()),
         Standing::Pending | Standing::Usable(_) => AccountFact::Pending,
     };
     (fact, None)
@@ -147,230 +157,74 @@ fn seat_facts(seat: &Seat) -> SeatFacts {
 }
 
 /// Tells the inventory what this object needs of it; called before its views are looked at, so that nothing which
-/// happens in between goes unnoticed.
-pub fn attend(seen: &Observation, seat: &Seat) {
-    let wants = seen.memory.wants;
-    let busy = seen.facts.deleting || seen.facts.is_open();
+/// happens in between goes unnoticed. Listings of a former token look out for it no longer.
+pub fn attend(context: &Context, facts: &Facts, memory: &mut Memory, seat: &Seat) {
+    let wants = memory.wants;
     let interest = Interest {
-        places: seen.facts.places.clone(),
-        id: seen.facts.id(),
-        marker: seen.facts.marker.clone(),
-        attention: if busy {
-            Attention::InFlight
-        } else {
-            wants.attention
-        },
+        places: facts.places.clone(),
+        id: facts.id(),
+        marker: facts.marker.clone(),
+        attention: wants.attention,
         pass_after: wants.pass_after,
         passes_wanted: wants.passes,
-        releasing: seen.facts.deleting,
+        releasing: facts.deleting,
     };
-    let subject: Subject = seen.facts.uid.as_str().into();
+    let subject: Subject = facts.uid.as_str().into();
+    if memory
+        .attended
+        .is_some_and(|number| number != seat.session.number)
+    {
+        context.sessions.leave(&subject);
+    }
+    memory.attended = Some(seat.session.number);
     seat.session.inventory.attend(&subject, interest);
 }
 
-/// Reads task and detail of the recorded server, when they are due.
-async fn look_at_server(seen: &mut Observation, seat: &Seat, context: &Context) {
-    let Some(id) = seen.facts.id() else { return };
-    let listed = seen.listing.as_ref().and_then(|listing| listing.row(&id));
-    let idle_at = listed
-        .filter(|(row, _)| is_idle(row.pending.as_deref()))
-        .map(|(_, at)| at);
-    if !seen.facts.is_open() {
-        if needs_detail(seen, &id) {
-            look_at_detail(seen, seat, context, id, Lane::Resync).await;
+/// A server that was taken for gone and is listed afterwards is there: the word that it was gone was wrong.
+fn take_back_gone(seen: &mut Observation) {
+    let Some(listing) = &seen.listing else { return };
+    let mut back = Vec::new();
+    for (id, (how, since)) in &seen.memory.gone {
+        let believed = match how {
+            Gone::Released => *since + RELEASED_FOR_SURE,
+            Gone::NotFound => *since,
+        };
+        if listing.row(id).is_some() && listing.began_after(believed) {
+            back.push(id.clone());
         }
-        return;
     }
-    if let Some(task) = seen.facts.task() {
-        let began = seen.memory.attempt_began(&seen.facts);
-        look_at_task(seen, seat, context, Verb::Create, &task, began, idle_at).await;
-    }
-    let ended = match &seen.task {
-        Fact::Known(state) => state.is_final(),
-        Fact::Absent => true,
-        Fact::NotAsked => seen.facts.task().is_none(),
-        Fact::Unknown(_) => false,
-    };
-    let due = seen
-        .memory
-        .looked
-        .is_none_or(|looked| idle_at > Some(looked) || seen.now >= looked + pace::AGAIN);
-    if ended && due {
-        look_at_detail(seen, seat, context, id, Lane::Operation).await;
+    for id in back {
+        seen.memory.gone.remove(&id);
+        seen.memory.releases.remove(&id);
     }
 }
 
-/// Whether the listing gives a reason to read the detail: it shows something else than the status, or too little, or the
-/// server is not in it. What the listing shows unchanged costs no call.
-fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
-    let detail = &seen.facts.status.detail;
-    let looked = seen.memory.looked;
-    let Some(listing) = &seen.listing else {
-        return false;
-    };
-    match listing.sighting(id) {
-        Sighting::Present(row, _) if !detail.is_empty() && row.agrees_with(detail) => {
-            row.status.is_none() && looked.is_none_or(|looked| seen.now >= looked + super::RESYNC)
-        }
-        Sighting::Present(row, at) => {
-            looked.is_none_or(|looked| at > looked && seen.memory.row_at_look != Some(row.digest()))
-        }
-        Sighting::Absent { began } => looked.is_none_or(|looked| began > looked),
-        Sighting::Unknown(_) => false,
-    }
-}
-
-/// Reads what became of a release: its task, or the server itself.
-async fn look_at_release(seen: &mut Observation, seat: &Seat, context: &Context) {
-    let Some(id) = seen.release_target() else {
-        return;
-    };
-    seen.target = Some(id.clone());
-    let Some(call) = seen.memory.releases.get(&id).cloned() else {
-        return;
-    };
-    let absent_at = seen
-        .listing
-        .as_ref()
-        .and_then(|listing| match listing.sighting(&id) {
-            Sighting::Absent { began } => Some(began),
-            Sighting::Present(..) | Sighting::Unknown(_) => None,
-        });
-    if let (true, Some(task)) = (call.accepted, call.task.clone()) {
-        let known = seen
-            .memory
-            .poll
-            .as_ref()
-            .is_some_and(|poll| poll.task == task && poll.ended.is_some());
-        look_at_task(
-            seen,
-            seat,
-            context,
-            Verb::Release,
-            &task,
-            Some(call.at),
-            absent_at,
-        )
-        .await;
-        match seen.task {
-            Fact::Known(TaskState::Succeeded) => {
-                seen.memory.is_gone(id, Gone::Released);
-                return;
-            }
-            Fact::Known(TaskState::Failed { .. }) if !known => {
-                seen.memory.not_before = Some(seen.now + seen.memory.backoff.fail());
-            }
-            Fact::Known(TaskState::Failed { .. }) | Fact::Absent => {}
-            Fact::Known(_) | Fact::NotAsked | Fact::Unknown(_) => return,
-        }
-    }
-    let due = seen
-        .memory
-        .looked
-        .is_none_or(|looked| absent_at > Some(looked) || seen.now >= looked + pace::AGAIN);
-    if due {
-        look_at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
-        if matches!(seen.detail, Fact::Absent) {
-            seen.memory.is_gone(id, Gone::NotFound);
-        }
-    }
-}
-
-async fn look_at_task(
-    seen: &mut Observation,
-    seat: &Seat,
-    context: &Context,
-    verb: Verb,
-    task: &TaskId,
-    began: Option<Instant>,
-    ended_seen: Option<Instant>,
-) {
-    let poll = seen.memory.poll_of(task, began, seen.now);
-    if let Some(ended) = &poll.ended {
-        seen.task = Fact::Known(ended.clone());
-        return;
-    }
-    let pace = &context.pace;
-    if !pace::is_due(
-        poll.since,
-        poll.last,
-        pace.first_query(verb),
-        ended_seen,
-        seen.now,
-    ) {
-        return;
-    }
-    let (since, whole, first) = (poll.since, poll.whole, poll.last.is_none());
-    poll.last = Some(seen.now);
-    let asked = tokio::time::timeout(READ, seat.session.client.task(Lane::Operation, task)).await;
-    let took = Instant::now().duration_since(since);
-    seen.task = match asked {
-        Ok(Ok(report)) => {
-            match &report.state {
-                TaskState::Succeeded if whole => pace.was_done(verb, took, first),
-                TaskState::Running if whole => pace.was_running(verb, took),
-                _ => {}
-            }
-            if report.state.is_final() {
-                poll.ended = Some(report.state.clone());
-            }
-            Fact::Known(report.state)
-        }
-        Ok(Err(error)) if error.is_no_such_task() => Fact::Absent,
-        Ok(Err(error)) => Fact::Unknown(trouble(context, &seen.facts, &error)),
-        Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
-    };
-}
-
-async fn look_at_detail(
-    seen: &mut Observation,
-    seat: &Seat,
-    context: &Context,
-    id: ServerId,
-    lane: Lane,
-) {
-    seen.memory.looked = Some(seen.now);
-    seen.memory.row_at_look = seen
-        .listing
-        .as_ref()
-        .and_then(|listing| listing.row(&id))
-        .map(|(row, _)| row.digest());
-    let asked = tokio::time::timeout(READ, seat.session.client.detail(lane, &id)).await;
-    seen.detail = match asked {
-        Ok(Ok(detail)) => Fact::Known(detail),
-        Ok(Err(error)) if error.is_no_such_instance() => {
-            seat.session.inventory.confirmed_gone(&id);
-            Fact::Absent
-        }
-        Ok(Err(error)) => Fact::Unknown(trouble(context, &seen.facts, &error)),
-        Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
-    };
-    seen.target = Some(id);
-}
-
-/// An error's words; a refused token is also a matter of the Account.
-fn trouble(context: &Context, facts: &Facts, error: &Error) -> String {
-    if error.is_unauthorized() {
-        (context.doubt_account)(&facts.account());
-    }
-    error.to_string()
-}
-
-/// Whether this turn may end in a create: then the login is needed.
-fn may_buy(seen: &Observation) -> bool {
-    !seen.facts.deleting && (seen.facts.id().is_none() || seen.create_failed().is_some())
-}
-
-/// The service's word for "no operation is running".
+/// Whether the service says that no operation is running: `NONE` (field note 9), or nothing at all where it leaves the
+/// field out.
 pub fn is_idle(pending: Option<&str>) -> bool {
-    pending == Some("NONE")
+    pending.is_none_or(|word| word.is_empty() || word == "NONE")
 }
 
 impl Observation {
+    /// What the newest listing shows of a server.
+    pub fn sight(&self, id: &ServerId) -> Option<Sight> {
+        match self.listing.as_ref()?.sighting(id) {
+            Sighting::Present(row, at) => Some(Sight {
+                at,
+                digest: row.digest(),
+            }),
+            Sighting::Absent { began } => Some(Sight {
+                at: began,
+                digest: 0,
+            }),
+            Sighting::Unknown(_) => None,
+        }
+    }
+
     /// The server whose release comes next: the recorded one, then one that this process was given, then any with the
     /// marker; those that are known to be gone are left out.
     pub fn release_target(&self) -> Option<ServerId> {
-        let given = self.memory.unrecorded().map(|(_, id, _)| id.clone());
+        let given = self.memory.given().map(|(_, id, _)| id.clone());
         let listed = self
             .listing
             .iter()
@@ -401,23 +255,5 @@ impl Observation {
             .find(|entry| entry.attempt == i64::from(binding.attempt))?;
         (entry.verb == Verb::Create && !entry.succeeded)
             .then(|| entry.message.clone().unwrap_or_default())
-    }
-
-    /// Where the spec wants the server, as the record writes it.
-    pub fn wanted_place(&self) -> Place {
-        self.facts.place()
-    }
-}
-
-impl Memory {
-    fn is_gone(&mut self, id: ServerId, how: Gone) {
-        self.gone.insert(id, (how, Instant::now()));
-        self.backoff.reset();
-        self.not_before = None;
-    }
-
-    fn attempt_began(&self, facts: &Facts) -> Option<Instant> {
-        let attempt = facts.binding().and_then(|binding| self.attempt(binding))?;
-        matches!(attempt.post, super::memory::Post::Accepted { .. }).then_some(attempt.since)
     }
 }

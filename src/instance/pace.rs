@@ -1,5 +1,6 @@
 //! When to ask for a task: after the time that such tasks have taken lately, so that one query is enough.
 
+use super::memory::Poll;
 use crate::api::Verb;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,14 @@ const FIRST_GUESS: Duration = Duration::from_secs(3);
 const SOONEST: Duration = Duration::from_millis(500);
 /// At most one query an object in this time, unless the listing shows that something ended.
 pub const AGAIN: Duration = Duration::from_secs(10);
+/// The same for an operation that takes long: it is not asked for more often than anybody would notice.
+const AGAIN_LATER: [(Duration, Duration); 2] = [
+    (Duration::from_secs(30 * 60), Duration::from_secs(60)),
+    (Duration::from_secs(5 * 60), Duration::from_secs(30)),
+];
+/// Longest wait after a failure whose cause is a dependency (the service or the apiserver is down): within 30 s after it is
+/// back, everything goes on.
+pub const DEPENDENCY: Duration = Duration::from_secs(20);
 /// Longest wait of a turn for the request limit. Longer than a burst needs, and short enough that the turn has time left
 /// for its record, its call and its receipt.
 pub const ADMISSION: Duration = Duration::from_secs(20);
@@ -92,29 +101,44 @@ impl Pace {
     }
 }
 
-/// Whether a query is due: first after the learnt time, then once in [`AGAIN`], and at once when the listing, read after
-/// the last query, shows that the operation seems to have ended.
-pub fn is_due(
-    since: Instant,
-    last: Option<Instant>,
-    first_query: Duration,
-    ended_seen: Option<Instant>,
-    now: Instant,
-) -> bool {
-    let led = ended_seen.is_some_and(|seen| seen > last.unwrap_or(since));
-    match last {
-        None => led || now >= since + first_query,
-        Some(last) => led || now >= last + AGAIN,
-    }
+/// How long after the last query the next one comes, for an operation of this age.
+pub fn again(age: Duration) -> Duration {
+    AGAIN_LATER
+        .iter()
+        .find(|(old, _)| age >= *old)
+        .map_or(AGAIN, |(_, again)| *again)
+}
+
+/// What a listing shows of a server, and when: a digest of its row, or of its absence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// When it was seen.
+    pub at: Instant,
+    /// What it looked like.
+    pub digest: u64,
+}
+
+/// Whether a query is due: first after the learnt time, then at the pace of [`again`], and at once when the listing shows
+/// for the first time that the operation seems to have ended.
+pub fn is_due(poll: &Poll, first_query: Duration, ended: Option<Sight>, now: Instant) -> bool {
+    let led = ended.is_some_and(|sight| {
+        sight.at > poll.last.unwrap_or(poll.since) && poll.led_by != Some(sight.digest)
+    });
+    led || now >= due_at(poll, first_query)
+}
+
+/// When the next query of a task is due by time.
+fn due_at(poll: &Poll, first_query: Duration) -> Instant {
+    poll.last.map_or(poll.since + first_query, |last| {
+        last + again(last.duration_since(poll.since))
+    })
 }
 
 /// How long until the next query of this task is due by time.
-pub fn due_in(poll: &super::memory::Poll, pace: &Pace, verb: Verb, now: Instant) -> Duration {
-    let due = poll
-        .last
-        .map_or(poll.since + pace.first_query(verb), |last| last + AGAIN);
+pub fn due_in(poll: &Poll, pace: &Pace, verb: Verb, now: Instant) -> Duration {
+    let due = due_at(poll, pace.first_query(verb));
     due.saturating_duration_since(now)
-        .max(Duration::from_millis(50))
+        .max(Duration::from_millis(200))
 }
 
 #[cfg(test)]
@@ -155,20 +179,46 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_due_by_time_or_when_the_listing_says_so() {
+    fn a_query_is_due_by_time_or_when_the_listing_says_so_for_the_first_time() {
         let t0 = Instant::now();
         let after = |s| t0 + Duration::from_secs(s);
         let guess = Duration::from_secs(3);
-        assert!(!is_due(t0, None, guess, None, after(2)));
-        assert!(is_due(t0, None, guess, None, after(3)));
+        let poll = |last: Option<u64>, led_by| Poll {
+            task: crate::cloud::TaskId::from("t"),
+            since: t0,
+            whole: true,
+            last: last.map(after),
+            ended: None,
+            led_by,
+        };
+        let seen = |s, digest| {
+            Some(Sight {
+                at: after(s),
+                digest,
+            })
+        };
+        assert!(!is_due(&poll(None, None), guess, None, after(2)));
+        assert!(is_due(&poll(None, None), guess, None, after(3)));
         assert!(
-            is_due(t0, None, guess, Some(after(1)), after(2)),
+            is_due(&poll(None, None), guess, seen(1, 7), after(2)),
             "led by the listing"
         );
         assert!(
-            !is_due(t0, Some(after(3)), guess, Some(after(2)), after(12)),
-            "a sight from before the query tells nothing"
+            !is_due(&poll(Some(3), None), guess, seen(2, 7), after(12)),
+            "seen before the query"
         );
-        assert!(is_due(t0, Some(after(3)), guess, None, after(13)));
+        assert!(
+            !is_due(&poll(Some(3), Some(7)), guess, seen(8, 7), after(9)),
+            "one sight leads once"
+        );
+        assert!(
+            is_due(&poll(Some(3), Some(7)), guess, seen(8, 8), after(9)),
+            "it changed"
+        );
+        assert!(is_due(&poll(Some(3), None), guess, None, after(13)));
+        assert!(
+            !is_due(&poll(Some(400), None), guess, None, after(420)),
+            "an old operation is asked for less often"
+        );
     }
 }

@@ -6,7 +6,8 @@
 use super::Context;
 use super::facts::Facts;
 use super::memory::{Attempt, Memory, Post, open};
-use super::plan::{Plan, ReleaseReason, Step, nonce};
+use super::observe::Observation;
+use super::plan::{Plan, ReleaseReason, Step};
 use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{Binding, Instance};
 use crate::cloud::{CreateRequest, Lane, ServerId};
@@ -15,6 +16,7 @@ use crate::runtime::kubernetes::{call, patch_params};
 use crate::session::Seat;
 use kube::api::Patch;
 use kube::{Api, ResourceExt};
+use rand::RngExt;
 use serde_json::json;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -51,16 +53,19 @@ pub enum Recorded {
     Failed(KubeError),
     /// A look at the service that had to come first did not succeed.
     Unconfirmed(String),
+    /// The recorded server is somebody else's: the record was edited, or the service gave its identifier away again.
+    NotOurs(String),
 }
 
 /// Writes or confirms what the step needs. Writes to Kubernetes only; reads the service once before a surplus release.
 pub async fn record(
     context: &Context,
-    facts: &Facts,
+    seen: &Observation,
     plan: &Plan,
     memory: &Mutex<Memory>,
     seat: Option<&Seat>,
 ) -> Recorded {
+    let facts = &seen.facts;
     match &plan.step {
         Step::Rest => Recorded::Rest,
         Step::Create {
@@ -105,7 +110,7 @@ pub async fn record(
                 Err(other) => other,
             }
         }
-        Step::Release { id, why } => confirm_release(context, facts, id, *why, seat).await,
+        Step::Release { id, why } => confirm_release(context, seen, id, *why, seat).await,
         Step::Finish => Recorded::Finish,
     }
 }
@@ -144,7 +149,7 @@ async fn intend(
     );
     let version = match written {
         Ok(object) => object.metadata.resource_version.unwrap_or_default(),
-        Err(error) if error.is_stale() || error.is_not_found() => return Err(Recorded::Stale),
+        Err(error) if error.is_conflict() || error.is_not_found() => return Err(Recorded::Stale),
         Err(error) if error.may_have_happened() => {
             let now = fresh(context, facts).await?;
             if now.annotations().get(BINDING) != Some(&text) {
@@ -158,6 +163,11 @@ async fn intend(
         return Err(Recorded::Stale);
     }
     let mut memory = open(memory);
+    memory.wrote(Some(&version), Instant::now());
+    if !memory.is_of(context.memories.doubts()) {
+        // Another turn found the state gone back in time while this one was under way.
+        return Err(Recorded::Stale);
+    }
     memory.ever_intended = true;
     memory.recordless_since = None;
     // A record that names a server announces no call; one that names none is an intent of which nothing was sent yet.
@@ -205,11 +215,22 @@ fn went_back(context: &Context, version: &str, seen_before: u64) -> bool {
 /// A destructive call needs a fresh read of the object; a surplus release also the recorded server alive in this turn.
 async fn confirm_release(
     context: &Context,
-    facts: &Facts,
+    seen: &Observation,
     id: &ServerId,
     why: ReleaseReason,
     seat: Option<&Seat>,
 ) -> Recorded {
+    let facts = &seen.facts;
+    let listed = seen.listing.as_ref().and_then(|listing| listing.row(id));
+    if let Some(marker) = listed
+        .and_then(|(row, _)| row.marker.clone())
+        .filter(|marker| *marker != facts.marker)
+    {
+        return Recorded::NotOurs(format!(
+            "the record names server {id}, whose name says that it belongs to another Instance ({marker}): it is not \
+             released; mend or remove the annotation {BINDING}"
+        ));
+    }
     let now = match fresh(context, facts).await {
         Ok(now) => now,
         Err(other) => return other,
@@ -254,4 +275,9 @@ fn stands(now: &Instance, facts: &Facts) -> bool {
 
 fn is_deleting(now: &Instance) -> bool {
     now.metadata.deletion_timestamp.is_some()
+}
+
+/// A word that no other turn has written.
+fn nonce() -> String {
+    format!("{:016x}", rand::rng().random::<u64>())
 }

@@ -11,11 +11,11 @@ use crate::api::{Addresses, Instance, InstanceStatus};
 use crate::cloud::ServerId;
 use crate::runtime::KubeError;
 use crate::runtime::events::News;
-use crate::runtime::kubernetes::{call, patch_params};
+use crate::runtime::kubernetes::{call, json_patch, patch_params};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::Api;
-use kube::api::Patch;
+use kube::api::PartialObjectMeta;
 use serde_json::{Map, Value, json};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -39,23 +39,25 @@ pub async fn report(
     outcome: &Outcome,
     memory: &Mutex<Memory>,
 ) -> Result<Option<Duration>, KubeError> {
+    if matches!(outcome, Outcome::Stale | Outcome::Finished) {
+        // What the plan was made from is not what stands: there is nothing to say about it.
+        return Ok(None);
+    }
     let facts = &seen.facts;
     let verdict = verdict(plan, outcome);
-    let held = hold(facts, plan, verdict.as_ref(), outcome, memory);
-    if held.is_none() {
-        let status = status(facts, seen.wall, plan, verdict.as_ref());
-        if differs(&facts.status, &status) {
-            write(context, facts, &status).await?;
-            if let Some(news) = change_of_ready(&facts.status.conditions, &status.conditions) {
-                context.events.tell(&facts.reference, &news).await;
-            }
-            for news in &plan.tell.news {
-                context.events.tell(&facts.reference, news).await;
-            }
-        }
+    let held = hold(seen, plan, verdict.as_ref(), outcome, memory);
+    let status = status(facts, seen.wall, plan, verdict.as_ref());
+    let writes = held.is_none() && differs(&facts.status, &status);
+    if writes {
+        let version = write(context, facts, &status).await?;
+        open(memory).wrote(version.as_deref(), Instant::now());
     }
-    if let Some(news) = news_of(outcome) {
-        context.events.tell(&facts.reference, &news).await;
+    let changed = change_of_ready(&facts.status.conditions, &status.conditions).filter(|_| writes);
+    // What a plan has to tell is told with the status that shows it, or once its record is written.
+    let told = writes || matches!(outcome, Outcome::Written);
+    let planned = plan.tell.news.iter().filter(|_| told);
+    for news in changed.iter().chain(planned).chain(&news_of(outcome)) {
+        context.events.tell(&facts.reference, news).await;
     }
     Ok(held)
 }
@@ -66,11 +68,12 @@ fn verdict(plan: &Plan, outcome: &Outcome) -> Option<Verdict> {
         Outcome::CreateRefused {
             message, reason, ..
         } => Some(refused(message, *reason)),
-        Outcome::CreateUnknown(why) => Some(Verdict::reconciling(
+        Outcome::CreateUnknown(_) => Some(Verdict::reconciling(
             Reason::CreateUnconfirmed,
-            format!("the answer to a create was lost ({why}): looking for its server by name"),
+            "the answer to a create was lost: looking for its server by name; nothing is bought before it is proven absent",
         )),
-        Outcome::NotDone(_) | Outcome::Stale | Outcome::Finished => None,
+        Outcome::NotDone(_, verdict) => verdict.clone(),
+        Outcome::Stale | Outcome::Finished => None,
         Outcome::Rested | Outcome::Created { .. } | Outcome::Written | Outcome::Released { .. } => {
             plan.tell.verdict.clone()
         }
@@ -81,19 +84,24 @@ fn verdict(plan: &Plan, outcome: &Outcome) -> Option<Verdict> {
 /// was found running; while its reason stands in status, other words for it are not worth a write. Gives the rest of the
 /// wait.
 fn hold(
-    facts: &Facts,
+    seen: &Observation,
     plan: &Plan,
     verdict: Option<&Verdict>,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
 ) -> Option<Duration> {
+    let facts = &seen.facts;
     let now = Instant::now();
     let mut memory = open(memory);
-    let lasting = matches!(
-        outcome,
-        Outcome::CreateRefused { .. } | Outcome::CreateUnknown(_)
-    ) || !plan.tell.progress;
-    let Some(verdict) = verdict.filter(|_| !lasting) else {
+    let lasts = match outcome {
+        // Trouble of the service that the next try may already have behind it.
+        Outcome::CreateRefused { reason, .. } => {
+            !matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable)
+        }
+        Outcome::CreateUnknown(_) | Outcome::NotDone(..) => true,
+        _ => !plan.tell.progress,
+    };
+    let Some(verdict) = verdict.filter(|_| !lasts) else {
         if verdict.is_some() {
             memory.held = None;
         }
@@ -112,7 +120,8 @@ fn hold(
         _ => now,
     };
     memory.held = Some((verdict.reason, since));
-    if memory.poll.as_ref().is_some_and(|poll| poll.last.is_none()) {
+    let unasked = memory.poll.as_ref().is_some_and(|poll| poll.last.is_none());
+    if seen.following.is_some() && unasked {
         // The first query comes when such tasks are usually done.
         return Some(super::plan::LONG);
     }
@@ -134,6 +143,11 @@ pub fn status(
         next.observed_generation = facts.generation;
         next.conditions = verdict.to_conditions(&former.conditions, facts.generation, wall);
         next.operation.clone_from(&tell.operation);
+    }
+    if tell.forget_server {
+        next.id = None;
+        next.detail.clear();
+        next.addresses = None;
     }
     if let Some(id) = &tell.id {
         next.id = Some(id.to_string());
@@ -190,29 +204,29 @@ fn differs(former: &InstanceStatus, next: &InstanceStatus) -> bool {
 
 /// JSON patch on `/status`: test the UID, then put the whole status. A merge would never remove a field, and a namesake
 /// that was re-created meanwhile must not get it.
-async fn write(context: &Context, facts: &Facts, status: &InstanceStatus) -> Result<(), KubeError> {
+async fn write(
+    context: &Context,
+    facts: &Facts,
+    status: &InstanceStatus,
+) -> Result<Option<String>, KubeError> {
     const WHAT: &str = "write the status";
-    let patch = json!([
-        {"op": "test", "path": "/metadata/uid", "value": facts.uid},
-        {"op": "add", "path": "/status", "value": status},
-    ]);
-    let patch = serde_json::from_value(patch)
-        .map(Patch::<()>::Json)
-        .map_err(|error| KubeError::Transport {
-            operation: WHAT,
-            source: Box::new(kube::Error::SerdeError(error)),
-        })?;
-    let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
+    let patch = json_patch(
+        WHAT,
+        json!([
+            {"op": "test", "path": "/metadata/uid", "value": facts.uid},
+            {"op": "add", "path": "/status", "value": status},
+        ]),
+    )?;
+    let api: Api<PartialObjectMeta<Instance>> =
+        Api::namespaced(context.client.clone(), &facts.key.namespace);
     let params = patch_params();
     let written = call(WHAT, api.patch_status(&facts.key.name, &params, &patch)).await;
-    context.metrics.kube_write(
-        "status",
-        written.as_ref().map_or_else(KubeError::category, |_| "ok"),
-    );
+    let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
+    context.metrics.kube_write("status", result);
     match written {
-        Ok(_) => Ok(()),
+        Ok(object) => Ok(object.metadata.resource_version),
         // Gone, or a namesake: there is nobody to tell.
-        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
 }

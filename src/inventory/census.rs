@@ -65,6 +65,14 @@ impl State {
         self.shown_ours
     }
 
+    /// Every finalised UID that is remembered, and where its servers may be.
+    pub(super) fn buried(&self) -> Vec<(Marker, Vec<Place>)> {
+        let tombs = self.tombs.iter();
+        tombs
+            .map(|(marker, tomb)| (marker.clone(), tomb.places.clone()))
+            .collect()
+    }
+
     pub(super) fn listed_within(&self, time: std::time::Duration, now: Instant) -> bool {
         self.places
             .values()

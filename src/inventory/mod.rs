@@ -225,6 +225,17 @@ impl Inventory {
         self.shared.lock().has_shown_ours()
     }
 
+    /// Takes over the finalised UIDs of the inventory of a former token.
+    pub fn inherit(&self, former: &Self) {
+        if Arc::ptr_eq(&self.shared, &former.shared) {
+            return;
+        }
+        let buried = former.shared.lock().buried();
+        for (marker, places) in buried {
+            self.bury(marker, places);
+        }
+    }
+
     /// Whether a pass of any place was completed within this time: the service answers and takes the token.
     pub fn listed_within(&self, time: Duration) -> bool {
         self.shared.lock().listed_within(time, Instant::now())

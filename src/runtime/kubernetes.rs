@@ -1,6 +1,7 @@
 //! Calls to the kube-apiserver, each under a deadline of its own, none repeated by a transport.
 
 use crate::api::names::MANAGER;
+use kube::api::Patch;
 use kube::{Client, Config};
 use std::time::Duration;
 use thiserror::Error;
@@ -32,6 +33,15 @@ pub enum KubeError {
         /// What was attempted.
         operation: &'static str,
     },
+    /// What was to be written has no JSON form.
+    #[error("{operation}: it has no JSON form")]
+    Unwritable {
+        /// What was attempted.
+        operation: &'static str,
+        /// The cause.
+        #[source]
+        source: serde_json::Error,
+    },
     /// The answer never came, or was not one.
     #[error("{operation}: the apiserver could not be reached")]
     Transport {
@@ -49,7 +59,17 @@ impl KubeError {
         matches!(self, Self::Refused { status, .. } if status.code == 404)
     }
 
-    /// A precondition did not hold: a stale resourceVersion (409), or a `test` of a JSON patch (422).
+    /// A resourceVersion or UID was not the current one.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if status.code == 409)
+    }
+
+    /// The apiserver does not want this write: a permission, a policy or a rule stands in the way.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if matches!(status.code, 400 | 401 | 403 | 413 | 422))
+    }
+
+    /// A precondition of a JSON patch did not hold: another object (409), or a `test` that failed (422).
     pub fn is_stale(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if status.code == 409 || status.code == 422)
     }
@@ -59,6 +79,7 @@ impl KubeError {
         match self {
             Self::Refused { status, .. } => status.code >= 500,
             Self::Timeout { .. } | Self::Transport { .. } => true,
+            Self::Unwritable { .. } => false,
         }
     }
 
@@ -76,6 +97,7 @@ impl KubeError {
             },
             Self::Timeout { .. } => "timeout",
             Self::Transport { .. } => "transport",
+            Self::Unwritable { .. } => "unwritable",
         }
     }
 }
@@ -149,5 +171,39 @@ pub fn patch_params() -> kube::api::PatchParams {
     kube::api::PatchParams {
         field_manager: Some(MANAGER.to_owned()),
         ..Default::default()
+    }
+}
+
+/// A JSON patch from its operations.
+///
+/// # Errors
+/// They are no JSON patch, which is a defect of the caller.
+pub fn json_patch(
+    operation: &'static str,
+    operations: serde_json::Value,
+) -> Result<Patch<()>, KubeError> {
+    let operations = serde_json::from_value(operations);
+    operations
+        .map(Patch::Json)
+        .map_err(|source| KubeError::Unwritable { operation, source })
+}
+
+/// A JSON pointer to the value under these keys.
+pub fn pointer(keys: &[&str]) -> String {
+    keys.iter()
+        .map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_escapes_its_keys() {
+        assert_eq!(
+            pointer(&["metadata", "annotations", "a.b/c~d"]),
+            "/metadata/annotations/a.b~1c~0d"
+        );
     }
 }

@@ -10,22 +10,13 @@ use tokio_util::sync::CancellationToken;
 /// uses the monotonic clock (design section 4, rule 4).
 #[derive(Clone, Debug)]
 pub struct Term {
-    began: Instant,
     ended: CancellationToken,
 }
 
 impl Term {
     /// A term that begins now and ends when `ended` is cancelled.
     pub fn begin(ended: CancellationToken) -> Self {
-        Self {
-            began: Instant::now(),
-            ended,
-        }
-    }
-
-    /// When the term began: what was listed before is not known to be new.
-    pub fn began(&self) -> Instant {
-        self.began
+        Self { ended }
     }
 
     /// Whether a mutating call that takes at most `needed` may begin before `turn_ends`.

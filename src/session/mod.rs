@@ -11,9 +11,11 @@ use crate::cloud::{BuildError, Client, Gate, Http, Limits, Observer, Paths};
 use crate::inventory::{Inventory, Settings, Subject};
 use crate::runtime::Metrics;
 use crate::runtime::watch::ObjectKey;
+use data_encoding::HEXLOWER;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +25,8 @@ pub use secrets::{SecretProblem, SecretVersions, read_key};
 /// What is shared by all Accounts with one endpoint and one token.
 #[derive(Debug)]
 pub struct Session {
+    /// Tells sessions apart.
+    pub number: u64,
     /// Calls to the service, under the shared limit.
     pub client: Client,
     /// What the service says exists.
@@ -41,12 +45,25 @@ impl Drop for Session {
 pub struct Seat {
     /// The shared part.
     pub session: Arc<Session>,
-    /// UID and resourceVersion of the token Secret: as long as they stand, the account at the service is the same.
+    /// What the seat was made from; another version of Secret or Account makes another seat.
+    pub made_from: MadeFrom,
+    /// A short digest of endpoint and token: as long as it stands, the account at the service is the same.
     pub credential: String,
     /// How long the outcome of a lost create stays open (`Account.spec.settleSeconds`).
     pub settle: Duration,
     /// What is sent as password with key login.
     pub key_login_password: KeyLoginPassword,
+}
+
+/// The versions that a seat was made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeFrom {
+    /// UID and resourceVersion of the token Secret.
+    pub secret: String,
+    /// UID of the Account.
+    pub account: String,
+    /// Generation of the Account's spec.
+    pub generation: i64,
 }
 
 /// Why an Account cannot be used.
@@ -74,6 +91,8 @@ pub enum Standing {
 #[derive(Default)]
 struct Entry {
     now: Option<Result<Arc<Seat>, Problem>>,
+    /// The newest seat that was made, whether it can be used or not.
+    newest: Option<Arc<Seat>>,
     /// The last usable seat: an Instance that is being deleted goes on with it when Account or Secret went first.
     last: Option<Arc<Seat>>,
     departed: bool,
@@ -86,6 +105,8 @@ pub struct Sessions {
 }
 
 struct Inner {
+    sessions: AtomicU64,
+    cluster: String,
     http: Http,
     settings: Settings,
     metrics: Metrics,
@@ -96,8 +117,9 @@ struct Inner {
 }
 
 impl Sessions {
-    /// No sessions yet. `wake` is called with the UID of an Instance whose server changed in a listing.
+    /// No sessions yet. `cluster` salts what tells accounts apart in records; `wake` is called with the UID of an Instance whose server changed in a listing.
     pub fn new(
+        cluster: String,
         http: Http,
         settings: Settings,
         metrics: Metrics,
@@ -105,6 +127,8 @@ impl Sessions {
         cancel: CancellationToken,
     ) -> Self {
         let inner = Inner {
+            sessions: AtomicU64::new(1),
+            cluster,
             http,
             settings,
             metrics,
@@ -118,9 +142,16 @@ impl Sessions {
         }
     }
 
-    /// An Account exists: until it is looked at, nobody takes it for missing.
+    /// An Account exists: until it is looked at, nobody takes it for missing, and one that was created anew is not taken
+    /// for its former namesake.
     pub fn announce(&self, account: &ObjectKey) {
-        self.seats().entry(account.clone()).or_default().departed = false;
+        let mut seats = self.seats();
+        let entry = seats.entry(account.clone()).or_default();
+        if entry.departed {
+            entry.departed = false;
+            entry.now = None;
+            entry.newest = None;
+        }
     }
 
     /// An Account is gone. Its last seat stays for the Instances that are being deleted.
@@ -137,25 +168,40 @@ impl Sessions {
         self.open().retain(|_, session| session.strong_count() > 0);
     }
 
-    /// A seat for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session; its
+    /// A new seat for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session; its
     /// request limits are those of the Account that asked last.
     ///
     /// # Errors
     /// The endpoint or a path is not usable.
     pub fn seat(
         &self,
+        account: &ObjectKey,
         spec: &AccountSpec,
         token: &SecretString,
-        credential: String,
+        made_from: MadeFrom,
     ) -> Result<Arc<Seat>, BuildError> {
         let session = self.session(spec, token)?;
         session.client.gate().set_limits(limits(spec));
-        Ok(Arc::new(Seat {
+        let seat = Arc::new(Seat {
             session,
-            credential,
+            credential: credential(&self.inner.cluster, spec, token),
+            made_from,
             settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
             key_login_password: spec.key_login_password,
-        }))
+        });
+        let mut seats = self.seats();
+        let entry = seats.entry(account.clone()).or_default();
+        if let Some(former) = entry.newest.replace(seat.clone()) {
+            seat.session.inventory.inherit(&former.session.inventory);
+        }
+        Ok(seat)
+    }
+
+    /// The newest seat that was made for an Account, if it was made from this.
+    pub fn made_from(&self, account: &ObjectKey, from: &MadeFrom) -> Option<Arc<Seat>> {
+        let seats = self.seats();
+        let newest = seats.get(account)?.newest.as_ref()?;
+        (newest.made_from == *from).then(|| newest.clone())
     }
 
     /// The Account can be used, from this seat. Tells whether that is news.
@@ -168,7 +214,7 @@ impl Sessions {
         !same
     }
 
-    /// Keeps a seat for deletions and for the next try, although the Account cannot be used from it now.
+    /// Keeps a seat for deletions where no better one is known, although the Account cannot be used from it now.
     pub fn keep(&self, account: &ObjectKey, seat: Arc<Seat>) {
         self.seats()
             .entry(account.clone())
@@ -204,10 +250,16 @@ impl Sessions {
     }
 
     /// The last usable seat of an Account, also when the Account, its Secret or the key in it is gone: for deletions.
-    pub fn last_seat(&self, account: &ObjectKey) -> Option<Arc<Seat>> {
-        self.seats()
-            .get(account)
-            .and_then(|entry| entry.last.clone())
+    /// With `newest_is_refused`, not if it is the one that the service refuses now.
+    pub fn last_seat(&self, account: &ObjectKey, newest_is_refused: bool) -> Option<Arc<Seat>> {
+        let seats = self.seats();
+        let entry = seats.get(account)?;
+        let last = entry.last.as_ref()?;
+        let is_newest = entry
+            .newest
+            .as_ref()
+            .is_some_and(|newest| Arc::ptr_eq(newest, last));
+        (!newest_is_refused || !is_newest).then(|| last.clone())
     }
 
     /// An Instance is gone: no listing looks for its server any more.
@@ -247,6 +299,7 @@ impl Sessions {
         let wake = move |subject| (inner.wake)(subject);
         let inventory = Inventory::spawn(client.clone(), self.inner.settings, wake, cancel.clone());
         let session = Arc::new(Session {
+            number: self.inner.sessions.fetch_add(1, Ordering::Relaxed),
             client,
             inventory,
             cancel,
@@ -285,15 +338,31 @@ fn limits(spec: &AccountSpec) -> Limits {
     }
 }
 
+/// Tells accounts apart in the record of what was bought. 32 bits of a digest: enough to notice a change of endpoint or
+/// token, far too little to confirm a guess at a token.
+fn credential(cluster: &str, spec: &AccountSpec, token: &SecretString) -> String {
+    let parts = [
+        cluster,
+        spec.endpoint.trim_end_matches('/'),
+        token.expose_secret(),
+    ];
+    let digest = digest(&parts.map(str::as_bytes));
+    HEXLOWER.encode(&digest[..4])
+}
+
 /// Accounts that differ in their paths do not share a session either: they may well talk to different services.
 fn session_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
     let paths = serde_json::to_vec(&spec.paths).unwrap_or_default();
-    let mut hash = Sha256::new();
-    for part in [
+    digest(&[
         spec.endpoint.trim_end_matches('/').as_bytes(),
         token.expose_secret().as_bytes(),
         &paths,
-    ] {
+    ])
+}
+
+fn digest(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
         hash.update(part.len().to_be_bytes());
         hash.update(part);
     }

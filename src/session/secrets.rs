@@ -17,20 +17,19 @@ pub struct SecretVersions {
 }
 
 impl SecretVersions {
-    /// Takes in what the watch tells.
-    pub fn note(&self, notice: &Notice) {
+    /// Takes in what the watch tells. Tells whether that is news: a listing repeats what is known.
+    pub fn note(&self, notice: &Notice) -> bool {
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         match notice.change {
             Change::Gone => {
-                let gone = versions
+                let is_known = versions
                     .get(&notice.key)
                     .is_some_and(|known| known.starts_with(&notice.uid));
-                if gone {
-                    versions.remove(&notice.key);
-                }
+                is_known && versions.remove(&notice.key).is_some()
             }
             Change::Listed | Change::Applied => {
-                versions.insert(notice.key.clone(), version(&notice.uid, &notice.version));
+                let now = version(&notice.uid, &notice.version);
+                versions.insert(notice.key.clone(), now.clone()) != Some(now)
             }
         }
     }

@@ -16,6 +16,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Secrets of these types are of no interest and often many.
@@ -27,6 +28,7 @@ const ACCOUNT_TURNS: u16 = 16;
 pub(super) struct Fleet {
     pub(super) stores: Stores,
     pub(super) synced: Vec<(String, Synced)>,
+    watches: Vec<JoinHandle<()>>,
     instance_requests: Requests<Guarded<Instance>>,
     account_requests: Requests<Guarded<Account>>,
 }
@@ -47,8 +49,9 @@ impl Fleet {
         let told_of_secret = {
             let (secrets, stores) = (parts.secrets.clone(), stores.clone());
             move |notice: Notice| {
-                secrets.note(&notice);
-                stores.secret_changed(&notice.key);
+                if secrets.note(&notice) {
+                    stores.secret_changed(&notice.key);
+                }
             }
         };
         let secret_config = watcher::Config::default().fields(SECRET_FIELDS);
@@ -83,17 +86,24 @@ impl Fleet {
             ),
         ];
         let scope = namespace.unwrap_or("all namespaces");
-        let synced = ["Secrets", "Accounts", "Instances"]
+        let kinds = ["Secrets", "Accounts", "Instances"].map(|kind| format!("{kind} of {scope}"));
+        let (synced, watches) = kinds
             .into_iter()
             .zip(watches)
-            .map(|(kind, watch)| (format!("{kind} of {scope}"), watch.synced))
-            .collect();
+            .map(|(kind, watch)| ((kind, watch.synced), watch.task))
+            .unzip();
         Self {
             stores,
             synced,
+            watches,
             instance_requests,
             account_requests,
         }
+    }
+
+    /// The watches, to see whether one of them ends.
+    pub(super) fn take_watches(&mut self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut self.watches)
     }
 
     /// Runs both queues, once the first listings are there: nothing is taken for missing before.
@@ -116,7 +126,7 @@ impl Fleet {
                     let context = context.clone();
                     Box::pin(async move {
                         match &object.0 {
-                            Ok(account) => account::turn(context, account).await,
+                            Ok(account) => account::turn(&context, account).await,
                             Err(invalid) => {
                                 undecodable(&context.events, &*object, &invalid.error).await
                             }

@@ -60,6 +60,7 @@ impl Parts {
             }
         };
         let sessions = Sessions::new(
+            cluster.clone(),
             http,
             ListingSettings::default(),
             metrics.clone(),
@@ -81,8 +82,8 @@ impl Parts {
             let stores = stores.clone();
             move |account: &ObjectKey| {
                 for scope in scopes_of(&stores, &account.namespace) {
-                    scope.wake_where(&account.namespace, |instance| {
-                        instance.spec.account_ref.name == account.name
+                    scope.wake_where(&account.namespace, |found| {
+                        instance::facts::accounts(found).any(|name| name == account.name)
                     });
                 }
             }

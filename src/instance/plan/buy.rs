@@ -9,37 +9,32 @@ use crate::instance::memory::{Attempt, Post};
 use crate::instance::observe::{Observation, SeatFacts};
 use crate::inventory::Absence;
 use crate::runtime::events::News;
-use rand::RngExt;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// A Secret that could not be read is tried again after this time: the apiserver's trouble is no event of the Secret.
+const UNREAD: Duration = Duration::from_secs(15);
+
 /// Nothing is recorded for this object.
 pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
-    if let Some(plan) = record_given(seen, seat) {
+    if let Some(plan) = first_what_is_ours(seen, seat) {
         return plan;
     }
-    if let Some(plan) = frozen(seen) {
-        return plan;
-    }
-    let login = match login(seen) {
-        Ok(login) => login,
-        Err(plan) => return *plan,
-    };
     let memory = &seen.memory;
     let status = &seen.facts.status;
     let untouched = status.id.is_none() && status.operation.is_none() && status.history.is_empty();
     let is_new = memory.born_here && !memory.ever_intended && untouched;
     if is_new {
         // This process saw the object appear and never bought for it: nobody can have, so no look-up is needed.
-        return create(seen, seat, login, &Origin::First);
+        return create(seen, seat, &Origin::First);
     }
     // Something is known or may have been: a server with our marker may exist. Where an attempt may be open, it must
     // have settled; otherwise one listing is enough.
     let since = memory.recordless_since.unwrap_or(seen.now);
     let doubtful = memory.ever_intended || !untouched;
-    let settled = since + seat.settle;
+    let settled = since.max(memory.newest_attempt().unwrap_or(since)) + seat.settle;
     let Some(listing) = &seen.listing else {
-        return looking(seen, since, 1);
+        return looking(seen, since);
     };
     let absence = if doubtful {
         listing.proven_absent(&seen.facts.marker, None, settled)
@@ -47,24 +42,17 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
         listing.absent_once(&seen.facts.marker, since)
     };
     match absence {
-        Absence::Present(found) => adopt(seen, seat, found),
-        // Found in whichever pass is a find; only absence needs proof.
-        Absence::NotYet(_) if !listing.bearing(&seen.facts.marker).is_empty() => adopt(
-            seen,
-            seat,
-            listing.bearing(&seen.facts.marker).into_iter().collect(),
-        ),
-        Absence::NotYet(_) if doubtful => waiting_to_settle(seen, settled),
-        Absence::NotYet(_) => looking(seen, since, 1),
+        Absence::NotYet(_) | Absence::Present(_) if doubtful => waiting_to_settle(seen, settled),
+        Absence::NotYet(_) | Absence::Present(_) => looking(seen, since),
         // A server was known once and is nowhere now. Missing is not gone: nothing is bought in its place.
         Absence::Proven if status.id.is_some() => missing(seen),
-        Absence::Proven => create(seen, seat, login, &Origin::First),
+        Absence::Proven => create(seen, seat, &Origin::First),
     }
 }
 
 /// An attempt is recorded and its server is not.
 pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> Plan {
-    if let Some(plan) = record_given(seen, seat) {
+    if let Some(plan) = first_what_is_ours(seen, seat) {
         return plan;
     }
     match seen.memory.attempt(binding) {
@@ -78,27 +66,27 @@ pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> 
             post: Post::Refused { message, reason },
             ..
         }) => again(seen, seat, binding, Some((message.as_str(), *reason))),
-        // The receipt is still owed; handled above.
+        // What was given is recorded first; see above.
         Some(Attempt {
-            post: Post::Accepted { .. },
+            post: Post::Accepted { .. } | Post::Unknown,
             since,
             ..
-        }) => waiting_to_settle(seen, *since + seat.settle),
-        Some(Attempt {
-            post: Post::Unknown,
-            since,
-            ..
-        }) => settle(seen, seat, *since + seat.settle),
-        None => settle(seen, seat, seen.now + seat.settle),
+        }) => settle(seen, seat, binding, *since + seat.settle),
+        None => settle(seen, seat, binding, seen.now + seat.settle),
     }
 }
 
 /// The create failed, what it left is gone: a new attempt, in its time.
 pub(super) fn after_failure(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> Plan {
-    match login(seen) {
-        Ok(login) => create(seen, seat, login, &Origin::Failed(binding)),
-        Err(plan) => *plan,
-    }
+    create(seen, seat, &Origin::Failed(binding))
+}
+
+/// What comes before anything is bought: a receipt that is owed, a server that is found by its name, a listing that is
+/// not to be trusted.
+fn first_what_is_ours(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
+    record_given(seen, seat)
+        .or_else(|| adopt(seen, seat))
+        .or_else(|| frozen(seen))
 }
 
 /// Who comes before the attempt.
@@ -113,47 +101,38 @@ enum Origin<'a> {
     Failed(&'a Binding),
 }
 
-fn create(seen: &Observation, seat: &SeatFacts, login: Login, origin: &Origin<'_>) -> Plan {
-    let facts = &seen.facts;
+fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
+    let login = match login(seen) {
+        Ok(login) => login,
+        Err(plan) => return *plan,
+    };
     let (former, lost, failed) = match *origin {
         Origin::First => (None, 0, 0),
         Origin::Refused(binding) => (Some(binding), binding.lost, binding.failed),
         Origin::Lost(binding) => (Some(binding), binding.lost + 1, binding.failed),
         Origin::Failed(binding) => (Some(binding), binding.lost, binding.failed + 1),
     };
-    let mut places = former
-        .map(|binding| binding.places.clone())
-        .unwrap_or_default();
-    let place = seen.wanted_place().to_string();
-    if !places.contains(&place) {
-        places.push(place);
-    }
-    let binding = Binding {
-        cluster: String::new(),
-        namespace: facts.key.namespace.clone(),
-        name: facts.key.name.clone(),
-        uid: former.map_or_else(|| facts.uid.clone(), |binding| binding.uid.clone()),
-        marker: facts.marker.clone(),
-        attempt: next_attempt(seen),
-        nonce: String::new(),
-        id: None,
-        task: None,
-        operation: OpenOperation {
-            verb: Verb::Create,
-            started_at: seen.wall,
-            generation: facts.generation,
-        },
-        places,
+    let mut binding = Binding {
         lost,
         failed,
-        credential: seat.credential.clone(),
+        ..blank(seen, seat)
     };
+    if let Some(former) = former {
+        // A restored object goes on under the marker of the one that it was.
+        binding.uid.clone_from(&former.uid);
+        let here = std::mem::replace(&mut binding.places, former.places.clone());
+        let news = here
+            .into_iter()
+            .filter(|place| !former.places.contains(place));
+        binding.places.extend(news);
+    }
     let tell = Tell::progress(Reason::Creating, creating(seen));
+    let request = Box::new(request(seen, login));
     Plan::act(
         Step::Create {
-            request: Box::new(request(seen, login)),
             binding: Box::new(binding),
             announce: true,
+            request,
         },
         tell,
     )
@@ -175,20 +154,14 @@ fn again(
     if let (Some((message, reason)), Some(at)) = (refusal, waits) {
         return Plan::rest(Tell::of(refused(message, reason)), at - seen.now);
     }
-    if let Some(plan) = frozen(seen) {
-        return plan;
+    if changed {
+        return create(seen, seat, &Origin::Refused(binding));
     }
     let login = match login(seen) {
         Ok(login) => login,
         Err(plan) => return *plan,
     };
-    if changed {
-        return create(seen, seat, login, &Origin::Refused(binding));
-    }
-    let tell = match refusal {
-        Some((message, reason)) => Tell::of(refused(message, reason)),
-        None => Tell::progress(Reason::Creating, creating(seen)),
-    };
+    let tell = Tell::progress(Reason::Creating, creating(seen));
     let request = Box::new(request(seen, login));
     Plan::act(
         Step::Create {
@@ -209,106 +182,131 @@ pub(in crate::instance) fn refused(message: &str, reason: Reason) -> Verdict {
 }
 
 /// The outcome of an attempt is unknown: look for its server, and buy again only after proven absence.
-fn settle(seen: &Observation, seat: &SeatFacts, settled: Instant) -> Plan {
-    let Some(listing) = &seen.listing else {
-        return waiting_to_settle(seen, settled);
-    };
-    let found: Vec<ServerId> = listing.bearing(&seen.facts.marker).into_iter().collect();
-    if !found.is_empty() {
-        return adopt(seen, seat, found);
-    }
-    if let Some(plan) = frozen(seen) {
-        return plan;
-    }
-    let Some(binding) = seen.facts.binding() else {
-        return waiting_to_settle(seen, settled);
-    };
-    match listing.proven_absent(&seen.facts.marker, None, settled) {
-        Absence::Proven if super::is_our_account(seen, seat) => match login(seen) {
-            Ok(login) => create(seen, seat, login, &Origin::Lost(binding)),
-            Err(plan) => *plan,
-        },
-        // The listing may be somebody else's: it proves nothing about ours.
-        Absence::Proven | Absence::NotYet(_) | Absence::Present(_) => {
-            waiting_to_settle(seen, settled)
+fn settle(seen: &Observation, seat: &SeatFacts, binding: &Binding, settled: Instant) -> Plan {
+    let absence = seen
+        .listing
+        .as_ref()
+        .map(|listing| listing.proven_absent(&seen.facts.marker, None, settled));
+    match absence {
+        Some(Absence::Proven) if super::is_our_account(seen, seat) => {
+            create(seen, seat, &Origin::Lost(binding))
         }
+        // The listing may be somebody else's: it proves nothing about ours.
+        Some(Absence::Proven) => {
+            let message = "the answer to a create was lost, and the token was changed since: nothing shows that it belongs \
+                           to the same account, so nothing is bought; put the former token back until this is settled, \
+                           or delete the Instance";
+            Plan::rest(
+                Tell::of(Verdict::reconciling(Reason::CreateUnconfirmed, message)),
+                super::LONG,
+            )
+        }
+        Some(Absence::NotYet(_) | Absence::Present(_)) | None => waiting_to_settle(seen, settled),
     }
 }
 
 /// A server bears our marker and no record names it: it is ours. Of several the one that status knew, else the first by
 /// identifier; the others become surplus.
-fn adopt(seen: &Observation, seat: &SeatFacts, mut found: Vec<ServerId>) -> Plan {
-    found.sort();
+pub(super) fn adopt(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
+    let found = found(seen);
     let known = seen.facts.status.id.as_deref().map(ServerId::from);
-    let Some(id) = known
+    let id = known
         .filter(|id| found.contains(id))
-        .or_else(|| found.into_iter().next())
-    else {
-        return looking(seen, seen.now, 1);
-    };
+        .or_else(|| found.into_iter().next())?;
     let note = format!("found server {id} by its name and recorded it");
-    let mut plan = record(seen, seat, &id, None, true);
+    let mut plan = record(seen, seat, &id, None);
     plan.tell.news.push(News::normal("Adopted", note));
-    plan
+    Some(plan)
+}
+
+/// Servers with our marker that are not known to be gone, in order.
+fn found(seen: &Observation) -> Vec<ServerId> {
+    let listed = seen
+        .listing
+        .iter()
+        .flat_map(|listing| listing.bearing(&seen.facts.marker));
+    listed
+        .filter(|id| !seen.memory.gone.contains_key(id))
+        .collect()
 }
 
 /// The service gave this process a server and the record does not name it yet: nothing comes before that.
 fn record_given(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
-    let (number, id, task) = seen.memory.unrecorded()?;
+    let (number, id, task) = seen.memory.given()?;
     let current = seen.facts.binding().map_or(0, |binding| binding.attempt);
-    (number >= current).then(|| record(seen, seat, id, Some(task.to_string()), false))
+    (number >= current).then(|| record(seen, seat, id, Some(task.to_string())))
 }
 
-fn record(
-    seen: &Observation,
-    seat: &SeatFacts,
-    id: &ServerId,
-    task: Option<String>,
-    found: bool,
-) -> Plan {
-    let facts = &seen.facts;
-    let binding = match facts.binding() {
-        Some(binding) => {
+/// The record of a server that exists. Without a task it was found instead of received: its request may have been doubled.
+fn record(seen: &Observation, seat: &SeatFacts, id: &ServerId, task: Option<String>) -> Plan {
+    let status = &seen.facts.status;
+    let known = status
+        .history
+        .iter()
+        .find(|entry| entry.verb == Verb::Create && entry.succeeded);
+    let known = known.filter(|_| status.id.as_deref() == Some(id.as_str()));
+    let mut binding = match (
+        seen.facts.binding(),
+        known.map(|entry| u32::try_from(entry.attempt)),
+    ) {
+        (Some(binding), _) => {
             let mut binding = binding.clone();
-            // A server that was found instead of received: its request may have been doubled.
-            binding.lost += u32::from(found);
+            if !seen.facts.is_open() {
+                // The recorded attempt has ended; what is found now belongs to none that is known.
+                binding.attempt = next_attempt(seen);
+                binding.nonce.clear();
+            }
+            binding.lost += u32::from(task.is_none());
             binding
         }
-        None => Binding {
-            cluster: String::new(),
-            namespace: facts.key.namespace.clone(),
-            name: facts.key.name.clone(),
-            uid: facts.uid.clone(),
-            marker: facts.marker.clone(),
-            attempt: next_attempt(seen),
-            nonce: String::new(),
-            id: None,
-            task: None,
-            operation: OpenOperation {
-                verb: Verb::Create,
-                started_at: seen.wall,
-                generation: facts.generation,
-            },
-            places: facts.places.iter().map(ToString::to_string).collect(),
+        // Only the record was lost: status still tells which attempt bought this server, and that it ended.
+        (None, Some(Ok(attempt))) => Binding {
+            attempt,
+            ..blank(seen, seat)
+        },
+        (None, _) => Binding {
             lost: 1,
-            failed: 0,
-            credential: seat.credential.clone(),
+            ..blank(seen, seat)
         },
     };
-    let binding = Binding {
-        id: Some(id.to_string()),
-        task,
-        ..binding
-    };
+    binding.id = Some(id.to_string());
+    binding.task = task;
     let tell = Tell::progress(Reason::Creating, creating(seen)).with_id(Some(id.clone()));
-    let mut plan = Plan::act(
+    Plan::act(
         Step::Record {
             binding: Box::new(binding),
         },
         tell,
-    );
-    plan.again = Duration::ZERO;
-    plan
+    )
+}
+
+/// A record of a new attempt, of which nothing is known yet. Cluster and nonce are filled in when it is written.
+fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
+    let facts = &seen.facts;
+    let spec = &facts.spec;
+    Binding {
+        cluster: String::new(),
+        namespace: facts.key.namespace.clone(),
+        name: facts.key.name.clone(),
+        uid: facts.uid.clone(),
+        marker: facts.marker.clone(),
+        attempt: next_attempt(seen),
+        nonce: String::new(),
+        id: None,
+        task: None,
+        operation: OpenOperation {
+            verb: Verb::Create,
+            started_at: seen.wall,
+            generation: facts.generation,
+        },
+        package: spec.package.code.clone(),
+        firewall: spec.firewall.id.clone(),
+        places: vec![facts.place().to_string()],
+        lost: 0,
+        failed: 0,
+        account: seen.account_key.name.clone(),
+        credential: seat.credential.clone(),
+    }
 }
 
 /// Attempt numbers only grow, over records, memory and what status tells of lost records.
@@ -332,7 +330,7 @@ fn request(seen: &Observation, login: Login) -> CreateRequest {
     let spec = &seen.facts.spec;
     CreateRequest {
         package: PackageCode::from(spec.package.code.as_str()),
-        place: seen.wanted_place(),
+        place: seen.facts.place(),
         name: names::server_name(&seen.facts.key.name, &seen.facts.marker),
         image: ImageId::from(spec.image.id.as_str()),
         firewall: FirewallId::from(spec.firewall.id.as_str()),
@@ -340,24 +338,33 @@ fn request(seen: &Observation, login: Login) -> CreateRequest {
     }
 }
 
+/// The login, or the plan that says what is the matter with it. It is read only once a plan asks for it.
 fn login(seen: &Observation) -> Result<Login, Box<Plan>> {
     match &seen.login {
         LoginFact::Ready(login) => Ok(login.clone()),
         LoginFact::Problem(verdict) => {
             Err(Box::new(Plan::rest(Tell::of(verdict.clone()), super::LONG)))
         }
-        LoginFact::NotAsked => Err(Box::new(looking(seen, seen.now, 1))),
+        LoginFact::Unread(why) => {
+            let verdict = Verdict::reconciling(Reason::SecretUnread, why);
+            Err(Box::new(Plan::rest(Tell::of(verdict), UNREAD)))
+        }
+        LoginFact::NotAsked => {
+            let mut plan = Plan::rest(Tell::default(), SOON);
+            plan.needs_login = true;
+            Err(Box::new(plan))
+        }
     }
 }
 
 fn creating(seen: &Observation) -> String {
     format!(
         "the service is creating the server in {}",
-        seen.wanted_place()
+        seen.facts.place()
     )
 }
 
-fn looking(seen: &Observation, since: Instant, passes: u8) -> Plan {
+fn looking(seen: &Observation, since: Instant) -> Plan {
     let trouble = seen.listing.as_ref().and_then(super::Listing::trouble);
     let message = match trouble {
         None => "reading the service's listing before anything is bought".to_owned(),
@@ -365,7 +372,7 @@ fn looking(seen: &Observation, since: Instant, passes: u8) -> Plan {
             format!("reading the service's listing before anything is bought: {trouble}")
         }
     };
-    Plan::rest(Tell::progress(Reason::LookingForServer, message), SOON).wanting(since, passes)
+    Plan::rest(Tell::progress(Reason::LookingForServer, message), SOON).wanting(since, 1)
 }
 
 fn waiting_to_settle(seen: &Observation, settled: Instant) -> Plan {
@@ -390,9 +397,4 @@ fn missing(seen: &Observation) -> Plan {
         Tell::of(Verdict::stalled(Reason::ServerMissing, message)),
         super::LONG,
     )
-}
-
-/// A word that no other turn has written.
-pub(in crate::instance) fn nonce() -> String {
-    format!("{:016x}", rand::rng().random::<u64>())
 }

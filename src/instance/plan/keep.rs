@@ -6,7 +6,6 @@ use super::{
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, HistoryEntry, OperationStatus, PowerState, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
-use crate::instance::memory::Gone;
 use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
 use crate::inventory::{Absence, Sighting};
 use crate::runtime::events::News;
@@ -14,83 +13,130 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// A repeated release of a surplus server waits this long for the listing to drop it.
-const SURPLUS_AGAIN: Duration = Duration::from_secs(60);
+/// A repeated release of a surplus or failed server waits this long for the listing to drop it.
+const RELEASE_AGAIN: Duration = Duration::from_secs(60);
+/// A server that shows at rest for this long is taken for created, whatever its task says or does not say: field note 6
+/// knows tasks that say RETRY, and an Account may name a wrong path for them.
+const AT_REST: Duration = Duration::from_secs(30);
+/// A create is given up waiting for after this time (field note 17: clients wait 10 to 30 minutes); slow queries go on.
+const CREATE_OVERDUE: Duration = Duration::from_secs(30 * 60);
+/// How soon something unreadable is read again.
+const UNREAD: Duration = Duration::from_secs(20);
 
 /// A server is recorded.
 pub(super) fn plan(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> Plan {
     let Some(id) = seen.facts.id() else {
         return Plan::rest(Tell::default(), SOON);
     };
-    if !seen.facts.is_held() {
-        // A record without the finalizer (a backup that was restored, a finalizer removed by hand): hold it again first.
-        let tell = Tell::default().with_id(Some(id));
-        let mut plan = Plan::act(
-            Step::Record {
-                binding: Box::new(binding.clone()),
-            },
-            tell,
-        );
-        plan.again = Duration::ZERO;
-        return plan;
-    }
     if let Some(reason) = seen.create_failed() {
         return clean_up(seen, seat, binding, &id, &reason);
     }
     if seen.facts.is_open() {
-        return follow(seen, binding, &id);
+        return follow(seen, seat, binding, &id);
     }
-    if let Some(plan) = surplus(seen, seat, &id) {
-        return plan;
+    match surplus(seen, seat, &id) {
+        Surplus::None => watch(seen, seat, binding, &id),
+        // Seen once, or on its way: the listing is read again soon, and all else goes on.
+        Surplus::Look => watch(seen, seat, binding, &id)
+            .wanting(seen.now, 1)
+            .within(RELEASE_AGAIN),
+        Surplus::Release(other) => {
+            let tell = Tell::default().with_id(Some(id));
+            Plan::act(
+                Step::Release {
+                    id: other,
+                    why: ReleaseReason::Surplus,
+                },
+                tell,
+            )
+        }
     }
-    watch(seen, seat, &id)
 }
 
 /// The create is running, or has just ended.
-fn follow(seen: &Observation, binding: &Binding, id: &ServerId) -> Plan {
-    let running = |note: String| {
-        let mut tell = Tell::progress(Reason::Creating, note).with_id(Some(id.clone()));
-        tell.operation = Some(operation(binding));
-        Plan::rest(tell, SOON).in_flight()
-    };
-    let place = seen.wanted_place();
+fn follow(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId) -> Plan {
+    let place = seen.facts.place();
+    let at_rest = seen
+        .memory
+        .at_rest_since
+        .is_some_and(|since| seen.now >= since + AT_REST);
     match (&seen.task, &seen.detail) {
-        // The task says yes and the detail shows the server at rest: bought.
+        // The task says yes and the detail shows the server: bought.
         (Fact::Known(TaskState::Succeeded), Fact::Known(detail)) => done(seen, binding, id, detail),
         // No task is known, or the service forgot it: the server itself tells. At rest: its create has ended.
-        (Fact::NotAsked | Fact::Absent, Fact::Known(detail)) if is_idle(detail.pending()) => {
+        (Fact::NotAsked | Fact::Absent, Fact::Known(detail))
+            if is_idle(detail.pending())
+                && (binding.task.is_none() || at_rest || matches!(seen.task, Fact::Absent)) =>
+        {
             done(seen, binding, id, detail)
         }
-        // The task says yes and the detail does not show it yet: wait until both agree.
-        (Fact::Known(TaskState::Succeeded), Fact::Absent | Fact::NotAsked) => running(format!(
-            "server {id} is created and the service does not show it yet"
-        )),
-        (Fact::Known(TaskState::Succeeded), Fact::Unknown(why)) => running(format!(
-            "server {id} is created; its detail could not be read: {why}"
-        )),
-        (Fact::Known(TaskState::Unknown { word }), _) => running(format!(
-            "the service is creating server {id} in {place} and calls that {word}"
-        )),
-        (Fact::Unknown(why), _) => running(format!(
-            "the service is creating server {id} in {place}; the task could not be read: {why}"
-        )),
+        // The task does not tell, for long, and the server has been at rest all the while.
+        (
+            Fact::Unknown(_) | Fact::Known(TaskState::Running | TaskState::Unknown { .. }),
+            Fact::Known(detail),
+        ) if at_rest => done(seen, binding, id, detail),
+        // The service knows no such server, when it should.
+        (_, Fact::Absent) if is_missing(seen, seat, id) => gone(seen, seat, id),
+        (Fact::Known(TaskState::Succeeded), _) => running(
+            seen,
+            binding,
+            id,
+            format!("server {id} is created and the service does not show it yet"),
+        ),
+        (Fact::Known(TaskState::Unknown { word }), _) => running(
+            seen,
+            binding,
+            id,
+            format!("the service is creating server {id} in {place} and calls that {word}"),
+        ),
+        (Fact::Unknown(why), _) => running(
+            seen,
+            binding,
+            id,
+            format!(
+                "the service is creating server {id} in {place}; the task could not be read: {why}"
+            ),
+        ),
         (
             Fact::Known(TaskState::Running | TaskState::Failed { .. })
             | Fact::NotAsked
             | Fact::Absent,
             _,
-        ) => running(format!("the service is creating server {id} in {place}")),
+        ) => running(
+            seen,
+            binding,
+            id,
+            format!("the service is creating server {id} in {place}"),
+        ),
     }
+}
+
+fn running(seen: &Observation, binding: &Binding, id: &ServerId, note: String) -> Plan {
+    let overdue = seen
+        .memory
+        .poll
+        .as_ref()
+        .is_some_and(|poll| seen.now >= poll.since + CREATE_OVERDUE);
+    let mut tell = if overdue {
+        let note =
+            format!("{note}, for longer than such operations take: look at the service's console");
+        Tell::of(Verdict::stalled(Reason::OperationOverdue, note))
+    } else {
+        Tell::progress(Reason::Creating, note)
+    };
+    tell.operation = Some(operation(binding));
+    Plan::rest(tell.with_id(Some(id.clone())), SOON).in_flight()
 }
 
 /// The create has ended well.
 fn done(seen: &Observation, binding: &Binding, id: &ServerId, detail: &Detail) -> Plan {
-    let mut tell = Tell::of(judge(seen, &detail.fields)).with_id(Some(id.clone()));
+    let mut tell = Tell::of(judge(seen, binding, &detail.fields)).with_id(Some(id.clone()));
     tell.detail = Some(detail.fields.clone());
     tell.ended = Some(ended(seen, binding, true, None));
+    let place = seen.facts.place();
     tell.news.push(News::normal(
         "Created",
-        format!("server {id} was created in {}", seen.wanted_place()),
+        format!("server {id} was created in {place}"),
     ));
     Plan::rest(tell, LONG)
 }
@@ -116,140 +162,173 @@ fn clean_up(
     } else {
         Verdict::reconciling(Reason::CreateFailed, message)
     };
-    let mut tell = Tell::of(verdict).with_id(Some(id.clone()));
+    let mut tell = Tell::of(verdict);
     if seen.facts.is_open() {
         // First the status tells; what follows can be seen from there.
         tell.ended = Some(ended(seen, binding, false, Some(words.to_owned())));
-        let mut plan = Plan::rest(tell, Duration::ZERO).in_flight();
-        plan.wants.pass_after = Some(seen.now);
-        return plan;
+        return Plan::rest(tell.with_id(Some(id.clone())), super::NEXT).in_flight();
     }
     if let Some(plan) = frozen(seen) {
         return plan;
     }
-    let gone = seen.memory.gone.get(id).map(|(_, since)| *since);
-    match (&seen.detail, gone) {
-        // It is gone and two passes agree: the next attempt, when its time has come.
-        (_, Some(since)) => {
-            let pause = FAILED_CREATE[failures.min(last)];
-            let proven = seen.listing.as_ref().is_some_and(|listing| {
-                matches!(
-                    listing.proven_absent(&seen.facts.marker, Some(id), since),
-                    Absence::Proven
-                )
-            });
-            let left = (since + pause).saturating_duration_since(seen.now);
-            if proven && left.is_zero() && is_our_account(seen, seat) {
-                buy::after_failure(seen, seat, binding)
-            } else if proven {
-                Plan::rest(tell, left.max(Duration::from_millis(100)))
-            } else {
-                Plan::rest(tell, SOON).wanting(since, 2)
-            }
-        }
-        // A broken server was left behind: it is ours, recorded, and of no use.
-        (Fact::Known(_), None) if !recently_released(seen, id) => Plan::act(
-            Step::Release {
-                id: id.clone(),
-                why: ReleaseReason::Failed,
-            },
-            tell,
-        ),
-        (_, None) => Plan::rest(tell, SOON).in_flight(),
+    let Some((_, since)) = seen.memory.gone.get(id) else {
+        let tell = tell.with_id(Some(id.clone()));
+        return match &seen.detail {
+            // A broken server was left behind: it is ours, recorded, and of no use.
+            Fact::Known(_) if !recently_released(seen, id) => Plan::act(
+                Step::Release {
+                    id: id.clone(),
+                    why: ReleaseReason::Failed,
+                },
+                tell,
+            ),
+            _ => Plan::rest(tell, SOON).in_flight(),
+        };
+    };
+    // A doubled request made another server: it takes the place of the failed one.
+    if let Some(plan) = buy::adopt(seen, seat) {
+        return plan;
     }
+    // It is gone: what cannot be changed while a server exists may be mended now.
+    tell.forget_server = true;
+    let absence = seen
+        .listing
+        .as_ref()
+        .map(|listing| listing.proven_absent(&seen.facts.marker, Some(id), *since));
+    let left = (*since + FAILED_CREATE[failures.min(last)]).saturating_duration_since(seen.now);
+    match absence {
+        Some(Absence::Proven) if left.is_zero() && is_our_account(seen, seat) => {
+            let mut plan = buy::after_failure(seen, seat, binding);
+            plan.tell.forget_server = true;
+            plan
+        }
+        Some(Absence::Proven) => Plan::rest(tell, left.max(super::NEXT)),
+        _ => Plan::rest(tell, SOON).wanting(*since, 2),
+    }
+}
+
+/// Whether another server bears our marker.
+enum Surplus {
+    None,
+    /// It was seen once, or its release was called lately.
+    Look,
+    /// It is proven to be surplus.
+    Release(ServerId),
 }
 
 /// Another server bears our marker: released with proof, one at a time (design section 4, rule 9).
-fn surplus(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Option<Plan> {
-    let listing = seen.listing.as_ref()?;
-    let other = listing
-        .bearing(&seen.facts.marker)
-        .into_iter()
-        .find(|other| {
-            other != id && listing.shows_in_both(other) && !recently_released(seen, other)
-        })?;
-    // The recorded one must be listed beside it; its detail is read once more right before the release.
-    let beside = matches!(listing.sighting(id), Sighting::Present(..));
-    if !beside || listing.frozen().is_some() || !is_our_account(seen, seat) {
-        return None;
+fn surplus(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Surplus {
+    let Some(listing) = &seen.listing else {
+        return Surplus::None;
+    };
+    let bearing = listing.bearing(&seen.facts.marker);
+    let others: Vec<&ServerId> = bearing.iter().filter(|other| *other != id).collect();
+    if others.is_empty() || listing.frozen() {
+        return Surplus::None;
     }
-    let tell = Tell::default().with_id(Some(id.clone()));
-    Some(Plan::act(
-        Step::Release {
-            id: other,
-            why: ReleaseReason::Surplus,
-        },
-        tell,
-    ))
+    // The recorded one must be listed beside it; its detail is read once more right before the release.
+    let beside =
+        matches!(listing.sighting(id), Sighting::Present(..)) && is_our_account(seen, seat);
+    let proven = others.into_iter().find(|other| {
+        let waits = seen
+            .memory
+            .releases
+            .get(*other)
+            .and_then(|call| call.not_before);
+        let waits = waits.is_some_and(|at| seen.now < at);
+        listing.shows_in_both(other) && !recently_released(seen, other) && !waits
+    });
+    match proven.filter(|_| beside) {
+        Some(other) => Surplus::Release(other.clone()),
+        None => Surplus::Look,
+    }
 }
 
 fn recently_released(seen: &Observation, id: &ServerId) -> bool {
-    seen.memory
-        .releases
-        .get(id)
-        .is_some_and(|call| seen.now < call.at + SURPLUS_AGAIN)
+    let call = seen.memory.releases.get(id);
+    call.is_some_and(|call| call.accepted && seen.now < call.at + RELEASE_AGAIN)
 }
 
 /// The server is there, as far as is known: see whether it is as the spec says.
-fn watch(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
-    let status = &seen.facts.status;
+fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId) -> Plan {
+    let former = &seen.facts.status.detail;
     let sighting = seen.listing.as_ref().map(|listing| listing.sighting(id));
     let told = |verdict: Verdict| Tell::of(verdict).with_id(Some(id.clone()));
+    let nothing = || Tell::default().with_id(Some(id.clone()));
     match (&seen.detail, sighting) {
         // A fresh detail is the best there is.
         (Fact::Known(detail), _) => {
-            let mut tell = told(judge(seen, &detail.fields));
+            let mut tell = told(judge(seen, binding, &detail.fields));
             tell.detail = Some(detail.fields.clone());
             Plan::rest(tell, LONG)
         }
-        // The listing shows what status shows: nothing to read.
-        (_, Some(Sighting::Present(row, _)))
-            if row.agrees_with(&status.detail) && !status.detail.is_empty() =>
+        // The listing shows what status shows, or what it showed when the detail was read: nothing to read.
+        (Fact::NotAsked, Some(Sighting::Present(row, _)))
+            if !former.is_empty()
+                && (row.agrees_with(former) || seen.memory.led_by == Some(row.digest())) =>
         {
-            Plan::rest(told(judge(seen, &status.detail)), LONG)
+            Plan::rest(told(judge(seen, binding, former)), LONG)
         }
         // The service does not know it and the listing does not show it.
-        (Fact::Absent, Some(Sighting::Absent { .. })) => gone(seen, seat, id),
-        (Fact::Absent, _) | (Fact::NotAsked, Some(Sighting::Absent { .. })) => {
-            Plan::rest(Tell::default().with_id(Some(id.clone())), SOON).wanting(seen.now, 1)
+        (Fact::Absent, _) if is_missing(seen, seat, id) => gone(seen, seat, id),
+        (Fact::NotAsked, Some(Sighting::Absent { .. }))
+            if is_missing(seen, seat, id) && seen.memory.led_by == Some(0) =>
+        {
+            gone(seen, seat, id)
         }
-        // It is listed, changed, and its detail could not be read: what status says is out of date.
-        (Fact::Unknown(why), Some(Sighting::Present(..))) if status.detail.is_empty() => {
+        (Fact::Absent, _) | (Fact::NotAsked, Some(Sighting::Absent { .. })) => {
+            Plan::rest(nothing(), SOON).wanting(seen.now, 1)
+        }
+        // It was never seen, and its detail cannot be read.
+        (Fact::Unknown(why), _) if former.is_empty() => {
             let message = format!("server {id} is recorded; its detail could not be read: {why}");
             Plan::rest(
                 told(Verdict::reconciling(Reason::ServerUnobserved, message)),
-                SOON,
+                UNREAD,
             )
         }
+        // Something changed and could not be read: again, soon.
+        (Fact::Unknown(_), _) => Plan::rest(nothing(), UNREAD),
         // Nothing was learnt: what stands is the best that is known.
-        (Fact::Unknown(_) | Fact::NotAsked, _) => {
-            Plan::rest(Tell::default().with_id(Some(id.clone())), LONG)
-        }
+        (Fact::NotAsked, _) => Plan::rest(nothing(), LONG),
     }
 }
 
-/// Detail and listing agree that the recorded server is not there. Missing is not gone: it is reported, never bought again.
-fn gone(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
+/// Whether a recorded server should be there and is in no listing: seen before, or bought longer ago than a new server
+/// takes to appear.
+fn is_missing(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> bool {
     let settling = seen
         .memory
         .newest_attempt()
         .is_some_and(|since| seen.now < since + seat.settle);
-    let was_ready = !seen.facts.status.detail.is_empty();
-    if (settling && !was_ready) || !is_our_account(seen, seat) {
-        return Plan::rest(Tell::default().with_id(Some(id.clone())), SOON).in_flight();
-    }
-    let message = format!(
-        "server {id} is not at the service any more; nothing is bought in its place: delete this Instance and apply it \
-         again to get a new server"
-    );
-    Plan::rest(
-        Tell::of(Verdict::stalled(Reason::ServerMissing, message)).with_id(Some(id.clone())),
-        LONG,
-    )
+    let was_seen = !seen.facts.status.detail.is_empty();
+    let absent = seen
+        .listing
+        .as_ref()
+        .is_some_and(|listing| matches!(listing.sighting(id), Sighting::Absent { .. }));
+    absent && (was_seen || !settling)
+}
+
+/// Detail and listing agree that the recorded server is not there. Missing is not gone: it is reported, never bought again.
+fn gone(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
+    let verdict = if is_our_account(seen, seat) {
+        let message = format!(
+            "server {id} is not at the service any more; nothing is bought in its place: delete this Instance and apply \
+             it again to get a new server"
+        );
+        Verdict::stalled(Reason::ServerMissing, message)
+    } else {
+        let message = format!(
+            "the service does not know server {id}, but the token was changed since it was bought and nothing shows that \
+             it belongs to the same account: give the Account the token of the account that bought the server"
+        );
+        Verdict::reconciling(Reason::ServerUnobserved, message)
+    };
+    Plan::rest(Tell::of(verdict).with_id(Some(id.clone())), LONG)
 }
 
 /// Compares the server with the spec.
-fn judge(seen: &Observation, detail: &Map<String, Value>) -> Verdict {
+fn judge(seen: &Observation, binding: &Binding, detail: &Map<String, Value>) -> Verdict {
     let spec = &seen.facts.spec;
     let text = |field: &str| {
         detail
@@ -258,9 +337,27 @@ fn judge(seen: &Observation, detail: &Map<String, Value>) -> Verdict {
             .filter(|word| !word.is_empty())
     };
     let pending = text("ecsPendingStatus");
-    let status = text("ecsStatus");
-    match (spec.power_state, status, text("imageResourceUUID")) {
-        _ if pending.is_some() && !is_idle(pending) => Verdict::reconciling(
+    let here = seen.facts.place().to_string();
+    let bought = [
+        ("package", &binding.package, &spec.package.code),
+        ("firewall", &binding.firewall, &spec.firewall.id),
+        ("place", binding.places.last().unwrap_or(&here), &here),
+        ("Account", &binding.account, &spec.account_ref.name),
+    ];
+    // The spec was edited between the purchase and the first status: such an edit can only be taken back.
+    if let Some((what, was, wanted)) = bought.into_iter().find(|(_, was, wanted)| was != wanted) {
+        let message = format!(
+            "the server was bought with {what} {was}, the spec wants {wanted}: set the spec back, or delete the Instance \
+             and create a new one"
+        );
+        return Verdict::drifted(Reason::PurchaseDiffers, message);
+    }
+    match (
+        spec.power_state,
+        text("ecsStatus"),
+        text("imageResourceUUID"),
+    ) {
+        _ if !is_idle(pending) => Verdict::reconciling(
             Reason::OperationPending,
             format!(
                 "the service is busy with the server ({})",
@@ -321,9 +418,4 @@ fn ended(
         started_at: Time(binding.operation.started_at),
         finished_at: Time(seen.wall),
     }
-}
-
-/// A server is known to be gone only in these ways.
-pub(super) fn is_gone(seen: &Observation, id: &ServerId) -> Option<Gone> {
-    seen.memory.gone.get(id).map(|(how, _)| *how)
 }

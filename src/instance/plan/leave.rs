@@ -1,7 +1,6 @@
 //! While the object is being deleted: release what is recorded, then everything with the marker, then prove that nothing
 //! is left, then let the object go (design section 4, rule 8).
 
-use super::keep::is_gone;
 use super::{LONG, Plan, ReleaseReason, SOON, Step, Tell, frozen, is_our_account};
 use crate::api::conditions::{Reason, Verdict};
 use crate::cloud::{ServerId, TaskState};
@@ -13,6 +12,8 @@ use tokio::time::Instant;
 
 /// A release whose task neither ends nor shows an effect is called again after this time.
 const RELEASE_AGAIN: Duration = Duration::from_secs(60);
+/// A release is given up waiting for after this time; it goes on all the same.
+const RELEASE_OVERDUE: Duration = Duration::from_secs(30 * 60);
 
 /// The object is being deleted and our finalizer holds it.
 pub(super) fn plan(seen: &Observation, seat: &SeatFacts) -> Plan {
@@ -27,75 +28,88 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts) -> Plan {
 
 /// A server of ours is not known to be gone.
 fn release(seen: &Observation, id: &ServerId) -> Plan {
-    let releasing = |note: String| Tell::progress(Reason::Releasing, note).with_id(seen.facts.id());
-    let trouble = |note: String| {
-        Tell::of(Verdict::reconciling(Reason::Releasing, note)).with_id(seen.facts.id())
+    let Some(call) = seen.memory.releases.get(id) else {
+        return call_release(id, releasing(seen, format!("releasing server {id}")));
     };
-    let step = Step::Release {
-        id: id.clone(),
-        why: ReleaseReason::Deleted,
-    };
-    let waits = seen
-        .memory
+    let waits = call
         .not_before
         .map_or(Duration::ZERO, |at| at.saturating_duration_since(seen.now));
-    match (seen.memory.releases.get(id), &seen.task) {
-        // Not called yet.
-        (None, _) if waits.is_zero() => {
-            Plan::act(step, releasing(format!("releasing server {id}")))
-        }
-        (None, _) => Plan::rest(releasing(format!("releasing server {id}")), waits),
+    match (call, &seen.task) {
         // The task failed, or the service refused: in its time, again. Releasing one server twice does no harm.
-        (Some(ReleaseCall { accepted: true, .. }), Fact::Known(TaskState::Failed { reason })) => {
+        (ReleaseCall { accepted: true, .. }, Fact::Known(TaskState::Failed { reason })) => {
             let words = reason
                 .clone()
                 .unwrap_or_else(|| "the service gave no reason".to_owned());
             repeat(
-                step,
-                trouble(format!(
-                    "the service failed to release server {id}: {words}"
-                )),
+                id,
+                trouble(
+                    seen,
+                    format!("the service failed to release server {id}: {words}"),
+                ),
                 waits,
             )
         }
         (
-            Some(ReleaseCall {
+            ReleaseCall {
                 accepted: false,
                 trouble: why,
                 ..
-            }),
+            },
             _,
         ) => {
             let words = why.clone().unwrap_or_else(|| "no answer".to_owned());
             repeat(
-                step,
-                trouble(format!("releasing server {id}: {words}")),
+                id,
+                trouble(seen, format!("releasing server {id}: {words}")),
                 waits,
             )
         }
         // Taken, not known to have ended, and silent for long.
-        (Some(call), _)
+        (call, _)
             if seen.now > call.at + RELEASE_AGAIN && matches!(seen.detail, Fact::Known(_)) =>
         {
             repeat(
-                step,
-                releasing(format!("releasing server {id}, once more")),
+                id,
+                releasing(seen, format!("releasing server {id}, once more")),
                 waits,
             )
         }
-        (Some(_), _) => Plan::rest(
-            releasing(format!("the service is releasing server {id}")),
-            SOON,
-        )
-        .in_flight(),
+        _ => {
+            let tell = releasing(seen, format!("the service is releasing server {id}"));
+            Plan::rest(tell, SOON).in_flight()
+        }
     }
 }
 
-fn repeat(step: Step, tell: Tell, waits: Duration) -> Plan {
+fn releasing(seen: &Observation, note: String) -> Tell {
+    let since = seen.memory.busy_since.unwrap_or(seen.now);
+    if seen.now >= since + RELEASE_OVERDUE {
+        let note =
+            format!("{note}, for longer than such operations take: look at the service's console");
+        return Tell::of(Verdict::stalled(Reason::OperationOverdue, note)).with_id(seen.facts.id());
+    }
+    Tell::progress(Reason::Releasing, note).with_id(seen.facts.id())
+}
+
+fn trouble(seen: &Observation, note: String) -> Tell {
+    Tell::of(Verdict::reconciling(Reason::Releasing, note)).with_id(seen.facts.id())
+}
+
+fn call_release(id: &ServerId, tell: Tell) -> Plan {
+    Plan::act(
+        Step::Release {
+            id: id.clone(),
+            why: ReleaseReason::Deleted,
+        },
+        tell,
+    )
+}
+
+fn repeat(id: &ServerId, tell: Tell, waits: Duration) -> Plan {
     if waits.is_zero() {
-        Plan::act(step, tell)
+        call_release(id, tell)
     } else {
-        Plan::rest(tell, waits).in_flight()
+        Plan::rest(tell, waits)
     }
 }
 
@@ -107,10 +121,11 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
         .listing
         .as_ref()
         .map(|listing| listing.proven_absent(&seen.facts.marker, id.as_ref(), since));
-    let told_by_task = id
+    let how = id
         .as_ref()
-        .is_some_and(|id| is_gone(seen, id) == Some(Gone::Released))
-        && is_clean(seen);
+        .and_then(|id| seen.memory.gone.get(id))
+        .map(|(how, _)| *how);
+    let told_by_task = how == Some(Gone::Released) && is_clean(seen);
     match absence {
         // The service's word on our own release, or a listing of the account that bought it.
         Some(Absence::Proven) if told_by_task || is_our_account(seen, seat) => {
@@ -118,15 +133,15 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
         }
         Some(Absence::Proven) => {
             let message = "the service knows no such server, but the token was changed since it was bought and nothing \
-                           shows that it belongs to the same account: give the Account the token that bought the server";
+                           shows that it belongs to the same account: give the Account a token of the account that \
+                           bought the server, or, if the console shows it gone, remove the finalizer by hand";
             Plan::rest(
                 Tell::of(Verdict::reconciling(Reason::ReleaseUnconfirmed, message)).with_id(id),
                 LONG,
             )
         }
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
-            let tell =
-                Tell::progress(Reason::Releasing, "confirming that no server is left").with_id(id);
+            let tell = releasing(seen, "confirming that no server is left".to_owned());
             let rest = since.saturating_duration_since(seen.now);
             let plan = Plan::rest(tell, if rest.is_zero() { SOON } else { rest.min(SOON) });
             if rest.is_zero() {
@@ -141,19 +156,21 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
 /// The instant after which both passes of the proof must begin.
 ///
 /// Where every attempt has its receipt from our own POST: when the last server was known to be gone. Otherwise a request
-/// may still be executed: not before the settling time is over.
+/// may still be executed, or a server that nobody has seen yet may still appear: not before the settling time is over.
 fn clock(seen: &Observation, seat: &SeatFacts) -> Instant {
     let memory = &seen.memory;
     let gone = memory.gone.values().map(|(_, since)| *since).max();
-    if is_clean(seen) {
+    let never_seen = seen.facts.status.detail.is_empty();
+    let unseen = never_seen && memory.gone.values().any(|(how, _)| *how == Gone::NotFound);
+    if is_clean(seen) && !unseen {
         return gone.unwrap_or(memory.first_seen);
     }
     let doubt = memory
         .newest_attempt()
         .into_iter()
         .chain(memory.recordless_since)
-        .max()
-        .unwrap_or(memory.first_seen);
+        .max();
+    let doubt = doubt.unwrap_or(memory.first_seen);
     (doubt + seat.settle).max(gone.unwrap_or(doubt))
 }
 
@@ -163,11 +180,9 @@ fn is_clean(seen: &Observation) -> bool {
         return false;
     };
     let answered = binding.id.is_some() && binding.task.is_some();
-    let harmless = seen.memory.attempt(binding).is_some_and(|attempt| {
-        matches!(
-            attempt.post,
-            Post::NotSent | Post::Refused { .. } | Post::Accepted { .. }
-        )
-    });
-    binding.lost == 0 && (answered || harmless)
+    let known = seen
+        .memory
+        .attempt(binding)
+        .is_some_and(|attempt| !matches!(attempt.post, Post::Unknown));
+    binding.lost == 0 && (answered || known)
 }

@@ -20,10 +20,12 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) use buy::{nonce, refused};
+pub(super) use buy::refused;
 
 /// What moves by itself at the service is looked at again after this time when nothing else calls for it.
 pub const LONG: Duration = Duration::from_secs(600);
+/// How soon an object is looked at again whose next step only waits for the watch to bring what was just written.
+const NEXT: Duration = Duration::from_millis(500);
 /// How soon a wait for a listing pass is checked again, should its notice be missed.
 const SOON: Duration = Duration::from_secs(5);
 /// A create whose task failed is tried again after these times; after the last one the Instance is Stalled and tried again
@@ -45,6 +47,8 @@ pub struct Plan {
     pub again: Duration,
     /// What the listings should show by then.
     pub wants: Wants,
+    /// The plan is to buy, and the login was not read yet: to be planned again with it.
+    pub needs_login: bool,
 }
 
 /// The one thing that a turn does.
@@ -98,6 +102,8 @@ pub struct Tell {
     pub progress: bool,
     /// The server.
     pub id: Option<ServerId>,
+    /// The server is gone for good: its identifier and detail leave the status.
+    pub forget_server: bool,
     /// The service's detail, when it was read.
     pub detail: Option<Map<String, Value>>,
     /// The operation in flight.
@@ -126,25 +132,33 @@ pub fn plan(seen: &Observation) -> Plan {
             return without_account(seen, Reason::AccountNotFound, message);
         }
         AccountFact::Unusable(problem) => {
-            let message = format!(
-                "Account {}: {}",
-                seen.facts.spec.account_ref.name, problem.message
-            );
+            let message = format!("Account {}: {}", seen.account_key.name, problem.message);
             return without_account(seen, problem.reason, message);
         }
     };
-    if let Record::Invalid(why) = &seen.facts.record {
-        return Plan::rest(
+    match (&seen.facts.record, seen.facts.deleting) {
+        (Record::Invalid(why), _) => Plan::rest(
             Tell::of(Verdict::stalled(Reason::BindingInvalid, why.clone())),
             LONG,
-        );
-    }
-    match (&seen.facts.record, seen.facts.deleting) {
+        ),
         (_, true) => leave::plan(seen, seat),
+        (Record::Speaks(binding), false) if !seen.facts.is_held() => hold_again(seen, binding),
         (Record::Speaks(binding), false) if binding.id.is_some() => keep::plan(seen, seat, binding),
         (Record::Speaks(binding), false) => buy::go_on(seen, seat, binding),
-        (Record::None | Record::Invalid(_), false) => buy::begin(seen, seat),
+        (Record::None, false) => buy::begin(seen, seat),
     }
+}
+
+/// A record without the finalizer (a backup that was restored, a finalizer removed by hand): before anything else the
+/// object is held again, or it could vanish and leave its server behind.
+fn hold_again(seen: &Observation, binding: &Binding) -> Plan {
+    let tell = Tell::default().with_id(seen.facts.id());
+    Plan::act(
+        Step::Record {
+            binding: Box::new(binding.clone()),
+        },
+        tell,
+    )
 }
 
 /// There is no Account to use. That says nothing about a server: one that was seen stays as it was seen, and the Account
@@ -169,11 +183,9 @@ fn is_our_account(seen: &Observation, seat: &SeatFacts) -> bool {
 
 /// Many known servers vanished at once: nothing is bought or released until that is explained.
 fn frozen(seen: &Observation) -> Option<Plan> {
-    let (missing, known) = seen.listing.as_ref()?.frozen()?;
-    let message = format!(
-        "{missing} of {known} known servers vanished from the service's listing at once; nothing is bought or released \
-         until they show again or are confirmed gone: check that the token belongs to the right account"
-    );
+    seen.listing.as_ref().filter(|listing| listing.frozen())?;
+    let message = "many known servers vanished from the service's listing at once; nothing is bought or released until they \
+                   show again or are confirmed gone: check that the token belongs to the right account";
     let tell = Tell::of(Verdict::reconciling(Reason::ListingSuspect, message));
     Some(Plan::rest(tell, SOON).in_flight())
 }
@@ -209,20 +221,21 @@ impl Plan {
             tell,
             again,
             wants: Wants::default(),
+            needs_login: false,
         }
     }
 
     fn act(step: Step, tell: Tell) -> Self {
-        // What the step brings is looked at as soon as it can have brought anything.
         Self {
             step,
-            tell,
-            again: SOON,
-            wants: Wants {
-                attention: Attention::InFlight,
-                ..Wants::default()
-            },
+            ..Self::rest(tell, SOON)
         }
+    }
+
+    /// Looked at again within this time, whatever else the plan says.
+    fn within(mut self, time: Duration) -> Self {
+        self.again = self.again.min(time);
+        self
     }
 
     /// The listing is to be read at the pace of running operations.

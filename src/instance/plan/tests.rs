@@ -6,7 +6,7 @@ use crate::api::{Instance, InstanceStatus, Marker, OpenOperation, Verb};
 use crate::cloud::{Detail, Login, TaskId, TaskState};
 use crate::instance::facts::Facts;
 use crate::instance::login::LoginFact;
-use crate::instance::memory::{Attempt, Gone, Memories, Memory, Post, ReleaseCall, open};
+use crate::instance::memory::{Attempt, Doubts, Gone, Memories, Memory, Post, ReleaseCall, open};
 use crate::instance::observe::Fact;
 use crate::inventory::testing;
 use crate::runtime::watch::ObjectKey;
@@ -28,10 +28,11 @@ impl Scene {
 
     fn of(instance: Instance, born_here: bool) -> Self {
         let facts = Facts::of("cluster", &instance);
-        let memory = Memories::default().saw(UID, &facts.key, born_here);
-        let mut memory = open(&memory).clone();
+        let memories = Memories::default();
+        memories.saw(UID, &facts.key, born_here);
+        let mut memory = open(&memories.get(UID).unwrap()).clone();
         let now = Instant::now();
-        memory.meet(facts.binding(), now);
+        memory.meet(facts.binding(), Doubts::default(), now);
         Self(Observation {
             facts,
             account: AccountFact::Seat(SeatFacts {
@@ -41,7 +42,11 @@ impl Scene {
             }),
             listing: Some(Listing::of(testing::view(None, None))),
             task: Fact::NotAsked,
-            target: None,
+            following: None,
+            account_key: ObjectKey {
+                namespace: "ns".into(),
+                name: "default".into(),
+            },
             detail: Fact::NotAsked,
             login: LoginFact::Ready(Login::Password("Abcdef1!".into())),
             memory,
@@ -149,9 +154,12 @@ fn binding() -> Binding {
             started_at: Timestamp::UNIX_EPOCH,
             generation: 1,
         },
+        package: "p".into(),
+        firewall: "fw-1".into(),
         places: vec!["r/z".into()],
         lost: 0,
         failed: 0,
+        account: "default".into(),
         credential: "secret/1".into(),
     }
 }
@@ -523,7 +531,7 @@ fn a_recorded_server_that_is_missing_is_reported_and_not_bought_again() {
     foreign.0.facts.status = Scene::converged().0.facts.status.clone();
     assert_eq!(
         reason(&foreign.plan()),
-        None,
+        Some((State::Reconciling, Reason::ServerUnobserved)),
         "the token may be another account's"
     );
 }
@@ -562,9 +570,10 @@ fn deletion_releases_then_proves_then_lets_go() {
         let call = ReleaseCall {
             at,
             task: Some(TaskId::from("t-2")),
-            calls: 1,
+
             accepted: true,
             trouble: None,
+            not_before: None,
         };
         memory.releases.insert(ServerId::from(ID), call);
     });

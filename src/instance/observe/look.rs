@@ -1,0 +1,252 @@
+//! The reads of a turn: the task, the server's detail. Each when it is due, each at most once.
+
+use super::{Fact, Observation, is_idle};
+use crate::api::Verb;
+use crate::cloud::{Error, Lane, ServerId, TaskId, TaskState};
+use crate::instance::memory::{Ended, Gone};
+use crate::instance::pace::{self, Sight};
+use crate::instance::{Context, RESYNC};
+use crate::inventory::{Sighting, Why};
+use crate::session::Seat;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Longest wait of a turn for one read, the wait for the request limit included. A read that comes later is made again.
+const READ: Duration = Duration::from_secs(20);
+/// What stands in the way when the request limit is used up by others.
+const NO_ROOM: &str = "the request limit left no room for a query";
+
+/// A server of a frozen listing is asked for this often: somebody has to tell whether it is gone.
+const SUSPECT: Duration = Duration::from_secs(60);
+
+/// Reads task and detail of the recorded server, when they are due.
+pub(super) async fn at_server(seen: &mut Observation, seat: &Seat, context: &Context) {
+    let Some(id) = seen.facts.id() else { return };
+    if seen.facts.is_open() {
+        at_create(seen, seat, context, id).await;
+    } else if seen.create_failed().is_some() {
+        at_remains(seen, seat, context, id).await;
+    } else if needs_detail(seen, &id) {
+        at_detail(seen, seat, context, id, Lane::Resync).await;
+    }
+}
+
+/// A create that is not known to have ended.
+async fn at_create(seen: &mut Observation, seat: &Seat, context: &Context, id: ServerId) {
+    let listed = seen.listing.as_ref().and_then(|listing| listing.row(&id));
+    let idle = listed.is_some_and(|(row, _)| is_idle(row.pending.as_deref()));
+    let idle = seen.sight(&id).filter(|_| idle);
+    if let Some(task) = seen.facts.task() {
+        let began = seen
+            .facts
+            .binding()
+            .and_then(|binding| seen.memory.began(binding));
+        at_task(seen, seat, context, Verb::Create, &task, began, idle).await;
+    }
+    let asked = seen.memory.poll.as_ref().and_then(|poll| poll.last);
+    let ended = match &seen.task {
+        Fact::Known(state) => state.is_final(),
+        Fact::Absent => true,
+        Fact::NotAsked | Fact::Unknown(_) => seen.facts.task().is_none(),
+    };
+    let just_ended = ended && asked == Some(seen.now);
+    if just_ended || ((ended || (idle.is_some() && asked.is_some())) && detail_is_due(seen, &id)) {
+        at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
+    }
+    match &seen.detail {
+        Fact::Known(detail) if is_idle(detail.pending()) => {
+            seen.memory.at_rest_since.get_or_insert(seen.now);
+        }
+        Fact::Known(_) | Fact::Absent => seen.memory.at_rest_since = None,
+        Fact::NotAsked | Fact::Unknown(_) => {}
+    }
+    if seen.create_failed().is_some() && matches!(seen.detail, Fact::Absent) {
+        seen.memory.is_gone(id, Gone::NotFound);
+    }
+}
+
+/// What a failed create left behind, until it is known to be gone.
+async fn at_remains(seen: &mut Observation, seat: &Seat, context: &Context, id: ServerId) {
+    if seen.memory.gone.contains_key(&id) || !detail_is_due(seen, &id) {
+        return;
+    }
+    at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
+    if matches!(seen.detail, Fact::Absent) {
+        seen.memory.is_gone(id, Gone::NotFound);
+    }
+}
+
+/// Whether the detail of a server that is being worked on is read again: at its pace, and at once when the listing shows
+/// something new.
+fn detail_is_due(seen: &Observation, id: &ServerId) -> bool {
+    let Some(looked) = seen.memory.looked else {
+        return true;
+    };
+    let led = seen
+        .sight(id)
+        .is_some_and(|sight| sight.at > looked && seen.memory.led_by != Some(sight.digest));
+    let age = seen.memory.poll.as_ref().map_or(Duration::ZERO, |poll| {
+        seen.now.saturating_duration_since(poll.since)
+    });
+    led || seen.now >= looked + pace::again(age)
+}
+
+/// Whether the listing gives a reason to read the detail: it shows something else than the status, or too little, or the
+/// server is not in it. What the listing shows unchanged costs no call.
+fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
+    let detail = &seen.facts.status.detail;
+    let Some(looked) = seen.memory.looked else {
+        return match seen.listing.as_ref().map(|listing| listing.sighting(id)) {
+            Some(Sighting::Present(row, _)) => detail.is_empty() || !row.agrees_with(detail),
+            Some(Sighting::Absent { .. }) => true,
+            Some(Sighting::Unknown(why)) => why == Why::Frozen,
+            None => false,
+        };
+    };
+    let old = seen.now >= looked + RESYNC;
+    match seen.listing.as_ref().map(|listing| listing.sighting(id)) {
+        Some(Sighting::Present(row, _)) if !detail.is_empty() && row.agrees_with(detail) => {
+            old && row.status.is_none()
+        }
+        Some(Sighting::Present(row, at)) => {
+            at > looked && (old || seen.memory.led_by != Some(row.digest()))
+        }
+        Some(Sighting::Absent { began }) => {
+            began > looked && (old || seen.memory.led_by != Some(0))
+        }
+        Some(Sighting::Unknown(Why::Frozen)) => seen.now >= looked + SUSPECT,
+        Some(Sighting::Unknown(_)) | None => false,
+    }
+}
+
+/// Reads what became of a release: its task, or the server itself, which tells without the task too.
+pub(super) async fn at_release(seen: &mut Observation, seat: &Seat, context: &Context) {
+    let Some(id) = seen.release_target() else {
+        return;
+    };
+    let Some(call) = seen.memory.releases.get(&id).cloned() else {
+        return;
+    };
+    let absent = seen.sight(&id).filter(|sight| sight.digest == 0);
+    let mut running = false;
+    if let (true, Some(task)) = (call.accepted, call.task.clone()) {
+        let poll = seen.memory.poll.as_ref();
+        let known = poll.is_some_and(|poll| poll.task == task && poll.ended.is_some());
+        at_task(
+            seen,
+            seat,
+            context,
+            Verb::Release,
+            &task,
+            Some(call.at),
+            absent,
+        )
+        .await;
+        match seen.task {
+            Fact::Known(TaskState::Succeeded) => {
+                seen.memory.is_gone(id, Gone::Released);
+                return;
+            }
+            Fact::Known(TaskState::Failed { .. }) if !known => {
+                let wait = seen.memory.backoff.fail();
+                if let Some(call) = seen.memory.releases.get_mut(&id) {
+                    call.not_before = Some(seen.now + wait);
+                }
+            }
+            Fact::Known(TaskState::Failed { .. }) | Fact::Absent => {}
+            Fact::Known(_) | Fact::NotAsked | Fact::Unknown(_) => running = true,
+        }
+    }
+    // A task that never ends, or that cannot be asked for, must not hide that the server is gone.
+    let overdue = seen.now >= call.at + super::RELEASED_FOR_SURE;
+    if (!running || absent.is_some() || overdue) && detail_is_due(seen, &id) {
+        at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
+        if matches!(seen.detail, Fact::Absent) {
+            seen.memory.is_gone(id, Gone::NotFound);
+        }
+    }
+}
+
+async fn at_task(
+    seen: &mut Observation,
+    seat: &Seat,
+    context: &Context,
+    verb: Verb,
+    task: &TaskId,
+    began: Option<Instant>,
+    ended: Option<Sight>,
+) {
+    seen.following = Some(verb);
+    let poll = seen.memory.poll_of(task, began, seen.now);
+    match &poll.ended {
+        Some(Ended::As(state)) => {
+            seen.task = Fact::Known(state.clone());
+            return;
+        }
+        Some(Ended::Forgotten) => {
+            seen.task = Fact::Absent;
+            return;
+        }
+        None => {}
+    }
+    let pace = &context.pace;
+    if !pace::is_due(poll, pace.first_query(verb), ended, seen.now) {
+        return;
+    }
+    let (since, whole, first) = (poll.since, poll.whole, poll.last.is_none());
+    poll.last = Some(seen.now);
+    poll.led_by = ended.map(|sight| sight.digest).or(poll.led_by);
+    let asked = tokio::time::timeout(READ, seat.session.client.task(Lane::Operation, task)).await;
+    let took = Instant::now().duration_since(since);
+    seen.task = match asked {
+        Ok(Ok(report)) => {
+            match &report.state {
+                TaskState::Succeeded if whole => pace.was_done(verb, took, first),
+                TaskState::Running if whole => pace.was_running(verb, took),
+                _ => {}
+            }
+            if report.state.is_final() {
+                poll.ended = Some(Ended::As(report.state.clone()));
+            }
+            Fact::Known(report.state)
+        }
+        Ok(Err(error)) if error.is_no_such_task() => {
+            poll.ended = Some(Ended::Forgotten);
+            Fact::Absent
+        }
+        Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),
+        Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
+    };
+}
+
+async fn at_detail(
+    seen: &mut Observation,
+    seat: &Seat,
+    context: &Context,
+    id: ServerId,
+    lane: Lane,
+) {
+    seen.memory.looked = Some(seen.now);
+    let sight = seen.sight(&id);
+    let asked = tokio::time::timeout(READ, seat.session.client.detail(lane, &id)).await;
+    seen.detail = match asked {
+        Ok(Ok(detail)) => Fact::Known(detail),
+        Ok(Err(error)) if error.is_no_such_instance() => {
+            seat.session.inventory.confirmed_gone(&id);
+            Fact::Absent
+        }
+        Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),
+        Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
+    };
+    if !matches!(seen.detail, Fact::Unknown(_)) {
+        seen.memory.led_by = sight.map(|sight| sight.digest);
+    }
+}
+
+/// An error's words; a refused token is also a matter of the Account.
+fn trouble(seen: &Observation, context: &Context, error: &Error) -> String {
+    if error.is_unauthorized() {
+        (context.doubt_account)(&seen.account_key);
+    }
+    error.to_string()
+}
