@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    fn told(known: &mut Known, events: Vec<Event<ConfigMap>>) -> Vec<(String, String, Change)> {
+    fn told(known: &mut Known, events: &[Event<ConfigMap>]) -> Vec<(String, String, Change)> {
         events
             .iter()
             .flat_map(|e| known.take(e))
@@ -252,16 +252,16 @@ mod tests {
             Event::InitApply(object("b", "2")),
         ];
         assert!(
-            told(&mut known, first).is_empty(),
+            told(&mut known, &first).is_empty(),
             "half a listing is not told"
         );
-        assert_eq!(told(&mut known, vec![Event::InitDone]).len(), 2);
+        assert_eq!(told(&mut known, &[Event::InitDone]).len(), 2);
         let again = vec![
             Event::Init,
             Event::InitApply(object("b", "2")),
             Event::InitDone,
         ];
-        let notices = told(&mut known, again);
+        let notices = told(&mut known, &again);
         assert!(
             notices.contains(&("a".into(), "1".into(), Change::Gone)),
             "{notices:?}"
@@ -275,8 +275,8 @@ mod tests {
     #[test]
     fn a_namesake_with_another_uid_means_that_the_former_is_gone() {
         let mut known = Known::default();
-        told(&mut known, vec![Event::Apply(object("a", "1"))]);
-        let notices = told(&mut known, vec![Event::Apply(object("a", "2"))]);
+        told(&mut known, &[Event::Apply(object("a", "1"))]);
+        let notices = told(&mut known, &[Event::Apply(object("a", "2"))]);
         assert_eq!(
             notices,
             [

@@ -23,11 +23,11 @@ struct Scene(Observation);
 impl Scene {
     /// An object that appeared a moment ago, an Account that works, a listing nobody has read.
     fn fresh() -> Self {
-        Self::of(instance(), true)
+        Self::of(&instance(), true)
     }
 
-    fn of(instance: Instance, born_here: bool) -> Self {
-        let facts = Facts::of("cluster", &instance);
+    fn of(instance: &Instance, born_here: bool) -> Self {
+        let facts = Facts::of("cluster", instance);
         let memories = Memories::default();
         memories.saw(UID, &facts.key, born_here);
         let mut memory = open(&memories.get(UID).unwrap()).clone();
@@ -64,7 +64,7 @@ impl Scene {
         instance.metadata.finalizers = Some(vec![crate::api::names::FINALIZER.into()]);
         instance.metadata.annotations =
             Some([(crate::api::names::BINDING.to_owned(), binding.to_text())].into());
-        Self::of(instance, true)
+        Self::of(&instance, true)
     }
 
     /// A server that was bought and seen, long ago.
@@ -222,7 +222,7 @@ fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
 
 #[test]
 fn an_object_that_was_there_before_us_needs_one_listing_without_its_marker() {
-    let scene = Scene::of(instance(), false);
+    let scene = Scene::of(&instance(), false);
     assert!(rests(&scene.plan()));
     assert_eq!(scene.plan().wants.passes, 1);
     let scene = scene.listed(Duration::ZERO, &[("ecs-9", "other")]);
@@ -231,7 +231,7 @@ fn an_object_that_was_there_before_us_needs_one_listing_without_its_marker() {
 
 #[test]
 fn a_server_with_our_marker_is_recorded_and_not_bought_again() {
-    let scene = Scene::of(instance(), false).listed(Duration::ZERO, &[(ID, &ours())]);
+    let scene = Scene::of(&instance(), false).listed(Duration::ZERO, &[(ID, &ours())]);
     let plan = scene.plan();
     let Step::Record { binding } = &plan.step else {
         panic!("{plan:?}")
@@ -258,7 +258,7 @@ fn a_server_that_status_knew_and_nobody_lists_is_not_bought_again() {
             id: Some(ID.into()),
             ..InstanceStatus::default()
         }
-        .into()
+        .into();
     });
     assert!(
         rests(&scene.plan()),
@@ -528,7 +528,7 @@ fn a_recorded_server_that_is_missing_is_reported_and_not_bought_again() {
     let mut foreign = foreign
         .listed(SETTLE, &[])
         .with(|seen| seen.detail = Fact::Absent);
-    foreign.0.facts.status = Scene::converged().0.facts.status.clone();
+    foreign.0.facts.status = Scene::converged().0.facts.status;
     assert_eq!(
         reason(&foreign.plan()),
         Some((State::Reconciling, Reason::ServerUnobserved)),
@@ -639,7 +639,7 @@ fn not_found_by_a_token_that_may_be_another_accounts_releases_nothing_for_good()
         binding.task = Some("t-1".into());
         binding.credential = "secret/old".into();
     });
-    scene.0.facts.status = Scene::converged().0.facts.status.clone();
+    scene.0.facts.status = Scene::converged().0.facts.status;
     let scene = scene
         .deleting()
         .memory(|memory| {
