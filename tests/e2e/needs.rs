@@ -2,8 +2,9 @@
 //! without a restart. The others are not held up.
 
 use crate::support::{
-    Setup, World, create_calls, eventually, instance, instance_by_key, reason, stays,
+    Setup, World, condition, create_calls, eventually, instance, instance_by_key, reason, stays,
 };
+use cloud_server_operator::api::Instance;
 use cloud_simulator::catalogue;
 use kube::api::DeleteParams;
 use serde_json::json;
@@ -107,9 +108,20 @@ async fn a_refused_token_costs_few_calls_and_is_mended_by_the_secret() {
         world.apply(&instance(&format!("web-{number}"))).await;
     }
     for number in 0..5 {
-        let (kinds, message) = told(&world, &format!("web-{number}"), "TokenRefused").await;
-        assert_eq!(kinds, ["Reconciling"]);
-        assert_names(&message, &["default", "Secret"]);
+        // The refusal of a create tells first, then the Account, which knows the remedy.
+        let names = |instance: &Instance| {
+            condition(instance, "Ready").is_some_and(|ready| {
+                let message = &ready.message;
+                ready.reason == "TokenRefused"
+                    && message.contains("default")
+                    && message.contains("Secret")
+            })
+        };
+        let name = format!("web-{number}");
+        let told = world
+            .until(&name, "the refused token is told with its remedy", names)
+            .await;
+        assert!(condition(&told, "Reconciling").is_some() && condition(&told, "Stalled").is_none());
     }
     // Twenty seconds: long enough for a loop of retries to show, a third of the pause between two tries of the Account.
     let told_at = world.sim.ledger().last_seq();
