@@ -1,12 +1,14 @@
 //! An Instance's ordinary life: created, ready, deleted, alone or with its namespace.
 
 use crate::support::{
-    Setup, condition, create_calls, eventually, instance, instance_by_key, marker_of,
+    Setup, condition, create_calls, eventually, instance, instance_by_key, marker_of, outline,
+    stays,
 };
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
+use std::time::Duration;
 
 /// Every field of the specification's section 2.3.
 const DETAIL: &[&str] = &[
@@ -118,6 +120,16 @@ async fn an_instance_becomes_one_server_and_its_status_tells_all_of_it() {
         world.sim.world(|w| w.password_of(&server.id)).as_deref(),
         Some(crate::support::World::PASSWORD)
     );
+    // Two listings at the pace of running operations: what they show must not shake what was seen.
+    stays("it is Ready", Duration::from_secs(11), async || {
+        let now = world.get("web-1").await;
+        if now.status == ready.status {
+            Ok(())
+        } else {
+            Err(outline(&now))
+        }
+    })
+    .await;
     world.finish().await;
 }
 

@@ -3,7 +3,7 @@
 use super::cluster::{Shared, shared};
 use super::world::World;
 use cloud_server_operator::api::{Account, Instance, Marker};
-use cloud_simulator::{Entry, Simulator};
+use cloud_simulator::{Entry, Simulator, Source};
 use devcluster::audit;
 use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
@@ -43,6 +43,22 @@ impl World {
                     self.ledger_text()
                 );
             }
+        }
+    }
+
+    /// Nobody was told that a server is missing, unless somebody released one at the console.
+    pub async fn assert_no_false_alarm(&self) {
+        let ledger = self.sim.ledger();
+        if ledger
+            .entries()
+            .all(|entry| entry.source != Source::Console)
+        {
+            let told = self.events("ServerMissing").await;
+            assert!(
+                told.is_empty(),
+                "no server is missing: {told:#?}\n{}",
+                self.ledger_text()
+            );
         }
     }
 

@@ -382,6 +382,7 @@ impl World {
     /// The same where two servers at once were made by the service, not by us.
     pub async fn finish_with_surplus(self) {
         self.assert_no_secret_told().await;
+        self.assert_no_false_alarm().await;
         assert!(
             !self.logs().contains("panicked"),
             "the operator panicked: {}",
