@@ -1,6 +1,6 @@
 //! The process: what it serves, how it ends, what it tells.
 
-use crate::support::{PATIENCE, Setup, World, create_calls, eventually, instance};
+use crate::support::{PATIENCE, Setup, World, create_calls, eventually, instance, stays};
 use cloud_server_operator::api::names::BINDING;
 use cloud_simulator::faults::{Act, ClientGone, Rule, When};
 use kube::ResourceExt;
@@ -58,35 +58,45 @@ fn the_definitions_that_are_printed_are_the_ones_in_the_repository() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_term_signal_while_a_create_is_in_flight_waits_for_its_receipt() {
     let mut world = Setup::default().begin("term").await;
-    let hold = world.sim.hold(Rule::on(
-        "/instance/create",
-        Act::Hold {
-            at: When::AfterEffect,
-            gone: ClientGone::Drop,
-        },
-    ));
-    world.apply(&instance("web")).await;
-    hold.reached(PATIENCE).await.unwrap();
-    world.operator().terminate();
-    eventually("it has heard the signal", async || {
-        if world.logs().contains("stopping") {
-            Ok(())
-        } else {
-            Err(world.logs())
-        }
-    })
-    .await;
-    assert!(world.operator().is_running(), "it waits for the answer");
-    hold.release();
-    let status = world.operator().ended().await;
-    assert!(status.success(), "{status}");
-    let web = world.get("web").await;
-    let server = world.only_server(&web).id;
-    let binding: serde_json::Value = serde_json::from_str(&web.annotations()[BINDING]).unwrap();
-    assert_eq!(binding["id"], server, "the receipt is on record");
-    world.start().await;
-    assert_eq!(world.ready("web").await.status.unwrap().id, Some(server));
-    assert_eq!(create_calls(&world.sim), 1);
+    // More than once: which of the process's parts hears of the signal first is a matter of luck.
+    for name in ["web-1", "web-2", "web-3", "web-4", "web-5"] {
+        let hold = world.sim.hold(
+            Rule::on(
+                "/instance/create",
+                Act::Hold {
+                    at: When::AfterEffect,
+                    gone: ClientGone::Drop,
+                },
+            )
+            .containing(name),
+        );
+        world.apply(&instance(name)).await;
+        hold.reached(PATIENCE).await.unwrap();
+        world.operator().terminate();
+        // A second: longer than a process needs to end that waits for nothing.
+        stays(
+            "it waits for the answer",
+            Duration::from_secs(1),
+            async || {
+                if world.operator().is_running() {
+                    Ok(())
+                } else {
+                    Err("it ended".to_owned())
+                }
+            },
+        )
+        .await;
+        hold.release();
+        let status = world.operator().ended().await;
+        assert!(status.success(), "{status}");
+        let web = world.get(name).await;
+        let server = world.only_server(&web).id;
+        let binding: serde_json::Value = serde_json::from_str(&web.annotations()[BINDING]).unwrap();
+        assert_eq!(binding["id"], server, "the receipt is on record");
+        world.start().await;
+        assert_eq!(world.ready(name).await.status.unwrap().id, Some(server));
+    }
+    assert_eq!(create_calls(&world.sim), 5);
     world.finish().await;
 }
 
