@@ -55,7 +55,7 @@ reasons! {
         "Wait; the service's task is polled.";
     CreateUnconfirmed:
         "The answer to a create was lost, so a server may or may not have been bought; its name is being looked for, and nothing is bought until it is proven absent.",
-        "Wait for the Account's settleSeconds and two listings; nobody needs to act.";
+        "Wait for the Account's settleSeconds and two listings. Where the token was changed meanwhile, do what the message says.";
     LookingForServer:
         "Before anything is bought, the service's listing is read for a server that this Instance already has.",
         "Wait for one listing. If it stays, look at the Account: the listing cannot be read.";
@@ -70,7 +70,7 @@ reasons! {
         "Wait; the finalizer leaves when the service confirms.";
     ReleaseUnconfirmed:
         "The server is said to be gone, but nothing shows that the token still belongs to the account that bought it.",
-        "Give the Account the token that bought the server.";
+        "Give the Account a token of the account that bought the server. If the console shows the server gone, remove the finalizer cloudserver.dev/release by hand.";
     ServerMissing:
         "The service does not know the recorded server any more. Nothing is bought in its place.",
         "Delete the Instance and apply it again to get a new server.";
@@ -95,9 +95,6 @@ reasons! {
     AccountNotFound:
         "The Account that the Instance names does not exist in its namespace.",
         "Create the Account, or name another one in spec.accountRef.";
-    AccountNotReady:
-        "The Account cannot be used yet.",
-        "Look at the Account's own Ready condition.";
     TokenNotFound:
         "The Secret or the key in it that holds the Account's token does not exist or is empty.",
         "Create the Secret with the key that spec.tokenSecretRef names.";
@@ -129,7 +126,7 @@ reasons! {
         "The login password does not meet the service's rules.",
         "8 to 30 characters with at least one of A-Z, one of a-z, one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /";
     BindingInvalid:
-        "The annotation cloudserver.dev/binding was edited and cannot be read. Nothing is bought or released while it stands.",
+        "The annotation cloudserver.dev/binding was edited: it cannot be read, or names a server that this Instance did not buy. Nothing is bought or released while it stands.",
         "Restore the annotation from a backup, or remove it: the record is then rebuilt from status.id and the server's name.";
     ListingSuspect:
         "Many known servers vanished from the service's listing at once. Nothing is bought or released until that is explained.",

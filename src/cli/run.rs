@@ -108,17 +108,19 @@ async fn serve(args: RunArgs) -> Result<(), String> {
     );
     tokio::pin!(queues);
     tokio::select! {
+        // First: the signal ends the watches as well, and running turns must not be cut off by that.
+        biased;
+        () = stop.cancelled() => {
+            tracing::info!("stopping: letting running turns end");
+            if tokio::time::timeout(Duration::from_secs(args.grace_seconds), &mut queues).await.is_err() {
+                tracing::warn!("some turns did not end in time; what they did is on record");
+            }
+        }
         _ = &mut queues => {}
         // A watch never ends before the process does: this one is broken, and a new process is the remedy.
         _ = select_all(watches), if !stop.is_cancelled() => {
             if !stop.is_cancelled() {
                 return Err("a watch ended".to_owned());
-            }
-        }
-        () = stop.cancelled() => {
-            tracing::info!("stopping: letting running turns end");
-            if tokio::time::timeout(Duration::from_secs(args.grace_seconds), queues).await.is_err() {
-                tracing::warn!("some turns did not end in time; what they did is on record");
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::memory::{Memory, Post, ReleaseCall, open};
+use super::observe::Observation;
 use super::plan::{Plan, ReleaseReason, Step};
 use super::record::Recorded;
 use super::{Context, pace};
@@ -12,6 +13,7 @@ use crate::cloud::{CreateAccepted, CreateRequest, Error, Lane, Permit, Place, Se
 use crate::runtime::KubeError;
 use crate::runtime::events::News;
 use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
+use crate::runtime::watch::ObjectKey;
 use crate::session::Seat;
 use kube::Api;
 use serde_json::{Value, json};
@@ -91,7 +93,7 @@ async fn room(seat: &Seat) -> Result<Permit, NoRoom> {
 /// Carries out what was recorded. At most one mutating call to the service.
 pub async fn act(
     context: &Context,
-    facts: &Facts,
+    seen: &Observation,
     recorded: Recorded,
     permit: Option<Permit>,
     seat: Option<&Seat>,
@@ -100,7 +102,8 @@ pub async fn act(
 ) -> Outcome {
     let attempt = Attempt {
         context,
-        facts,
+        facts: &seen.facts,
+        account: &seen.account_key,
         memory,
         turn_ends,
     };
@@ -139,6 +142,7 @@ pub async fn act(
 struct Attempt<'a> {
     context: &'a Context,
     facts: &'a Facts,
+    account: &'a ObjectKey,
     memory: &'a Mutex<Memory>,
     turn_ends: Instant,
 }
@@ -188,9 +192,14 @@ impl Attempt<'_> {
                 Outcome::CreateUnknown(error.to_string())
             }
             Err(error) => {
-                let (message, reason) = (error.to_string(), reason_of(&error));
+                let reason = reason_of(&error);
+                let mut message = error.to_string();
                 if reason == Reason::TokenRefused {
-                    (self.context.doubt_account)(&self.facts.account(false));
+                    message = format!(
+                        "Account {}: {message}: put a valid token into its Secret",
+                        self.account.name
+                    );
+                    (self.context.doubt_account)(self.account);
                 }
                 let post = Post::Refused {
                     message: message.clone(),
@@ -234,7 +243,7 @@ impl Attempt<'_> {
                 Ok(()) => return true,
                 Err(error) if error.is_not_found() || self.is_other_object().await => {
                     tracing::warn!(server = %id, name = self.facts.key.name, "the Instance is gone: releasing its new server");
-                    release_homeless(seat, receipt, id).await;
+                    self.release_homeless(seat, receipt, id).await;
                     return false;
                 }
                 // Somebody changed the record between intent and receipt, or our own first answer was lost: the next turn
@@ -256,6 +265,23 @@ impl Attempt<'_> {
         match call("read the Instance", api.get_metadata(&self.facts.key.name)).await {
             Ok(object) => object.metadata.uid.as_deref() != Some(self.facts.uid.as_str()),
             Err(error) => error.is_not_found(),
+        }
+    }
+
+    async fn release_homeless(&self, seat: &Seat, receipt: &Binding, id: &ServerId) {
+        let places = receipt
+            .places
+            .iter()
+            .filter_map(|place| place.split_once('/'));
+        let places = places
+            .map(|(region, zone)| Place::new(region, zone))
+            .collect();
+        self.context
+            .sessions
+            .bury(self.account, seat, &receipt.marker, places);
+        let permit = seat.session.client.permit(Lane::Urgent).await;
+        if let Err(error) = seat.session.client.release(permit, id).await {
+            tracing::error!(server = %id, %error, "a server without an Instance was not released; listings look out for it");
         }
     }
 
@@ -301,14 +327,19 @@ impl Attempt<'_> {
         let answer = seat.session.client.release(permit, &id).await;
         let now = Instant::now();
         let mut memory = open(self.memory);
+        let former = memory.releases.get(&id).cloned();
         let call = match answer {
-            Ok(accepted) => ReleaseCall {
-                at: now,
-                task: accepted.task,
-                accepted: true,
-                trouble: None,
-                not_before: None,
-            },
+            Ok(accepted) => {
+                // A new operation: asked for at its own pace.
+                memory.poll = None;
+                ReleaseCall {
+                    at: now,
+                    task: accepted.task,
+                    accepted: true,
+                    trouble: None,
+                    not_before: None,
+                }
+            }
             Err(error) => {
                 let wait = memory
                     .backoff
@@ -319,10 +350,15 @@ impl Attempt<'_> {
                 } else {
                     wait
                 };
+                if error.is_unauthorized() {
+                    (self.context.doubt_account)(self.account);
+                }
+                // A call that was taken before goes on, whatever became of its repetition.
+                let taken = former.filter(|call| call.accepted);
                 ReleaseCall {
                     at: now,
-                    task: None,
-                    accepted: false,
+                    accepted: taken.is_some(),
+                    task: taken.and_then(|call| call.task),
                     trouble: Some(error.to_string()),
                     not_before: Some(now + wait),
                 }
@@ -342,9 +378,9 @@ impl Attempt<'_> {
     async fn finish(&self, seat: Option<&Seat>) -> Outcome {
         let facts = self.facts;
         if let Some(seat) = seat {
-            seat.session
-                .inventory
-                .bury(facts.marker.clone(), facts.places.clone());
+            self.context
+                .sessions
+                .bury(self.account, seat, &facts.marker, facts.places.clone());
         }
         let kept: Vec<&String> = facts
             .finalizers
@@ -376,7 +412,7 @@ impl Attempt<'_> {
         match written {
             Ok(()) => Outcome::Finished,
             Err(error) if error.is_not_found() => Outcome::Finished,
-            Err(error) if error.is_stale() => Outcome::Stale,
+            Err(error) if error.is_stale() && !error.is_denied() => Outcome::Stale,
             Err(error) => not_written(&error),
         }
     }
@@ -400,20 +436,5 @@ fn reason_of(error: &Error) -> Reason {
         Reason::ServiceUnreachable
     } else {
         Reason::CreateRefused
-    }
-}
-
-async fn release_homeless(seat: &Seat, receipt: &Binding, id: &ServerId) {
-    let places = receipt
-        .places
-        .iter()
-        .filter_map(|place| place.split_once('/'));
-    let places = places
-        .map(|(region, zone)| Place::new(region, zone))
-        .collect();
-    seat.session.inventory.bury(receipt.marker.clone(), places);
-    let permit = seat.session.client.permit(Lane::Urgent).await;
-    if let Err(error) = seat.session.client.release(permit, id).await {
-        tracing::error!(server = %id, %error, "a server without an Instance was not released; listings look out for it");
     }
 }

@@ -1,5 +1,6 @@
 //! The object as the watch shows it, taken apart into what the stages ask about.
 
+use super::memory::Memory;
 use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{Binding, Instance, InstanceSpec, InstanceStatus, Marker, Speaks};
 use crate::cloud::{Place, ServerId, TaskId};
@@ -133,16 +134,23 @@ impl Facts {
         })
     }
 
-    /// The Account that it uses: the recorded one, as long as a server may be there. While it is certain that nothing was
-    /// bought (`nothing_bought`), the one of the spec, so that a typing error can be mended.
-    pub fn account(&self, nothing_bought: bool) -> ObjectKey {
+    /// The Account that it uses: the one of the record, or of an attempt that this process remembers, as long as a server
+    /// may be there. While it is certain that nothing was bought, the one of the spec, so that a typing error can be
+    /// mended.
+    pub fn account(&self, memory: &Memory) -> ObjectKey {
         let recorded = self
             .binding()
-            .filter(|_| !nothing_bought)
-            .map(|binding| &binding.account);
+            .filter(|binding| !memory.nothing_bought(binding));
+        let name = match recorded {
+            Some(binding) => binding.account.as_str(),
+            None if self.binding().is_none() => memory
+                .account_in_doubt()
+                .unwrap_or(&self.spec.account_ref.name),
+            None => &self.spec.account_ref.name,
+        };
         ObjectKey {
             namespace: self.key.namespace.clone(),
-            name: recorded.unwrap_or(&self.spec.account_ref.name).clone(),
+            name: name.to_owned(),
         }
     }
 

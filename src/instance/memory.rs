@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// How long the end of a server that is not recorded is remembered: longer than any listing lags.
+const REMEMBERED: Duration = Duration::from_secs(3600);
 /// How long our own cache is believed to be behind a write of ours. Watches are late by seconds; beyond, something else
 /// is wrong and the object is looked at as it is.
 const CATCHING_UP: Duration = Duration::from_secs(30);
@@ -43,6 +45,8 @@ pub enum Post {
 pub struct Attempt {
     /// The nonce of its intent.
     pub nonce: String,
+    /// The Account that it was made with.
+    pub account: String,
     /// This term's first sight of it, or the end of our own POST, the later: its settling time counts from here.
     pub since: Instant,
     /// What became of it, as far as this process knows; an intent that it did not write is `Unknown`.
@@ -131,6 +135,12 @@ pub struct Memory {
     pub poll: Option<Poll>,
     /// The last time that the detail was asked for.
     pub looked: Option<Instant>,
+    /// The last detail could not be read.
+    pub unread: bool,
+    /// Since when the object is being deleted.
+    pub releasing_since: Option<Instant>,
+    /// The last detail that was answered said that there is no such server.
+    pub not_found: bool,
     /// Since when the detail shows a server at rest whose create is not known to have ended.
     pub at_rest_since: Option<Instant>,
     /// What the listing showed when the detail was read last: a row that a service words differently from its detail is
@@ -167,6 +177,9 @@ impl Memory {
             gone: HashMap::new(),
             poll: None,
             looked: None,
+            unread: false,
+            releasing_since: None,
+            not_found: false,
             at_rest_since: None,
             led_by: None,
             wants: Wants::default(),
@@ -227,8 +240,14 @@ impl Memory {
         self.ever_intended = true;
         // Former attempts have nothing to say any more; the newest one counts the settling time from later.
         self.attempts.retain(|number, _| *number >= binding.attempt);
+        let recorded = |id: &ServerId| binding.id.as_deref() == Some(id.as_str());
+        self.gone
+            .retain(|id, (_, since)| recorded(id) || now < *since + REMEMBERED);
+        self.releases
+            .retain(|id, call| recorded(id) || now < call.at + REMEMBERED);
         let stranger = Attempt {
             nonce: binding.nonce.clone(),
+            account: binding.account.clone(),
             since: now,
             post: Post::Unknown,
         };
@@ -249,14 +268,28 @@ impl Memory {
     }
 
     /// Whether it is certain that no server was bought under a record: this process knows what became of each call.
-    pub fn nothing_bought(&self, binding: Option<&Binding>) -> bool {
+    pub fn nothing_bought(&self, binding: &Binding) -> bool {
         let harmless =
             |attempt: &Attempt| matches!(attempt.post, Post::NotSent | Post::Refused { .. });
-        let Some(binding) = binding else {
-            return self.attempts.values().all(harmless);
-        };
         let unbought = binding.id.is_none() && binding.lost == 0 && binding.failed == 0;
         unbought && self.attempt(binding).is_some_and(harmless)
+    }
+
+    /// The Account of an attempt that may have bought a server, when no record tells of it any more.
+    pub fn account_in_doubt(&self) -> Option<&str> {
+        let newest = self.attempts.values().next_back()?;
+        let harmless = matches!(newest.post, Post::NotSent | Post::Refused { .. });
+        (!harmless).then_some(newest.account.as_str())
+    }
+
+    /// What was seen of a server says nothing about another one.
+    pub fn forget_looks(&mut self) {
+        self.looked = None;
+        self.led_by = None;
+        self.unread = false;
+        self.not_found = false;
+        self.at_rest_since = None;
+        self.poll = None;
     }
 
     /// The newest server that the service gave this process and that is not known to be gone.

@@ -95,7 +95,7 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
     let recorded = record::record(context, &seen, &plan, &memory, seat.as_deref()).await; // writes to Kubernetes
     let outcome = act::act(
         context,
-        &seen.facts,
+        &seen,
         recorded,
         permit,
         seat.as_deref(),
@@ -110,6 +110,15 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
         context.sessions.leave(&Subject::from(uid.as_str()));
     }
     let again = next(context, &plan, &outcome, &memory, &seen);
+    let unsaid = said.is_err() || matches!(outcome, Outcome::Stale) || plan.tell.detail.is_none();
+    if unsaid
+        && matches!(seen.detail, observe::Fact::Known(_))
+        && !seen.facts.deleting
+        && !seen.facts.is_open()
+    {
+        // What was read and is not in status is read again.
+        open(&memory).forget_looks();
+    }
     match said {
         Ok(held) => held.map_or(again, |held| again.min(held)),
         Err(error) => {
@@ -141,7 +150,7 @@ fn attend_again(
             plan.wants.attention = Attention::Quiet;
             plan.again = plan.again.max(AFTER_BUSY);
         }
-    } else {
+    } else if matches!(plan.step, plan::Step::Rest) && !seen.facts.deleting {
         memory.busy_since = None;
     }
     let is_new = plan.wants != memory.wants;

@@ -4,7 +4,7 @@ mod look;
 
 use super::facts::Facts;
 use super::listing::Listing;
-use super::memory::{Gone, Memory, open};
+use super::memory::{Memory, open};
 use super::pace::Sight;
 use super::{Context, login};
 use crate::api::Verb;
@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A server that was released and is listed again after this time was not released.
-const RELEASED_FOR_SURE: Duration = Duration::from_secs(60);
+/// A server that was gone and is listed after this time is not gone: longer than a listing lags.
+const GONE_FOR_SURE: Duration = Duration::from_secs(60);
 
 /// What became of looking at one thing.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub enum AccountFact {
 pub struct SeatFacts {
     /// The settling time.
     pub settle: Duration,
-    /// UID and version of the token Secret.
+    /// A short digest of endpoint and token.
     pub credential: String,
     /// A listing of this token has shown a server of ours.
     pub shown_ours: bool,
@@ -94,7 +94,10 @@ pub async fn observe(
     let now = Instant::now();
     let mut remembered = open(memory).clone();
     remembered.meet(facts.binding(), context.memories.doubts(), now);
-    let key = facts.account(remembered.nothing_bought(facts.binding()));
+    if facts.deleting {
+        remembered.releasing_since.get_or_insert(now);
+    }
+    let key = facts.account(&remembered);
     let (account, seat) = account(context, &facts, &key);
     let mut seen = Observation {
         account,
@@ -180,23 +183,15 @@ pub fn attend(context: &Context, facts: &Facts, memory: &mut Memory, seat: &Seat
     seat.session.inventory.attend(&subject, interest);
 }
 
-/// A server that was taken for gone and is listed afterwards is there: the word that it was gone was wrong.
+/// A server that was taken for gone and is listed long afterwards is there: the word that it was gone was wrong.
 fn take_back_gone(seen: &mut Observation) {
     let Some(listing) = &seen.listing else { return };
-    let mut back = Vec::new();
-    for (id, (how, since)) in &seen.memory.gone {
-        let believed = match how {
-            Gone::Released => *since + RELEASED_FOR_SURE,
-            Gone::NotFound => *since,
-        };
-        if listing.row(id).is_some() && listing.began_after(believed) {
-            back.push(id.clone());
-        }
-    }
-    for id in back {
-        seen.memory.gone.remove(&id);
-        seen.memory.releases.remove(&id);
-    }
+    let is_back = |id: &ServerId, since: Instant| {
+        listing.row(id).is_some() && listing.began_after(since + GONE_FOR_SURE)
+    };
+    seen.memory
+        .gone
+        .retain(|id, (_, since)| !is_back(id, *since));
 }
 
 /// Whether the service says that no operation is running: `NONE` (field note 9), or nothing at all where it leaves the

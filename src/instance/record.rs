@@ -170,6 +170,9 @@ async fn intend(
     }
     memory.ever_intended = true;
     memory.recordless_since = None;
+    if binding.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
+        memory.forget_looks();
+    }
     // A record that names a server announces no call; one that names none is an intent of which nothing was sent yet.
     let post = if binding.id.is_some() {
         Post::Unknown
@@ -183,6 +186,7 @@ async fn intend(
     if !known {
         let attempt = Attempt {
             nonce: binding.nonce.clone(),
+            account: binding.account.clone(),
             since: Instant::now(),
             post,
         };
@@ -222,13 +226,14 @@ async fn confirm_release(
 ) -> Recorded {
     let facts = &seen.facts;
     let listed = seen.listing.as_ref().and_then(|listing| listing.row(id));
-    if let Some(marker) = listed
-        .and_then(|(row, _)| row.marker.clone())
-        .filter(|marker| *marker != facts.marker)
-    {
+    let stranger =
+        listed.filter(|(row, _)| row.name.is_some() && row.marker.as_ref() != Some(&facts.marker));
+    if let Some((row, _)) = stranger {
+        let name = row.name.as_deref().unwrap_or_default();
         return Recorded::NotOurs(format!(
-            "the record names server {id}, whose name says that it belongs to another Instance ({marker}): it is not \
-             released; mend or remove the annotation {BINDING}"
+            "the record names server {id}, which is called {name} at the service: that is not a name this Instance gives, so \
+             the server is not released; rename it to end in -{}, or mend or remove the annotation {BINDING}",
+            facts.marker
         ));
     }
     let now = match fresh(context, facts).await {

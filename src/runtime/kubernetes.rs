@@ -69,6 +69,11 @@ impl KubeError {
         matches!(self, Self::Refused { status, .. } if matches!(status.code, 400 | 401 | 403 | 413 | 422))
     }
 
+    /// An admission policy or webhook refused, which is told with the same code as a failed precondition of a JSON patch.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if status.message.contains("denied"))
+    }
+
     /// A precondition of a JSON patch did not hold: another object (409), or a `test` that failed (422).
     pub fn is_stale(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if status.code == 409 || status.code == 422)

@@ -1,13 +1,13 @@
 //! Who we are at a service: the client, request limit and inventory of one (endpoint, token), shared by all Accounts that
 //! name them, and the seat of each Account in it.
 //!
-//! A token lives in memory only, is wiped when the last seat that uses it goes, and is read again when its Secret moves.
+//! A token lives in memory only, as long as a seat uses it, and is read again when its Secret moves.
 
 mod secrets;
 
 use crate::api::conditions::Reason;
-use crate::api::{AccountSpec, KeyLoginPassword};
-use crate::cloud::{BuildError, Client, Gate, Http, Limits, Observer, Paths};
+use crate::api::{AccountSpec, KeyLoginPassword, Marker};
+use crate::cloud::{BuildError, Client, Gate, Http, Limits, Observer, Paths, Place};
 use crate::inventory::{Inventory, Settings, Subject};
 use crate::runtime::Metrics;
 use crate::runtime::watch::ObjectKey;
@@ -260,6 +260,19 @@ impl Sessions {
             .as_ref()
             .is_some_and(|newest| Arc::ptr_eq(newest, last));
         (!newest_is_refused || !is_newest).then(|| last.clone())
+    }
+
+    /// An Instance is finalised: a server that turns up late with its marker is released, by whichever session of the
+    /// Account sees it.
+    pub fn bury(&self, account: &ObjectKey, seat: &Seat, marker: &Marker, places: Vec<Place>) {
+        seat.session.inventory.bury(marker.clone(), places.clone());
+        let newest = self
+            .seats()
+            .get(account)
+            .and_then(|entry| entry.newest.clone());
+        if let Some(newest) = newest.filter(|newest| newest.session.number != seat.session.number) {
+            newest.session.inventory.bury(marker.clone(), places);
+        }
     }
 
     /// An Instance is gone: no listing looks for its server any more.

@@ -5,6 +5,7 @@ use crate::api::Verb;
 use crate::cloud::{Error, Lane, ServerId, TaskId, TaskState};
 use crate::instance::memory::{Ended, Gone};
 use crate::instance::pace::{self, Sight};
+use crate::instance::plan::UNREAD;
 use crate::instance::{Context, RESYNC};
 use crate::inventory::{Sighting, Why};
 use crate::session::Seat;
@@ -34,7 +35,9 @@ pub(super) async fn at_server(seen: &mut Observation, seat: &Seat, context: &Con
 /// A create that is not known to have ended.
 async fn at_create(seen: &mut Observation, seat: &Seat, context: &Context, id: ServerId) {
     let listed = seen.listing.as_ref().and_then(|listing| listing.row(&id));
-    let idle = listed.is_some_and(|(row, _)| is_idle(row.pending.as_deref()));
+    // A row without the field says nothing, other than a detail without it.
+    let idle =
+        listed.is_some_and(|(row, _)| row.pending.is_some() && is_idle(row.pending.as_deref()));
     let idle = seen.sight(&id).filter(|_| idle);
     if let Some(task) = seen.facts.task() {
         let began = seen
@@ -103,17 +106,21 @@ fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
             None => false,
         };
     };
+    if seen.memory.unread {
+        return seen.now >= looked + UNREAD;
+    }
     let old = seen.now >= looked + RESYNC;
+    let pending = detail
+        .get("ecsPendingStatus")
+        .and_then(serde_json::Value::as_str);
+    let busy = !is_idle(pending) && seen.now >= looked + UNREAD;
+    let news = |digest| old || busy || seen.memory.led_by != Some(digest);
     match seen.listing.as_ref().map(|listing| listing.sighting(id)) {
         Some(Sighting::Present(row, _)) if !detail.is_empty() && row.agrees_with(detail) => {
-            old && row.status.is_none()
+            busy || (old && row.status.is_none())
         }
-        Some(Sighting::Present(row, at)) => {
-            at > looked && (old || seen.memory.led_by != Some(row.digest()))
-        }
-        Some(Sighting::Absent { began }) => {
-            began > looked && (old || seen.memory.led_by != Some(0))
-        }
+        Some(Sighting::Present(row, at)) => at > looked && news(row.digest()),
+        Some(Sighting::Absent { began }) => began > looked && news(0),
         Some(Sighting::Unknown(Why::Frozen)) => seen.now >= looked + SUSPECT,
         Some(Sighting::Unknown(_)) | None => false,
     }
@@ -158,7 +165,7 @@ pub(super) async fn at_release(seen: &mut Observation, seat: &Seat, context: &Co
         }
     }
     // A task that never ends, or that cannot be asked for, must not hide that the server is gone.
-    let overdue = seen.now >= call.at + super::RELEASED_FOR_SURE;
+    let overdue = seen.now >= call.at + super::GONE_FOR_SURE;
     if (!running || absent.is_some() || overdue) && detail_is_due(seen, &id) {
         at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
         if matches!(seen.detail, Fact::Absent) {
@@ -238,8 +245,10 @@ async fn at_detail(
         Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),
         Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
     };
-    if !matches!(seen.detail, Fact::Unknown(_)) {
+    seen.memory.unread = matches!(seen.detail, Fact::Unknown(_));
+    if !seen.memory.unread {
         seen.memory.led_by = sight.map(|sight| sight.digest);
+        seen.memory.not_found = matches!(seen.detail, Fact::Absent);
     }
 }
 

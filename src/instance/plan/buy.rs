@@ -102,6 +102,18 @@ enum Origin<'a> {
 }
 
 fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
+    let (account, wanted) = (&seen.account_key.name, &seen.facts.spec.account_ref.name);
+    if account != wanted {
+        // A server of an earlier attempt may still turn up there, and the spec does not want another one there.
+        let message = format!(
+            "an attempt was made with Account {account}, the spec wants {wanted}: set spec.accountRef back, or delete this \
+             Instance and create a new one"
+        );
+        return Plan::rest(
+            Tell::of(Verdict::drifted(Reason::PurchaseDiffers, message)),
+            super::LONG,
+        );
+    }
     let login = match login(seen) {
         Ok(login) => login,
         Err(plan) => return *plan,
@@ -120,11 +132,15 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
     if let Some(former) = former {
         // A restored object goes on under the marker of the one that it was.
         binding.uid.clone_from(&former.uid);
-        let here = std::mem::replace(&mut binding.places, former.places.clone());
-        let news = here
-            .into_iter()
-            .filter(|place| !former.places.contains(place));
-        binding.places.extend(news);
+        // The newest place last.
+        let here = std::mem::take(&mut binding.places);
+        binding.places = former
+            .places
+            .iter()
+            .filter(|place| !here.contains(place))
+            .cloned()
+            .chain(here.clone())
+            .collect();
     }
     let tell = Tell::progress(Reason::Creating, creating(seen));
     let request = Box::new(request(seen, login));
@@ -152,7 +168,10 @@ fn again(
         .not_before
         .filter(|at| *at > seen.now && !changed);
     if let (Some((message, reason)), Some(at)) = (refusal, waits) {
-        return Plan::rest(Tell::of(refused(message, reason)), at - seen.now);
+        let mut tell = Tell::of(refused(message, reason));
+        // Trouble of the service that the next try may already have behind it.
+        tell.progress = matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable);
+        return Plan::rest(tell, at - seen.now);
     }
     if changed {
         return create(seen, seat, &Origin::Refused(binding));

@@ -20,8 +20,10 @@ const RELEASE_AGAIN: Duration = Duration::from_secs(60);
 const AT_REST: Duration = Duration::from_secs(30);
 /// A create is given up waiting for after this time (field note 17: clients wait 10 to 30 minutes); slow queries go on.
 const CREATE_OVERDUE: Duration = Duration::from_secs(30 * 60);
+/// How soon a server is looked at again that somebody else keeps busy.
+const BUSY: Duration = Duration::from_secs(30);
 /// How soon something unreadable is read again.
-const UNREAD: Duration = Duration::from_secs(20);
+pub(in crate::instance) const UNREAD: Duration = Duration::from_secs(20);
 
 /// A server is recorded.
 pub(super) fn plan(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> Plan {
@@ -38,7 +40,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> P
         Surplus::None => watch(seen, seat, binding, &id),
         // Seen once, or on its way: the listing is read again soon, and all else goes on.
         Surplus::Look => watch(seen, seat, binding, &id)
-            .wanting(seen.now, 1)
+            .in_flight()
             .within(RELEASE_AGAIN),
         Surplus::Release(other) => {
             let tell = Tell::default().with_id(Some(id));
@@ -76,7 +78,11 @@ fn follow(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId
             Fact::Known(detail),
         ) if at_rest => done(seen, binding, id, detail),
         // The service knows no such server, when it should.
-        (_, Fact::Absent) if is_missing(seen, seat, id) => gone(seen, seat, id),
+        (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_))
+            if seen.memory.not_found && is_missing(seen, seat, id) =>
+        {
+            gone(seen, seat, id)
+        }
         (Fact::Known(TaskState::Succeeded), _) => running(
             seen,
             binding,
@@ -202,6 +208,15 @@ fn clean_up(
             plan.tell.forget_server = true;
             plan
         }
+        Some(Absence::Proven) if !is_our_account(seen, seat) => {
+            let message = "a create failed, and the token was changed since: nothing shows that it belongs to the same \
+                           account, so nothing is bought; put the former token back until this is settled, or delete \
+                           the Instance";
+            Plan::rest(
+                Tell::of(Verdict::reconciling(Reason::CreateUnconfirmed, message)),
+                LONG,
+            )
+        }
         Some(Absence::Proven) => Plan::rest(tell, left.max(super::NEXT)),
         _ => Plan::rest(tell, SOON).wanting(*since, 2),
     }
@@ -260,7 +275,12 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
         (Fact::Known(detail), _) => {
             let mut tell = told(judge(seen, binding, &detail.fields));
             tell.detail = Some(detail.fields.clone());
-            Plan::rest(tell, LONG)
+            let again = if is_idle(detail.pending()) {
+                LONG
+            } else {
+                BUSY
+            };
+            Plan::rest(tell, again)
         }
         // The listing shows what status shows, or what it showed when the detail was read: nothing to read.
         (Fact::NotAsked, Some(Sighting::Present(row, _)))
@@ -272,13 +292,21 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
         // The service does not know it and the listing does not show it.
         (Fact::Absent, _) if is_missing(seen, seat, id) => gone(seen, seat, id),
         (Fact::NotAsked, Some(Sighting::Absent { .. }))
-            if is_missing(seen, seat, id) && seen.memory.led_by == Some(0) =>
+            if seen.memory.not_found && is_missing(seen, seat, id) =>
         {
             gone(seen, seat, id)
         }
-        (Fact::Absent, _) | (Fact::NotAsked, Some(Sighting::Absent { .. })) => {
-            Plan::rest(nothing(), SOON).wanting(seen.now, 1)
+        // The service shows the server itself and leaves it out of its listing: the server itself counts.
+        (Fact::NotAsked, Some(Sighting::Absent { .. }))
+            if seen.memory.led_by == Some(0) && !seen.memory.not_found =>
+        {
+            Plan::rest(nothing(), LONG)
         }
+        (Fact::Absent, _) | (Fact::NotAsked, Some(Sighting::Absent { .. })) => {
+            Plan::rest(nothing(), SOON).in_flight()
+        }
+        // What could not be read is read again soon; until then what stands is the best that is known.
+        (Fact::NotAsked, _) if seen.memory.unread => Plan::rest(nothing(), UNREAD),
         // It was never seen, and its detail cannot be read.
         (Fact::Unknown(why), _) if former.is_empty() => {
             let message = format!("server {id} is recorded; its detail could not be read: {why}");

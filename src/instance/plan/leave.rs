@@ -3,9 +3,9 @@
 
 use super::{LONG, Plan, ReleaseReason, SOON, Step, Tell, frozen, is_our_account};
 use crate::api::conditions::{Reason, Verdict};
-use crate::cloud::{ServerId, TaskState};
+use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::memory::{Gone, Post, ReleaseCall};
-use crate::instance::observe::{Fact, Observation, SeatFacts};
+use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
 use crate::inventory::Absence;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -65,15 +65,11 @@ fn release(seen: &Observation, id: &ServerId) -> Plan {
             )
         }
         // Taken, not known to have ended, and silent for long.
-        (call, _)
-            if seen.now > call.at + RELEASE_AGAIN && matches!(seen.detail, Fact::Known(_)) =>
-        {
-            repeat(
-                id,
-                releasing(seen, format!("releasing server {id}, once more")),
-                waits,
-            )
-        }
+        (call, _) if seen.now > call.at + RELEASE_AGAIN && is_at_rest(&seen.detail) => repeat(
+            id,
+            releasing(seen, format!("releasing server {id}, once more")),
+            waits,
+        ),
         _ => {
             let tell = releasing(seen, format!("the service is releasing server {id}"));
             Plan::rest(tell, SOON).in_flight()
@@ -81,8 +77,13 @@ fn release(seen: &Observation, id: &ServerId) -> Plan {
     }
 }
 
+/// The service shows the server, and no operation on it.
+fn is_at_rest(detail: &Fact<Detail>) -> bool {
+    matches!(detail, Fact::Known(detail) if is_idle(detail.pending()))
+}
+
 fn releasing(seen: &Observation, note: String) -> Tell {
-    let since = seen.memory.busy_since.unwrap_or(seen.now);
+    let since = seen.memory.releasing_since.unwrap_or(seen.now);
     if seen.now >= since + RELEASE_OVERDUE {
         let note =
             format!("{note}, for longer than such operations take: look at the service's console");

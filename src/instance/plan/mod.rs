@@ -21,6 +21,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub(super) use buy::refused;
+pub(super) use keep::UNREAD;
 
 /// What moves by itself at the service is looked at again after this time when nothing else calls for it.
 pub const LONG: Duration = Duration::from_secs(600);
@@ -120,6 +121,13 @@ pub fn plan(seen: &Observation) -> Plan {
         // Others may hold the object; our part is done.
         return Plan::rest(Tell::default(), LONG);
     }
+    if let Some(binding) = seen
+        .facts
+        .binding()
+        .filter(|_| !seen.facts.deleting && !seen.facts.is_held())
+    {
+        return hold_again(seen, binding);
+    }
     let seat = match &seen.account {
         AccountFact::Seat(seat) => seat,
         // The Account wakes its Instances as soon as it has been looked at.
@@ -142,7 +150,6 @@ pub fn plan(seen: &Observation) -> Plan {
             LONG,
         ),
         (_, true) => leave::plan(seen, seat),
-        (Record::Speaks(binding), false) if !seen.facts.is_held() => hold_again(seen, binding),
         (Record::Speaks(binding), false) if binding.id.is_some() => keep::plan(seen, seat, binding),
         (Record::Speaks(binding), false) => buy::go_on(seen, seat, binding),
         (Record::None, false) => buy::begin(seen, seat),

@@ -102,7 +102,15 @@ impl Scene {
         let nonce = self.0.facts.binding().unwrap().nonce.clone();
         self.memory(|memory| {
             let since = memory.first_seen;
-            memory.attempts.insert(1, Attempt { nonce, since, post });
+            memory.attempts.insert(
+                1,
+                Attempt {
+                    nonce,
+                    account: "default".into(),
+                    since,
+                    post,
+                },
+            );
         })
     }
 
@@ -370,6 +378,7 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
                 1,
                 Attempt {
                     nonce: "n1".into(),
+                    account: "default".into(),
                     since,
                     post: given,
                 },
@@ -699,4 +708,16 @@ fn a_key_is_made_of_namespace_and_name() {
             name: "web".into()
         }
     );
+}
+
+#[test]
+fn a_listing_from_before_the_purchase_does_not_make_the_server_missing() {
+    let scene = Scene::converged()
+        .listed(Duration::ZERO, &[])
+        .memory(|memory| {
+            memory.looked = Some(memory.first_seen + Duration::from_secs(30));
+            memory.led_by = Some(0);
+        });
+    assert!(rests(&scene.plan()));
+    assert_eq!(reason(&scene.plan()), None, "the detail showed it since");
 }
