@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test tools fmt clippy build-tests control-plane run-tests crds clean
+.PHONY: help demo test tools fmt clippy build-tests control-plane run-tests generate clean
 
 CARGO ?= cargo
 BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
@@ -42,14 +42,17 @@ control-plane:
 	$(phase) 'etcd, kube-apiserver and kubectl: built once, in about five minutes, then kept in the cache'
 	$(BUILT)/devcluster build
 
+# The end-to-end tests wait for things to happen most of the time, so many of them run at once.
 run-tests:
-	$(phase) 'unit, property and end-to-end tests'
-	$(CARGO) test --workspace --no-fail-fast
+	$(phase) 'unit and property tests, and the tests of simulator and control plane'
+	$(CARGO) test --workspace --exclude cloud-server-operator
+	$(CARGO) test --lib --bins --test architecture
+	$(CARGO) test --doc
+	$(phase) 'end-to-end tests on a real control plane'
+	RUST_TEST_THREADS=12 $(CARGO) test --test e2e
 
-crds: ## write crds/ anew from the types
-	$(CARGO) build --workspace --bins
-	$(BUILT)/cloud-server-operator crds > crds/cloudserver.dev.yaml.new
-	mv crds/cloudserver.dev.yaml.new crds/cloudserver.dev.yaml
+generate: ## write crds/ and docs/conditions.md anew from the types
+	UPDATE_GENERATED=1 $(CARGO) test --lib tests::
 
 clean: ## drop what was built; the control plane in the user's cache stays
 	$(CARGO) clean
