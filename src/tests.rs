@@ -3,7 +3,7 @@
 use crate::api::conditions::Reason;
 use std::path::PathBuf;
 
-/// Fails when a file differs from what it is generated from; `make crds` writes it anew.
+/// Fails when a file differs from what it is generated from; `make generate` writes it anew.
 fn same(path: &str, wanted: &str) {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("UPDATE_GENERATED").is_some() {
