@@ -247,6 +247,10 @@ async fn at_detail(
     };
     seen.memory.unread = matches!(seen.detail, Fact::Unknown(_));
     if !seen.memory.unread {
+        // A listing from before the purchase cannot show the server, and leads to nothing.
+        let bought = seen.memory.newest_attempt();
+        let sight = sight
+            .filter(|sight| sight.digest != 0 || bought.is_none_or(|bought| sight.at > bought));
         seen.memory.led_by = sight.map(|sight| sight.digest);
         seen.memory.not_found = matches!(seen.detail, Fact::Absent);
     }

@@ -144,7 +144,17 @@ fn done(seen: &Observation, binding: &Binding, id: &ServerId, detail: &Detail) -
         "Created",
         format!("server {id} was created in {place}"),
     ));
-    Plan::rest(tell, LONG)
+    let listed = seen
+        .listing
+        .as_ref()
+        .is_some_and(|listing| listing.row(id).is_some());
+    let plan = Plan::rest(tell, LONG);
+    // From the first listing that shows it on, its absence is a change; until then a listing has to be asked for.
+    if listed {
+        plan
+    } else {
+        plan.wanting(seen.now, 1)
+    }
 }
 
 /// The create's task failed: release what it left, see it gone, and try again in its time.
