@@ -50,7 +50,6 @@ use serde::{Deserialize, Serialize};
         priority = "1"
     )
 )]
-#[cfg_attr(test, kube(cel))]
 #[serde(rename_all = "camelCase")]
 pub struct AccountSpec {
     /// Base address of the service (the specification's {base_url}), without a query. https unless the service is on

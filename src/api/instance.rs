@@ -59,7 +59,6 @@ use serde_json::{Map, Value};
     ).message("spec.accountRef cannot be changed: a server cannot move to another account; delete this Instance and create a new one")
      .reason(Reason::FieldValueForbidden).field_path(".spec.accountRef")
 )]
-#[cfg_attr(test, kube(cel))]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceSpec {
     /// The Account, in this namespace, that pays for the server. Cannot be changed once a server exists.
