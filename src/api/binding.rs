@@ -133,10 +133,25 @@ impl Binding {
         }
     }
 
-    /// The annotation's text.
+    /// The annotation's text: JSON in plain ASCII, with `&`, `<` and `>` escaped.
+    ///
+    /// The apiserver escapes these in its own JSON, and the `test` of a JSON patch compares the escaped forms: an unescaped
+    /// one in an identifier of the service would make every conditional write of the record fail.
     pub fn to_text(&self) -> String {
         // A struct of strings and numbers always has a JSON form.
-        serde_json::to_string(self).unwrap_or_default()
+        let text = serde_json::to_string(self).unwrap_or_default();
+        let mut plain = String::with_capacity(text.len());
+        let mut units = [0; 2];
+        for c in text.chars() {
+            if c.is_ascii() && !matches!(c, '&' | '<' | '>') {
+                plain.push(c);
+            } else {
+                for unit in c.encode_utf16(&mut units) {
+                    plain.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+        plain
     }
 
     /// Whether it speaks for the object with this UID, namespace and name in this cluster.
@@ -184,6 +199,15 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         assert_eq!(Binding::parse(&binding().to_text()).unwrap(), binding());
+    }
+
+    #[test]
+    fn its_text_is_plain_whatever_identifiers_the_service_gives() {
+        let mut odd = binding();
+        odd.id = Some("ecs-a&b<c>d \u{2028} \u{1f600} \"quoted\"".into());
+        let text = odd.to_text();
+        assert!(text.is_ascii() && !text.contains(['&', '<', '>']), "{text}");
+        assert_eq!(Binding::parse(&text).unwrap(), odd);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::support::{
     stays,
 };
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
+use cloud_simulator::Readings;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
@@ -147,6 +148,24 @@ async fn an_instance_with_a_key_is_bought_without_a_password() {
         "{request}"
     );
     assert!(!request.contains("passwordGiven"), "{request}");
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn identifiers_that_need_escaping_are_taken_as_they_are() {
+    let readings = Readings {
+        awkward_ids: true,
+        ..Readings::default()
+    };
+    let world = Setup::default().readings(readings).begin("awkward").await;
+    world.apply(&instance("web")).await;
+    let ready = world.ready("web").await;
+    let id = world.only_server(&ready).id;
+    assert_eq!(ready.status.unwrap().id, Some(id));
+    world.delete("web").await;
+    world.gone("web").await;
+    assert_eq!(world.sim.live_servers(), []);
+    assert_eq!(world.sim.servers().len(), 1, "{}", world.ledger_text());
     world.finish().await;
 }
 
