@@ -39,6 +39,9 @@ pub struct Binding {
     pub package: String,
     /// The security group that was asked for: the service does not tell it later.
     pub firewall: String,
+    /// The restart token that stood in the spec at the purchase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<String>,
     /// Every place (region/zone), the newest last, in which an attempt was made: where a server with our marker may be.
     pub places: Vec<String>,
     /// Attempts that ended without a receipt of our own request: a server of theirs may still turn up.
@@ -188,6 +191,7 @@ mod tests {
             },
             package: "p".into(),
             firewall: "fw".into(),
+            restart: None,
             places: vec!["r/z".into()],
             lost: 0,
             failed: 0,

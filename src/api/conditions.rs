@@ -86,6 +86,9 @@ reasons! {
     PowerStateDiffers:
         "The server's power state is not the one in the spec. This version does not start or stop servers.",
         "Start or stop the server at the service, or set spec.powerState to Unmanaged.";
+    RestartPending:
+        "spec.restart.token was changed since the server was bought. This version does not restart servers.",
+        "Restart the server at the service, and set the token back to what it was.";
     OperationOverdue:
         "An operation takes longer than such operations take.",
         "Look at the service's console. It is followed all the same, slowly.";

@@ -88,6 +88,19 @@ pub struct InstanceSpec {
     /// Whether the server is to run, to be stopped, or to be left as it is found.
     #[serde(default)]
     pub power_state: PowerState,
+
+    /// A request to restart the server once, by a new token. The token that stands here when the server is bought asks for
+    /// nothing; this version tells of a later one and does not carry it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<Restart>,
+}
+
+/// A request to restart once.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Restart {
+    /// Any text; each change of it is a request.
+    #[schemars(length(min = 1, max = 253))]
+    pub token: String,
 }
 
 /// The Account that an Instance uses.

@@ -18,7 +18,7 @@ pub use account::{
 pub use binding::{Binding, BindingError, OpenOperation, Speaks, Verb};
 pub use instance::{
     AccountRef, Addresses, FirewallRef, HistoryEntry, ImageRef, Instance, InstanceSpec,
-    InstanceStatus, Login, OperationStatus, PackageRef, PowerState, SshKeyRef,
+    InstanceStatus, Login, OperationStatus, PackageRef, PowerState, Restart, SshKeyRef,
 };
 pub use marker::Marker;
 pub use paths::PathOverrides;

@@ -320,6 +320,7 @@ fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
         },
         package: spec.package.code.clone(),
         firewall: spec.firewall.id.clone(),
+        restart: spec.restart.as_ref().map(|restart| restart.token.clone()),
         places: vec![facts.place().to_string()],
         lost: 0,
         failed: 0,

@@ -409,6 +409,13 @@ fn judge(seen: &Observation, binding: &Binding, detail: &Map<String, Value>) -> 
                 spec.image.id
             ),
         ),
+        _ if spec.restart.as_ref().map(|restart| &restart.token) != binding.restart.as_ref() => {
+            Verdict::stalled(
+                Reason::RestartPending,
+                "spec.restart.token was changed since the server was bought; this version does not restart servers: restart it at \
+             the service, and set the token back",
+            )
+        }
         (PowerState::Running, Some("STARTED"), _) => {
             Verdict::ready(Reason::Available, "the server is running as specified")
         }

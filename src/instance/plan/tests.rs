@@ -164,6 +164,7 @@ fn binding() -> Binding {
         },
         package: "p".into(),
         firewall: "fw-1".into(),
+        restart: None,
         places: vec!["r/z".into()],
         lost: 0,
         failed: 0,
@@ -720,4 +721,24 @@ fn a_listing_from_before_the_purchase_does_not_make_the_server_missing() {
         });
     assert!(rests(&scene.plan()));
     assert_eq!(reason(&scene.plan()), None, "the detail showed it since");
+}
+
+#[test]
+fn a_restart_that_is_asked_for_later_is_told_and_one_from_the_beginning_is_none() {
+    let asked = |bought_with: Option<&str>| {
+        let scene = Scene::recorded(Some(ID), |binding| {
+            binding.task = Some("t-1".into());
+            binding.restart = bought_with.map(Into::into);
+        });
+        let scene = scene.with(|seen| {
+            let mut spec = crate::api::InstanceSpec::clone(&seen.facts.spec);
+            spec.restart = Some(crate::api::Restart { token: "a".into() });
+            seen.facts.spec = spec.into();
+            seen.facts.status = Scene::converged().0.facts.status;
+            seen.detail = Fact::Known(detail(&[]));
+        });
+        reason(&scene.plan()).unwrap()
+    };
+    assert_eq!(asked(Some("a")), (State::Ready, Reason::Available));
+    assert_eq!(asked(None), (State::Stalled, Reason::RestartPending));
 }
