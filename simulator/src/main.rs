@@ -13,6 +13,7 @@ use cloud_simulator::readings::{
     FailReason, FailedCreate, FailureShape, HttpStatus, ListOrder, ListRows, PowerAfterReinstall,
     ReleaseWhileCreating, ResultWhileProcessing, RowCount, TaskId,
 };
+use cloud_simulator::wire::Endpoint;
 use cloud_simulator::{Builder, Readings, Simulator, Verb, catalogue};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -41,6 +42,9 @@ struct Options {
     /// The default account's token; it follows from the seed when absent.
     #[arg(long, env = "SIMULATOR_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    /// Another path for an endpoint, such as `create=/v9/make`; may be repeated, or separated by commas.
+    #[arg(long, env = "SIMULATOR_PATH", value_delimiter = ',', value_parser = path)]
+    path: Vec<(Endpoint, String)>,
     #[command(flatten)]
     readings: ReadingOptions,
 }
@@ -148,6 +152,15 @@ fn verb_seconds(text: &str) -> Result<(Verb, Duration), String> {
     Ok((verb, seconds(time.trim())?))
 }
 
+fn path(text: &str) -> Result<(Endpoint, String), String> {
+    let (endpoint, path) = text
+        .split_once('=')
+        .filter(|(_, path)| path.trim().starts_with('/'))
+        .ok_or("write it as create=/v9/make")?;
+    let endpoint = <Endpoint as clap::ValueEnum>::from_str(endpoint.trim(), true)?;
+    Ok((endpoint, path.trim().to_owned()))
+}
+
 impl From<Options> for Builder {
     fn from(options: Options) -> Self {
         let mut builder = Simulator::builder()
@@ -157,6 +170,9 @@ impl From<Options> for Builder {
             .readings(options.readings.into());
         for (verb, time) in options.verb_seconds {
             builder = builder.verb_duration(verb, time);
+        }
+        for (endpoint, path) in options.path {
+            builder = builder.path(endpoint, &path);
         }
         if let Some(address) = options.control {
             builder = builder.control(address);

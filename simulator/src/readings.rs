@@ -140,6 +140,8 @@ reading!(
         Kept,
         /// Started.
         Started,
+        /// Stopped.
+        Stopped,
     }
 );
 reading!(

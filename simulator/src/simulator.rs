@@ -23,6 +23,7 @@ use crate::secret::Secret;
 use crate::service::{Clock, Service};
 use crate::store::{Store, StoreError};
 use crate::time::Timestamp;
+use crate::wire::{Endpoint, Paths};
 
 /// Why a simulator does not start.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +59,7 @@ pub struct Builder {
     listen: SocketAddr,
     control: Option<SocketAddr>,
     clock: Clock,
+    paths: Paths,
 }
 
 impl Default for Builder {
@@ -69,6 +71,7 @@ impl Default for Builder {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             control: None,
             clock: Clock::Wall,
+            paths: Paths::default(),
         }
     }
 }
@@ -132,6 +135,12 @@ impl Builder {
         self
     }
 
+    /// Serves an endpoint at another path than its own. Rules and ledger go on calling it by its own.
+    pub fn path(mut self, endpoint: Endpoint, path: &str) -> Self {
+        self.paths.serve_at(endpoint, path);
+        self
+    }
+
     /// Starts the simulator; it serves when this returns.
     ///
     /// # Errors
@@ -170,7 +179,7 @@ impl Builder {
         }
         let listening = |address, source| StartError::Listen { address, source };
         let listener = bind(self.listen).await?;
-        let front = Front::serve(listener, Arc::clone(&service))
+        let front = Front::serve(listener, Arc::clone(&service), self.paths)
             .map_err(|source| listening(self.listen, source))?;
         let control = match self.control {
             None => None,

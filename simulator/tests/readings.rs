@@ -6,6 +6,7 @@ mod common;
 use cloud_simulator::readings::{
     FailureShape, HttpStatus, ListRows, Readings, ResultWhileProcessing, RowCount, TaskId,
 };
+use cloud_simulator::wire::Endpoint;
 use cloud_simulator::{Simulator, catalogue};
 use common::{Caller, create_body, fields, text};
 use serde_json::json;
@@ -67,4 +68,40 @@ async fn readings_change_the_wording() {
         (refused.status, fields(&refused.body)),
         (200, vec!["code", "httpStatus", "message"])
     );
+}
+
+#[tokio::test]
+async fn success_may_be_202_everywhere() {
+    let readings = Readings {
+        http_status: HttpStatus::Accepted,
+        ..Readings::default()
+    };
+    let sim = common::quick().readings(readings).start().await.unwrap();
+    let caller = Caller::of(&sim);
+    let (server, _) = caller.create("web-1").await;
+    let query = [("ecsResourceUUID", server.as_str())];
+    assert_eq!(caller.get("/instance/detail", &query).await.status, 202);
+}
+
+#[tokio::test]
+async fn endpoints_may_be_served_at_other_paths() {
+    let sim = common::quick()
+        .path(Endpoint::Create, "/v9/make")
+        .path(Endpoint::RegionList, "/v9/where")
+        .start()
+        .await
+        .unwrap();
+    let caller = Caller::of(&sim);
+    let made = caller.post("/v9/make", &create_body("web-1")).await;
+    assert_eq!(made.status, 202);
+    assert_eq!(caller.get("/v9/where", &[]).await.status, 202);
+    let left = caller.post("/instance/create", &create_body("web-2")).await;
+    assert_eq!(left.status, 501);
+    assert!(
+        text(&left.body["path"]).contains("/v9/make"),
+        "{}",
+        left.body
+    );
+    assert_eq!(sim.ledger().count("/instance/create"), 1);
+    assert_eq!(sim.live_servers().len(), 1);
 }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::secret::Secret;
 use crate::service::Service;
-use crate::wire::RawRequest;
+use crate::wire::{Paths, RawRequest};
 use conn::{Connection, Connections, TrackedListener};
 
 /// The largest body that is read. A create has less than a kilobyte.
@@ -38,11 +38,16 @@ impl Front {
     ///
     /// # Errors
     /// The listener has no address.
-    pub(crate) fn serve(listener: TcpListener, service: Arc<Service>) -> std::io::Result<Self> {
+    pub(crate) fn serve(
+        listener: TcpListener,
+        service: Arc<Service>,
+        paths: Paths,
+    ) -> std::io::Result<Self> {
         let address = listener.local_addr()?;
         let connections = Arc::new(Connections::default());
         let listener = TrackedListener::new(listener, Arc::clone(&connections));
-        let router = Router::new().fallback(handle).with_state(service);
+        let state = (service, Arc::new(paths));
+        let router = Router::new().fallback(handle).with_state(state);
         let app = router.into_make_service_with_connect_info::<Connection>();
         let server = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, app).await {
@@ -70,11 +75,11 @@ impl Front {
 }
 
 async fn handle(
-    State(service): State<Arc<Service>>,
+    State((service, paths)): State<(Arc<Service>, Arc<Paths>)>,
     ConnectInfo(connection): ConnectInfo<Connection>,
     request: Request,
 ) -> Response {
-    let raw = match read(request).await {
+    let raw = match read(request, &paths).await {
         Ok(raw) => raw,
         Err(refused) => return refused,
     };
@@ -95,7 +100,7 @@ async fn handle(
     }
 }
 
-async fn read(request: Request) -> Result<RawRequest, Response> {
+async fn read(request: Request, paths: &Paths) -> Result<RawRequest, Response> {
     let (parts, body) = request.into_parts();
     let query = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
     let Query(query) = query.map_err(axum::response::IntoResponse::into_response)?;
@@ -108,7 +113,7 @@ async fn read(request: Request) -> Result<RawRequest, Response> {
     };
     let raw = RawRequest {
         method: parts.method.as_str().to_owned(),
-        path: parts.uri.path().to_owned(),
+        path: paths.own(parts.uri.path()),
         query,
         token: header("x-open-token").map(Secret::from),
         content_type: header(CONTENT_TYPE.as_str()),

@@ -6,7 +6,7 @@ use super::World;
 use super::reply::Effect;
 use super::server::Power;
 
-/// An action at the console. It is done at once, and whatever runs on the server is cancelled by it.
+/// An action at the console. It is done at once, and whatever runs on the server is cancelled by it, but for `EndTask`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 #[allow(
@@ -24,6 +24,8 @@ pub enum Console {
     Rename { server: String, name: String },
     /// The server has another operating system.
     Rebuild { server: String, image: String },
+    /// What runs on the server ends now as it was to end, also a task that never ends by itself.
+    EndTask { server: String },
     /// The region sells nothing and leaves the region list; its servers live on.
     SellOut { region: String },
     /// The region sells again.
@@ -76,6 +78,12 @@ impl World {
                 self.update(number, |each| each.image.clone_from(&image));
                 Effect::Reinstalled { server, image }
             }
+            Console::EndTask { server } => {
+                // What ends with it is told as the end of a task is.
+                let number = self.live_number(&server)?;
+                self.end_task_of(number);
+                Effect::None
+            }
             Console::SellOut { region } => self.set_sold_out(region, true)?,
             Console::Restock { region } => self.set_sold_out(region, false)?,
         };
@@ -86,14 +94,18 @@ impl World {
     }
 
     fn at_console(&mut self, id: &str) -> Result<u64, ConsoleError> {
+        let number = self.live_number(id)?;
+        self.cancel_task_of(number);
+        Ok(number)
+    }
+
+    fn live_number(&self, id: &str) -> Result<u64, ConsoleError> {
         let live = self.record(id).filter(|server| server.is_live());
         let unknown = || ConsoleError {
             what: "server",
             id: id.to_owned(),
         };
-        let number = live.map(|server| server.number).ok_or_else(unknown)?;
-        self.cancel_task_of(number);
-        Ok(number)
+        live.map(|server| server.number).ok_or_else(unknown)
     }
 
     fn set_sold_out(&mut self, region: String, sold_out: bool) -> Result<Effect, ConsoleError> {

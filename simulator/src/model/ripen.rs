@@ -110,15 +110,17 @@ impl World {
                     password,
                 },
             ) => {
-                let started = self.readings.power_after_reinstall == PowerAfterReinstall::Started;
+                let power = match self.readings.power_after_reinstall {
+                    PowerAfterReinstall::Kept => None,
+                    PowerAfterReinstall::Started => Some(Power::Started),
+                    PowerAfterReinstall::Stopped => Some(Power::Stopped),
+                };
                 let installed = image.clone();
                 self.update(number, |server| {
                     server.image = installed;
                     server.key = key;
                     server.password = password;
-                    if started {
-                        server.power = Power::Started;
-                    }
+                    server.power = power.unwrap_or(server.power);
                 });
                 Effect::Reinstalled { server, image }
             }
@@ -132,6 +134,19 @@ impl World {
                 self.update(number, |server| server.power = Power::Broken);
             }
             FailedCreate::LeavesNothing => self.remove(number),
+        }
+    }
+
+    /// Lets the time of a server's task come now, also of one that would never end.
+    pub(super) fn end_task_of(&mut self, number: u64) {
+        let Some(task_number) = self.servers[&number].task else {
+            return;
+        };
+        if let Some(task) = self.tasks.get_mut(&task_number) {
+            self.due.remove(&(task.due, task_number));
+            task.due = self.now;
+            self.dirty.tasks.insert(task_number);
+            self.ripen(task_number);
         }
     }
 

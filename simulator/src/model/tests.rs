@@ -220,6 +220,27 @@ fn a_reinstall_may_need_a_stop_and_may_start() {
 }
 
 #[test]
+fn a_reinstall_may_leave_the_power_as_it_was_or_off() {
+    for (power_after_reinstall, off_before, after) in [
+        (PowerAfterReinstall::Kept, false, "STARTED"),
+        (PowerAfterReinstall::Kept, true, "STOPPED"),
+        (PowerAfterReinstall::Stopped, false, "STOPPED"),
+    ] {
+        let mut world = world(Readings {
+            power_after_reinstall,
+            ..Readings::default()
+        });
+        let server = deployed(&mut world);
+        if off_before {
+            let _ = accepted(call(&mut world, 1_000, Request::Stop(on(&server))));
+        }
+        let _ = accepted(call(&mut world, 2_000, reinstall(&server)));
+        world.advance(at(3_000));
+        assert_eq!(world.server(&server).unwrap().status, after);
+    }
+}
+
+#[test]
 fn accounts_do_not_see_each_other() {
     let mut world = world(Readings::default());
     world.add_account("other", "other-token").unwrap();

@@ -1,9 +1,11 @@
 //! The endpoints: method, path, and the HTTP status of success.
 
+use clap::ValueEnum;
+
 use crate::model::Verb;
 
 /// An endpoint of the service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 #[allow(missing_docs, reason = "each is the endpoint of its name")]
 pub enum Endpoint {
     Create,

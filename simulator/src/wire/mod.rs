@@ -2,12 +2,14 @@
 
 mod endpoint;
 mod parse;
+mod paths;
 mod render;
 #[cfg(test)]
 mod tests;
 
 pub use endpoint::Endpoint;
 pub use parse::{Unserved, parse};
+pub use paths::Paths;
 pub use render::{render, render_refusal, unmodelled};
 
 use crate::model::{TaskScript, World};

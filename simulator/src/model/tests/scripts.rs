@@ -113,3 +113,37 @@ fn a_release_while_creating_is_refused_or_cancels() {
     );
     assert!(allowing.live_servers().is_empty());
 }
+
+#[test]
+fn a_task_that_never_ends_is_ended_at_the_console() {
+    let mut world = world(Readings::default());
+    let never = Request::Create(create("web"));
+    let reply = world.call_scripted(at(0), Some(TOKEN), &never, TaskScript::Never);
+    let (task, server) = accepted(reply);
+    world.advance(at(86_400_000));
+    let end = || Console::EndTask {
+        server: server.clone(),
+    };
+    let status = |world: &World| world.server(&server).unwrap().status;
+    assert_eq!((world.next_due(), status(&world)), (None, "CREATING"));
+    world.console(end()).unwrap();
+    assert_eq!(status(&world), "STARTED");
+    let (_, result) = result_of(&mut world, 86_400_000, &task);
+    assert_eq!(result.as_deref(), Some("SUCCESS"));
+    // Where nothing runs, nothing ends.
+    world.console(end()).unwrap();
+}
+
+#[test]
+fn a_task_may_be_forgotten_some_time_after_its_end() {
+    let mut world = world(Readings {
+        task_kept: Some(Duration::from_millis(500)),
+        ..Readings::default()
+    });
+    let (task, _) = accepted(call(&mut world, 0, Request::Create(create("web"))));
+    let (_, result) = result_of(&mut world, 1_499, &task);
+    assert_eq!(result.as_deref(), Some("SUCCESS"));
+    let query = Request::TaskResult { task: Some(task) };
+    let reply = call(&mut world, 1_500, query);
+    assert_eq!(refused(reply), "InvalidAsyncTaskUUID.NotFound");
+}
