@@ -198,6 +198,24 @@ show kubectl events --for instance/db-2
 live
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 
+# becomes ANSWER OF A JSONPATH: waits until the Instance web-1 shows it and is Ready again.
+becomes() {
+    show kubectl wait "--for=jsonpath=$1" instance/web-1 --timeout=60s
+    show kubectl wait --for=condition=Ready instance/web-1 --timeout=60s
+}
+
+say 'Changing a server: power, password, operating system'
+show kubectl patch instance web-1 --type=merge -p '{"spec":{"powerState":"Stopped"}}'
+becomes '{.status.detail.ecsStatus}=STOPPED'
+show kubectl patch instance web-1 --type=merge -p '{"spec":{"powerState":"Running"}}'
+becomes '{.status.detail.ecsStatus}=STARTED'
+show kubectl patch secret web-1-login --type=merge -p '{"stringData":{"password":"Another5horse!"}}'
+becomes '{.status.history[0].verb}=ModifyPassword'
+show kubectl patch instance web-1 --type=merge -p '{"spec":{"image":{"id":"img-debian12aaaa"}}}'
+becomes '{.status.detail.imageResourceUUID}=img-debian12aaaa'
+show kubectl get instance web-1 -o 'jsonpath={range .status.history[*]}{.verb} {.succeeded}{"\n"}{end}'
+expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
+
 say 'Deleting: the object stays until its server is confirmed released'
 show kubectl delete instance web-1 --timeout=60s
 live

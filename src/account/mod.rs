@@ -20,8 +20,9 @@ use tokio::time::Instant;
 
 /// How often an Account is looked at when nothing happens. Costs no call while its listings succeed.
 const QUIET: Duration = Duration::from_secs(30);
-/// A token that the service refuses is tried this often: once for all Instances of the Account.
-const REFUSED: Duration = Duration::from_secs(50);
+/// A token that the service refuses is tried this often, once for all Instances of the Account: where the refusal was the
+/// service's own trouble, Instances go on within 30 s after it is over.
+const REFUSED: Duration = Duration::from_secs(25);
 /// Longest wait before an endpoint that does not answer is tried again: Instances go on within 30 s after it is back.
 const UNREACHABLE: Duration = Duration::from_secs(20);
 
@@ -127,7 +128,7 @@ fn plan(context: &Context, key: &ObjectKey, seen: &Observation) -> (Verdict, Dur
             let wait = match problem.reason {
                 Reason::TokenRefused => REFUSED,
                 // Nothing but an event can mend these, and events are watched.
-                Reason::TokenNotFound | Reason::EndpointInvalid => QUIET,
+                Reason::TokenNotFound | Reason::TokenInvalid | Reason::EndpointInvalid => QUIET,
                 _ => {
                     let mut wait = UNREACHABLE;
                     context

@@ -3,7 +3,7 @@
 use super::{Context, REFUSED, token_secret};
 use crate::api::Account;
 use crate::api::conditions::Reason;
-use crate::cloud::{Error, Lane};
+use crate::cloud::{BuildError, Error, Lane};
 use crate::runtime::watch::ObjectKey;
 use crate::session::{MadeFrom, Problem, Seat, SecretProblem, Standing, read_key};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) enum Usable {
 
 pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKey) -> Observation {
     let usable = match seat(context, account, key).await {
-        Ok(seat) => try_seat(context, key, seat).await,
+        Ok(seat) => try_seat(context, account, key, seat).await,
         Err(problem) => Usable::No(problem, None),
     };
     let seat = match &usable {
@@ -50,20 +50,11 @@ pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKe
 /// The seat that stands, or a new one when Secret or Account moved.
 async fn seat(context: &Context, account: &Account, key: &ObjectKey) -> Result<Arc<Seat>, Problem> {
     let reference = &account.spec.token_secret_ref;
-    let missing = || {
-        let (name, token_key) = (&reference.name, &reference.key);
-        let place = &key.namespace;
-        Problem {
-            reason: Reason::TokenNotFound,
-            message: format!(
-                "Secret {name} does not exist in namespace {place}: create it with the token under key {token_key}"
-            ),
-        }
-    };
-    let secret = context
-        .secrets
-        .of(&token_secret(account))
-        .ok_or_else(missing)?;
+    let secret = context.secrets.of(&token_secret(account));
+    let secret = secret.ok_or_else(|| {
+        let missing = SecretProblem::NoSecret(reference.name.clone());
+        no_token(&missing, account)
+    })?;
     let made_from = |secret| MadeFrom {
         secret,
         account: account.metadata.uid.clone().unwrap_or_default(),
@@ -74,26 +65,22 @@ async fn seat(context: &Context, account: &Account, key: &ObjectKey) -> Result<A
     }
     let (token, secret) = read_key(&context.client, &key.namespace, reference)
         .await
-        .map_err(|error| match error {
-            SecretProblem::NoSecret(_) => missing(),
-            other => Problem {
-                reason: Reason::TokenNotFound,
-                message: other.to_string(),
-            },
-        })?;
+        .map_err(|error| no_token(&error, account))?;
     let seat = context
         .sessions
         .seat(key, &account.spec, &token, made_from(secret))
-        .map_err(|error| Problem {
-            reason: Reason::EndpointInvalid,
-            message: format!("{error}: mend the Account's spec"),
-        })?;
+        .map_err(|error| not_usable(&error, account))?;
     context.memories.update(key, |memory| memory.probed = None);
     Ok(seat)
 }
 
 /// One cheap authorised call, when nothing else has shown lately that the service takes the token.
-async fn try_seat(context: &Context, key: &ObjectKey, seat: Arc<Seat>) -> Usable {
+async fn try_seat(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+    seat: Arc<Seat>,
+) -> Usable {
     let memory = context.memories.get(key);
     let now = Instant::now();
     let is_new = !matches!(context.sessions.standing(key), Standing::Usable(known) if Arc::ptr_eq(&known, &seat));
@@ -121,26 +108,75 @@ async fn try_seat(context: &Context, key: &ObjectKey, seat: Arc<Seat>) -> Usable
     });
     match answer {
         Ok(()) => Usable::Yes(seat),
-        Err(error) => Usable::No(what_is_wrong(&error), Some(seat)),
+        Err(error) => Usable::No(what_is_wrong(&error, account), Some(seat)),
     }
 }
 
-fn what_is_wrong(error: &Error) -> Problem {
-    if error.is_unauthorized() {
-        let message = format!("{error}: put a valid token into the Secret");
-        Problem {
-            reason: Reason::TokenRefused,
-            message,
-        }
+/// The Secret gives no token.
+fn no_token(problem: &SecretProblem, account: &Account) -> Problem {
+    let key = &account.spec.token_secret_ref.key;
+    let namespace = account.metadata.namespace.as_deref().unwrap_or_default();
+    let (reason, message) = match problem {
+        SecretProblem::NoSecret(_) => (
+            Reason::TokenNotFound,
+            format!("{problem} in namespace {namespace}: create it with the token under key {key}"),
+        ),
+        SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => (
+            Reason::TokenNotFound,
+            format!("{problem}: put the token there"),
+        ),
+        SecretProblem::NotText { .. } => (
+            Reason::TokenInvalid,
+            format!("{problem}: put the token there"),
+        ),
+        SecretProblem::Unread { .. } => (Reason::SecretUnread, problem.to_string()),
+    };
+    Problem { reason, message }
+}
+
+/// No client can be made from the Account as it is.
+fn not_usable(error: &BuildError, account: &Account) -> Problem {
+    let spec = &account.spec;
+    let (reason, message) = match error {
+        BuildError::Endpoint(_) => (
+            Reason::EndpointInvalid,
+            format!("{error}: mend spec.endpoint ({})", spec.endpoint),
+        ),
+        BuildError::Path { .. } => (Reason::EndpointInvalid, format!("{error}: mend spec.paths")),
+        BuildError::Token => (
+            Reason::TokenInvalid,
+            format!("{error}: put a valid one into {}", token_place(account)),
+        ),
+        BuildError::Http(_) => (Reason::ServiceUnreachable, error.to_string()),
+    };
+    Problem { reason, message }
+}
+
+/// The service did not answer the probe as it answers a friend.
+fn what_is_wrong(error: &Error, account: &Account) -> Problem {
+    let (reason, message) = if error.is_unauthorized() {
+        (
+            Reason::TokenRefused,
+            format!("{error}: put a valid token into {}", token_place(account)),
+        )
+    } else if error.is_account_not_normal() {
+        (
+            Reason::AccountNotNormal,
+            format!("{error}: settle the account's status at the service"),
+        )
     } else if error.is_rate_limited() {
-        Problem {
-            reason: Reason::RateLimited,
-            message: error.to_string(),
-        }
+        (Reason::RateLimited, error.to_string())
     } else {
-        Problem {
-            reason: Reason::ServiceUnreachable,
-            message: format!("{error}: check spec.endpoint, the network and the service"),
-        }
-    }
+        let endpoint = &account.spec.endpoint;
+        (
+            Reason::ServiceUnreachable,
+            format!("{error}: check spec.endpoint ({endpoint}), the network and the service"),
+        )
+    };
+    Problem { reason, message }
+}
+
+fn token_place(account: &Account) -> String {
+    let reference = &account.spec.token_secret_ref;
+    format!("Secret {} under key {}", reference.name, reference.key)
 }

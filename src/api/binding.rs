@@ -39,9 +39,10 @@ pub struct Binding {
     pub package: String,
     /// The security group that was asked for: the service does not tell it later.
     pub firewall: String,
-    /// The restart token that stood in the spec at the purchase.
+    /// The image of a reinstall that did not end well, once another operation followed it: what shows of it is no
+    /// installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restart: Option<String>,
+    pub unfinished: Option<String>,
     /// Every place (region/zone), the newest last, in which an attempt was made: where a server with our marker may be.
     pub places: Vec<String>,
     /// Attempts that ended without a receipt of our own request: a server of theirs may still turn up.
@@ -75,15 +76,87 @@ pub struct OpenOperation {
     pub started_at: Timestamp,
     /// Generation of the spec that the intent was made from.
     pub generation: i64,
+    /// UID of the object that it was announced for; empty where that is the record's own. A restored object keeps the
+    /// record of its former life.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// What the server is to be afterwards.
+    #[serde(default)]
+    pub target: Applied,
+    /// What the server showed when the intent was written.
+    #[serde(default)]
+    pub before: Before,
+}
+
+/// What a server showed before an operation: its effect is told by the difference.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Before {
+    /// Its imageResourceUUID, if it showed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Whether it was running.
+    #[serde(default)]
+    pub running: bool,
+}
+
+/// What was last asked of the service for a server, and taken: the spec is compared with this, not with the last look, so
+/// that a drift which somebody else caused erases nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Applied {
+    /// imageResourceUUID of the installation.
+    #[serde(default)]
+    pub image: String,
+    /// sshKeyUUID, when the server logs in by key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Name, key, UID and resourceVersion of the Secret whose password the server has, when it logs in by password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_secret: Option<String>,
+    /// The token of the last restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<String>,
+    /// The token of the last reinstall that was asked for by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reinstall: Option<String>,
 }
 
 /// An operation of the service that is announced before it is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub enum Verb {
     /// Create instance.
     Create,
     /// Release instance.
     Release,
+    /// Reinstall operating system.
+    Reinstall,
+    /// Modify password.
+    ModifyPassword,
+    /// Start.
+    Start,
+    /// Stop.
+    Stop,
+    /// Restart.
+    Restart,
+}
+
+impl Verb {
+    /// Whether doing it twice does no harm as long as nothing else comes in between: the receipt of such a call need not
+    /// outlive the status, and a call whose outcome nobody knows is made again.
+    pub fn is_harmless_twice(self) -> bool {
+        match self {
+            Self::ModifyPassword | Self::Start | Self::Stop => true,
+            Self::Create | Self::Release | Self::Reinstall | Self::Restart => false,
+        }
+    }
+
+    /// Whether its request carries a password or a key.
+    pub fn bears_login(self) -> bool {
+        matches!(self, Self::Create | Self::Reinstall | Self::ModifyPassword)
+    }
 }
 
 impl fmt::Display for Verb {
@@ -91,6 +164,11 @@ impl fmt::Display for Verb {
         f.write_str(match self {
             Self::Create => "create",
             Self::Release => "release",
+            Self::Reinstall => "reinstall",
+            Self::ModifyPassword => "password change",
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Restart => "restart",
         })
     }
 }
@@ -188,10 +266,13 @@ mod tests {
                 verb: Verb::Create,
                 started_at: Timestamp::UNIX_EPOCH,
                 generation: 1,
+                uid: String::new(),
+                target: Applied::default(),
+                before: Before::default(),
             },
             package: "p".into(),
             firewall: "fw".into(),
-            restart: None,
+            unfinished: None,
             places: vec!["r/z".into()],
             lost: 0,
             failed: 0,
@@ -203,6 +284,17 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         assert_eq!(Binding::parse(&binding().to_text()).unwrap(), binding());
+    }
+
+    #[test]
+    fn a_record_of_a_version_that_only_knew_create_is_read() {
+        let old = format!(
+            r#"{{"cluster":"c","namespace":"ns","name":"web","uid":"u1","marker":"{}","attempt":1,"nonce":"n",
+                "operation":{{"verb":"Create","startedAt":"1970-01-01T00:00:00Z","generation":1}},"package":"p","firewall":"fw",
+                "restart":"a","places":["r/z"],"account":"default","credential":"s/1"}}"#,
+            Marker::of_uid("u1")
+        );
+        assert_eq!(Binding::parse(&old).unwrap(), binding());
     }
 
     #[test]

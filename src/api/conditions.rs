@@ -59,6 +59,33 @@ reasons! {
     LookingForServer:
         "Before anything is bought, the service's listing is read for a server that this Instance already has.",
         "Wait for one listing. If it stays, look at the Account: the listing cannot be read.";
+    Reinstalling:
+        "The service is reinstalling the server's operating system, as the spec asked; its disk is erased.",
+        "Wait; the service's task is polled.";
+    ChangingPassword:
+        "The service is setting the password that the login Secret holds now.",
+        "Wait; the service's task is polled.";
+    Starting:
+        "The service is starting the server.",
+        "Wait; the service's task is polled.";
+    Stopping:
+        "The service is stopping the server.",
+        "Wait; the service's task is polled.";
+    Restarting:
+        "The service is restarting the server, as spec.restart.token asked.",
+        "Wait; the service's task is polled.";
+    OperationFailed:
+        "An operation failed at the service, or its answer was lost and the server does not show it; it is tried again.",
+        "Read the service's words in the message. After three failures in a row the Instance is Stalled and tried again slowly.";
+    OperationRefused:
+        "The service refused an operation; nothing was done.",
+        "Mend what the message names, in the spec or at the service. It is tried again when the spec changes, and slowly without that.";
+    OutcomeUnknown:
+        "The answer to an operation was lost, and nothing at the service tells whether it was carried out; repeating it might do it twice.",
+        "Look at the server. A new spec.reinstall.token asks again; setting spec.login and spec.image back to what they were asks for nothing.";
+    ServiceBusy:
+        "The service cannot do it now: another operation holds the server, or something is not in the state that it needs.",
+        "Wait; it is tried again by itself.";
     CreateFailed:
         "The service took the create and its task failed; what it left behind is released and the create is tried again.",
         "Read the service's words in the message. After three failures in a row the Instance is Stalled and tried again slowly.";
@@ -78,17 +105,17 @@ reasons! {
         "The server is recorded and has not been seen yet: the service's detail could not be read.",
         "Wait; if it stays, read the message and look at the Account.";
     ImageDiffers:
-        "The server's image is not the one in the spec. This version does not reinstall.",
-        "Set spec.image.id to the server's image, or delete the Instance and create a new one (which erases its disk).";
+        "The server's image was changed at the service. Nothing is erased because of that.",
+        "Set spec.image.id to the server's image to accept it, or to another one to have the server reinstalled.";
     PurchaseDiffers:
         "The spec was edited between the purchase and the first status: package, firewall, place or Account are not those that were bought.",
         "Set the spec back, or delete the Instance and create a new one.";
     PowerStateDiffers:
-        "The server's power state is not the one in the spec. This version does not start or stop servers.",
-        "Start or stop the server at the service, or set spec.powerState to Unmanaged.";
-    RestartPending:
-        "spec.restart.token was changed since the server was bought. This version does not restart servers.",
-        "Restart the server at the service, and set the token back to what it was.";
+        "The server's power state is one that the operator does not know, or does not stay as the spec wants it.",
+        "Look at the server at the service, and who or what changes its power; or set spec.powerState to Unmanaged.";
+    NameDiffers:
+        "The server was renamed at the service. Where its name does not end in the Instance's marker any more, nothing is done to it.",
+        "Give it back the name that the message tells.";
     OperationOverdue:
         "An operation takes longer than such operations take.",
         "Look at the service's console. It is followed all the same, slowly.";
@@ -101,6 +128,9 @@ reasons! {
     TokenNotFound:
         "The Secret or the key in it that holds the Account's token does not exist or is empty.",
         "Create the Secret with the key that spec.tokenSecretRef names.";
+    TokenInvalid:
+        "What the Account's Secret holds as the token is no text that a header can carry.",
+        "Put the token into the Secret, without line feeds or control characters in it.";
     TokenRefused:
         "The service does not take the Account's token.",
         "Put a valid token into the Secret; it is read again when it changes.";
@@ -131,6 +161,9 @@ reasons! {
     BindingInvalid:
         "The annotation cloudserver.dev/binding was edited: it cannot be read, or names a server that this Instance did not buy. Nothing is bought or released while it stands.",
         "Restore the annotation from a backup, or remove it: the record is then rebuilt from status.id and the server's name.";
+    Undecodable:
+        "This version of the operator cannot read the object: a newer version wrote it. Nothing is done about it.",
+        "Install the version that wrote it, or mend the field that the message names.";
     ListingSuspect:
         "Many known servers vanished from the service's listing at once. Nothing is bought or released until that is explained.",
         "Check that the token belongs to the right account. It clears when the servers show again, or when the service confirms for each that it is gone.";

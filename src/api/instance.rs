@@ -1,5 +1,5 @@
-use super::Verb;
 use super::account::{SecretKeyRef, default_account, minus_one};
+use super::{Applied, Verb};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -89,16 +89,27 @@ pub struct InstanceSpec {
     #[serde(default)]
     pub power_state: PowerState,
 
-    /// A request to restart the server once, by a new token. The token that stands here when the server is bought asks for
-    /// nothing; this version tells of a later one and does not carry it out.
+    /// A request to restart the server once: a new token restarts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<Restart>,
+
+    /// A request to reinstall the server once, with the image and login that stand here: a new token erases its disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reinstall: Option<Reinstall>,
+}
+
+/// A request to reinstall once.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Reinstall {
+    /// Any text; each change of it reinstalls the server once, which erases its disk.
+    #[schemars(length(min = 1, max = 253))]
+    pub token: String,
 }
 
 /// A request to restart once.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Restart {
-    /// Any text; each change of it is a request.
+    /// Any text; each change of it restarts the server once.
     #[schemars(length(min = 1, max = 253))]
     pub token: String,
 }
@@ -197,6 +208,10 @@ pub struct InstanceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Addresses>,
 
+    /// What was last asked of the service, and taken. Where it is missing, what the spec says counts as applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Applied>,
+
     /// The operation that is in flight at the service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<OperationStatus>,
@@ -229,6 +244,7 @@ impl Default for InstanceStatus {
             observed_generation: minus_one(),
             id: None,
             addresses: None,
+            applied: None,
             operation: None,
             history: Vec::new(),
             detail: Map::new(),
@@ -272,15 +288,31 @@ pub struct HistoryEntry {
     pub verb: Verb,
     /// Number of the attempt.
     pub attempt: i64,
-    /// Whether the service said that it succeeded.
+    /// Whether it was done.
     pub succeeded: bool,
-    /// What the service said about a failure.
+    /// Why it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<EndReason>,
+    /// What the service said about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When the operation was recorded.
     pub started_at: Time,
     /// When its end was seen.
     pub finished_at: Time,
+}
+
+/// Why an operation was not done.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndReason {
+    /// The service took it, and it failed.
+    Failed,
+    /// The service did not want it.
+    Refused,
+    /// Its answer was lost, and the server does not show it.
+    AnswerLost,
+    /// Nothing was done yet, and the spec or a Secret asked for something else.
+    Superseded,
 }
 
 fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

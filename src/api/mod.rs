@@ -15,10 +15,10 @@ mod paths;
 pub use account::{
     Account, AccountSpec, AccountStatus, KeyLoginPassword, RequestLimits, SecretKeyRef,
 };
-pub use binding::{Binding, BindingError, OpenOperation, Speaks, Verb};
+pub use binding::{Applied, Before, Binding, BindingError, OpenOperation, Speaks, Verb};
 pub use instance::{
-    AccountRef, Addresses, FirewallRef, HistoryEntry, ImageRef, Instance, InstanceSpec,
-    InstanceStatus, Login, OperationStatus, PackageRef, PowerState, Restart, SshKeyRef,
+    AccountRef, Addresses, EndReason, FirewallRef, HistoryEntry, ImageRef, Instance, InstanceSpec,
+    InstanceStatus, Login, OperationStatus, PackageRef, PowerState, Reinstall, Restart, SshKeyRef,
 };
 pub use marker::Marker;
 pub use paths::PathOverrides;

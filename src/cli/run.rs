@@ -1,6 +1,7 @@
 //! `run`: starts the watches, the queues and the health endpoint, and ends them in order.
 
 mod fleet;
+mod undecodable;
 mod wiring;
 
 use super::RunArgs;

@@ -1,6 +1,7 @@
 //! Errors of the service, on two axes: is it worth trying again, and may the call have happened all the same?
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -233,17 +234,22 @@ impl Error {
         };
         let readable = settles(*status) && refusal.status.is_none_or(settles);
         readable
+            && !matches!(self.status(), Some(401 | 403))
             && !self.is_unauthorized()
+            && !self.is_account_not_normal()
             && !self.is_rate_limited()
             && (*status == 404 || refusal.missing)
     }
 
     /// The token was not accepted, or not for this.
     pub fn is_unauthorized(&self) -> bool {
-        matches!(self.status(), Some(401 | 403))
-            || self
-                .code()
-                .is_some_and(|code| starts_with(code, "authenticated."))
+        let begins = |word| self.code().is_some_and(|code| starts_with(code, word));
+        match self.status() {
+            Some(401) => true,
+            // The token was taken: it is the account's standing or its quota that stands in the way.
+            Some(403) => !begins("account") && !begins("quota"),
+            _ => begins("authenticated."),
+        }
     }
 
     /// The account itself is refused (payment, suspension). A guess from the status 402 and from codes whose first
@@ -252,6 +258,30 @@ impl Error {
         !self.is_unauthorized()
             && (self.status() == Some(402)
                 || self.code().is_some_and(|code| starts_with(code, "account")))
+    }
+
+    /// Another operation holds the instance, or it is not in the state that the request needs: asked again later, the
+    /// same request may be taken.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self.status(), Some(409 | 423 | 425))
+    }
+
+    /// The service wants the instance stopped first (field note 10: one client states it). Read from words, since no code
+    /// is specified for it: it must be a refusal of a state, and speak of one that is off.
+    pub fn wants_it_stopped(&self) -> bool {
+        let mentions = |text: Option<&str>, words: &[&str]| {
+            let text = text.unwrap_or_default().to_ascii_lowercase();
+            words.iter().any(|word| text.contains(word))
+        };
+        let is_refusal = matches!(self.status(), Some(200..500)) && self.refusal().is_some();
+        let of_something_else = mentions(self.code(), &["image", "key", "package", "account"]);
+        let of_a_state =
+            self.is_conflict() || mentions(self.code(), &["stop", "state", "status", "power"]);
+        let off = ["stop", "shut", "power off", "powered off"];
+        let says_off = mentions(self.code(), &off) || mentions(self.message(), &off);
+        let runs = mentions(self.code(), &["progress"]) || mentions(self.message(), &["progress"]);
+        let is_of_it = is_refusal && !self.is_not_found() && !of_something_else;
+        is_of_it && of_a_state && says_off && !runs
     }
 
     /// The request limit of the service was met.
@@ -316,6 +346,42 @@ impl Error {
     }
 }
 
+/// Why no connection was opened, in words that are the same each time: the cause itself lies deep in the chain, and its
+/// words differ from platform to platform.
+fn obstacle(source: &reqwest::Error) -> &'static str {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(source);
+    while let Some(error) = next {
+        // The type is private to hyper-util; these are its words.
+        if error.to_string() == "dns error" {
+            return "its name does not resolve";
+        }
+        match error.downcast_ref::<rustls::Error>() {
+            Some(rustls::Error::InvalidCertificate(_)) => return "its certificate is not valid",
+            Some(_) => return "the TLS handshake failed",
+            None => {}
+        }
+        let outer = error.downcast_ref::<io::Error>();
+        match outer.map(io::Error::kind) {
+            Some(io::ErrorKind::ConnectionRefused) => return "the connection was refused",
+            Some(io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) => {
+                return "there is no route to it";
+            }
+            _ => {}
+        }
+        // An I/O error gives the source of what it wraps, and not what it wraps.
+        let wrapped = outer.and_then(|error| error.get_ref());
+        next = match wrapped {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        };
+    }
+    if source.is_timeout() {
+        "the connection did not open in time"
+    } else {
+        "the connection did not open"
+    }
+}
+
 /// Codes are compared without regard to case: the ones that are known come from one example each.
 fn starts_with(code: &str, prefix: &str) -> bool {
     code.get(..prefix.len())
@@ -326,7 +392,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}) ", self.operation, self.path)?;
         match &self.fault {
-            Fault::NotSent(_) => f.write_str("could not reach the service"),
+            Fault::NotSent(source) => {
+                write!(f, "could not reach the service ({})", obstacle(source))
+            }
             Fault::Timeout(_) => f.write_str("had no answer in time"),
             Fault::Broken(_) => f.write_str("lost its connection before the answer was whole"),
             Fault::Garbled { status, what } => write!(f, "was answered with {status}, but {what}"),

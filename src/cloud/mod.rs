@@ -10,6 +10,7 @@ mod client;
 mod error;
 mod gate;
 mod ids;
+pub mod password;
 mod paths;
 mod transport;
 mod wire;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{clean, word};
 use super::ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
+use super::password;
 
 /// How the owner of a server logs in.
 #[derive(Clone, Debug)]
@@ -157,8 +158,14 @@ pub(super) fn receipt(body: &Map<String, Value>) -> Option<CreateAccepted> {
 fn either(body: &Map<String, Value>, key: &str) -> Option<String> {
     let nested = body.get("asyncTaskInfo").and_then(Value::as_object);
     nested
-        .and_then(|info| word(info, key))
-        .or_else(|| word(body, key))
+        .and_then(|info| identifier(info, key))
+        .or_else(|| identifier(body, key))
+}
+
+/// An identifier is a string (specification section 2.1): a number in its place is a broken answer, and what it stands
+/// for must not get on record.
+fn identifier(object: &Map<String, Value>, key: &str) -> Option<String> {
+    word(object, key).filter(|_| object.get(key).is_some_and(Value::is_string))
 }
 
 /// Details of one instance: the whole object as served, and typed looks at it that fail one by one.
@@ -177,7 +184,7 @@ impl Detail {
             return None;
         };
         Some(Self {
-            id: word(&fields, "ecsResourceUUID")?.into(),
+            id: identifier(&fields, "ecsResourceUUID")?.into(),
             fields,
         })
     }
@@ -303,7 +310,7 @@ impl TaskReport {
                 };
                 let reason = text(info)
                     .or_else(|| text(body))
-                    .map(|reason| clean(&reason, &[]));
+                    .map(|reason| clean(&password::hide_in(&reason), &[]));
                 TaskState::Failed {
                     reason: reason.filter(|reason| !reason.is_empty()),
                 }

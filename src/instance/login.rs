@@ -1,15 +1,15 @@
-//! The login of a server that is about to be bought.
+//! The login of a server that is about to be bought, reinstalled, or given another password.
 
 use super::Context;
 use super::facts::Facts;
-use crate::api::KeyLoginPassword;
 use crate::api::conditions::{Reason, Verdict};
-use crate::cloud::{KeyId, Login};
+use crate::api::{KeyLoginPassword, SecretKeyRef};
+use crate::cloud::{KeyId, Login, password};
 use crate::session::{Seat, SecretProblem, read_key};
+use rand::RngExt;
 use secrecy::{ExposeSecret, SecretString};
-
-/// Special characters of which a password has exactly one (specification section 8).
-const SPECIAL: &str = "()~!@#$*-+={}[]:;,.?/";
+use sha2::{Digest, Sha256};
+use std::sync::LazyLock;
 
 /// What is known of the login.
 #[derive(Clone, Debug)]
@@ -17,11 +17,22 @@ pub enum LoginFact {
     /// Nobody asked.
     NotAsked,
     /// It can be used.
-    Ready(Login),
+    Ready(Credentials),
     /// It cannot be used.
     Problem(Verdict),
     /// Its Secret could not be read.
     Unread(String),
+}
+
+/// A login as the service takes it.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// Key or password.
+    pub login: Login,
+    /// The Secret and its version (see [`named_version`]), with a password.
+    pub secret: Option<String>,
+    /// A digest of the password that means something in this process only.
+    pub digest: Option<[u8; 32]>,
 }
 
 /// Reads the login that the spec names.
@@ -31,9 +42,14 @@ pub(super) async fn read(context: &Context, facts: &Facts, seat: &Seat) -> Login
             KeyLoginPassword::Omit => None,
             KeyLoginPassword::Empty => Some(SecretString::from("")),
         };
-        return LoginFact::Ready(Login::Key {
+        let login = Login::Key {
             key: KeyId::from(key.id.as_str()),
             password,
+        };
+        return LoginFact::Ready(Credentials {
+            login,
+            secret: None,
+            digest: None,
         });
     }
     let Some(reference) = &facts.spec.login.password_secret_ref else {
@@ -42,8 +58,12 @@ pub(super) async fn read(context: &Context, facts: &Facts, seat: &Seat) -> Login
         return LoginFact::Problem(Verdict::stalled(Reason::LoginSecretNotFound, message));
     };
     match read_key(&context.client, &facts.key.namespace, reference).await {
-        Ok((password, _)) => match broken_rule(password.expose_secret()) {
-            None => LoginFact::Ready(Login::Password(password)),
+        Ok((password, version)) => match password::broken_rule(password.expose_secret()) {
+            None => LoginFact::Ready(Credentials {
+                digest: Some(digest(password.expose_secret())),
+                login: Login::Password(password),
+                secret: Some(named_version(reference, &version)),
+            }),
             Some(rule) => LoginFact::Problem(Verdict::stalled(
                 Reason::LoginPasswordInvalid,
                 format!(
@@ -52,79 +72,42 @@ pub(super) async fn read(context: &Context, facts: &Facts, seat: &Seat) -> Login
                 ),
             )),
         },
-        Err(problem @ SecretProblem::NotText { .. }) => LoginFact::Problem(Verdict::stalled(
-            Reason::LoginPasswordInvalid,
-            problem.to_string(),
-        )),
-        Err(problem @ SecretProblem::Unread { .. }) => LoginFact::Unread(problem.to_string()),
-        Err(problem) => LoginFact::Problem(Verdict::reconciling(
-            Reason::LoginSecretNotFound,
-            format!(
-                "{problem}; create it with the login password under key {}",
-                reference.key
-            ),
-        )),
+        Err(problem) => of_secret(&problem, &reference.key),
     }
 }
 
-/// The first rule of the specification's section 8 that a password breaks, in words that do not tell the password.
-fn broken_rule(password: &str) -> Option<&'static str> {
-    let count = |test: fn(char) -> bool| password.chars().filter(|&c| test(c)).count();
-    let special = count(|c| SPECIAL.contains(c));
-    let plain = count(|c| c.is_ascii_alphanumeric());
-    let length = password.chars().count();
-    if !(8..=30).contains(&length) {
-        Some("must have 8 to 30 characters")
-    } else if count(|c| c.is_ascii_uppercase()) == 0 {
-        Some("needs at least one of A-Z")
-    } else if count(|c| c.is_ascii_lowercase()) == 0 {
-        Some("needs at least one of a-z")
-    } else if count(|c| c.is_ascii_digit()) == 0 {
-        Some("needs at least one digit")
-    } else if special != 1 {
-        Some("needs exactly one special character, of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /")
-    } else if plain + special != length {
-        Some(
-            "has a character that is neither a letter A-Z a-z, a digit, nor one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /",
-        )
-    } else {
-        None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_rules_of_the_specification() {
-        for (password, verdict) in [
-            ("Abcdef1!", None),
-            ("Abc1!", Some("must have 8 to 30 characters")),
-            (
-                "Abcdefghijklmnopqrstuvwxyz12345!",
-                Some("must have 8 to 30 characters"),
-            ),
-            ("abcdef1!", Some("needs at least one of A-Z")),
-            ("ABCDEF1!", Some("needs at least one of a-z")),
-            ("Abcdefg!", Some("needs at least one digit")),
-        ] {
-            assert_eq!(broken_rule(password), verdict, "{password}");
+/// What a Secret that gives no password means, and what to do about it.
+fn of_secret(problem: &SecretProblem, key: &str) -> LoginFact {
+    let missing = |remedy: &str| {
+        let message = format!("{problem}: {remedy}");
+        LoginFact::Problem(Verdict::reconciling(Reason::LoginSecretNotFound, message))
+    };
+    match problem {
+        SecretProblem::NoSecret(_) => missing(&format!(
+            "create it with the login password under key {key}"
+        )),
+        SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => {
+            missing("put the login password there")
         }
-        assert!(
-            broken_rule("Abcdef12")
-                .unwrap()
-                .starts_with("needs exactly one special")
-        );
-        assert!(
-            broken_rule("Abcdef1!!")
-                .unwrap()
-                .starts_with("needs exactly one special")
-        );
-        assert!(
-            broken_rule("Abcdef1! x")
-                .unwrap()
-                .starts_with("has a character")
-        );
+        SecretProblem::NotText { .. } => LoginFact::Problem(Verdict::stalled(
+            Reason::LoginPasswordInvalid,
+            format!("{problem}: put the login password there as plain text"),
+        )),
+        SecretProblem::Unread { .. } => LoginFact::Unread(problem.to_string()),
     }
+}
+
+/// A version of a Secret, with its name and the key in it: another key of the same Secret is another password.
+pub(super) fn named_version(reference: &SecretKeyRef, version: &str) -> String {
+    format!("{}/{}/{version}", reference.name, reference.key)
+}
+
+/// A digest that tells whether two passwords are the same, to this process and to nobody else: it is keyed by a random
+/// word that is never written anywhere.
+fn digest(password: &str) -> [u8; 32] {
+    static KEY: LazyLock<[u8; 32]> = LazyLock::new(|| rand::rng().random());
+    let mut hash = Sha256::new();
+    hash.update(*KEY);
+    hash.update(password.as_bytes());
+    hash.finalize().into()
 }

@@ -1,13 +1,20 @@
 //! What this process remembers of an Instance. All of it may be lost: a restart costs listings, never a server.
 
-use crate::api::Binding;
+mod all;
+mod kinds;
+
+pub use all::{Doubts, Memories};
+pub use kinds::{
+    Aside, Attempt, Ended, Gone, Odd, Passwords, Pause, Poll, Post, ReleaseCall, Wants,
+};
+
 use crate::api::conditions::Reason;
-use crate::cloud::{ServerId, TaskId, TaskState};
-use crate::inventory::Attention;
+use crate::api::{Binding, HistoryEntry, OpenOperation, Verb};
+use crate::cloud::{ServerId, TaskId};
 use crate::runtime::Backoff;
-use crate::runtime::watch::ObjectKey;
+use kinds::Power;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -17,102 +24,8 @@ const REMEMBERED: Duration = Duration::from_secs(3600);
 /// is wrong and the object is looked at as it is.
 const CATCHING_UP: Duration = Duration::from_secs(30);
 
-/// What became of the one POST of an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Post {
-    /// The intent is ours and nothing was sent.
-    NotSent,
-    /// The service refused it, or it never left: nothing was bought.
-    Refused {
-        /// What the service said.
-        message: String,
-        /// What that means for the conditions.
-        reason: Reason,
-    },
-    /// It may have happened.
-    Unknown,
-    /// The service took it.
-    Accepted {
-        /// The server.
-        id: ServerId,
-        /// Its task.
-        task: TaskId,
-    },
-}
-
-/// An attempt as this process has seen it.
-#[derive(Clone, Debug)]
-pub struct Attempt {
-    /// The nonce of its intent.
-    pub nonce: String,
-    /// The Account that it was made with.
-    pub account: String,
-    /// This term's first sight of it, or the end of our own POST, the later: its settling time counts from here.
-    pub since: Instant,
-    /// What became of it, as far as this process knows; an intent that it did not write is `Unknown`.
-    pub post: Post,
-}
-
-/// A release call of this process.
-#[derive(Clone, Debug)]
-pub struct ReleaseCall {
-    /// When it was answered.
-    pub at: Instant,
-    /// The task, if the answer named one.
-    pub task: Option<TaskId>,
-    /// The last call was answered (not merely sent).
-    pub accepted: bool,
-    /// What stood in the way, for people.
-    pub trouble: Option<String>,
-    /// Not to be called again before this instant.
-    pub not_before: Option<Instant>,
-}
-
-/// Why a server is taken for gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
-    /// The task of its release succeeded.
-    Released,
-    /// The service does not know it.
-    NotFound,
-}
-
-/// When a task was asked for.
-#[derive(Clone, Debug)]
-pub struct Poll {
-    /// The task.
-    pub task: TaskId,
-    /// When it began, as far as this process knows.
-    pub since: Instant,
-    /// Whether this process saw it begin, so that its duration can be learnt.
-    pub whole: bool,
-    /// The last query.
-    pub last: Option<Instant>,
-    /// How it ended; then nobody asks again.
-    pub ended: Option<Ended>,
-    /// What the listing showed at the last query: each sight of it leads to one query.
-    pub led_by: Option<u64>,
-}
-
-/// How the queries of a task ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The service said so.
-    As(TaskState),
-    /// The service does not know the task any more.
-    Forgotten,
-}
-
-/// A listing pass that the last plan asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
-    /// How often the listing is to be read.
-    pub attention: Attention,
-    /// A pass that begins after this instant.
-    pub pass_after: Option<Instant>,
-    /// How many of them, in a row.
-    pub passes: u8,
-}
+/// Starts or stops within this time are too many for a server that stays as it is put.
+const LATELY: Duration = Duration::from_secs(600);
 
 /// What this process remembers of one Instance.
 #[derive(Clone, Debug)]
@@ -141,7 +54,24 @@ pub struct Memory {
     pub releasing_since: Option<Instant>,
     /// The last detail that was answered said that there is no such server.
     pub not_found: bool,
-    /// Since when the detail shows a server at rest whose create is not known to have ended.
+    /// The service has shown an operation on the server since the newest attempt was sent.
+    pub pending_seen: bool,
+    /// How the operator itself stopped or started the server within the newest attempt since its call was last made.
+    pub aside: Option<Aside>,
+    /// The attempt for which the operator stopped the server.
+    pub stopped_for: Option<u32>,
+    /// When the newest operation on a server that was there ended.
+    pub operated: Option<Instant>,
+    /// The record of the newest operation that this process announced, until that ended: should the annotation be lost
+    /// or put back, the operation is not forgotten.
+    pub announced: Option<Box<Binding>>,
+    /// Wishes that wait, by verb.
+    pub pauses: BTreeMap<Verb, Pause>,
+    /// The newest start or stop that ended well.
+    power: Option<Power>,
+    /// A digest of the password that the newest attempt sends, and of the one that the server has.
+    pub password: Passwords,
+    /// Since when the detail shows a server at rest whose operation is not known to have ended.
     pub at_rest_since: Option<Instant>,
     /// What the listing showed when the detail was read last: a row that a service words differently from its detail is
     /// read once, not at every listing.
@@ -180,6 +110,14 @@ impl Memory {
             unread: false,
             releasing_since: None,
             not_found: false,
+            pending_seen: false,
+            aside: None,
+            stopped_for: None,
+            operated: None,
+            announced: None,
+            pauses: BTreeMap::new(),
+            power: None,
+            password: Passwords::default(),
             at_rest_since: None,
             led_by: None,
             wants: Wants::default(),
@@ -248,6 +186,9 @@ impl Memory {
         let stranger = Attempt {
             nonce: binding.nonce.clone(),
             account: binding.account.clone(),
+            verb: binding.operation.verb,
+            is_own: false,
+            tries: 0,
             since: now,
             post: Post::Unknown,
         };
@@ -267,11 +208,86 @@ impl Memory {
             .filter(|attempt| attempt.nonce == binding.nonce)
     }
 
+    /// The task that the service named to this process for a recorded attempt.
+    pub fn told_task(&self, binding: &Binding) -> Option<&TaskId> {
+        match &self.attempt(binding)?.post {
+            Post::Accepted { task, .. } => task.as_ref(),
+            Post::NotSent | Post::Refused { .. } | Post::Unknown => None,
+        }
+    }
+
+    /// Whether this process wrote the recorded attempt.
+    pub fn wrote_attempt(&self, binding: &Binding) -> bool {
+        self.attempt(binding).is_some_and(|attempt| attempt.is_own)
+    }
+
+    /// A call is about to be made: what was seen of the server before says nothing about it.
+    pub fn calls(&mut self, verb: Verb, digest: Option<[u8; 32]>) {
+        self.pending_seen = false;
+        self.aside = None;
+        self.at_rest_since = None;
+        self.poll = None;
+        if verb.bears_login() {
+            self.password.sent = digest;
+        }
+    }
+
+    /// The password of the newest call may be on the server by now.
+    pub fn may_have_password(&mut self) {
+        self.password.current = None;
+    }
+
+    /// An operation of ours ended, and status says so. What the listing shows from here on is news, also if it showed the
+    /// same before.
+    pub fn operation_ended(&mut self, ended: &HistoryEntry, now: Instant) {
+        self.led_by = None;
+        self.announced = None;
+        if ended.verb != Verb::Create {
+            self.operated = Some(now);
+        }
+        if ended.verb.bears_login() {
+            let sent = self.password.sent.take();
+            if ended.succeeded {
+                self.password.current = sent;
+            }
+        }
+        if ended.succeeded {
+            self.pauses.remove(&ended.verb);
+        }
+    }
+
+    /// What an operation was asked for waits until then.
+    pub fn pause(&mut self, operation: &OpenOperation, until: Instant) {
+        let pause = Pause {
+            until,
+            generation: operation.generation,
+            target: operation.target.clone(),
+        };
+        self.pauses.insert(operation.verb, pause);
+    }
+
+    /// A start or stop ended well. Gives how often it was needed lately: a server that does not stay as it is wanted is not
+    /// started or stopped without end.
+    pub fn power_ended(&mut self, verb: Verb, now: Instant) -> usize {
+        let former = self
+            .power
+            .filter(|former| former.verb == verb && now < former.at + LATELY);
+        let times = former.map_or(1, |former| former.times + 1);
+        self.power = Some(Power {
+            verb,
+            at: now,
+            times,
+        });
+        times
+    }
+
     /// Whether it is certain that no server was bought under a record: this process knows what became of each call.
     pub fn nothing_bought(&self, binding: &Binding) -> bool {
         let harmless =
             |attempt: &Attempt| matches!(attempt.post, Post::NotSent | Post::Refused { .. });
-        let unbought = binding.id.is_none() && binding.lost == 0 && binding.failed == 0;
+        let is_create = binding.operation.verb == Verb::Create;
+        let unbought =
+            is_create && binding.id.is_none() && binding.lost == 0 && binding.failed == 0;
         unbought && self.attempt(binding).is_some_and(harmless)
     }
 
@@ -293,13 +309,14 @@ impl Memory {
     }
 
     /// The newest server that the service gave this process and that is not known to be gone.
-    pub fn given(&self) -> Option<(u32, &ServerId, &TaskId)> {
+    pub fn given(&self) -> Option<(u32, &ServerId, Option<&TaskId>)> {
         self.attempts
             .iter()
             .rev()
+            .filter(|(_, attempt)| attempt.verb == Verb::Create)
             .find_map(|(number, attempt)| match &attempt.post {
                 Post::Accepted { id, task } if !self.gone.contains_key(id) => {
-                    Some((*number, id, task))
+                    Some((*number, id, task.as_ref()))
                 }
                 _ => None,
             })
@@ -335,92 +352,8 @@ impl Memory {
             last: None,
             ended: None,
             led_by: None,
+            odd: None,
         })
-    }
-}
-
-/// How often, and when last, the cluster's state was found to have gone back in time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Doubts {
-    epoch: u64,
-    since: Option<Instant>,
-}
-
-/// The memories of all Instances, by UID; cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub struct Memories {
-    inner: Arc<Mutex<Inner>>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    by_uid: HashMap<String, Remembered>,
-    doubts: Doubts,
-}
-
-#[derive(Clone, Debug)]
-struct Remembered {
-    key: ObjectKey,
-    memory: Arc<Mutex<Memory>>,
-}
-
-impl Memories {
-    /// An object was seen by the watch; `born_here` counts only at the first sight.
-    pub fn saw(&self, uid: &str, key: &ObjectKey, born_here: bool) {
-        let mut inner = self.lock();
-        if inner.by_uid.contains_key(uid) {
-            return;
-        }
-        let mut memory = Memory::new(born_here, Instant::now());
-        memory.epoch = inner.doubts.epoch;
-        let memory = Arc::new(Mutex::new(memory));
-        inner.by_uid.insert(
-            uid.to_owned(),
-            Remembered {
-                key: key.clone(),
-                memory,
-            },
-        );
-    }
-
-    /// What is remembered of an object; none when it is gone.
-    pub fn get(&self, uid: &str) -> Option<Arc<Mutex<Memory>>> {
-        self.lock()
-            .by_uid
-            .get(uid)
-            .map(|remembered| remembered.memory.clone())
-    }
-
-    /// The state went back in time (etcd was restored): no object is known to be new any more. Each memory takes it in
-    /// at its next turn, and a turn that is under way finds out before it buys.
-    pub fn doubt_all(&self) {
-        let mut inner = self.lock();
-        inner.doubts = Doubts {
-            epoch: inner.doubts.epoch + 1,
-            since: Some(Instant::now()),
-        };
-    }
-
-    /// The doubts so far.
-    pub fn doubts(&self) -> Doubts {
-        self.lock().doubts
-    }
-
-    /// An object is gone for good.
-    pub fn forget(&self, uid: &str) {
-        self.lock().by_uid.remove(uid);
-    }
-
-    /// Which object has this UID.
-    pub fn key_of(&self, uid: &str) -> Option<ObjectKey> {
-        self.lock()
-            .by_uid
-            .get(uid)
-            .map(|remembered| remembered.key.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::inventory::{Attention, Subject};
 use crate::runtime::events::Events;
 use crate::runtime::queue::TURN;
 use crate::runtime::{Metrics, Term};
-use crate::session::{Seat, Sessions};
+use crate::session::{Seat, SecretVersions, Sessions};
 use act::Outcome;
 use facts::Facts;
 use kube::Client;
@@ -52,6 +52,8 @@ pub struct Context {
     pub client: Client,
     /// The seats of all Accounts.
     pub sessions: Sessions,
+    /// Which Secrets exist, in which version.
+    pub secrets: SecretVersions,
     /// Settings.
     pub settings: Settings,
     /// What this process remembers.
@@ -84,9 +86,8 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
 
     let (mut seen, seat) = observe::observe(context, facts, &memory).await; // reads
     let mut plan = plan::plan(&seen); // pure
-    if let (true, Some(seat)) = (plan.needs_login, &seat) {
-        seen.login = login::read(context, &seen.facts, seat).await; // reads
-        plan = plan::plan(&seen);
+    while observe::learn(context, &mut seen, plan.needs, seat.as_deref(), &memory).await {
+        plan = plan::plan(&seen); // with what it asked for
     }
     attend_again(context, &seen, &mut plan, seat.as_deref(), &memory);
     let Ok(permit) = act::admit(&plan, seat.as_deref()).await else {
@@ -109,7 +110,7 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
         // The object went while the turn ran: nothing looks out for it any more.
         context.sessions.leave(&Subject::from(uid.as_str()));
     }
-    let again = next(context, &plan, &outcome, &memory, &seen);
+    let again = next(context, &plan, &outcome, &memory, &seen, said.is_ok());
     let unsaid = said.is_err() || matches!(outcome, Outcome::Stale) || plan.tell.detail.is_none();
     if unsaid
         && matches!(seen.detail, observe::Fact::Known(_))
@@ -160,6 +161,39 @@ fn attend_again(
     }
 }
 
+/// Nothing was called: what ended, and when to look again.
+fn rested(
+    context: &Context,
+    plan: &plan::Plan,
+    memory: &mut Memory,
+    seen: &observe::Observation,
+    is_said: bool,
+) -> Duration {
+    let now = Instant::now();
+    let ended = plan.tell.ended.as_ref().filter(|_| is_said);
+    if let (Some(ended), Some(binding)) = (ended, seen.facts.binding()) {
+        let is_power = ended.succeeded && matches!(ended.verb, Verb::Start | Verb::Stop);
+        let times = is_power.then(|| memory.power_ended(ended.verb, now));
+        memory.operation_ended(ended, now);
+        let pause = plan.pause.or(times.and_then(plan::pause_of_power));
+        if let Some(pause) = pause {
+            memory.pause(&binding.operation, now + pause);
+        }
+    }
+    let verdict = plan.tell.verdict.as_ref();
+    if verdict.is_some_and(|verdict| verdict.state == State::Ready) {
+        memory.backoff.reset();
+    }
+    let poll = memory
+        .poll
+        .as_ref()
+        .filter(|poll| poll.ended.is_none())
+        .zip(seen.following);
+    poll.map_or(plan.again, |(poll, verb)| {
+        plan.again.min(pace::due_in(poll, &context.pace, verb, now))
+    })
+}
+
 /// When to look again, and what the outcome means for the pace of this object.
 fn next(
     context: &Context,
@@ -167,40 +201,31 @@ fn next(
     outcome: &Outcome,
     memory: &Mutex<Memory>,
     seen: &observe::Observation,
+    is_said: bool,
 ) -> Duration {
     let mut memory = open(memory);
     let name = seen.facts.key.name.as_str();
     match outcome {
-        Outcome::Rested => {
-            if plan
-                .tell
-                .verdict
-                .as_ref()
-                .is_some_and(|verdict| verdict.state == State::Ready)
-            {
-                memory.backoff.reset();
-            }
-            let poll = memory
-                .poll
-                .as_ref()
-                .filter(|poll| poll.ended.is_none())
-                .zip(seen.following);
-            poll.map_or(plan.again, |(poll, verb)| {
-                plan.again
-                    .min(pace::due_in(poll, &context.pace, verb, Instant::now()))
-            })
-        }
-        Outcome::Created { recorded, id } => {
+        Outcome::Rested => rested(context, plan, &mut memory, seen, is_said),
+        Outcome::Accepted {
+            verb, recorded, id, ..
+        } => {
             memory.backoff.reset();
             memory.not_before = None;
             // A server in the making is not expected in a listing yet.
             memory.wants.attention = Attention::InFlight;
-            tracing::info!(name, server = %id, "the service is creating the server");
+            tracing::info!(name, server = %id, %verb, "the service took the call");
             if *recorded {
-                context.pace.first_query(Verb::Create)
+                context.pace.first_query(*verb)
             } else {
                 AFTER_STALE
             }
+        }
+        Outcome::Aside(trouble) => {
+            if let Some(why) = trouble {
+                tracing::warn!(name, why, "the service did not take the call");
+            }
+            context.pace.first_query(Verb::Stop)
         }
         Outcome::Written => AFTER_STALE,
         Outcome::Released { trouble: None, .. } => context.pace.first_query(Verb::Release),
@@ -210,19 +235,35 @@ fn next(
                 at.saturating_duration_since(Instant::now())
             })
         }
-        Outcome::CreateRefused { after, reason, .. } => {
-            let wait = memory.backoff.fail();
-            let wait = if *reason == Reason::CreateRefused {
-                wait.max(AFTER_REFUSAL)
-            } else {
-                wait.min(pace::DEPENDENCY)
+        Outcome::Refused { after, reason, .. } => {
+            let wait = match (reason, &plan.step) {
+                (Reason::CreateRefused, _) => memory.backoff.fail().max(AFTER_REFUSAL),
+                (
+                    Reason::OperationRefused,
+                    plan::Step::Call {
+                        binding,
+                        announce: true,
+                        ..
+                    },
+                ) => {
+                    let pause = plan::refused_again(seen, binding.operation.verb);
+                    memory.pause(&binding.operation, Instant::now() + pause);
+                    if is_said {
+                        // Its end stands in status, together with the refusal.
+                        memory.announced = None;
+                    }
+                    pause
+                }
+                // It only has to be stopped first, or to be looked at.
+                (Reason::Stopping | Reason::OperationRefused, _) => AFTER_STALE,
+                _ => memory.backoff.fail().min(pace::DEPENDENCY),
             };
             let wait = wait.max(after.unwrap_or_default());
             memory.not_before = Some(Instant::now() + wait);
             wait
         }
-        Outcome::CreateUnknown(why) => {
-            tracing::warn!(name, why, "the outcome of a create is unknown");
+        Outcome::Unknown(why) => {
+            tracing::warn!(name, why, "the outcome of a call is unknown");
             AFTER_STALE
         }
         Outcome::Finished => plan::LONG,

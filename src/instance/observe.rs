@@ -4,12 +4,13 @@ mod look;
 
 use super::facts::Facts;
 use super::listing::Listing;
-use super::memory::{Memory, open};
+use super::memory::{Memory, Wants, open};
 use super::pace::Sight;
+use super::plan::Needs;
 use super::{Context, login};
 use crate::api::Verb;
 use crate::api::conditions::Reason;
-use crate::cloud::{Detail, ServerId, TaskState};
+use crate::cloud::{Detail, ServerId, TaskId, TaskState};
 use crate::inventory::{Interest, Sighting, Subject};
 use crate::runtime::watch::ObjectKey;
 use crate::session::{Problem, Seat, Standing};
@@ -75,6 +76,8 @@ pub struct Observation {
     pub following: Option<Verb>,
     /// The service's detail of it.
     pub detail: Fact<Detail>,
+    /// The Secret that the login names and its version (see [`login::named_version`]), if it exists.
+    pub secret_version: Option<String>,
     /// The login, read only when a server may be bought in this turn.
     pub login: login::LoginFact,
     /// What this process remembers, after this look.
@@ -106,6 +109,7 @@ pub async fn observe(
         task: Fact::NotAsked,
         following: None,
         detail: Fact::NotAsked,
+        secret_version: secret_version(context, &facts),
         login: login::LoginFact::NotAsked,
         memory: remembered,
         now,
@@ -125,8 +129,35 @@ pub async fn observe(
             look::at_server(&mut seen, seat, context).await;
         }
     }
+    if seat.is_none() && seen.memory.attended.is_some() {
+        context.sessions.calm(&seen.facts.uid.as_str().into());
+        seen.memory.wants = Wants::default();
+    }
     *open(memory) = seen.memory.clone();
     (seen, seat)
+}
+
+/// Reads what a plan asks for, each at most once a turn. Tells whether there is something new to plan from.
+pub async fn learn(
+    context: &Context,
+    seen: &mut Observation,
+    needs: Needs,
+    seat: Option<&Seat>,
+    memory: &Mutex<Memory>,
+) -> bool {
+    let Some(seat) = seat else { return false };
+    match needs {
+        Needs::Login if matches!(seen.login, login::LoginFact::NotAsked) => {
+            seen.login = login::read(context, &seen.facts, seat).await;
+            true
+        }
+        Needs::Detail if matches!(seen.detail, Fact::NotAsked) => {
+            look::at_recorded(seen, seat, context).await;
+            *open(memory) = seen.memory.clone();
+            true
+        }
+        Needs::Nothing | Needs::Login | Needs::Detail => false,
+    }
 }
 
 /// Which seat the object uses. One that is being deleted goes on with the last usable seat, whatever became of Account
@@ -149,6 +180,16 @@ fn account(context: &Context, facts: &Facts, key: &ObjectKey) -> (AccountFact, O
         Standing::Pending | Standing::Usable(_) => AccountFact::Pending,
     };
     (fact, None)
+}
+
+fn secret_version(context: &Context, facts: &Facts) -> Option<String> {
+    let reference = facts.spec.login.password_secret_ref.as_ref()?;
+    let secret = ObjectKey {
+        namespace: facts.key.namespace.clone(),
+        name: reference.name.clone(),
+    };
+    let version = context.secrets.of(&secret)?;
+    Some(login::named_version(reference, &version))
 }
 
 fn seat_facts(seat: &Seat) -> SeatFacts {
@@ -214,6 +255,18 @@ impl Observation {
             }),
             Sighting::Unknown(_) => None,
         }
+    }
+
+    /// The task of the open operation: of the record, of status where the receipt of a harmless operation stands, or as the
+    /// service told this process.
+    pub fn task_id(&self) -> Option<TaskId> {
+        let binding = self.facts.binding()?;
+        let shown = self.facts.status.operation.as_ref();
+        let shown = shown.filter(|shown| shown.attempt == i64::from(binding.attempt));
+        self.facts
+            .task()
+            .or_else(|| shown?.task_id.as_deref().map(TaskId::from))
+            .or_else(|| self.memory.told_task(binding).cloned())
     }
 
     /// The server whose release comes next: the recorded one, then one that this process was given, then any with the

@@ -190,6 +190,7 @@ mod tests {
             last: last.map(after),
             ended: None,
             led_by,
+            odd: None,
         };
         let seen = |s, digest| {
             Some(Sight {

@@ -7,10 +7,10 @@ use super::Context;
 use super::facts::Facts;
 use super::memory::{Attempt, Memory, Post, open};
 use super::observe::Observation;
-use super::plan::{Plan, ReleaseReason, Step};
+use super::plan::{Plan, ReleaseReason, Request, Step};
 use crate::api::names::{BINDING, FINALIZER};
-use crate::api::{Binding, Instance};
-use crate::cloud::{CreateRequest, Lane, ServerId};
+use crate::api::{Binding, Instance, Verb};
+use crate::cloud::{Lane, ServerId};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{call, patch_params};
 use crate::session::Seat;
@@ -28,13 +28,18 @@ pub enum Recorded {
     /// Nothing is to be done.
     Rest,
     /// The attempt is announced and acknowledged: one POST.
-    Create {
+    Call {
         /// The record as it stands.
         binding: Box<Binding>,
         /// The record's text as it stands; the receipt is conditional on it.
         text: String,
-        /// What to buy.
-        request: Box<CreateRequest>,
+        /// What to ask for.
+        request: Box<Request>,
+    },
+    /// A fresh read confirmed that the attempt still stands: a call within it, which needs no record.
+    Aside {
+        /// What to ask for.
+        request: Box<Request>,
     },
     /// The record is written; nothing else was planned.
     Written,
@@ -68,15 +73,15 @@ pub async fn record(
     let facts = &seen.facts;
     match &plan.step {
         Step::Rest => Recorded::Rest,
-        Step::Create {
+        Step::Call {
             binding,
             announce: true,
             request,
         } => {
             let mut binding = binding.clone();
             binding.nonce = nonce();
-            match intend(context, facts, &mut binding, memory).await {
-                Ok(text) => Recorded::Create {
+            match intend(context, facts, &mut binding, memory, Post::NotSent).await {
+                Ok(text) => Recorded::Call {
                     binding,
                     text,
                     request: request.clone(),
@@ -84,14 +89,14 @@ pub async fn record(
                 Err(other) => other,
             }
         }
-        Step::Create {
+        Step::Call {
             binding,
             announce: false,
             request,
         } => {
             // The very attempt must still stand, on an object that still wants it.
             match fresh(context, facts).await {
-                Ok(now) if stands(&now, facts) && !is_deleting(&now) => Recorded::Create {
+                Ok(now) if still_wants(&now, facts) => Recorded::Call {
                     binding: binding.clone(),
                     text: facts.annotation.clone().unwrap_or_default(),
                     request: request.clone(),
@@ -100,12 +105,19 @@ pub async fn record(
                 Err(other) => other,
             }
         }
+        Step::Aside { request } => match fresh(context, facts).await {
+            Ok(now) if still_wants(&now, facts) => Recorded::Aside {
+                request: request.clone(),
+            },
+            Ok(_) => Recorded::Stale,
+            Err(other) => other,
+        },
         Step::Record { binding } => {
             let mut binding = binding.clone();
             if binding.nonce.is_empty() {
                 binding.nonce = nonce();
             }
-            match intend(context, facts, &mut binding, memory).await {
+            match intend(context, facts, &mut binding, memory, Post::Unknown).await {
                 Ok(_) => Recorded::Written,
                 Err(other) => other,
             }
@@ -121,6 +133,7 @@ async fn intend(
     facts: &Facts,
     binding: &mut Binding,
     memory: &Mutex<Memory>,
+    post: Post,
 ) -> Result<String, Recorded> {
     binding.cluster.clone_from(&context.settings.cluster);
     let text = binding.to_text();
@@ -173,12 +186,9 @@ async fn intend(
     if binding.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
         memory.forget_looks();
     }
-    // A record that names a server announces no call; one that names none is an intent of which nothing was sent yet.
-    let post = if binding.id.is_some() {
-        Post::Unknown
-    } else {
-        Post::NotSent
-    };
+    if post == Post::NotSent && binding.operation.verb != Verb::Create {
+        memory.announced = Some(Box::new(binding.clone()));
+    }
     let known = memory
         .attempts
         .get(&binding.attempt)
@@ -187,6 +197,9 @@ async fn intend(
         let attempt = Attempt {
             nonce: binding.nonce.clone(),
             account: binding.account.clone(),
+            verb: binding.operation.verb,
+            is_own: post == Post::NotSent,
+            tries: 0,
             since: Instant::now(),
             post,
         };
@@ -276,6 +289,11 @@ async fn fresh(context: &Context, facts: &Facts) -> Result<Instance, Recorded> {
 /// The record is word for word the one that the plan was made from.
 fn stands(now: &Instance, facts: &Facts) -> bool {
     now.annotations().get(BINDING) == facts.annotation.as_ref()
+}
+
+/// Record and spec are those that the plan was made from, and the object is to stay.
+fn still_wants(now: &Instance, facts: &Facts) -> bool {
+    stands(now, facts) && now.metadata.generation == Some(facts.generation) && !is_deleting(now)
 }
 
 fn is_deleting(now: &Instance) -> bool {

@@ -5,9 +5,9 @@ use super::act::Outcome;
 use super::facts::Facts;
 use super::memory::{Memory, open};
 use super::observe::Observation;
-use super::plan::{Plan, ReleaseReason, refused};
+use super::plan::{Plan, ReleaseReason, Step, Tell, doing, ended, operation, refused};
 use crate::api::conditions::{READY, Reason, Verdict};
-use crate::api::{Addresses, Instance, InstanceStatus};
+use crate::api::{Addresses, EndReason, Instance, InstanceStatus, Verb};
 use crate::cloud::ServerId;
 use crate::runtime::KubeError;
 use crate::runtime::events::News;
@@ -45,8 +45,9 @@ pub async fn report(
     }
     let facts = &seen.facts;
     let verdict = verdict(plan, outcome);
-    let held = hold(seen, plan, verdict.as_ref(), outcome, memory);
-    let status = status(facts, seen.wall, plan, verdict.as_ref());
+    let tell = &tell(seen, plan, outcome);
+    let held = hold(seen, tell, verdict.as_ref(), outcome, memory);
+    let status = status(facts, seen.wall, tell, verdict.as_ref());
     let writes = held.is_none() && differs(&facts.status, &status);
     if writes {
         let version = write(context, facts, &status).await?;
@@ -55,28 +56,68 @@ pub async fn report(
     let changed = change_of_ready(&facts.status.conditions, &status.conditions).filter(|_| writes);
     // What a plan has to tell is told with the status that shows it, or once its record is written.
     let told = writes || matches!(outcome, Outcome::Written);
-    let planned = plan.tell.news.iter().filter(|_| told);
+    let planned = tell.news.iter().filter(|_| told);
     for news in changed.iter().chain(planned).chain(&news_of(outcome)) {
         context.events.tell(&facts.reference, news).await;
     }
     Ok(held)
 }
 
+/// What the plan had to tell, and what came of its call: the operation that runs now, or one that the service does not
+/// want, which ends its attempt.
+fn tell(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Tell {
+    let mut tell = plan.tell.clone();
+    let Step::Call {
+        binding, announce, ..
+    } = &plan.step
+    else {
+        return tell;
+    };
+    match outcome {
+        Outcome::Accepted { task, .. } => tell.operation = Some(operation(binding, task.as_ref())),
+        // What the service has to be stopped for is ended by a look at it.
+        Outcome::Refused {
+            message,
+            reason: Reason::OperationRefused,
+            ..
+        } if *announce => {
+            let reason = Some(EndReason::Refused);
+            tell.ended = Some(ended(seen, binding, reason, Some(message.clone())));
+        }
+        _ => {}
+    }
+    tell
+}
+
 /// What to say, now that the step is done or was not.
 fn verdict(plan: &Plan, outcome: &Outcome) -> Option<Verdict> {
     match outcome {
-        Outcome::CreateRefused {
+        // The plan that has it stopped says so.
+        Outcome::Refused {
+            reason: Reason::Stopping,
+            ..
+        } => None,
+        // The Account, which knows the remedy, is looked at first.
+        Outcome::Refused {
+            reason: Reason::TokenRefused,
+            ..
+        } if matches!(plan.step, Step::Call { announce: true, .. }) => None,
+        Outcome::Refused {
             message, reason, ..
         } => Some(refused(message, *reason)),
-        Outcome::CreateUnknown(_) => Some(Verdict::reconciling(
-            Reason::CreateUnconfirmed,
-            "the answer to a create was lost: looking for its server by name; nothing is bought before it is proven absent",
-        )),
+        Outcome::Accepted { verb, id, .. } if *verb != Verb::Create => {
+            let planned = plan.tell.verdict.as_ref()?;
+            Some(Verdict::reconciling(planned.reason, doing(*verb, id)))
+        }
+        // The next look says that the outcome is unknown, and what follows from that.
+        Outcome::Unknown(_) => None,
         Outcome::NotDone(_, verdict) => verdict.clone(),
         Outcome::Stale | Outcome::Finished => None,
-        Outcome::Rested | Outcome::Created { .. } | Outcome::Written | Outcome::Released { .. } => {
-            plan.tell.verdict.clone()
-        }
+        Outcome::Rested
+        | Outcome::Accepted { .. }
+        | Outcome::Aside(_)
+        | Outcome::Written
+        | Outcome::Released { .. } => plan.tell.verdict.clone(),
     }
 }
 
@@ -85,7 +126,7 @@ fn verdict(plan: &Plan, outcome: &Outcome) -> Option<Verdict> {
 /// wait.
 fn hold(
     seen: &Observation,
-    plan: &Plan,
+    tell: &Tell,
     verdict: Option<&Verdict>,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
@@ -93,15 +134,15 @@ fn hold(
     let facts = &seen.facts;
     let now = Instant::now();
     let mut memory = open(memory);
-    let lasts = match outcome {
+    let at_once = match outcome {
         // Trouble of the service that the next try may already have behind it.
-        Outcome::CreateRefused { reason, .. } => {
+        Outcome::Refused { reason, .. } => {
             !matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable)
         }
-        Outcome::CreateUnknown(_) | Outcome::NotDone(..) => true,
-        _ => !plan.tell.progress,
+        Outcome::NotDone(..) => true,
+        _ => !tell.progress || is_owed(facts, tell),
     };
-    let Some(verdict) = verdict.filter(|_| !lasts) else {
+    let Some(verdict) = verdict.filter(|_| !at_once) else {
         if verdict.is_some() {
             memory.held = None;
         }
@@ -110,8 +151,8 @@ fn hold(
     let shown =
         ready(&facts.status.conditions).is_some_and(|c| c.reason == verdict.reason.as_str());
     if shown {
-        let news = plan.tell.id.is_some()
-            && plan.tell.id.as_ref().map(ServerId::as_str) != facts.status.id.as_deref();
+        let news = tell.id.is_some()
+            && tell.id.as_ref().map(ServerId::as_str) != facts.status.id.as_deref();
         let stale = facts.status.observed_generation != facts.generation;
         return (!news && !stale).then_some(super::plan::LONG);
     }
@@ -129,16 +170,30 @@ fn hold(
     (!rest.is_zero()).then_some(rest)
 }
 
+/// Whether status must tell of a running operation at once: it holds the only receipt, or it still says that all is as the
+/// spec wants it.
+fn is_owed(facts: &Facts, tell: &Tell) -> bool {
+    let Some(operation) = &tell.operation else {
+        return false;
+    };
+    let status = &facts.status;
+    let holds_receipt = operation.verb.is_harmless_twice()
+        && operation.task_id.is_some()
+        && status.operation.as_ref() != Some(operation);
+    let is_current = status.observed_generation == facts.generation;
+    let says_ready = ready(&status.conditions).is_some_and(|c| c.status == "True");
+    holds_receipt || (is_current && says_ready)
+}
+
 /// The status that follows. Pure.
 pub fn status(
     facts: &Facts,
     wall: Timestamp,
-    plan: &Plan,
+    tell: &Tell,
     verdict: Option<&Verdict>,
 ) -> InstanceStatus {
     let former = &facts.status;
     let mut next = InstanceStatus::clone(former);
-    let tell = &plan.tell;
     if let Some(verdict) = verdict {
         next.observed_generation = facts.generation;
         next.conditions = verdict.to_conditions(&former.conditions, facts.generation, wall);
@@ -148,9 +203,13 @@ pub fn status(
         next.id = None;
         next.detail.clear();
         next.addresses = None;
+        next.applied = None;
     }
     if let Some(id) = &tell.id {
         next.id = Some(id.to_string());
+    }
+    if let Some(applied) = &tell.applied {
+        next.applied = Some(applied.clone());
     }
     if let Some(detail) = &tell.detail {
         next.detail = detail.clone();

@@ -191,6 +191,11 @@ impl Inventory {
         self.shared.changed.notify_one();
     }
 
+    /// A subject that cannot take a turn for now wants no listings beyond the quiet ones.
+    pub fn calm(&self, subject: &Subject) {
+        self.shared.lock().calm(subject);
+    }
+
     /// Ends a subject's interest.
     pub fn leave(&self, subject: &Subject) {
         self.shared.lock().leave(subject);

@@ -115,6 +115,20 @@ impl State {
         }
     }
 
+    /// A subject goes on looking out for its server, and expects nothing to change.
+    pub(super) fn calm(&mut self, subject: &Subject) {
+        let Some(held) = self.held.get(subject) else {
+            return;
+        };
+        let calm = Interest {
+            attention: Attention::Quiet,
+            pass_after: None,
+            passes_wanted: 0,
+            ..held.interest.clone()
+        };
+        self.attend(subject, calm);
+    }
+
     /// Enters a subject at a place.
     fn join(
         &mut self,

@@ -275,6 +275,14 @@ impl Sessions {
         }
     }
 
+    /// An Instance has no usable Account for now: nobody is at work on its server.
+    pub fn calm(&self, subject: &Subject) {
+        let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
+        for session in open {
+            session.inventory.calm(subject);
+        }
+    }
+
     /// An Instance is gone: no listing looks for its server any more.
     pub fn leave(&self, subject: &Subject) {
         let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();

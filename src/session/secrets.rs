@@ -54,9 +54,17 @@ pub enum SecretProblem {
     /// There is no such Secret.
     #[error("Secret {0} does not exist")]
     NoSecret(String),
-    /// The Secret has no such key, or nothing in it.
-    #[error("Secret {secret} has no key {key}, or the key is empty")]
+    /// The Secret has no such key.
+    #[error("Secret {secret} has no key {key}")]
     NoKey {
+        /// The Secret.
+        secret: String,
+        /// The key.
+        key: String,
+    },
+    /// Nothing stands under the key, or nothing but white space.
+    #[error("key {key} of Secret {secret} is empty")]
+    Empty {
         /// The Secret.
         secret: String,
         /// The key.
@@ -115,11 +123,10 @@ pub async fn read_key(
     for (_, mut other) in data {
         other.0.zeroize();
     }
-    let missing = || SecretProblem::NoKey {
+    let mut bytes = found.ok_or_else(|| SecretProblem::NoKey {
         secret: name.clone(),
         key: key.clone(),
-    };
-    let mut bytes = found.ok_or_else(missing)?;
+    })?;
     let text = std::str::from_utf8(&bytes).map(|text| SecretString::from(text.trim_end()));
     let empty = bytes.iter().all(u8::is_ascii_whitespace);
     bytes.zeroize();
@@ -128,7 +135,10 @@ pub async fn read_key(
         key: key.clone(),
     })?;
     if empty {
-        Err(missing())
+        Err(SecretProblem::Empty {
+            secret: name.clone(),
+            key: key.clone(),
+        })
     } else {
         Ok((text, read_version))
     }

@@ -1,9 +1,9 @@
 //! The watches and queues of one scope.
 
+use super::undecodable;
 use super::wiring::{Guarded, Parts, Stores};
 use crate::api::{Account, Instance};
 use crate::inventory::Subject;
-use crate::runtime::events::{Events, News};
 use crate::runtime::queue::{self, Requests};
 use crate::runtime::watch::{self, Change, Notice, Synced};
 use crate::{account, instance};
@@ -15,7 +15,6 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -127,8 +126,13 @@ impl Fleet {
                     Box::pin(async move {
                         match &object.0 {
                             Ok(account) => account::turn(&context, account).await,
-                            Err(invalid) => {
-                                undecodable(&context.events, &*object, &invalid.error).await
+                            Err(_) => {
+                                undecodable::tell::<Account>(
+                                    &context.client,
+                                    &context.events,
+                                    &*object,
+                                )
+                                .await
                             }
                         }
                     })
@@ -148,8 +152,13 @@ impl Fleet {
                     Box::pin(async move {
                         match &object.0 {
                             Ok(instance) => instance::turn(&context, instance).await,
-                            Err(invalid) => {
-                                undecodable(&context.events, &*object, &invalid.error).await
+                            Err(_) => {
+                                undecodable::tell::<Instance>(
+                                    &context.client,
+                                    &context.events,
+                                    &*object,
+                                )
+                                .await
                             }
                         }
                     })
@@ -219,24 +228,4 @@ fn prune(meta: &mut ObjectMeta) {
     if let Some(annotations) = &mut meta.annotations {
         annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     }
-}
-
-/// An object that does not decode is told about and left alone; the next version of it is looked at again.
-async fn undecodable<K: Resource<DynamicType = ()>>(
-    events: &Events,
-    object: &K,
-    why: &str,
-) -> Duration {
-    let reference = object.object_ref(&());
-    tracing::error!(
-        name = reference.name,
-        namespace = reference.namespace,
-        why,
-        "the object cannot be read"
-    );
-    let note = format!("the object cannot be read by this version of the operator: {why}");
-    events
-        .tell(&reference, &News::warning("Undecodable", note))
-        .await;
-    Duration::from_secs(600)
 }

@@ -93,6 +93,7 @@ impl Parts {
             instances: instance::Context {
                 client: client.clone(),
                 sessions: sessions.clone(),
+                secrets: secrets.clone(),
                 settings: instance::Settings { cluster },
                 memories,
                 pace: instance::pace::Pace::default(),

@@ -207,6 +207,12 @@ async fn a_port_that_refuses_was_sent_nothing() {
         "{error:?}"
     );
     assert_eq!(error.category(), "not_sent");
+    assert!(says(&error, "(the connection was refused)"), "{error}");
+}
+
+/// The words that come last, which tell why nothing was sent.
+fn says(error: &Error, words: &str) -> bool {
+    error.to_string().ends_with(words)
 }
 
 #[tokio::test]
@@ -215,6 +221,7 @@ async fn a_name_that_does_not_resolve_was_sent_nothing() {
         .await
         .unwrap_err();
     assert!(!error.may_have_happened(), "{error:?}");
+    assert!(says(&error, "(its name does not resolve)"), "{error}");
 }
 
 #[tokio::test]
@@ -225,6 +232,22 @@ async fn a_tls_handshake_that_fails_was_sent_nothing() {
         .await
         .unwrap_err();
     assert!(!error.may_have_happened(), "{error:?}");
+    assert!(
+        says(&error, "(the connection did not open in time)"),
+        "{error}"
+    );
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("https://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream
+                .write_all(b"220 mail.example at your service\r\n")
+                .await;
+        }
+    });
+    let error = create(&client(&endpoint)).await.unwrap_err();
+    assert!(!error.may_have_happened(), "{error:?}");
+    assert!(says(&error, "(the TLS handshake failed)"), "{error}");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("https://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {

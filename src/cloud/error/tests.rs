@@ -224,7 +224,7 @@ fn no_such_instance_is_said_only_about_an_instance_and_only_when_authorised() {
         r#"{"code":"X","message":"m"}"#,
         r#"{"code":"instance.notexist","message":"m"}"#,
     );
-    let gone = |operation, status, body| {
+    let gone = |operation, status, body: &str| {
         on(operation, status, body)
             .unwrap_err()
             .is_no_such_instance()
@@ -254,11 +254,12 @@ fn no_such_instance_is_said_only_about_an_instance_and_only_when_authorised() {
                 && !gone(operation, 404, "<html>")
                 && !gone(operation, 404, "{}")
         );
-        assert!(!gone(
-            operation,
-            404,
-            r#"{"code":"Authenticated.NotFound","message":"m"}"#
-        ));
+        for code in ["Authenticated.NotFound", "Account.NotFound"] {
+            let body = format!(r#"{{"code":"{code}","message":"m"}}"#);
+            assert!(!gone(operation, 404, &body), "{code}");
+        }
+        let body = r#"{"code":"AccountNotExist","message":"m"}"#;
+        assert!(!gone(operation, 403, body));
         assert!(!gone(
             operation,
             200,
@@ -293,6 +294,11 @@ fn a_token_and_an_account_are_told_apart() {
     assert!(unauthorised.is_unauthorized() && !unauthorised.is_account_not_normal());
     let overdue = create(400, r#"{"code":"Account.Overdue","message":"m"}"#).unwrap_err();
     assert!(overdue.is_account_not_normal() && !overdue.is_unauthorized());
+    // Also with the status that otherwise speaks of the token.
+    let frozen = create(403, r#"{"code":"AccountStatus.Abnormal","message":"m"}"#).unwrap_err();
+    assert!(frozen.is_account_not_normal() && !frozen.is_unauthorized());
+    let full = create(403, r#"{"code":"QuotaExceeded.Instance","message":"m"}"#).unwrap_err();
+    assert!(!full.is_account_not_normal() && !full.is_unauthorized());
     assert!(
         create(402, r#"{"code":"X","message":"m"}"#)
             .unwrap_err()

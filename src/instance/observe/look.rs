@@ -3,7 +3,7 @@
 use super::{Fact, Observation, is_idle};
 use crate::api::Verb;
 use crate::cloud::{Error, Lane, ServerId, TaskId, TaskState};
-use crate::instance::memory::{Ended, Gone};
+use crate::instance::memory::{Ended, Gone, Odd};
 use crate::instance::pace::{self, Sight};
 use crate::instance::plan::UNREAD;
 use crate::instance::{Context, RESYNC};
@@ -24,7 +24,7 @@ const SUSPECT: Duration = Duration::from_secs(60);
 pub(super) async fn at_server(seen: &mut Observation, seat: &Seat, context: &Context) {
     let Some(id) = seen.facts.id() else { return };
     if seen.facts.is_open() {
-        at_create(seen, seat, context, id).await;
+        at_operation(seen, seat, context, id).await;
     } else if seen.create_failed().is_some() {
         at_remains(seen, seat, context, id).await;
     } else if needs_detail(seen, &id) {
@@ -32,39 +32,75 @@ pub(super) async fn at_server(seen: &mut Observation, seat: &Seat, context: &Con
     }
 }
 
-/// A create that is not known to have ended.
-async fn at_create(seen: &mut Observation, seat: &Seat, context: &Context, id: ServerId) {
+/// An operation that is not known to have ended.
+async fn at_operation(seen: &mut Observation, seat: &Seat, context: &Context, id: ServerId) {
+    let Some(binding) = seen.facts.binding() else {
+        return;
+    };
+    let verb = binding.operation.verb;
+    let began = seen.memory.began(binding);
+    let attempt = seen.memory.attempt(binding);
+    let attempt = attempt.map(|attempt| (attempt.is_own, attempt.tries, attempt.since));
+    let since = attempt.map(|(.., since)| since);
+    let sight = seen.sight(&id);
     let listed = seen.listing.as_ref().and_then(|listing| listing.row(&id));
+    let listed = listed.map(|(row, at)| (row.pending.clone(), at));
+    if listed.as_ref().is_some_and(|(pending, at)| {
+        let looked = seen.memory.looked;
+        !is_idle(pending.as_deref()) && looked.max(since).is_none_or(|known| *at > known)
+    }) {
+        seen.memory.at_rest_since = None;
+    }
     // A row without the field says nothing, other than a detail without it.
-    let idle =
-        listed.is_some_and(|(row, _)| row.pending.is_some() && is_idle(row.pending.as_deref()));
-    let idle = seen.sight(&id).filter(|_| idle);
-    if let Some(task) = seen.facts.task() {
-        let began = seen
-            .facts
-            .binding()
-            .and_then(|binding| seen.memory.began(binding));
-        at_task(seen, seat, context, Verb::Create, &task, began, idle).await;
+    let idle = listed.is_some_and(|(pending, _)| pending.is_some() && is_idle(pending.as_deref()));
+    let idle = sight.filter(|_| idle);
+    let vanished =
+        sight.is_some_and(|sight| sight.digest == 0 && since.is_none_or(|since| sight.at > since));
+    let task = seen.task_id();
+    if let Some(task) = &task {
+        at_task(seen, seat, context, verb, task, began, idle).await;
     }
     let asked = seen.memory.poll.as_ref().and_then(|poll| poll.last);
     let ended = match &seen.task {
         Fact::Known(state) => state.is_final(),
         Fact::Absent => true,
-        Fact::NotAsked | Fact::Unknown(_) => seen.facts.task().is_none(),
+        Fact::NotAsked | Fact::Unknown(_) => task.is_none(),
     };
     let just_ended = ended && asked == Some(seen.now);
-    if just_ended || ((ended || (idle.is_some() && asked.is_some())) && detail_is_due(seen, &id)) {
+    // A task that tells nothing must not hide that the server is done.
+    let is_odd = seen
+        .memory
+        .poll
+        .as_ref()
+        .is_some_and(|poll| poll.odd.is_some());
+    let tells = ended || vanished || is_odd || (idle.is_some() && asked.is_some());
+    if just_ended || (tells && detail_is_due(seen, &id)) {
         at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
     }
-    match &seen.detail {
-        Fact::Known(detail) if is_idle(detail.pending()) => {
-            seen.memory.at_rest_since.get_or_insert(seen.now);
-        }
-        Fact::Known(_) | Fact::Absent => seen.memory.at_rest_since = None,
-        Fact::NotAsked | Fact::Unknown(_) => {}
-    }
+    let (idle, busy) = match &seen.detail {
+        Fact::Known(detail) => (is_idle(detail.pending()), !is_idle(detail.pending())),
+        Fact::Absent => (false, false),
+        Fact::NotAsked | Fact::Unknown(_) => return,
+    };
+    // The server is at work after our call, and nothing else of ours is under way: the service took the call. A listing is
+    // no evidence of that: it may be older than it looks.
+    let called = attempt.filter(|(is_own, tries, _)| *is_own && *tries > 0);
+    let is_ours = seen.memory.aside.is_none()
+        && called.is_some_and(|(.., since)| seen.now > since && seen.now < since + seat.settle);
+    seen.memory.pending_seen |= busy && is_ours;
+    seen.memory.at_rest_since = match seen.memory.at_rest_since {
+        Some(since) if idle => Some(since),
+        _ => idle.then_some(seen.now),
+    };
     if seen.create_failed().is_some() && matches!(seen.detail, Fact::Absent) {
         seen.memory.is_gone(id, Gone::NotFound);
+    }
+}
+
+/// Reads the detail of the recorded server, whatever its pace.
+pub(super) async fn at_recorded(seen: &mut Observation, seat: &Seat, context: &Context) {
+    if let Some(id) = seen.facts.id() {
+        at_detail(seen, seat, context, id, Lane::Urgent).await;
     }
 }
 
@@ -88,8 +124,16 @@ fn detail_is_due(seen: &Observation, id: &ServerId) -> bool {
     let led = seen
         .sight(id)
         .is_some_and(|sight| sight.at > looked && seen.memory.led_by != Some(sight.digest));
-    let age = seen.memory.poll.as_ref().map_or(Duration::ZERO, |poll| {
-        seen.now.saturating_duration_since(poll.since)
+    let poll = seen.memory.poll.as_ref();
+    if seen.memory.unread || poll.is_some_and(|poll| poll.odd.is_some()) {
+        // Listings do not make it readable.
+        return seen.now >= looked + UNREAD;
+    }
+    let binding = seen.facts.binding();
+    let attempt = binding.and_then(|binding| seen.memory.attempt(binding));
+    let since = attempt.map(|attempt| attempt.since);
+    let age = since.map_or(Duration::ZERO, |since| {
+        seen.now.saturating_duration_since(since)
     });
     led || seen.now >= looked + pace::again(age)
 }
@@ -197,7 +241,12 @@ async fn at_task(
         None => {}
     }
     let pace = &context.pace;
-    if !pace::is_due(poll, pace.first_query(verb), ended, seen.now) {
+    // Neither task nor detail may cost more because the other one tells nothing.
+    let soon = poll.odd.is_some() && poll.last.is_some_and(|last| seen.now < last + UNREAD);
+    if soon || !pace::is_due(poll, pace.first_query(verb), ended, seen.now) {
+        if let Some(odd) = &poll.odd {
+            seen.task = Fact::Unknown(odd.why.clone());
+        }
         return;
     }
     let (since, whole, first) = (poll.since, poll.whole, poll.last.is_none());
@@ -212,6 +261,13 @@ async fn at_task(
                 TaskState::Running if whole => pace.was_running(verb, took),
                 _ => {}
             }
+            poll.odd = match &report.state {
+                TaskState::Unknown { word } => {
+                    let why = format!("the service calls that {word}");
+                    Some(odd(poll.odd.take(), why, seen.now))
+                }
+                TaskState::Running | TaskState::Succeeded | TaskState::Failed { .. } => None,
+            };
             if report.state.is_final() {
                 poll.ended = Some(Ended::As(report.state.clone()));
             }
@@ -224,6 +280,17 @@ async fn at_task(
         Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),
         Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
     };
+    if let (Fact::Unknown(why), Some(poll)) = (&seen.task, &mut seen.memory.poll)
+        && why != NO_ROOM
+    {
+        poll.odd = Some(odd(poll.odd.take(), why.clone(), seen.now));
+    }
+}
+
+/// The task tells nothing, as before or from now on.
+fn odd(former: Option<Odd>, why: String, now: Instant) -> Odd {
+    let since = former.map_or(now, |odd| odd.since);
+    Odd { since, why }
 }
 
 async fn at_detail(

@@ -1,10 +1,10 @@
 //! While no server is recorded: buy one, and never a second.
 
-use super::{Plan, SOON, Step, Tell, frozen};
+use super::{Needs, Plan, Request, SOON, Step, Tell, frozen, recover, want, words};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, OpenOperation, Verb, names};
+use crate::api::{Before, Binding, HistoryEntry, OpenOperation, Verb, names};
 use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
-use crate::instance::login::LoginFact;
+use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::memory::{Attempt, Post};
 use crate::instance::observe::{Observation, SeatFacts};
 use crate::inventory::Absence;
@@ -55,7 +55,13 @@ pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> 
     if let Some(plan) = first_what_is_ours(seen, seat) {
         return plan;
     }
-    match seen.memory.attempt(binding) {
+    let attempt = seen.memory.attempt(binding);
+    if binding.operation.verb != Verb::Create {
+        // Its server was there, and its identifier was taken out of the record.
+        let since = attempt.map_or(seen.now, |attempt| attempt.since);
+        return settle(seen, seat, binding, since + seat.settle);
+    }
+    match attempt {
         // The service is known not to have bought anything under this attempt, since this very process knows what became
         // of every call of it: the call may be made again.
         Some(Attempt {
@@ -115,7 +121,7 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
         );
     }
     let login = match login(seen) {
-        Ok(login) => login,
+        Ok(credentials) => credentials,
         Err(plan) => return *plan,
     };
     let (former, lost, failed) = match *origin {
@@ -129,6 +135,7 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
         failed,
         ..blank(seen, seat)
     };
+    binding.operation.target = want::as_read(seen, &login);
     if let Some(former) = former {
         // A restored object goes on under the marker of the one that it was.
         binding.uid.clone_from(&former.uid);
@@ -143,9 +150,9 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
             .collect();
     }
     let tell = Tell::progress(Reason::Creating, creating(seen));
-    let request = Box::new(request(seen, login));
+    let request = Box::new(Request::Create(request(seen, login.login)));
     Plan::act(
-        Step::Create {
+        Step::Call {
             binding: Box::new(binding),
             announce: true,
             request,
@@ -168,7 +175,7 @@ fn again(
         .not_before
         .filter(|at| *at > seen.now && !changed);
     if let (Some((message, reason)), Some(at)) = (refusal, waits) {
-        let mut tell = Tell::of(refused(message, reason));
+        let mut tell = Tell::of(words::refused(message, reason));
         // Trouble of the service that the next try may already have behind it.
         tell.progress = matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable);
         return Plan::rest(tell, at - seen.now);
@@ -181,23 +188,17 @@ fn again(
         Err(plan) => return *plan,
     };
     let tell = Tell::progress(Reason::Creating, creating(seen));
-    let request = Box::new(request(seen, login));
+    let mut binding = binding.clone();
+    binding.operation.target = want::as_read(seen, &login);
+    let request = Box::new(Request::Create(request(seen, login.login)));
     Plan::act(
-        Step::Create {
-            binding: Box::new(binding.clone()),
+        Step::Call {
+            binding: Box::new(binding),
             announce: false,
             request,
         },
         tell,
     )
-}
-
-/// What a refusal says.
-pub(in crate::instance) fn refused(message: &str, reason: Reason) -> Verdict {
-    match reason {
-        Reason::CreateRefused => Verdict::stalled(reason, message),
-        _ => Verdict::reconciling(reason, message),
-    }
 }
 
 /// The outcome of an attempt is unknown: look for its server, and buy again only after proven absence.
@@ -207,6 +208,8 @@ fn settle(seen: &Observation, seat: &SeatFacts, binding: &Binding, settled: Inst
         .as_ref()
         .map(|listing| listing.proven_absent(&seen.facts.marker, None, settled));
     match absence {
+        // It was there long enough to be operated on: missing is not gone.
+        Some(Absence::Proven) if binding.operation.verb != Verb::Create => missing(seen),
         Some(Absence::Proven) if super::is_our_account(seen, seat) => {
             create(seen, seat, &Origin::Lost(binding))
         }
@@ -253,32 +256,41 @@ fn found(seen: &Observation) -> Vec<ServerId> {
 fn record_given(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
     let (number, id, task) = seen.memory.given()?;
     let current = seen.facts.binding().map_or(0, |binding| binding.attempt);
-    (number >= current).then(|| record(seen, seat, id, Some(task.to_string())))
+    (number >= current).then(|| record(seen, seat, id, task.map(ToString::to_string)))
 }
 
 /// The record of a server that exists. Without a task it was found instead of received: its request may have been doubled.
 fn record(seen: &Observation, seat: &SeatFacts, id: &ServerId, task: Option<String>) -> Plan {
     let status = &seen.facts.status;
-    let known = status
-        .history
-        .iter()
-        .find(|entry| entry.verb == Verb::Create && entry.succeeded);
-    let known = known.filter(|_| status.id.as_deref() == Some(id.as_str()));
-    let mut binding = match (
+    // Status still tells that this server was bought, and which attempt was the last to end.
+    let is_known = status.id.as_deref() == Some(id.as_str())
+        && (status.applied.is_some() || status.history.iter().any(bought));
+    let newest = status.history.iter().map(|entry| entry.attempt).max();
+    let ended = newest.filter(|_| is_known).map(u32::try_from);
+    if let (None, Some(mut binding)) = (
         seen.facts.binding(),
-        known.map(|entry| u32::try_from(entry.attempt)),
+        recover::in_flight(seen, blank(seen, seat)).filter(|_| is_known),
     ) {
+        // The record was lost in the middle of an operation that status tells of.
+        binding.id = Some(id.to_string());
+        let tell = Tell::default().with_id(Some(id.clone()));
+        let binding = Box::new(binding);
+        return Plan::act(Step::Record { binding }, tell);
+    }
+    let mut binding = match (seen.facts.binding(), ended) {
         (Some(binding), _) => {
             let mut binding = binding.clone();
-            if !seen.facts.is_open() {
+            if !seen.facts.is_open() || binding.operation.verb != Verb::Create {
                 // The recorded attempt has ended; what is found now belongs to none that is known.
                 binding.attempt = next_attempt(seen);
                 binding.nonce.clear();
+                binding.operation.verb = Verb::Create;
             }
             binding.lost += u32::from(task.is_none());
             binding
         }
-        // Only the record was lost: status still tells which attempt bought this server, and that it ended.
+        // The record was lost in the middle of an operation that status tells of.
+        // Only the record was lost.
         (None, Some(Ok(attempt))) => Binding {
             attempt,
             ..blank(seen, seat)
@@ -299,6 +311,10 @@ fn record(seen: &Observation, seat: &SeatFacts, id: &ServerId, task: Option<Stri
     )
 }
 
+fn bought(entry: &HistoryEntry) -> bool {
+    entry.verb == Verb::Create && entry.succeeded
+}
+
 /// A record of a new attempt, of which nothing is known yet. Cluster and nonce are filled in when it is written.
 fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
     let facts = &seen.facts;
@@ -317,10 +333,14 @@ fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
             verb: Verb::Create,
             started_at: seen.wall,
             generation: facts.generation,
+            uid: facts.uid.clone(),
+            // Of a server that was found nobody knows what was asked for: what the spec says counts.
+            target: want::as_specified(seen),
+            before: Before::default(),
         },
         package: spec.package.code.clone(),
         firewall: spec.firewall.id.clone(),
-        restart: spec.restart.as_ref().map(|restart| restart.token.clone()),
+        unfinished: None,
         places: vec![facts.place().to_string()],
         lost: 0,
         failed: 0,
@@ -330,7 +350,7 @@ fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
 }
 
 /// Attempt numbers only grow, over records, memory and what status tells of lost records.
-fn next_attempt(seen: &Observation) -> u32 {
+pub(super) fn next_attempt(seen: &Observation) -> u32 {
     let recorded = seen.facts.binding().map_or(0, |binding| binding.attempt);
     let remembered = seen.memory.attempts.keys().max().copied().unwrap_or(0);
     let status = &seen.facts.status;
@@ -359,9 +379,9 @@ fn request(seen: &Observation, login: Login) -> CreateRequest {
 }
 
 /// The login, or the plan that says what is the matter with it. It is read only once a plan asks for it.
-fn login(seen: &Observation) -> Result<Login, Box<Plan>> {
+pub(super) fn login(seen: &Observation) -> Result<Credentials, Box<Plan>> {
     match &seen.login {
-        LoginFact::Ready(login) => Ok(login.clone()),
+        LoginFact::Ready(credentials) => Ok(credentials.clone()),
         LoginFact::Problem(verdict) => {
             Err(Box::new(Plan::rest(Tell::of(verdict.clone()), super::LONG)))
         }
@@ -371,7 +391,7 @@ fn login(seen: &Observation) -> Result<Login, Box<Plan>> {
         }
         LoginFact::NotAsked => {
             let mut plan = Plan::rest(Tell::default(), SOON);
-            plan.needs_login = true;
+            plan.needs = Needs::Login;
             Err(Box::new(plan))
         }
     }
@@ -389,7 +409,11 @@ fn looking(seen: &Observation, since: Instant) -> Plan {
     let message = match trouble {
         None => "reading the service's listing before anything is bought".to_owned(),
         Some(trouble) => {
-            format!("reading the service's listing before anything is bought: {trouble}")
+            format!(
+                "reading the service's listing before anything is bought: {trouble}: check spec.endpoint and spec.paths of \
+                 Account {}",
+                seen.account_key.name
+            )
         }
     };
     Plan::rest(Tell::progress(Reason::LookingForServer, message), SOON).wanting(since, 1)

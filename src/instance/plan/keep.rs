@@ -1,10 +1,12 @@
 //! While a server is recorded: follow its create to the end, see whether it is as the spec says, release what is surplus.
 
+use super::judge::{judge, pending};
 use super::{
-    FAILED_CREATE, LONG, Plan, ReleaseReason, SOON, Step, Tell, buy, frozen, is_our_account,
+    FAILED, LONG, Plan, ReleaseReason, SOON, Step, Tell, buy, frozen, is_our_account, pursue, want,
+    words,
 };
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, HistoryEntry, OperationStatus, PowerState, Verb};
+use crate::api::{Binding, EndReason, HistoryEntry, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
 use crate::inventory::{Absence, Sighting};
@@ -17,7 +19,7 @@ use std::time::Duration;
 const RELEASE_AGAIN: Duration = Duration::from_secs(60);
 /// A server that shows at rest for this long is taken for created, whatever its task says or does not say: field note 6
 /// knows tasks that say RETRY, and an Account may name a wrong path for them.
-const AT_REST: Duration = Duration::from_secs(30);
+pub(super) const AT_REST: Duration = Duration::from_secs(30);
 /// A create is given up waiting for after this time (field note 17: clients wait 10 to 30 minutes); slow queries go on.
 const CREATE_OVERDUE: Duration = Duration::from_secs(30 * 60);
 /// How soon a server is looked at again that somebody else keeps busy.
@@ -34,12 +36,15 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> P
         return clean_up(seen, seat, binding, &id, &reason);
     }
     if seen.facts.is_open() {
-        return follow(seen, seat, binding, &id);
+        return match binding.operation.verb {
+            Verb::Create | Verb::Release => follow(seen, seat, binding, &id),
+            _ => pursue::follow(seen, seat, binding, &id),
+        };
     }
     match surplus(seen, seat, &id) {
-        Surplus::None => watch(seen, seat, binding, &id),
+        Surplus::None => watch_again(seen, seat, binding, &id),
         // Seen once, or on its way: the listing is read again soon, and all else goes on.
-        Surplus::Look => watch(seen, seat, binding, &id)
+        Surplus::Look => watch_again(seen, seat, binding, &id)
             .in_flight()
             .within(RELEASE_AGAIN),
         Surplus::Release(other) => {
@@ -83,6 +88,12 @@ fn follow(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId
         {
             gone(seen, seat, id)
         }
+        (Fact::Known(TaskState::Succeeded), Fact::Unknown(why)) => running(
+            seen,
+            binding,
+            id,
+            format!("server {id} is created; its detail could not be read: {why}"),
+        ),
         (Fact::Known(TaskState::Succeeded), _) => running(
             seen,
             binding,
@@ -130,15 +141,18 @@ fn running(seen: &Observation, binding: &Binding, id: &ServerId, note: String) -
     } else {
         Tell::progress(Reason::Creating, note)
     };
-    tell.operation = Some(operation(binding));
-    Plan::rest(tell.with_id(Some(id.clone())), SOON).in_flight()
+    tell.operation = Some(words::operation(binding, seen.task_id().as_ref()));
+    Plan::rest(tell.with_id(Some(id.clone())), SOON).in_flight_while_readable(seen)
 }
 
 /// The create has ended well.
 fn done(seen: &Observation, binding: &Binding, id: &ServerId, detail: &Detail) -> Plan {
-    let mut tell = Tell::of(judge(seen, binding, &detail.fields)).with_id(Some(id.clone()));
+    let applied = &want::applied(seen, binding);
+    let mut tell =
+        Tell::of(judge(seen, binding, applied, &detail.fields)).with_id(Some(id.clone()));
+    tell.applied = Some(want::taken_over(seen, binding, applied, &detail.fields));
     tell.detail = Some(detail.fields.clone());
-    tell.ended = Some(ended(seen, binding, true, None));
+    tell.ended = Some(ended(seen, binding, None, None));
     let place = seen.facts.place();
     tell.news.push(News::normal(
         "Created",
@@ -166,7 +180,7 @@ fn clean_up(
     reason: &str,
 ) -> Plan {
     let failures = usize::try_from(binding.failed).unwrap_or(usize::MAX);
-    let last = FAILED_CREATE.len() - 1;
+    let last = FAILED.len() - 1;
     let words = if reason.is_empty() {
         "the service gave no reason"
     } else {
@@ -181,7 +195,12 @@ fn clean_up(
     let mut tell = Tell::of(verdict);
     if seen.facts.is_open() {
         // First the status tells; what follows can be seen from there.
-        tell.ended = Some(ended(seen, binding, false, Some(words.to_owned())));
+        tell.ended = Some(ended(
+            seen,
+            binding,
+            Some(EndReason::Failed),
+            Some(words.to_owned()),
+        ));
         return Plan::rest(tell.with_id(Some(id.clone())), super::NEXT).in_flight();
     }
     if let Some(plan) = frozen(seen) {
@@ -211,7 +230,7 @@ fn clean_up(
         .listing
         .as_ref()
         .map(|listing| listing.proven_absent(&seen.facts.marker, Some(id), *since));
-    let left = (*since + FAILED_CREATE[failures.min(last)]).saturating_duration_since(seen.now);
+    let left = (*since + FAILED[failures.min(last)]).saturating_duration_since(seen.now);
     match absence {
         Some(Absence::Proven) if left.is_zero() && is_our_account(seen, seat) => {
             let mut plan = buy::after_failure(seen, seat, binding);
@@ -274,30 +293,44 @@ fn recently_released(seen: &Observation, id: &ServerId) -> bool {
     call.is_some_and(|call| call.accepted && seen.now < call.at + RELEASE_AGAIN)
 }
 
+/// The same as [`watch`]; after an operation of ours the listing is read once, so that what somebody else changes from then
+/// on is a change.
+fn watch_again(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId) -> Plan {
+    let plan = watch(seen, seat, binding, id);
+    let is_old = |ended| {
+        seen.listing
+            .as_ref()
+            .is_some_and(|listing| !listing.began_after(ended))
+    };
+    match seen.memory.operated.filter(|ended| is_old(*ended)) {
+        Some(ended) if matches!(plan.step, Step::Rest) => plan.wanting(ended, 1),
+        _ => plan,
+    }
+}
+
 /// The server is there, as far as is known: see whether it is as the spec says.
 fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId) -> Plan {
     let former = &seen.facts.status.detail;
     let sighting = seen.listing.as_ref().map(|listing| listing.sighting(id));
     let told = |verdict: Verdict| Tell::of(verdict).with_id(Some(id.clone()));
     let nothing = || Tell::default().with_id(Some(id.clone()));
+    // The detail was read after that listing.
+    let is_past = |at| !seen.memory.unread && seen.memory.looked.is_some_and(|looked| at <= looked);
     match (&seen.detail, sighting) {
         // A fresh detail is the best there is.
         (Fact::Known(detail), _) => {
-            let mut tell = told(judge(seen, binding, &detail.fields));
-            tell.detail = Some(detail.fields.clone());
-            let again = if is_idle(detail.pending()) {
-                LONG
-            } else {
-                BUSY
-            };
-            Plan::rest(tell, again)
+            let mut plan = decide(seen, binding, id, &detail.fields);
+            plan.tell.detail = Some(detail.fields.clone());
+            plan
         }
-        // The listing shows what status shows, or what it showed when the detail was read: nothing to read.
-        (Fact::NotAsked, Some(Sighting::Present(row, _)))
+        // The listing shows what status shows, or what it showed when the detail was read, or is older: nothing to read.
+        (Fact::NotAsked, Some(Sighting::Present(row, at)))
             if !former.is_empty()
-                && (row.agrees_with(former) || seen.memory.led_by == Some(row.digest())) =>
+                && (row.agrees_with(former)
+                    || seen.memory.led_by == Some(row.digest())
+                    || is_past(at)) =>
         {
-            Plan::rest(told(judge(seen, binding, former)), LONG)
+            decide(seen, binding, id, former)
         }
         // The service does not know it and the listing does not show it.
         (Fact::Absent, _) if is_missing(seen, seat, id) => gone(seen, seat, id),
@@ -306,11 +339,14 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
         {
             gone(seen, seat, id)
         }
-        // The service shows the server itself and leaves it out of its listing: the server itself counts.
-        (Fact::NotAsked, Some(Sighting::Absent { .. }))
-            if seen.memory.led_by == Some(0) && !seen.memory.not_found =>
+        // The service shows the server itself and leaves it out of its listing, or did not list it yet: the server itself
+        // counts.
+        (Fact::NotAsked, Some(Sighting::Absent { began }))
+            if !former.is_empty()
+                && !seen.memory.not_found
+                && (seen.memory.led_by == Some(0) || is_past(began)) =>
         {
-            Plan::rest(nothing(), LONG)
+            decide(seen, binding, id, former)
         }
         (Fact::Absent, _) | (Fact::NotAsked, Some(Sighting::Absent { .. })) => {
             Plan::rest(nothing(), SOON).in_flight()
@@ -334,7 +370,7 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
 
 /// Whether a recorded server should be there and is in no listing: seen before, or bought longer ago than a new server
 /// takes to appear.
-fn is_missing(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> bool {
+pub(super) fn is_missing(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> bool {
     let settling = seen
         .memory
         .newest_attempt()
@@ -348,7 +384,7 @@ fn is_missing(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> bool {
 }
 
 /// Detail and listing agree that the recorded server is not there. Missing is not gone: it is reported, never bought again.
-fn gone(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
+pub(super) fn gone(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
     let verdict = if is_our_account(seen, seat) {
         let message = format!(
             "server {id} is not at the service any more; nothing is bought in its place: delete this Instance and apply \
@@ -365,100 +401,34 @@ fn gone(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
     Plan::rest(Tell::of(verdict).with_id(Some(id.clone())), LONG)
 }
 
-/// Compares the server with the spec.
-fn judge(seen: &Observation, binding: &Binding, detail: &Map<String, Value>) -> Verdict {
-    let spec = &seen.facts.spec;
-    let text = |field: &str| {
-        detail
-            .get(field)
-            .and_then(Value::as_str)
-            .filter(|word| !word.is_empty())
-    };
-    let pending = text("ecsPendingStatus");
-    let here = seen.facts.place().to_string();
-    let bought = [
-        ("package", &binding.package, &spec.package.code),
-        ("firewall", &binding.firewall, &spec.firewall.id),
-        ("place", binding.places.last().unwrap_or(&here), &here),
-        ("Account", &binding.account, &spec.account_ref.name),
-    ];
-    // The spec was edited between the purchase and the first status: such an edit can only be taken back.
-    if let Some((what, was, wanted)) = bought.into_iter().find(|(_, was, wanted)| was != wanted) {
-        let message = format!(
-            "the server was bought with {what} {was}, the spec wants {wanted}: set the spec back, or delete the Instance \
-             and create a new one"
-        );
-        return Verdict::drifted(Reason::PurchaseDiffers, message);
-    }
-    match (
-        spec.power_state,
-        text("ecsStatus"),
-        text("imageResourceUUID"),
-    ) {
-        _ if !is_idle(pending) => Verdict::reconciling(
-            Reason::OperationPending,
-            format!(
-                "the service is busy with the server ({})",
-                pending.unwrap_or_default()
-            ),
-        ),
-        (_, _, Some(image)) if image != spec.image.id => Verdict::drifted(
-            Reason::ImageDiffers,
-            format!(
-                "the server has image {image}, the spec wants {}; this version does not reinstall",
-                spec.image.id
-            ),
-        ),
-        _ if spec.restart.as_ref().map(|restart| &restart.token) != binding.restart.as_ref() => {
-            Verdict::stalled(
-                Reason::RestartPending,
-                "spec.restart.token was changed since the server was bought; this version does not restart servers: restart it at \
-             the service, and set the token back",
-            )
-        }
-        (PowerState::Running, Some("STARTED"), _) => {
-            Verdict::ready(Reason::Available, "the server is running as specified")
-        }
-        (PowerState::Stopped, Some("STOPPED"), _) => {
-            Verdict::ready(Reason::Available, "the server is stopped as specified")
-        }
-        (PowerState::Unmanaged, _, _) => {
-            Verdict::ready(Reason::Available, "the server is as specified")
-        }
-        (PowerState::Running | PowerState::Stopped, found, _) => Verdict::drifted(
-            Reason::PowerStateDiffers,
-            format!(
-                "the server is {}, the spec wants it {}; this version does not start or stop servers",
-                found.unwrap_or("in an unknown state"),
-                if spec.power_state == PowerState::Running {
-                    "running"
-                } else {
-                    "stopped"
-                }
-            ),
-        ),
-    }
-}
-
-fn operation(binding: &Binding) -> OperationStatus {
-    OperationStatus {
-        verb: binding.operation.verb,
-        attempt: i64::from(binding.attempt),
-        task_id: binding.task.clone(),
-        started_at: Time(binding.operation.started_at),
-    }
-}
-
-fn ended(
+/// What the server shows is known: the next operation, or what is to be said.
+fn decide(
     seen: &Observation,
     binding: &Binding,
-    succeeded: bool,
+    id: &ServerId,
+    detail: &Map<String, Value>,
+) -> Plan {
+    if let Some(plan) = want::begin(seen, binding, id, detail) {
+        return plan;
+    }
+    let applied = want::applied(seen, binding);
+    let mut tell = Tell::of(judge(seen, binding, &applied, detail)).with_id(Some(id.clone()));
+    tell.applied = Some(want::taken_over(seen, binding, &applied, detail));
+    Plan::rest(tell, if is_idle(pending(detail)) { LONG } else { BUSY })
+}
+
+/// An operation that ended, for the history.
+pub(in crate::instance) fn ended(
+    seen: &Observation,
+    binding: &Binding,
+    reason: Option<EndReason>,
     message: Option<String>,
 ) -> HistoryEntry {
     HistoryEntry {
-        verb: Verb::Create,
+        verb: binding.operation.verb,
         attempt: i64::from(binding.attempt),
-        succeeded,
+        succeeded: reason.is_none(),
+        reason,
         message,
         started_at: Time(binding.operation.started_at),
         finished_at: Time(seen.wall),

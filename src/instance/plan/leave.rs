@@ -2,6 +2,7 @@
 //! is left, then let the object go (design section 4, rule 8).
 
 use super::{LONG, Plan, ReleaseReason, SOON, Step, Tell, frozen, is_our_account};
+use crate::api::Verb;
 use crate::api::conditions::{Reason, Verdict};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::memory::{Gone, Post, ReleaseCall};
@@ -180,7 +181,9 @@ fn is_clean(seen: &Observation) -> bool {
     let Some(binding) = seen.facts.binding() else {
         return false;
     };
-    let answered = binding.id.is_some() && binding.task.is_some();
+    // Of what came after the create no server can be left.
+    let of_create = binding.operation.verb == Verb::Create;
+    let answered = binding.id.is_some() && (binding.task.is_some() || !of_create);
     let known = seen
         .memory
         .attempt(binding)

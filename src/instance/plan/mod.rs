@@ -1,41 +1,56 @@
 //! Decides: a pure function of what was observed. At most one step, always a reason, no client, no clock of its own.
 //!
-//! One file for each stretch of an Instance's way: [`buy`] while no server is recorded, [`keep`] while one is, and
-//! [`leave`] while the object is being deleted.
+//! One file for each stretch of an Instance's way: [`buy`] while no server is recorded, [`keep`] while one is, [`want`] when
+//! it is to become another than it is, [`pursue`] while such an operation is open, [`recover`] when its record was lost
+//! meanwhile, and [`leave`] while the object is being deleted.
 
 mod buy;
+mod judge;
 mod keep;
 mod leave;
+mod pursue;
+mod recover;
+mod want;
+mod words;
 
 use super::facts::Record;
 use super::listing::Listing;
 use super::memory::Wants;
 use super::observe::{AccountFact, Observation, SeatFacts};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, HistoryEntry, OperationStatus};
-use crate::cloud::{CreateRequest, ServerId};
+use crate::api::{Applied, Binding, HistoryEntry, OperationStatus};
+use crate::cloud::{CreateRequest, PasswordRequest, ReinstallRequest, ServerId};
 use crate::inventory::Attention;
 use crate::runtime::events::News;
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) use buy::refused;
-pub(super) use keep::UNREAD;
+pub(super) use keep::{UNREAD, ended};
+pub(super) use pursue::refused_again;
+pub(super) use words::{doing, operation, refused};
 
+/// Somebody at the console may well stop a server twice; after that something else is the matter.
+const POWER_TIMES: usize = 3;
 /// What moves by itself at the service is looked at again after this time when nothing else calls for it.
 pub const LONG: Duration = Duration::from_secs(600);
 /// How soon an object is looked at again whose next step only waits for the watch to bring what was just written.
 const NEXT: Duration = Duration::from_millis(500);
 /// How soon a wait for a listing pass is checked again, should its notice be missed.
 const SOON: Duration = Duration::from_secs(5);
-/// A create whose task failed is tried again after these times; after the last one the Instance is Stalled and tried again
-/// at that pace: a service that fails the same thing thrice in a row will hardly mend it within minutes.
-const FAILED_CREATE: [Duration; 3] = [
+/// An operation whose task failed is tried again after these times; after the last one the Instance is Stalled and tried
+/// again at that pace: a service that fails the same thing thrice in a row will hardly mend it within minutes.
+const FAILED: [Duration; 3] = [
     Duration::from_secs(10),
     Duration::from_secs(60),
     Duration::from_secs(600),
 ];
+
+/// A server that was started or stopped so often lately does not stay as it is put: the next time waits.
+pub(super) fn pause_of_power(times: usize) -> Option<Duration> {
+    let over = times.checked_sub(POWER_TIMES)?;
+    Some(FAILED[over.min(FAILED.len() - 1)])
+}
 
 /// One step and what to say about it.
 #[derive(Clone, Debug)]
@@ -48,8 +63,22 @@ pub struct Plan {
     pub again: Duration,
     /// What the listings should show by then.
     pub wants: Wants,
-    /// The plan is to buy, and the login was not read yet: to be planned again with it.
-    pub needs_login: bool,
+    /// What has to be read before there is a plan.
+    pub needs: Needs,
+    /// An operation ended badly in this turn: the same is not asked for again before this time is over.
+    pub pause: Option<Duration>,
+}
+
+/// What a plan has to know and nobody has read yet: to be planned again with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The login.
+    Login,
+    /// The server as the service shows it now.
+    Detail,
 }
 
 /// The one thing that a turn does.
@@ -57,15 +86,20 @@ pub struct Plan {
 pub enum Step {
     /// Nothing: a named wait, or all is well.
     Rest,
-    /// Announce an attempt and buy a server; or, without an announcement, repeat the call of an attempt of this very
-    /// process of which it is certain that nothing was bought.
-    Create {
+    /// Announce an attempt and make its one call; or, without an announcement, repeat the call of an attempt of this very
+    /// process of which it is certain that nothing was done.
+    Call {
         /// The record of the attempt.
         binding: Box<Binding>,
         /// Whether the record has to be written first. False: it stands, and is read again before the call.
         announce: bool,
-        /// What to buy.
-        request: Box<CreateRequest>,
+        /// What to ask for.
+        request: Box<Request>,
+    },
+    /// Stop or start the server within an attempt that needs it: harmless, repeatable, and not recorded.
+    Aside {
+        /// What to ask for.
+        request: Box<Request>,
     },
     /// Write the record of a server that exists.
     Record {
@@ -81,6 +115,28 @@ pub enum Step {
     },
     /// Take the finalizer away: the server is confirmed gone.
     Finish,
+}
+
+/// What is asked of the service.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Create instance.
+    Create(CreateRequest),
+    /// Reinstall operating system.
+    Reinstall(ReinstallRequest),
+    /// Modify password.
+    ModifyPassword(PasswordRequest),
+    /// Start.
+    Start(ServerId),
+    /// Stop.
+    Stop {
+        /// The server.
+        id: ServerId,
+        /// Without asking its operating system.
+        force: bool,
+    },
+    /// Restart.
+    Restart(ServerId),
 }
 
 /// Why a server is released.
@@ -109,6 +165,8 @@ pub struct Tell {
     pub detail: Option<Map<String, Value>>,
     /// The operation in flight.
     pub operation: Option<OperationStatus>,
+    /// What the service has taken, when that moved.
+    pub applied: Option<Applied>,
     /// An operation that ended.
     pub ended: Option<HistoryEntry>,
     /// Events beside the one that every change of the Ready reason brings.
@@ -144,6 +202,9 @@ pub fn plan(seen: &Observation) -> Plan {
             return without_account(seen, problem.reason, message);
         }
     };
+    if let Some(plan) = recover::put_back(seen) {
+        return plan;
+    }
     match (&seen.facts.record, seen.facts.deleting) {
         (Record::Invalid(why), _) => Plan::rest(
             Tell::of(Verdict::stalled(Reason::BindingInvalid, why.clone())),
@@ -168,10 +229,11 @@ fn hold_again(seen: &Observation, binding: &Binding) -> Plan {
     )
 }
 
-/// There is no Account to use. That says nothing about a server: one that was seen stays as it was seen, and the Account
-/// itself tells what is wrong.
+/// There is no Account to use. That says nothing about a server: one that was seen, and on which nothing is to be done,
+/// stays as it was seen, and the Account itself tells what is wrong.
 fn without_account(seen: &Observation, reason: Reason, message: String) -> Plan {
-    let was_seen = !seen.facts.status.detail.is_empty() && !seen.facts.deleting;
+    let rests = !seen.facts.deleting && !seen.facts.is_open();
+    let was_seen = rests && !seen.facts.status.detail.is_empty();
     if was_seen && seen.facts.status.observed_generation == seen.facts.generation {
         return Plan::rest(Tell::default(), LONG);
     }
@@ -228,7 +290,8 @@ impl Plan {
             tell,
             again,
             wants: Wants::default(),
-            needs_login: false,
+            needs: Needs::Nothing,
+            pause: None,
         }
     }
 
@@ -243,6 +306,15 @@ impl Plan {
     fn within(mut self, time: Duration) -> Self {
         self.again = self.again.min(time);
         self
+    }
+
+    /// The same while a server's detail can be read: listings do not make it readable.
+    fn in_flight_while_readable(self, seen: &Observation) -> Self {
+        if seen.memory.unread {
+            self
+        } else {
+            self.in_flight()
+        }
     }
 
     /// The listing is to be read at the pace of running operations.

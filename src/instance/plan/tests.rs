@@ -1,11 +1,14 @@
 //! One row of the way at a time: an observation in, a step and a reason out.
 
+mod pursue;
+mod want;
+
 use super::*;
 use crate::api::conditions::State;
-use crate::api::{Instance, InstanceStatus, Marker, OpenOperation, Verb};
+use crate::api::{Before, Instance, InstanceStatus, Marker, OpenOperation, Verb};
 use crate::cloud::{Detail, Login, TaskId, TaskState};
 use crate::instance::facts::Facts;
-use crate::instance::login::LoginFact;
+use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::memory::{Attempt, Doubts, Gone, Memories, Memory, Post, ReleaseCall, open};
 use crate::instance::observe::Fact;
 use crate::inventory::testing;
@@ -48,7 +51,12 @@ impl Scene {
                 name: "default".into(),
             },
             detail: Fact::NotAsked,
-            login: LoginFact::Ready(Login::Password("Abcdef1!".into())),
+            secret_version: Some("login/1".into()),
+            login: LoginFact::Ready(Credentials {
+                login: Login::Password("Abcdef1!".into()),
+                secret: Some("login/1".into()),
+                digest: Some([1; 32]),
+            }),
             memory,
             now,
             wall: Timestamp::UNIX_EPOCH,
@@ -79,6 +87,7 @@ impl Scene {
             verb: Verb::Create,
             attempt: 1,
             succeeded: true,
+            reason: None,
             message: None,
             started_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH),
             finished_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
@@ -107,6 +116,9 @@ impl Scene {
                 Attempt {
                     nonce,
                     account: "default".into(),
+                    verb: Verb::Create,
+                    is_own: true,
+                    tries: 1,
                     since,
                     post,
                 },
@@ -161,10 +173,19 @@ fn binding() -> Binding {
             verb: Verb::Create,
             started_at: Timestamp::UNIX_EPOCH,
             generation: 1,
+            uid: UID.into(),
+            target: Applied {
+                image: "img-1".into(),
+                key: None,
+                password_secret: Some("login/1".into()),
+                restart: None,
+                reinstall: None,
+            },
+            before: Before::default(),
         },
         package: "p".into(),
         firewall: "fw-1".into(),
-        restart: None,
+        unfinished: None,
         places: vec!["r/z".into()],
         lost: 0,
         failed: 0,
@@ -208,7 +229,7 @@ fn rests(plan: &Plan) -> bool {
 /// The attempt that a plan announces.
 fn announced(plan: &Plan) -> Option<&Binding> {
     match &plan.step {
-        Step::Create {
+        Step::Call {
             binding,
             announce: true,
             ..
@@ -223,7 +244,10 @@ fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
     let binding = announced(&plan).unwrap();
     assert_eq!((binding.attempt, binding.lost, binding.failed), (1, 0, 0));
     assert_eq!(binding.places, ["r/z"]);
-    let Step::Create { request, .. } = &plan.step else {
+    let Step::Call { request, .. } = &plan.step else {
+        unreachable!()
+    };
+    let Request::Create(request) = &**request else {
         unreachable!()
     };
     assert_eq!(request.name, ours());
@@ -350,7 +374,7 @@ fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
     let due = waiting.with(|seen| seen.now += Duration::from_secs(8));
     assert!(matches!(
         due.plan().step,
-        Step::Create {
+        Step::Call {
             announce: false,
             ..
         }
@@ -369,7 +393,7 @@ fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
 fn a_receipt_that_was_not_written_comes_before_everything() {
     let given = Post::Accepted {
         id: ServerId::from(ID),
-        task: TaskId::from("t-1"),
+        task: Some(TaskId::from("t-1")),
     };
     for scene in [
         Scene::recorded(None, |_| {}).post(given.clone()),
@@ -380,6 +404,9 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
                 Attempt {
                     nonce: "n1".into(),
                     account: "default".into(),
+                    verb: Verb::Create,
+                    is_own: true,
+                    tries: 1,
                     since,
                     post: given,
                 },
@@ -508,7 +535,11 @@ fn the_server_is_judged_by_what_it_shows() {
     );
     assert_eq!(
         judged(&[("ecsStatus", "STOPPED")]),
-        (State::Drifted, Reason::PowerStateDiffers)
+        (State::Reconciling, Reason::Starting)
+    );
+    assert_eq!(
+        judged(&[("instanceName", "renamed")]),
+        (State::Drifted, Reason::NameDiffers)
     );
     assert_eq!(
         judged(&[("ecsStatus", "MELTED")]),
@@ -567,7 +598,7 @@ fn deletion_releases_then_proves_then_lets_go() {
         Scene::converged()
             .post(Post::Accepted {
                 id: ServerId::from(ID),
-                task: TaskId::from("t-1"),
+                task: Some(TaskId::from("t-1")),
             })
             .deleting()
     };
@@ -720,25 +751,10 @@ fn a_listing_from_before_the_purchase_does_not_make_the_server_missing() {
             memory.led_by = Some(0);
         });
     assert!(rests(&scene.plan()));
-    assert_eq!(reason(&scene.plan()), None, "the detail showed it since");
-}
-
-#[test]
-fn a_restart_that_is_asked_for_later_is_told_and_one_from_the_beginning_is_none() {
-    let asked = |bought_with: Option<&str>| {
-        let scene = Scene::recorded(Some(ID), |binding| {
-            binding.task = Some("t-1".into());
-            binding.restart = bought_with.map(Into::into);
-        });
-        let scene = scene.with(|seen| {
-            let mut spec = crate::api::InstanceSpec::clone(&seen.facts.spec);
-            spec.restart = Some(crate::api::Restart { token: "a".into() });
-            seen.facts.spec = spec.into();
-            seen.facts.status = Scene::converged().0.facts.status;
-            seen.detail = Fact::Known(detail(&[]));
-        });
-        reason(&scene.plan()).unwrap()
-    };
-    assert_eq!(asked(Some("a")), (State::Ready, Reason::Available));
-    assert_eq!(asked(None), (State::Stalled, Reason::RestartPending));
+    let available = (State::Ready, Reason::Available);
+    assert_eq!(
+        reason(&scene.plan()),
+        Some(available),
+        "the detail showed it since"
+    );
 }

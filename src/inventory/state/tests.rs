@@ -269,6 +269,22 @@ async fn in_flight_subjects_are_woken_by_every_pass() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_subject_that_is_calmed_is_woken_by_changes_alone_and_still_owns_its_server() {
+    let mut bench = Bench::new();
+    let busy = interest("a", Some("ecs-a"), Attention::InFlight);
+    bench.state.attend(&subject("a"), busy);
+    let rows = || vec![row("ecs-a", "a", "STARTED")];
+    assert_eq!(bench.pass(rows()), ["a"]);
+    bench.state.calm(&subject("a"));
+    bench.state.calm(&subject("stranger"));
+    bench.wait(59 * S);
+    assert_eq!(bench.pass(rows()), [""; 0]);
+    assert_eq!(bench.state.unowned(), []);
+    bench.wait(59 * S);
+    assert_eq!(bench.pass(vec![row("ecs-a", "a", "STOPPED")]), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_place_freezes_when_many_vanish_and_thaws_when_each_is_accounted_for() {
     let mut bench = Bench::new();
     let names: Vec<String> = (0..6).map(|n| n.to_string()).collect();

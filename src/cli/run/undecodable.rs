@@ -1,0 +1,101 @@
+//! An object that this version of the operator cannot read: what a newer version wrote and left behind, under its
+//! definitions. It is told in the object's own conditions, past our types, and left alone.
+
+use crate::api::conditions::{Reason, Verdict};
+use crate::runtime::KubeError;
+use crate::runtime::events::{Events, News};
+use crate::runtime::kubernetes::{call, json_patch, patch_params};
+use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{ApiResource, DynamicObject};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The next version of the object brings a turn; what could not be written is tried again sooner.
+const LONG: Duration = Duration::from_secs(600);
+const AGAIN: Duration = Duration::from_secs(20);
+
+/// Tells of an object that does not decode. Writes only what does not stand there yet.
+pub(super) async fn tell<K>(client: &Client, events: &Events, object: &impl ResourceExt) -> Duration
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
+{
+    let kind = ApiResource::erase::<K>(&());
+    let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &kind);
+    let now = match call("read the object", api.get(&name)).await {
+        Ok(now) => now,
+        Err(error) if error.is_not_found() => return LONG,
+        Err(error) => {
+            tracing::warn!(name, namespace, %error, "an object that does not decode could not be looked at");
+            return AGAIN;
+        }
+    };
+    let Some(why) = trouble::<K>(&now) else {
+        return LONG; // it was mended meanwhile
+    };
+    let message = format!(
+        "the object cannot be read by this version of the operator ({why}): install the version that wrote it, or mend the \
+         object"
+    );
+    match write(&api, &now, message.clone()).await {
+        Ok(false) => LONG,
+        Ok(true) => {
+            tracing::error!(name, namespace, why, "the object cannot be read");
+            let news = News::warning("Undecodable", message);
+            events.tell(&now.object_ref(&kind), &news).await;
+            LONG
+        }
+        Err(error) => {
+            tracing::warn!(name, namespace, %error, "status not written");
+            AGAIN
+        }
+    }
+}
+
+/// Which field cannot be read, and why.
+fn trouble<K: DeserializeOwned>(object: &DynamicObject) -> Option<String> {
+    let text = serde_json::to_string(object).ok()?;
+    let mut reader = serde_json::Deserializer::from_str(&text);
+    let error = serde_path_to_error::deserialize::<_, K>(&mut reader).err()?;
+    let reason = error.inner().to_string();
+    // A line of our own making tells nobody anything.
+    let reason = reason.split(" at line ").next().unwrap_or_default();
+    Some(format!("{}: {reason}", error.path()))
+}
+
+/// Writes the conditions, unless they stand there already. Tells whether that was news.
+async fn write(
+    api: &Api<DynamicObject>,
+    object: &DynamicObject,
+    message: String,
+) -> Result<bool, KubeError> {
+    const WHAT: &str = "write the status";
+    let status = &object.data["status"];
+    let former: Vec<Condition> =
+        serde_json::from_value(status["conditions"].clone()).unwrap_or_default();
+    let generation = object.metadata.generation.unwrap_or_default();
+    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
+    let conditions =
+        Verdict::stalled(Reason::Undecodable, message).to_conditions(&former, generation, now);
+    if former == conditions && status["observedGeneration"] == json!(generation) {
+        return Ok(false);
+    }
+    let mut patch = vec![json!({"op": "test", "path": "/metadata/uid", "value": object.uid()})];
+    if matches!(status, Value::Null) {
+        patch.push(json!({"op": "add", "path": "/status", "value": {}}));
+    }
+    patch.push(json!({"op": "add", "path": "/status/observedGeneration", "value": generation}));
+    patch.push(json!({"op": "add", "path": "/status/conditions", "value": conditions}));
+    let patch = json_patch(WHAT, Value::Array(patch))?;
+    let params = patch_params();
+    let name = object.name_any();
+    match call(WHAT, api.patch_status(&name, &params, &patch)).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,113 @@
+//! What the service answered becomes part of the record, at once and only where it belongs.
+
+use super::Attempt;
+use crate::api::names::BINDING;
+use crate::api::{Binding, Instance, Verb};
+use crate::cloud::{Lane, Place, ServerId};
+use crate::instance::memory::open;
+use crate::runtime::KubeError;
+use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
+use crate::session::Seat;
+use kube::Api;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+/// Times a receipt is tried before the turn gives up; the process remembers it and tries again in the next turn.
+const RECEIPTS: u32 = 3;
+
+impl Attempt<'_> {
+    /// Writes the receipt, conditional on the object's UID and on the intent as it was written. Tells whether it stands.
+    ///
+    /// An object that is gone leaves a server without a home: it is released here, and should that fail, its marker is
+    /// buried, so that whoever sees it in a listing releases it.
+    pub(super) async fn give_receipt(
+        &self,
+        intent: &str,
+        receipt: &Binding,
+        seat: &Seat,
+        id: &ServerId,
+    ) -> bool {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let written = self.replace_record(intent, &receipt.to_text()).await;
+            let result = written.as_ref().map_or_else(KubeError::category, |()| "ok");
+            self.context.metrics.kube_write("receipt", result);
+            match written {
+                Ok(()) => return true,
+                Err(error) if error.is_not_found() || self.is_other_object().await => {
+                    // Only a server that this very call bought has no other home.
+                    if receipt.operation.verb == Verb::Create {
+                        let name = &self.facts.key.name;
+                        tracing::warn!(server = %id, name, "the Instance is gone: releasing its new server");
+                        self.release_homeless(seat, receipt, id).await;
+                    }
+                    return false;
+                }
+                // Somebody changed the record between intent and receipt, or our own first answer was lost: the next turn
+                // sees which.
+                Err(error) if error.is_stale() => return false,
+                Err(error) if tries < RECEIPTS => {
+                    tracing::warn!(%error, "the receipt was not written, trying again");
+                }
+                Err(error) => {
+                    tracing::error!(%error, server = %id, "the receipt was not written; it is remembered");
+                    return false;
+                }
+            }
+        }
+    }
+
+    async fn is_other_object(&self) -> bool {
+        let api: Api<Instance> = self.api();
+        match call("read the Instance", api.get_metadata(&self.facts.key.name)).await {
+            Ok(object) => object.metadata.uid.as_deref() != Some(self.facts.uid.as_str()),
+            Err(error) => error.is_not_found(),
+        }
+    }
+
+    async fn release_homeless(&self, seat: &Seat, receipt: &Binding, id: &ServerId) {
+        let places = receipt
+            .places
+            .iter()
+            .filter_map(|place| place.split_once('/'));
+        let places = places
+            .map(|(region, zone)| Place::new(region, zone))
+            .collect();
+        self.context
+            .sessions
+            .bury(self.account, seat, &receipt.marker, places);
+        let permit = seat.session.client.permit(Lane::Urgent).await;
+        if let Err(error) = seat.session.client.release(permit, id).await {
+            tracing::error!(server = %id, %error, "a server without an Instance was not released; listings look out for it");
+        }
+    }
+
+    /// JSON patch of the main resource: test UID and record, replace the record.
+    async fn replace_record(&self, old: &str, new: &str) -> Result<(), KubeError> {
+        let path = pointer(&["metadata", "annotations", BINDING]);
+        let patch = json!([
+            {"op": "test", "path": "/metadata/uid", "value": self.facts.uid},
+            {"op": "test", "path": path, "value": old},
+            {"op": "replace", "path": path, "value": new},
+        ]);
+        self.patch("write the receipt", patch).await
+    }
+
+    pub(super) async fn patch(&self, what: &'static str, patch: Value) -> Result<(), KubeError> {
+        let patch = json_patch(what, patch)?;
+        let params = patch_params();
+        let written = call(
+            what,
+            self.api()
+                .patch_metadata(&self.facts.key.name, &params, &patch),
+        )
+        .await?;
+        open(self.memory).wrote(written.metadata.resource_version.as_deref(), Instant::now());
+        Ok(())
+    }
+
+    fn api(&self) -> Api<Instance> {
+        Api::namespaced(self.context.client.clone(), &self.facts.key.namespace)
+    }
+}

@@ -1,0 +1,161 @@
+//! What is remembered: attempts, calls, queries, wishes.
+
+use crate::api::conditions::Reason;
+use crate::api::{Applied, Verb};
+use crate::cloud::{ServerId, TaskId, TaskState};
+use crate::inventory::Attention;
+use tokio::time::Instant;
+
+/// Digests of passwords, keyed by a random word of this process: they tell whether a Secret that was touched holds another
+/// password, and nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passwords {
+    /// Of the attempt that is under way.
+    pub sent: Option<[u8; 32]>,
+    /// Of the server.
+    pub current: Option<[u8; 32]>,
+}
+
+/// What became of the one POST of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Post {
+    /// The intent is ours and nothing was sent.
+    NotSent,
+    /// The service refused it, or it never left: nothing was done.
+    Refused {
+        /// What the service said.
+        message: String,
+        /// What that means for the conditions.
+        reason: Reason,
+    },
+    /// It may have happened.
+    Unknown,
+    /// The service took it.
+    Accepted {
+        /// The server.
+        id: ServerId,
+        /// Its task; some answers name none.
+        task: Option<TaskId>,
+    },
+}
+
+/// An attempt as this process has seen it.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// The nonce of its intent.
+    pub nonce: String,
+    /// The Account that it was made with.
+    pub account: String,
+    /// What it is to do.
+    pub verb: Verb,
+    /// This process wrote its intent.
+    pub is_own: bool,
+    /// How often its call was made.
+    pub tries: u32,
+    /// This term's first sight of it, or the end of our own POST, the later: its settling time counts from here.
+    pub since: Instant,
+    /// What became of it, as far as this process knows; an intent that it did not write is `Unknown`.
+    pub post: Post,
+}
+
+/// A wish that ended badly: the same is not asked for again before its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Its time.
+    pub until: Instant,
+    /// Generation of the spec that asked for it.
+    pub generation: i64,
+    /// What the server was to be.
+    pub target: Applied,
+}
+
+/// A start or stop that ended well, and how often that happened lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Power {
+    pub(super) verb: Verb,
+    pub(super) at: Instant,
+    pub(super) times: usize,
+}
+
+/// A call within an attempt that stopped or started the server for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aside {
+    /// Start or Stop.
+    pub verb: Verb,
+    /// When it was answered.
+    pub at: Instant,
+    /// What stood in the way, for people.
+    pub trouble: Option<String>,
+}
+
+/// A release call of this process.
+#[derive(Clone, Debug)]
+pub struct ReleaseCall {
+    /// When it was answered.
+    pub at: Instant,
+    /// The task, if the answer named one.
+    pub task: Option<TaskId>,
+    /// The last call was answered (not merely sent).
+    pub accepted: bool,
+    /// What stood in the way, for people.
+    pub trouble: Option<String>,
+    /// Not to be called again before this instant.
+    pub not_before: Option<Instant>,
+}
+
+/// Why a server is taken for gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// The task of its release succeeded.
+    Released,
+    /// The service does not know it.
+    NotFound,
+}
+
+/// When a task was asked for.
+#[derive(Clone, Debug)]
+pub struct Poll {
+    /// The task.
+    pub task: TaskId,
+    /// When it began, as far as this process knows.
+    pub since: Instant,
+    /// Whether this process saw it begin, so that its duration can be learnt.
+    pub whole: bool,
+    /// The last query.
+    pub last: Option<Instant>,
+    /// How it ended; then nobody asks again.
+    pub ended: Option<Ended>,
+    /// What the listing showed at the last query: each sight of it leads to one query.
+    pub led_by: Option<u64>,
+    /// Queries tell nothing.
+    pub odd: Option<Odd>,
+}
+
+/// The service answers queries of a task with an error, or with a word that nobody knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Odd {
+    /// For how long, without an answer that tells in between.
+    pub since: Instant,
+    /// What it said last.
+    pub why: String,
+}
+
+/// How the queries of a task ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The service said so.
+    As(TaskState),
+    /// The service does not know the task any more.
+    Forgotten,
+}
+
+/// A listing pass that the last plan asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// How often the listing is to be read.
+    pub attention: Attention,
+    /// A pass that begins after this instant.
+    pub pass_after: Option<Instant>,
+    /// How many of them, in a row.
+    pub passes: u8,
+}

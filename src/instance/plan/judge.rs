@@ -1,0 +1,122 @@
+//! Compares what a server shows with what the spec wants, and says how things stand.
+
+use super::{want, words};
+use crate::api::conditions::{Reason, Verdict};
+use crate::api::{Applied, Binding, Marker, PowerState, names};
+use crate::instance::observe::{Observation, is_idle};
+use serde_json::{Map, Value};
+
+/// Compares the server with what the spec wants and what the service has taken.
+pub(super) fn judge(
+    seen: &Observation,
+    binding: &Binding,
+    applied: &Applied,
+    detail: &Map<String, Value>,
+) -> Verdict {
+    let spec = &seen.facts.spec;
+    if let Some(verdict) = bought_otherwise(seen, binding) {
+        return verdict;
+    }
+    if !is_idle(pending(detail)) {
+        let message = format!(
+            "the service is busy with the server ({})",
+            pending(detail).unwrap_or_default()
+        );
+        return Verdict::reconciling(Reason::OperationPending, message);
+    }
+    let name = names::server_name(&seen.facts.key.name, &seen.facts.marker);
+    let renamed = text(detail, "instanceName").filter(|found| *found != name);
+    if let (Some(found), false) = (renamed, is_ours(seen, detail)) {
+        let message = format!(
+            "the server was renamed to {found} at the service, which is no name of this Instance, so nothing is done to it: \
+             give it back the name {name}"
+        );
+        return Verdict::drifted(Reason::NameDiffers, message);
+    }
+    if let Some(verb) = want::wanted(seen, binding, applied, detail).first() {
+        return Verdict::reconciling(
+            words::reason(*verb),
+            format!("the spec asks for a {verb} of the server"),
+        );
+    }
+    match (
+        spec.power_state,
+        text(detail, "ecsStatus"),
+        text(detail, "imageResourceUUID"),
+    ) {
+        (_, _, Some(image)) if image != spec.image.id => Verdict::drifted(
+            Reason::ImageDiffers,
+            format!(
+                "the server was given image {image} at the service, the spec says {}; nothing is erased because of that: \
+                 set spec.image.id to {image} to accept it, or to another image to have the server reinstalled",
+                spec.image.id
+            ),
+        ),
+        _ if renamed.is_some() => Verdict::drifted(
+            Reason::NameDiffers,
+            format!(
+                "the server was renamed to {} at the service: give it back the name {name}",
+                renamed.unwrap_or_default()
+            ),
+        ),
+        (PowerState::Running, Some("STARTED"), _) => {
+            Verdict::ready(Reason::Available, "the server is running as specified")
+        }
+        (PowerState::Stopped, Some("STOPPED"), _) => {
+            Verdict::ready(Reason::Available, "the server is stopped as specified")
+        }
+        (PowerState::Unmanaged, ..) => {
+            Verdict::ready(Reason::Available, "the server is as specified")
+        }
+        (wanted @ (PowerState::Running | PowerState::Stopped), found, _) => Verdict::drifted(
+            Reason::PowerStateDiffers,
+            format!(
+                "the server is {}, the spec wants it {}: look at the server at the service",
+                found.unwrap_or("in an unknown state"),
+                if wanted == PowerState::Running {
+                    "running"
+                } else {
+                    "stopped"
+                }
+            ),
+        ),
+    }
+}
+
+/// A field of a detail, if it holds a word.
+pub(super) fn text<'a>(detail: &'a Map<String, Value>, field: &str) -> Option<&'a str> {
+    detail
+        .get(field)
+        .and_then(Value::as_str)
+        .filter(|word| !word.is_empty())
+}
+
+/// What the service is doing with a server.
+pub(super) fn pending(detail: &Map<String, Value>) -> Option<&str> {
+    text(detail, "ecsPendingStatus")
+}
+
+/// Whether the server bears our marker, as far as it shows a name: another one may be somebody else's, by a record that
+/// was edited or an identifier that the service gave away again.
+pub(super) fn is_ours(seen: &Observation, detail: &Map<String, Value>) -> bool {
+    text(detail, "instanceName")
+        .is_none_or(|name| Marker::in_name(name).as_ref() == Some(&seen.facts.marker))
+}
+
+/// The spec was edited between the purchase and the first status: such an edit can only be taken back.
+pub(super) fn bought_otherwise(seen: &Observation, binding: &Binding) -> Option<Verdict> {
+    let spec = &seen.facts.spec;
+    let here = seen.facts.place().to_string();
+    let bought = [
+        ("package", &binding.package, &spec.package.code),
+        ("firewall", &binding.firewall, &spec.firewall.id),
+        ("place", binding.places.last().unwrap_or(&here), &here),
+        ("Account", &binding.account, &spec.account_ref.name),
+    ];
+    let (what, was, wanted) = bought.into_iter().find(|(_, was, wanted)| was != wanted)?;
+    let message = format!(
+        "the server was bought with {what} {was}, the spec wants {wanted}: set the spec back, or delete the Instance and \
+         create a new one"
+    );
+    Some(Verdict::drifted(Reason::PurchaseDiffers, message))
+}

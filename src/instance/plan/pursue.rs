@@ -1,0 +1,215 @@
+//! An operation on a recorded server is open: follows it to its end, whatever became of its call.
+//!
+//! A receipt forbids any repeat of what erases or reboots. Without one, what the server shows after the settling time
+//! decides; where nothing shows it, only what does no harm is done again (design section 4, rules 10 and 11).
+
+mod call;
+mod end;
+mod settle;
+
+pub(super) use end::failures;
+pub(in crate::instance) use end::refused_again;
+
+use super::keep::{self, AT_REST};
+use super::{Plan, Request, SOON, Step, Tell, words};
+use crate::api::conditions::{Reason, Verdict};
+use crate::api::{Binding, Verb};
+use crate::cloud::{Detail, ServerId, TaskState};
+use crate::instance::memory::Post;
+use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
+use end::End;
+use std::time::Duration;
+
+/// Operations are given up waiting for after these times (field note 17); slow queries go on.
+const OVERDUE: Duration = Duration::from_secs(15 * 60);
+const REINSTALL_OVERDUE: Duration = Duration::from_secs(60 * 60);
+
+/// One open operation and the server it is for.
+struct Open<'a> {
+    seen: &'a Observation,
+    binding: &'a Binding,
+    id: &'a ServerId,
+}
+
+/// Follows the recorded operation.
+pub(super) fn follow(
+    seen: &Observation,
+    seat: &SeatFacts,
+    binding: &Binding,
+    id: &ServerId,
+) -> Plan {
+    let open = Open { seen, binding, id };
+    if seen.memory.not_found && keep::is_missing(seen, seat, id) {
+        return keep::gone(seen, seat, id);
+    }
+    let verb = binding.operation.verb;
+    let attempt = seen.memory.attempt(binding);
+    let since = attempt.map_or(seen.now, |attempt| attempt.since);
+    match (attempt.map(|attempt| &attempt.post), seen.task_id()) {
+        // The call was taken and the record does not say so yet: nothing comes before that.
+        (
+            Some(Post::Accepted {
+                task: Some(task), ..
+            }),
+            _,
+        ) if binding.task.is_none() && !verb.is_harmless_twice() => open.receipt(task.to_string()),
+        (_, Some(_)) => open.by_task(),
+        // The service took the call and named no task.
+        (Some(Post::Accepted { .. }), None) => open.by_state(),
+        // This very process knows that nothing was done.
+        (Some(Post::NotSent), None) => open.not_sent(),
+        (Some(Post::Refused { message, reason }), None) => open.after_refusal(message, *reason),
+        // Nobody knows.
+        (Some(Post::Unknown) | None, None) => open.settle(since + seat.settle),
+    }
+}
+
+impl Open<'_> {
+    fn verb(&self) -> Verb {
+        self.binding.operation.verb
+    }
+
+    /// Writes down what the service answered.
+    fn receipt(&self, task: String) -> Plan {
+        let binding = Binding {
+            task: Some(task),
+            ..self.binding.clone()
+        };
+        let tell = Tell::progress(
+            words::reason(self.verb()),
+            words::doing(self.verb(), self.id),
+        );
+        Plan::act(
+            Step::Record {
+                binding: Box::new(binding),
+            },
+            tell.with_id(Some(self.id.clone())),
+        )
+    }
+
+    /// The task tells.
+    fn by_task(&self) -> Plan {
+        let seen_task = &self.seen.task;
+        match (seen_task, &self.seen.detail) {
+            (Fact::Known(TaskState::Failed { reason }), _) => {
+                let words = reason.as_deref().unwrap_or("the service gave no reason");
+                self.conclude(End::Failed(words.to_owned()))
+            }
+            (Fact::Known(TaskState::Succeeded), Fact::Known(detail))
+                if is_idle(detail.pending()) =>
+            {
+                self.finish(detail, self.is_at_rest())
+            }
+            // The service forgot the task, or never says how it ended, and the server has been at rest for long.
+            (
+                Fact::Absent | Fact::Unknown(_) | Fact::Known(TaskState::Unknown { .. }),
+                Fact::Known(detail),
+            ) if self.is_at_rest() && is_odd(seen_task, self.seen) => self.finish(detail, true),
+            // A task that says that it runs is believed, until it has run for too long for a server that shows no such thing.
+            (Fact::Known(TaskState::Running), Fact::Known(detail))
+                if self.is_at_rest() && self.is_overdue() && self.effect() != Some(false) =>
+            {
+                self.finish(detail, true)
+            }
+            _ => self.running(words::doing(self.verb(), self.id)),
+        }
+    }
+
+    /// The server's state tells.
+    fn by_state(&self) -> Plan {
+        match (&self.seen.detail, self.effect()) {
+            (Fact::Known(detail), Some(true)) if is_idle(detail.pending()) => {
+                self.finish(detail, false)
+            }
+            (Fact::Known(detail), _) if self.is_at_rest() => self.finish(detail, true),
+            _ => self.running(words::doing(self.verb(), self.id)),
+        }
+    }
+
+    /// The service says that it is done. A reinstall is over when the new image shows; a server that ran before, or is to
+    /// run, is started again first. `for_sure`: what does not show by now will not.
+    fn finish(&self, detail: &Detail, for_sure: bool) -> Plan {
+        let shows = self.effect();
+        if shows == Some(false) && !for_sure {
+            return self.running(words::doing(self.verb(), self.id));
+        }
+        match self.verb() {
+            Verb::Reinstall if self.is_to_be_started(detail) => {
+                self.aside(Verb::Start, Request::Start(self.id.clone()))
+            }
+            // Asking again does no harm, in its time.
+            Verb::Start | Verb::Stop if shows == Some(false) => self.conclude(End::Failed(
+                "the service says that it is done, and the server does not show it".to_owned(),
+            )),
+            // A receipt forbids a repeat: an image that does not show is a drift.
+            _ => self.conclude(End::Well),
+        }
+    }
+
+    /// Status always tells what was applied once a server is there: it was lost, and with it the word that this operation
+    /// ended.
+    fn is_of_a_lost_status(&self) -> bool {
+        let applied = &self.seen.facts.status.applied;
+        applied.is_none() && !self.seen.memory.wrote_attempt(self.binding)
+    }
+
+    /// Whether the server shows the effect of the operation; none where nothing tells.
+    fn effect(&self) -> Option<bool> {
+        let Fact::Known(detail) = &self.seen.detail else {
+            return None;
+        };
+        let operation = &self.binding.operation;
+        let target = operation.target.image.as_str();
+        let was_seen = self.seen.memory.pending_seen.then_some(true);
+        match operation.verb {
+            Verb::Start => Some(detail.status() == Some("STARTED")),
+            Verb::Stop => Some(detail.status() == Some("STOPPED")),
+            Verb::Reinstall if self.shows_by_image() => {
+                detail.image().map(|image| image.as_str() == target)
+            }
+            Verb::Reinstall => was_seen,
+            Verb::Restart => was_seen,
+            Verb::ModifyPassword | Verb::Create | Verb::Release => None,
+        }
+    }
+
+    /// Whether the image tells if the reinstall was carried out: it was another one before.
+    fn shows_by_image(&self) -> bool {
+        let operation = &self.binding.operation;
+        let before = operation.before.image.as_ref();
+        before.is_some_and(|before| *before != operation.target.image)
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let since = self.seen.memory.at_rest_since;
+        since.is_some_and(|since| self.seen.now >= since + AT_REST)
+    }
+
+    fn running(&self, note: String) -> Plan {
+        let mut tell = if self.is_overdue() {
+            let note = format!(
+                "{note}, for longer than such operations take: look at the service's console"
+            );
+            Tell::of(Verdict::stalled(Reason::OperationOverdue, note))
+        } else {
+            Tell::progress(words::reason(self.verb()), note)
+        };
+        tell.operation = Some(words::operation(self.binding, self.seen.task_id().as_ref()));
+        Plan::rest(tell.with_id(Some(self.id.clone())), SOON).in_flight_while_readable(self.seen)
+    }
+
+    fn is_overdue(&self) -> bool {
+        let limit = match self.verb() {
+            Verb::Reinstall => REINSTALL_OVERDUE,
+            _ => OVERDUE,
+        };
+        let attempt = self.seen.memory.attempt(self.binding);
+        attempt.is_some_and(|attempt| self.seen.now >= attempt.since + limit)
+    }
+}
+
+/// The task is forgotten, or has told nothing for long: one query that fails says nothing about it.
+fn is_odd(task: &Fact<TaskState>, seen: &Observation) -> bool {
+    let odd = seen.memory.poll.as_ref().and_then(|poll| poll.odd.as_ref());
+    matches!(task, Fact::Absent) || odd.is_some_and(|odd| seen.now >= odd.since + AT_REST)
+}

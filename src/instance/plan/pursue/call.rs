@@ -1,0 +1,190 @@
+//! The call of an open operation: made again where it is certain that nothing was done, and what has to come before it.
+
+use super::{End, Open};
+use crate::api::conditions::Reason;
+use crate::api::{PowerState, Verb};
+use crate::cloud::Detail;
+use crate::instance::login::LoginFact;
+use crate::instance::memory::Aside;
+use crate::instance::observe::{Fact, is_idle};
+use crate::instance::plan::{Needs, Plan, Request, SOON, Step, Tell, keep, want, words};
+use std::time::Duration;
+
+/// A server that was stopped or started within an attempt shows it within this time, or is asked again.
+const ASIDE_AGAIN: Duration = Duration::from_secs(30);
+/// A service that says so often that it cannot do it now, about an idle server, means that it does not want to.
+const BUSY_TRIES: u32 = 4;
+/// How soon a server is looked at again that somebody else keeps busy.
+const BUSY: Duration = Duration::from_secs(30);
+
+impl Open<'_> {
+    /// The intent stands and nothing was sent.
+    pub(super) fn not_sent(&self) -> Plan {
+        if want::is_still_asked(self.seen, self.binding) {
+            self.again()
+        } else {
+            self.conclude(End::Superseded("it was not sent".to_owned()))
+        }
+    }
+
+    /// The service refused the call: nothing was done.
+    pub(super) fn after_refusal(&self, message: &str, why: Reason) -> Plan {
+        if let Fact::Known(detail) = &self.seen.detail
+            && is_idle(detail.pending())
+            && matches!(self.verb(), Verb::Start | Verb::Stop)
+            && self.effect() == Some(true)
+        {
+            // It is so already: that is why the service refused.
+            return self.conclude(End::Well);
+        }
+        if why == Reason::OperationRefused {
+            return self.conclude(End::Refused(message.to_owned()));
+        }
+        if !want::is_still_asked(self.seen, self.binding) {
+            return self.conclude(End::Superseded(message.to_owned()));
+        }
+        if why == Reason::Stopping {
+            return match &self.seen.detail {
+                Fact::Known(detail) if !is_idle(detail.pending()) => self.stopping(),
+                Fact::Known(detail) if detail.status() == Some("STOPPED") => self.again(),
+                Fact::Known(detail)
+                    if want::may_operate(self.seen, self.binding, &detail.fields) =>
+                {
+                    let force = self.was_asked(Verb::Stop) == Some(false);
+                    let id = self.id.clone();
+                    self.aside(Verb::Stop, Request::Stop { id, force })
+                }
+                Fact::Known(_) => self.conclude(End::Superseded(message.to_owned())),
+                Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => self.stopping(),
+            };
+        }
+        let tries = self.seen.memory.attempt(self.binding);
+        let tries = tries.map_or(0, |attempt| attempt.tries);
+        if why == Reason::ServiceBusy && tries >= BUSY_TRIES && self.is_idle() {
+            // Nothing keeps it busy: it does not want this one, in the state that the server is in.
+            return self.conclude(End::Refused(message.to_owned()));
+        }
+        match self.seen.memory.not_before {
+            Some(at) if at > self.seen.now => self.later(message, why, at - self.seen.now),
+            _ => self.again(),
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(&self.seen.detail, Fact::Known(detail) if is_idle(detail.pending()))
+    }
+
+    /// The same again, after this time.
+    pub(super) fn later(&self, message: &str, why: Reason, left: Duration) -> Plan {
+        let mut tell = Tell::of(words::refused(message, why));
+        // Trouble of the service that the next try may already have behind it.
+        tell.progress = matches!(why, Reason::RateLimited | Reason::ServiceUnreachable);
+        Plan::rest(tell.with_id(Some(self.id.clone())), left)
+    }
+
+    /// The call of the recorded attempt, once more: it is certain that nothing was done.
+    pub(super) fn again(&self) -> Plan {
+        let rest = || Plan::rest(Tell::default().with_id(Some(self.id.clone())), SOON);
+        match &self.seen.detail {
+            Fact::Known(detail) if want::may_operate(self.seen, self.binding, &detail.fields) => {}
+            Fact::Known(detail) if !is_idle(detail.pending()) => {
+                let word = detail.pending().unwrap_or_default();
+                let message = format!("the service is busy with server {} ({word})", self.id);
+                return self.later(&message, Reason::ServiceBusy, BUSY);
+            }
+            // It is not the server any more that it was asked for.
+            Fact::Known(_) => {
+                return self.conclude(End::Superseded("the server has changed since".to_owned()));
+            }
+            Fact::Absent | Fact::Unknown(_) => {
+                let mut plan = rest();
+                plan.again = keep::UNREAD;
+                return plan;
+            }
+            Fact::NotAsked => {
+                let mut plan = rest();
+                plan.needs = Needs::Detail;
+                return plan;
+            }
+        }
+        let credentials = match want::credentials(self.seen, self.verb()) {
+            Ok(credentials) => credentials,
+            // Nothing else waits for a login that cannot be used.
+            Err(_) if matches!(self.seen.login, LoginFact::Problem(_)) => {
+                return self.conclude(End::Superseded("its login cannot be used".to_owned()));
+            }
+            Err(plan) => return *plan,
+        };
+        let recorded = &self.binding.operation.target.password_secret;
+        let read = credentials.as_ref().map(|credentials| &credentials.secret);
+        if read.is_some_and(|read| read != recorded) {
+            return self.conclude(End::Superseded("its Secret has changed since".to_owned()));
+        }
+        let Some(request) = want::request(self.seen, self.binding, self.id, credentials) else {
+            return rest();
+        };
+        let tell = Tell::progress(
+            words::reason(self.verb()),
+            words::asking(self.verb(), self.id),
+        );
+        let step = Step::Call {
+            binding: Box::new(self.binding.clone()),
+            announce: false,
+            request: Box::new(request),
+        };
+        Plan::act(step, tell.with_id(Some(self.id.clone())))
+    }
+
+    /// Stops or starts the server within the attempt, once in a while until it shows.
+    pub(super) fn aside(&self, verb: Verb, request: Request) -> Plan {
+        let mut plan = match verb {
+            Verb::Stop => self.stopping(),
+            _ => self.running(format!(
+                "starting server {}, which was stopped for its reinstall",
+                self.id
+            )),
+        };
+        if self.was_asked(verb) != Some(true) {
+            plan.step = Step::Aside {
+                request: Box::new(request),
+            };
+        }
+        plan
+    }
+
+    /// The server is being stopped, as the service wants it before a reinstall.
+    pub(super) fn stopping(&self) -> Plan {
+        let note = format!(
+            "stopping server {} for its reinstall, since the service wants it stopped",
+            self.id
+        );
+        let mut plan = match &self.seen.memory.aside {
+            Some(Aside {
+                trouble: Some(trouble),
+                ..
+            }) => self.running(format!("{note}: {trouble}")),
+            _ => self.running(note),
+        };
+        plan.again = plan.again.min(Duration::from_secs(2));
+        plan
+    }
+
+    /// Whether the server was asked to stop or start within the attempt: true for lately, false for long ago.
+    pub(super) fn was_asked(&self, verb: Verb) -> Option<bool> {
+        let aside = self.seen.memory.aside.as_ref();
+        let aside = aside.filter(|aside| aside.verb == verb)?;
+        Some(self.seen.now < aside.at + ASIDE_AGAIN)
+    }
+
+    /// Whether a server that was stopped for a reinstall has to be started, and was not asked to in vain. A start that does
+    /// not come about is an operation of its own.
+    pub(super) fn is_to_be_started(&self, detail: &Detail) -> bool {
+        let wanted = match self.seen.facts.spec.power_state {
+            PowerState::Running => true,
+            PowerState::Stopped => false,
+            PowerState::Unmanaged => self.binding.operation.before.running,
+        };
+        let in_vain = self.was_asked(Verb::Start) == Some(false);
+        wanted && detail.status() == Some("STOPPED") && !in_vain && !self.is_of_a_lost_status()
+    }
+}

@@ -1,0 +1,143 @@
+//! The end of an operation, told in status.
+
+use super::Open;
+use crate::api::conditions::Reason;
+use crate::api::{EndReason, Verb};
+use crate::instance::observe::{Fact, Observation, is_idle};
+use crate::instance::plan::{FAILED, NEXT, Needs, Plan, Request, Tell, judge, keep, want, words};
+use std::time::Duration;
+
+/// What the service refused as wrong is asked for again after these times, the last one from then on, if nobody mends it
+/// sooner: an image may be published again, a quota raised, and neither is told to anybody. Longer than the minute in which
+/// a wish that cannot be granted must cost next to nothing.
+const REFUSED: [Duration; 2] = [Duration::from_secs(75), Duration::from_secs(300)];
+/// A server is not stopped once more for a reinstall that the service refused when it was: the service has shown that the
+/// spec has to be mended, and each try costs an outage.
+const STOPPED_IN_VAIN: Duration = Duration::from_secs(24 * 3600);
+
+/// How an operation ended.
+pub(super) enum End {
+    /// It is done.
+    Well,
+    /// The service failed to do it; it is tried again in its time.
+    Failed(String),
+    /// Its answer was lost, and the server does not show it; it is asked for again.
+    Lost(&'static str),
+    /// The service does not want what was asked for.
+    Refused(String),
+    /// Nothing was done, and something else is asked for by now.
+    Superseded(String),
+}
+
+impl Open<'_> {
+    /// The end of the operation, told in status. What comes next is planned from the status that tells of it. A server that
+    /// was stopped for a reinstall which did not come is started first.
+    pub(super) fn conclude(&self, end: End) -> Plan {
+        let (seen, binding, verb) = (self.seen, self.binding, self.verb());
+        let detail = match &seen.detail {
+            Fact::Known(detail) => Some(detail),
+            Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
+        };
+        if verb == Verb::Reinstall
+            && !matches!(end, End::Well)
+            && let Some(plan) = self.start_first()
+        {
+            return plan;
+        }
+        let fields = detail.map_or(&seen.facts.status.detail, |detail| &detail.fields);
+        let failures = failures(seen, verb);
+        let in_its_time = FAILED[failures.min(FAILED.len() - 1)];
+        let (mut tell, reason, words, pause) = match end {
+            End::Well => {
+                let applied = want::recorded(seen, binding);
+                let mut tell = Tell::of(judge::judge(seen, binding, &applied, fields));
+                tell.applied = Some(want::taken_over(seen, binding, &applied, fields));
+                tell.news.push(words::done(binding, self.id));
+                (tell, None, None, None)
+            }
+            End::Failed(words) => {
+                let is_hopeless = failures + 1 >= FAILED.len();
+                let tell = Tell::of(words::failed(verb, &words, is_hopeless));
+                (
+                    tell,
+                    Some(EndReason::Failed),
+                    Some(words),
+                    Some(in_its_time),
+                )
+            }
+            End::Lost(words) => {
+                let tell = Tell::of(words::lost(verb, words));
+                let words = Some(words.to_owned());
+                (tell, Some(EndReason::AnswerLost), words, Some(in_its_time))
+            }
+            End::Refused(words) => {
+                let tell = Tell::of(words::refused(&words, Reason::OperationRefused));
+                let pause = if seen.memory.stopped_for == Some(binding.attempt) {
+                    STOPPED_IN_VAIN
+                } else {
+                    refused_again(seen, verb)
+                };
+                (tell, Some(EndReason::Refused), Some(words), Some(pause))
+            }
+            End::Superseded(words) => {
+                let applied = want::applied(seen, binding);
+                let tell = Tell::of(judge::judge(seen, binding, &applied, fields));
+                (tell, Some(EndReason::Superseded), Some(words), None)
+            }
+        };
+        tell.ended = Some(keep::ended(seen, binding, reason, words));
+        tell.detail = detail.map(|detail| detail.fields.clone());
+        let mut plan = Plan::rest(tell.with_id(Some(self.id.clone())), NEXT);
+        plan.pause = pause;
+        plan
+    }
+
+    /// A reinstall that does not come about leaves no server off that was stopped for it.
+    fn start_first(&self) -> Option<Plan> {
+        let was_stopped = self.seen.memory.stopped_for == Some(self.binding.attempt);
+        match &self.seen.detail {
+            Fact::Known(detail) if !is_idle(detail.pending()) && was_stopped => {
+                Some(self.stopping())
+            }
+            Fact::Known(detail)
+                if self.is_to_be_started(detail)
+                    && want::may_operate(self.seen, self.binding, &detail.fields) =>
+            {
+                Some(self.aside(Verb::Start, Request::Start(self.id.clone())))
+            }
+            Fact::NotAsked if was_stopped => {
+                let mut plan = self.stopping();
+                plan.needs = Needs::Detail;
+                Some(plan)
+            }
+            Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => None,
+        }
+    }
+}
+
+/// How long the service is left alone after it refused this operation just now.
+pub(in crate::instance) fn refused_again(seen: &Observation, verb: Verb) -> Duration {
+    let before = since_success(seen, verb).filter(|reason| *reason == Some(EndReason::Refused));
+    REFUSED[before.count().min(REFUSED.len() - 1)]
+}
+
+/// How often the service failed to do this since it last did it.
+pub(in crate::instance::plan) fn failures(seen: &Observation, verb: Verb) -> usize {
+    let counts = [None, Some(EndReason::Failed), Some(EndReason::AnswerLost)];
+    since_success(seen, verb)
+        .filter(|reason| counts.contains(reason))
+        .count()
+}
+
+/// How this operation ended each time since it last ended well, as the history tells.
+fn since_success(seen: &Observation, verb: Verb) -> impl Iterator<Item = Option<EndReason>> {
+    let of_verb = seen
+        .facts
+        .status
+        .history
+        .iter()
+        .filter(move |entry| entry.verb == verb);
+    of_verb
+        .take_while(|entry| !entry.succeeded)
+        .map(|entry| entry.reason)
+}

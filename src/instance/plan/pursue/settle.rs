@@ -1,0 +1,90 @@
+//! The outcome of a call is unknown: what the server shows decides.
+
+use super::{End, Open};
+use crate::api::Verb;
+use crate::api::conditions::{Reason, Verdict};
+use crate::instance::observe::{Fact, is_idle};
+use crate::instance::plan::{LONG, Needs, Plan, Request, SOON, Tell, want};
+use tokio::time::Instant;
+
+impl Open<'_> {
+    /// The outcome is unknown: after the settling time, with nothing pending at the server, its state tells.
+    pub(super) fn settle(&self, settled: Instant) -> Plan {
+        let seen = self.seen;
+        let Fact::Known(detail) = &seen.detail else {
+            return self.settle_unseen(settled);
+        };
+        let effect = self.effect();
+        // A call that shows its effect can come no later; of a reinstall that takes evidence that it was ours.
+        let is_power = matches!(self.verb(), Verb::Start | Verb::Stop);
+        let is_evident = effect == Some(true) && (is_power || seen.memory.pending_seen);
+        if !is_idle(detail.pending()) || (seen.now < settled && !is_evident) {
+            return self.unconfirmed(settled);
+        }
+        match effect {
+            Some(true) => self.finish(detail, true),
+            Some(false) => self.conclude(End::Lost("the server shows that it was not carried out")),
+            // What the spec asked for counts as applied.
+            None if self.is_of_a_lost_status() || want::is_former(seen, self.binding) => {
+                self.conclude(End::Well)
+            }
+            None if self.is_undecidable() && self.is_to_be_started(detail) => {
+                self.aside(Verb::Start, Request::Start(self.id.clone()))
+            }
+            None if self.is_undecidable() => self.outcome_unknown(),
+            None => self.conclude(End::Lost("nothing tells whether it was carried out")),
+        }
+    }
+
+    /// Nothing was read in this turn.
+    fn settle_unseen(&self, settled: Instant) -> Plan {
+        let memory = &self.seen.memory;
+        let was_settled = memory.looked.is_some_and(|looked| looked >= settled) && !memory.unread;
+        let was_at_rest = memory.at_rest_since.is_some() && !memory.pending_seen;
+        if !(was_settled && was_at_rest && self.verb() == Verb::Reinstall) {
+            return self.unconfirmed(settled);
+        }
+        if self.is_undecidable() && !self.shows_by_image() && !self.is_of_a_lost_status() {
+            // As it was found out at the last look.
+            return self.outcome_unknown();
+        }
+        let mut plan = self.unconfirmed(settled);
+        plan.needs = Needs::Detail;
+        plan
+    }
+
+    /// A reinstall with the same image: executed unseen, and never executed, look alike. Another image, key or token asks
+    /// again.
+    fn is_undecidable(&self) -> bool {
+        let applied = want::applied(self.seen, self.binding);
+        let wish = want::target(Verb::Reinstall, &applied, want::as_specified(self.seen));
+        let target = &self.binding.operation.target;
+        let is_same = wish.image == target.image
+            && wish.key == target.key
+            && wish.reinstall == target.reinstall;
+        self.verb() == Verb::Reinstall && is_same
+    }
+
+    fn outcome_unknown(&self) -> Plan {
+        let message = format!(
+            "the answer to the reinstall of server {} was lost, and nothing at the service tells whether it was carried \
+             out; it is not repeated, since that could erase the disk twice: look at the server; a new \
+             spec.reinstall.token asks again, and setting spec.image and spec.login back to what they were asks for nothing",
+            self.id
+        );
+        let tell = Tell::of(Verdict::stalled(Reason::OutcomeUnknown, message));
+        Plan::rest(tell.with_id(Some(self.id.clone())), LONG)
+    }
+
+    fn unconfirmed(&self, settled: Instant) -> Plan {
+        let note = format!(
+            "the answer to the {} of server {} was lost: the server will show whether it was carried out",
+            self.verb(),
+            self.id
+        );
+        let mut plan = self.running(note);
+        let rest = settled.saturating_duration_since(self.seen.now);
+        plan.again = if rest.is_zero() { SOON } else { rest.min(SOON) };
+        plan
+    }
+}

@@ -1,0 +1,73 @@
+//! The record of an operation that runs was lost, or an older one was put in its place.
+
+use super::{Plan, Step, Tell, judge, want};
+use crate::api::{Before, Binding, OpenOperation, Verb};
+use crate::cloud::ServerId;
+use crate::instance::facts::Record;
+use crate::instance::observe::Observation;
+
+/// An operation was announced that is not known to have ended, and the record on the object is older, gone, or without the
+/// server (`kubectl replace`, an old manifest applied again): it is written again, or the operation would be done twice.
+pub(super) fn put_back(seen: &Observation) -> Option<Plan> {
+    if seen.facts.deleting || matches!(seen.facts.record, Record::Invalid(_)) {
+        return None;
+    }
+    let stands = seen.facts.binding();
+    let remembered = seen.memory.announced.as_deref().map(|announced| {
+        let mut binding = announced.clone();
+        if let Some(task) = seen.memory.told_task(announced) {
+            binding.task = Some(task.to_string());
+        }
+        binding
+    });
+    // A record that is gone altogether is rebuilt once the server is found.
+    let told = || in_flight(seen, stands?.clone());
+    let binding = remembered
+        .filter(|binding| !has_ended(seen, i64::from(binding.attempt)))
+        .or_else(told)?;
+    let is_whole = stands.is_some_and(|stands| {
+        stands.attempt > binding.attempt
+            || (stands.attempt == binding.attempt && stands.id.is_some())
+    });
+    if is_whole {
+        return None;
+    }
+    let tell = Tell::default().with_id(binding.id.as_deref().map(ServerId::from));
+    let binding = Box::new(binding);
+    Some(Plan::act(Step::Record { binding }, tell))
+}
+
+fn has_ended(seen: &Observation, attempt: i64) -> bool {
+    let mut history = seen.facts.status.history.iter();
+    history.any(|entry| entry.attempt >= attempt)
+}
+
+/// The record of the operation that status shows in flight, made from an older one: what it was asked for is what the spec
+/// says.
+pub(super) fn in_flight(seen: &Observation, older: Binding) -> Option<Binding> {
+    let status = &seen.facts.status;
+    let shown = status.operation.as_ref()?;
+    let attempt = u32::try_from(shown.attempt).ok()?;
+    let is_news = attempt > older.attempt || seen.facts.binding().is_none();
+    if shown.verb == Verb::Create || has_ended(seen, shown.attempt) || !is_news {
+        return None;
+    }
+    let operation = OpenOperation {
+        verb: shown.verb,
+        started_at: shown.started_at.0,
+        generation: seen.facts.generation,
+        uid: seen.facts.uid.clone(),
+        target: want::as_specified(seen),
+        before: Before {
+            image: judge::text(&status.detail, "imageResourceUUID").map(ToOwned::to_owned),
+            running: judge::text(&status.detail, "ecsStatus") == Some("STARTED"),
+        },
+    };
+    Some(Binding {
+        attempt,
+        nonce: String::new(),
+        task: shown.task_id.clone(),
+        operation,
+        ..older
+    })
+}

@@ -1,0 +1,114 @@
+//! What is said about an operation: reasons, sentences, Events.
+
+use crate::api::conditions::{Reason, Verdict};
+use crate::api::{Binding, OperationStatus, Verb};
+use crate::cloud::{ServerId, TaskId};
+use crate::runtime::events::News;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// What stands in a condition while an operation runs.
+pub(super) fn reason(verb: Verb) -> Reason {
+    match verb {
+        Verb::Create => Reason::Creating,
+        Verb::Release => Reason::Releasing,
+        Verb::Reinstall => Reason::Reinstalling,
+        Verb::ModifyPassword => Reason::ChangingPassword,
+        Verb::Start => Reason::Starting,
+        Verb::Stop => Reason::Stopping,
+        Verb::Restart => Reason::Restarting,
+    }
+}
+
+/// What the operation is to bring about, before it is known whether the service took it.
+pub(super) fn asking(verb: Verb, id: &ServerId) -> String {
+    match verb {
+        Verb::Create => format!("asking for server {id}"),
+        Verb::Release => format!("asking for the release of server {id}"),
+        Verb::Reinstall => format!("asking for a reinstall of server {id}"),
+        Verb::ModifyPassword => format!("asking for a new password on server {id}"),
+        Verb::Start => format!("asking for a start of server {id}"),
+        Verb::Stop => format!("asking for a stop of server {id}"),
+        Verb::Restart => format!("asking for a restart of server {id}"),
+    }
+}
+
+/// What the service does, once it took the call.
+pub(in crate::instance) fn doing(verb: Verb, id: &ServerId) -> String {
+    match verb {
+        Verb::Create => format!("the service is creating server {id}"),
+        Verb::Release => format!("the service is releasing server {id}"),
+        Verb::Reinstall => format!("the service is reinstalling server {id}; its disk is erased"),
+        Verb::ModifyPassword => format!("the service is setting a new password on server {id}"),
+        Verb::Start => format!("the service is starting server {id}"),
+        Verb::Stop => format!("the service is stopping server {id}"),
+        Verb::Restart => format!("the service is restarting server {id}"),
+    }
+}
+
+/// The Event of an operation that ended well.
+pub(super) fn done(binding: &Binding, id: &ServerId) -> News {
+    let (reason, note) = match binding.operation.verb {
+        Verb::Create => ("Created", format!("server {id} was created")),
+        Verb::Release => ("Released", format!("server {id} was released")),
+        Verb::Reinstall => (
+            "Reinstalled",
+            format!(
+                "server {id} was reinstalled with image {}",
+                binding.operation.target.image
+            ),
+        ),
+        Verb::ModifyPassword => (
+            "PasswordChanged",
+            format!("server {id} has the password that its Secret holds"),
+        ),
+        Verb::Start => ("Started", format!("server {id} was started")),
+        Verb::Stop => ("Stopped", format!("server {id} was stopped")),
+        Verb::Restart => ("Restarted", format!("server {id} was restarted")),
+    };
+    News::normal(reason, note)
+}
+
+/// An operation that ended badly and is tried again; Stalled once it has failed so often that waiting is not enough.
+pub(super) fn failed(verb: Verb, words: &str, is_hopeless: bool) -> Verdict {
+    let message = format!("the {verb} failed: {words}; it is tried again");
+    if is_hopeless {
+        Verdict::stalled(Reason::OperationFailed, message)
+    } else {
+        Verdict::reconciling(Reason::OperationFailed, message)
+    }
+}
+
+/// The answer to a call was lost, and the server does not show that it was carried out.
+pub(super) fn lost(verb: Verb, words: &str) -> Verdict {
+    let message = format!(
+        "the answer to the {verb} was lost, and {words}; if it is still wanted, it is asked for again"
+    );
+    Verdict::reconciling(Reason::OperationFailed, message)
+}
+
+/// A server does not stay as it is put.
+pub(super) fn restless(verb: Verb) -> Verdict {
+    let message = format!(
+        "the server does not stay as the spec wants it: a {verb} was needed several times lately, so the next one waits; \
+         look who or what changes its power, or set spec.powerState to Unmanaged"
+    );
+    Verdict::reconciling(Reason::PowerStateDiffers, message)
+}
+
+/// What a refusal says: only where the service does not want what was asked for, waiting cannot help.
+pub(in crate::instance) fn refused(message: &str, reason: Reason) -> Verdict {
+    match reason {
+        Reason::CreateRefused | Reason::OperationRefused => Verdict::stalled(reason, message),
+        _ => Verdict::reconciling(reason, message),
+    }
+}
+
+/// The recorded operation as status shows it.
+pub(in crate::instance) fn operation(binding: &Binding, task: Option<&TaskId>) -> OperationStatus {
+    OperationStatus {
+        verb: binding.operation.verb,
+        attempt: i64::from(binding.attempt),
+        task_id: task.map(ToString::to_string),
+        started_at: Time(binding.operation.started_at),
+    }
+}
