@@ -49,7 +49,7 @@ run-tests:
 	$(CARGO) test --lib --bins --test architecture
 	$(CARGO) test --doc
 	$(phase) 'end-to-end tests on a real control plane'
-	RUST_TEST_THREADS=12 $(CARGO) test --test e2e
+	INSTA_UPDATE=no RUST_TEST_THREADS=16 $(CARGO) test --test e2e
 
 generate: ## write crds/ and docs/conditions.md anew from the types
 	UPDATE_GENERATED=1 $(CARGO) test --lib tests::

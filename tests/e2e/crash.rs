@@ -5,13 +5,9 @@
 //! A crash between two changes is the same as one after the answer to the first: whatever comes next is held back.
 
 use crate::support::proxy::{At, Write};
-use crate::support::{PATIENCE, Setup, World, create_calls, instance};
+use crate::support::{PATIENCE, Setup, World, create_calls, instance, side_by_side};
 use cloud_simulator::faults::{Act, ClientGone, Rule, When};
 use kube::ResourceExt;
-use std::sync::Arc;
-use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 /// Worlds at the same time: each is an operator of its own, and the machine is shared.
 const AT_ONCE: usize = 8;
@@ -36,32 +32,14 @@ enum Way {
 
 /// The whole table of a way, each place in a world of its own.
 async fn crash_everywhere(way: Way, tasks: u64, changes: &[Change]) {
-    let room = Arc::new(Semaphore::new(AT_ONCE));
-    let mut worlds = JoinSet::new();
-    for change in changes.iter().copied() {
-        for at in EVERYWHERE {
-            let (room, handle) = (room.clone(), Handle::current());
-            worlds.spawn_blocking(move || {
-                handle.block_on(async {
-                    let _permit = room.acquire_owned().await.unwrap();
-                    println!("begins: {way:?}, {change:?}, {at:?}");
-                    crash(way, tasks, change, at).await;
-                    println!("done: {way:?}, {change:?}, {at:?}");
-                });
-            });
-        }
-    }
-    let mut failed = Vec::new();
-    while let Some(ended) = worlds.join_next().await {
-        if let Err(error) = ended {
-            failed.push(error.to_string());
-        }
-    }
-    assert!(
-        failed.is_empty(),
-        "{} of the places failed: {failed:#?}",
-        failed.len()
-    );
+    let places: Vec<_> = changes
+        .iter()
+        .flat_map(|change| EVERYWHERE.map(|at| (way, *change, at)))
+        .collect();
+    side_by_side(AT_ONCE, places, move |(way, change, at)| {
+        crash(way, tasks, change, at)
+    })
+    .await;
 }
 
 async fn crash(way: Way, tasks: u64, change: Change, at: At) {
@@ -155,7 +133,7 @@ async fn a_kill_at_any_write_of_a_create_ends_with_one_server() {
 async fn a_kill_at_the_progress_of_a_long_create_ends_with_one_server() {
     // The first status tells of the running create, the second of its end.
     let changes = [Write::Status(1), Write::Status(2)].map(Change::Kubernetes);
-    crash_everywhere(Way::Create, 4_000, &changes).await;
+    crash_everywhere(Way::Create, 8_000, &changes).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,11 +10,17 @@
 
 mod cost;
 mod crash;
+mod crash_verbs;
+mod drift;
+mod faults;
+mod inputs;
 mod life;
 mod lost;
 mod needs;
 mod process;
+mod readings;
 mod record;
 mod rules;
 mod safety;
 mod support;
+mod verbs;

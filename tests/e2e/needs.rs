@@ -123,7 +123,7 @@ async fn a_refused_token_costs_few_calls_and_is_mended_by_the_secret() {
             .await;
         assert!(condition(&told, "Reconciling").is_some() && condition(&told, "Stalled").is_none());
     }
-    // Twenty seconds: long enough for a loop of retries to show, a third of the pause between two tries of the Account.
+    // Twenty seconds: long enough for a loop of retries to show.
     let told_at = world.sim.ledger().last_seq();
     stays(
         "few calls while the token is refused",

@@ -37,22 +37,7 @@ async fn nothing_else_happens(world: &World, posts: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wiped_status_comes_back_and_nothing_is_bought() {
     let (world, ready, server) = one_ready("wiped").await;
-    let patch = r#"[{"op":"replace","path":"/status","value":{"observedGeneration":-1}}]"#;
-    let (done, text) = world
-        .kubectl(
-            &[
-                "patch",
-                "instance",
-                "web",
-                "--subresource=status",
-                "--type=json",
-                "-p",
-                patch,
-            ],
-            "",
-        )
-        .await;
-    assert!(done, "{text}");
+    world.wipe_status("web").await;
     let again = world.ready("web").await;
     let (before, after) = (
         ready.status.unwrap(),

@@ -5,20 +5,7 @@ use cloud_simulator::catalogue;
 use serde_json::{Value, json};
 
 async fn rejected(world: &World, manifest: &Value, words: &[&str]) {
-    let (done, text) = world
-        .kubectl(
-            &[
-                "apply",
-                "--server-side",
-                "--field-manager=user",
-                "--force-conflicts",
-                "-f",
-                "-",
-            ],
-            &manifest.to_string(),
-        )
-        .await;
-    assert!(!done, "accepted: {manifest}");
+    let text = world.kubectl_apply(manifest).await.expect_err("accepted");
     for word in words {
         assert!(text.contains(word), "{word:?} is not in: {text}");
     }

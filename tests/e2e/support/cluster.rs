@@ -1,7 +1,8 @@
-//! The one control plane of a run, with our kinds and with the operator's own rights.
+//! The control plane of a run, with our kinds and with the operator's own rights.
 
 use devcluster::Cluster;
 use std::process::{Output, Stdio};
+use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
@@ -25,10 +26,21 @@ impl Shared {
 }
 
 /// Started by the first test that asks, ended with the process. One failure to start is the failure of every test.
-pub async fn shared() -> &'static Shared {
-    static SHARED: OnceCell<Result<Shared, String>> = OnceCell::const_new();
-    match SHARED.get_or_init(start).await {
-        Ok(shared) => shared,
+pub async fn shared() -> Arc<Shared> {
+    static SHARED: OnceCell<Result<Arc<Shared>, String>> = OnceCell::const_new();
+    match SHARED
+        .get_or_init(async || start().await.map(Arc::new))
+        .await
+    {
+        Ok(shared) => shared.clone(),
+        Err(why) => panic!("the control plane did not start: {why}"),
+    }
+}
+
+/// One for a single test, which changes what the others stand on. Ends with the last who holds it.
+pub async fn own() -> Arc<Shared> {
+    match start().await {
+        Ok(own) => Arc::new(own),
         Err(why) => panic!("the control plane did not start: {why}"),
     }
 }
@@ -77,7 +89,7 @@ pub async fn kubectl(arguments: &[&str], input: &str) -> Output {
     kubectl_of(&shared().await.cluster, arguments, input).await
 }
 
-async fn kubectl_of(cluster: &Cluster, arguments: &[&str], input: &str) -> Output {
+pub(super) async fn kubectl_of(cluster: &Cluster, arguments: &[&str], input: &str) -> Output {
     let mut child = Command::from(cluster.kubectl())
         .args(arguments)
         .stdin(Stdio::piped())

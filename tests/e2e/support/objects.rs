@@ -30,6 +30,30 @@ pub fn instance_by_key(name: &str) -> Value {
     manifest
 }
 
+/// An Instance whose spec is changed.
+pub fn with(name: &str, change: impl FnOnce(&mut Value)) -> Value {
+    let mut manifest = instance(name);
+    change(&mut manifest["spec"]);
+    manifest
+}
+
+/// The Instance with another image.
+pub fn other_image(name: &str) -> Value {
+    with(name, |spec| {
+        spec["image"]["id"] = json!(catalogue::example().other_image);
+    })
+}
+
+/// The Instance, to be stopped.
+pub fn stopped(name: &str) -> Value {
+    with(name, |spec| spec["powerState"] = json!("Stopped"))
+}
+
+/// The Instance, to be restarted.
+pub fn token(name: &str, token: &str) -> Value {
+    with(name, |spec| spec["restart"] = json!({"token": token}))
+}
+
 /// A condition by its type.
 pub fn condition<'a>(instance: &'a Instance, kind: &str) -> Option<&'a Condition> {
     instance

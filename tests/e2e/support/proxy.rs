@@ -32,7 +32,7 @@ pub enum Write {
     Intent,
     /// The binding with the server's identifier.
     Receipt,
-    /// The n-th write of an Instance's status, counted from 1.
+    /// The n-th write of an Instance's status from then on, counted from 1.
     Status(usize),
     /// The finalizer goes.
     Finalizer,
@@ -180,7 +180,9 @@ impl Proxy {
             reached: watch::Sender::new(false),
             open: watch::Sender::new(false),
         };
-        self.inner.seen.lock().unwrap().trap = Some(trap.clone());
+        let mut seen = self.inner.seen.lock().unwrap();
+        seen.trap = Some(trap.clone());
+        seen.statuses = 0;
         trap
     }
 

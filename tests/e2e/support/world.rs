@@ -1,12 +1,13 @@
 //! The world of one test: a namespace, a service, an Account, an operator.
 
-use super::cluster::{kubectl, shared};
+use super::cluster::{Shared, kubectl_of, shared};
 use super::objects::{is_ready, outline};
 use super::operator::Operator;
 use super::proxy::Proxy;
 use super::wait::eventually;
 use cloud_server_operator::api::{Account, Instance, Marker};
 use cloud_simulator::model::ServerInfo;
+use cloud_simulator::wire::Endpoint;
 use cloud_simulator::{Readings, Simulator};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::events::v1::Event;
@@ -14,9 +15,29 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
+
+/// Other paths: the Account's field, the endpoint, where it is served. The create's own path is another's here.
+const MOVED: [(&str, Endpoint, &str); 15] = [
+    ("create", Endpoint::Create, "/v9/make"),
+    ("release", Endpoint::Release, "/v9/give-back"),
+    ("reinstall", Endpoint::Reinstall, "/v9/wipe"),
+    ("modifyPassword", Endpoint::ModifyPassword, "/v9/secret"),
+    ("start", Endpoint::Start, "/v9/power/on"),
+    ("stop", Endpoint::Stop, "/v9/power/off"),
+    ("restart", Endpoint::Restart, "/v9/power/cycle"),
+    ("detail", Endpoint::Detail, "/v9/one"),
+    ("task", Endpoint::TaskResult, "/v9/work"),
+    ("instances", Endpoint::InstanceList, "/instance/create"),
+    ("firewalls", Endpoint::FirewallList, "/v9/walls"),
+    ("images", Endpoint::ImageList, "/v9/systems"),
+    ("keys", Endpoint::KeyList, "/v9/keys"),
+    ("packages", Endpoint::PackageList, "/v9/sizes"),
+    ("regions", Endpoint::RegionList, "/v9/places"),
+];
 
 /// What a test wants otherwise than most.
 pub struct Setup {
@@ -27,6 +48,8 @@ pub struct Setup {
     account: bool,
     secrets: bool,
     operator: bool,
+    moved: bool,
+    cluster: Option<Arc<Shared>>,
 }
 
 impl Default for Setup {
@@ -39,6 +62,8 @@ impl Default for Setup {
             account: true,
             secrets: true,
             operator: true,
+            moved: false,
+            cluster: None,
         }
     }
 }
@@ -74,6 +99,18 @@ impl Setup {
         self
     }
 
+    /// The service is at none of the paths that the specification and its field notes name; the Accounts say where.
+    pub fn moved(mut self) -> Self {
+        self.moved = true;
+        self
+    }
+
+    /// Not in the control plane that all share.
+    pub fn cluster(mut self, cluster: Arc<Shared>) -> Self {
+        self.cluster = Some(cluster);
+        self
+    }
+
     /// The operator is started by the test.
     pub fn without_operator(mut self) -> Self {
         self.operator = false;
@@ -84,7 +121,10 @@ impl Setup {
     pub async fn begin(self, name: &str) -> World {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let shared = shared().await;
+        let shared = match &self.cluster {
+            Some(own) => own.clone(),
+            None => shared().await,
+        };
         let client = shared.cluster.client().await.unwrap();
         let namespace = format!("{name}-{}", COUNT.fetch_add(1, Ordering::SeqCst));
         let object = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
@@ -92,13 +132,14 @@ impl Setup {
             .create(&PostParams::default(), &object)
             .await
             .unwrap();
-        let sim = Simulator::builder()
+        let mut service = Simulator::builder()
             .task_duration(self.tasks)
             .readings(self.readings.clone())
-            .token(World::TOKEN)
-            .start()
-            .await
-            .unwrap();
+            .token(World::TOKEN);
+        for (_, endpoint, path) in MOVED.iter().filter(|_| self.moved) {
+            service = service.path(*endpoint, path);
+        }
+        let sim = service.start().await.unwrap();
         let proxy = match self.proxy {
             true => Some(Proxy::start(shared.cluster.url(), shared.cluster.ca_pem()).await),
             false => None,
@@ -120,7 +161,9 @@ impl Setup {
             operator: None,
             directory,
             filter: self.filter,
+            moved: self.moved,
             starts: 0,
+            shared,
         };
         if self.secrets {
             world.secret("cloud-token", "token", World::TOKEN).await;
@@ -149,12 +192,17 @@ pub struct World {
     proxy: Option<Proxy>,
     directory: TempDir,
     filter: &'static str,
+    moved: bool,
     starts: usize,
+    // Last: whoever holds it last ends it.
+    pub(super) shared: Arc<Shared>,
 }
 
 impl World {
     /// The login password: found anywhere else, it was told.
     pub const PASSWORD: &'static str = "Canary7pass!word";
+    /// The password that comes after it, likewise.
+    pub const NEW_PASSWORD: &'static str = "Second8pass-word";
     /// The service's token, likewise.
     pub const TOKEN: &'static str = "canary-token-5f0e8c2b";
 
@@ -231,7 +279,7 @@ impl World {
 
     /// Writes an Account with the token in Secret `cloud-token`, or replaces it.
     pub async fn account(&self, name: &str, endpoint: &str) {
-        let account = json!({
+        let mut account = json!({
             "apiVersion": "cloudserver.dev/v1alpha1",
             "kind": "Account",
             "metadata": {"name": name},
@@ -243,6 +291,9 @@ impl World {
                 "requests": {"perSecond": 500, "burst": 500, "concurrent": 50},
             },
         });
+        for (field, _, path) in MOVED.iter().filter(|_| self.moved) {
+            account["spec"]["paths"][field] = json!(path);
+        }
         let params = PatchParams::apply("user").force();
         self.accounts()
             .patch(name, &params, &Patch::Apply(&account))
@@ -365,10 +416,40 @@ impl World {
         live.remove(0)
     }
 
+    /// Runs kubectl, which has to succeed.
+    pub async fn run(&self, arguments: &[&str], input: &str) {
+        let (done, text) = self.kubectl(arguments, input).await;
+        assert!(done, "{arguments:?}: {text}");
+    }
+
+    /// Applies any text, as a user at kubectl does.
+    ///
+    /// # Errors
+    /// What kubectl says about a refusal.
+    pub async fn kubectl_apply(&self, manifest: &Value) -> Result<(), String> {
+        let arguments = ["apply", "--server-side", "--field-manager=user"];
+        let arguments = [&arguments[..], &["--force-conflicts", "-f", "-"]].concat();
+        match self.kubectl(&arguments, &manifest.to_string()).await {
+            (true, _) => Ok(()),
+            (false, why) => Err(why),
+        }
+    }
+
+    /// The status of an Instance is lost.
+    pub async fn wipe_status(&self, name: &str) {
+        let patch = r#"[{"op":"replace","path":"/status","value":{"observedGeneration":-1}}]"#;
+        let arguments = ["patch", "instance", name, "--subresource=status"];
+        self.run(
+            &[&arguments[..], &["--type=json", "-p", patch]].concat(),
+            "",
+        )
+        .await;
+    }
+
     /// Runs kubectl in this namespace, as an administrator.
     pub async fn kubectl(&self, arguments: &[&str], input: &str) -> (bool, String) {
         let all = [&["-n", self.namespace.as_str()], arguments].concat();
-        let output = kubectl(&all, input).await;
+        let output = kubectl_of(&self.shared.cluster, &all, input).await;
         let text = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8(text).unwrap())
     }

@@ -1,0 +1,431 @@
+//! Faults of the service: each on each verb, on each query, on tasks and on listings. A fault comes, or stays for a while,
+//! and goes; then the Instance is as its spec says, nobody had to help, and what must not be done twice was not.
+//!
+//! The Instances of a test share a world and meet their faults at the same time.
+
+mod listings;
+mod tasks;
+
+use crate::support::{
+    PATIENCE, Setup, World, busy, condition, console, counts, eventually, instance,
+    instance_by_key, is_ready, new_password, other_image, outline, password_of, path_of, posts,
+    quiet_all, reason, stopped, token,
+};
+use cloud_server_operator::api::{Instance, Marker, Verb};
+use cloud_simulator::catalogue;
+use cloud_simulator::faults::{Act, Listing, Rule, When};
+use cloud_simulator::model::{Console, CreateRequest, Request, TaskScript};
+use kube::ResourceExt;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+/// An answer that says nothing of the outcome, or is no answer.
+fn spoilt() -> Vec<(&'static str, Act)> {
+    vec![
+        ("truncated", Act::Truncate),
+        ("garbled", Act::Garble),
+        ("html", Act::Html),
+        ("wrong-types", Act::WrongTypes),
+        ("nulls", Act::Nulls),
+        ("huge", Act::Huge { bytes: 10_000_000 }),
+    ]
+}
+
+fn error(status: u16, when: When) -> Act {
+    Act::Error {
+        status,
+        code: "InternalError.Unknown".to_owned(),
+        message: "something broke".to_owned(),
+        retry_after: None,
+        when,
+    }
+}
+
+/// What can become of a call that changes something; each name is an Instance's.
+fn on_mutations() -> Vec<(&'static str, Act)> {
+    let (before, after) = (When::BeforeEffect, When::AfterEffect);
+    let mut all = vec![
+        ("lost-before", Act::Lose { when: before }),
+        ("lost-after", Act::Lose { when: after }),
+        ("error-before", error(502, before)),
+        ("error-after", error(500, after)),
+        (
+            "says-no",
+            Act::Business {
+                status: 202,
+                code: "OperationDenied.NotNow".to_owned(),
+                message: "not now".to_owned(),
+                success_false: true,
+                when: before,
+            },
+        ),
+        ("slow", Act::SlowBytes { millis: 10 }),
+        ("doubled", Act::Duplicate),
+        // Earlier than the settling time.
+        ("late", Act::Late { millis: 1_000 }),
+    ];
+    all.extend(spoilt());
+    all
+}
+
+/// Applies Instances, one for each name, and waits until they are as wanted.
+async fn fleet(world: &World, names: &[&str], wanted: impl Fn(&str) -> Value) -> Vec<Instance> {
+    for name in names {
+        world.apply(&wanted(name)).await;
+    }
+    let mut all = Vec::new();
+    for name in names {
+        let power = match wanted(name)["spec"]["powerState"].as_str() {
+            Some("Stopped") => "STOPPED",
+            _ => "STARTED",
+        };
+        let shows = |i: &Instance| {
+            let detail = &i.status.as_ref().unwrap().detail;
+            is_ready(i) && detail.get("ecsStatus").is_some_and(|now| now == power)
+        };
+        all.push(world.until(name, "is as the test begins", shows).await);
+    }
+    all
+}
+
+fn id_of(instance: &Instance) -> String {
+    instance.status.as_ref().unwrap().id.clone().unwrap()
+}
+
+/// Waits until the verb was done and the Instance is ready.
+async fn did(world: &World, name: &str, verb: Verb) -> Instance {
+    world
+        .until(name, &format!("has done the {verb} and is Ready"), |i| {
+            let history = &i.status.as_ref().unwrap().history;
+            let did = history.iter().any(|e| e.verb == verb && e.succeeded);
+            is_ready(i) && did
+        })
+        .await
+}
+
+/// As the spec says, on one server.
+fn is_as_wanted(world: &World, instance: &Instance, password: &str) {
+    let server = world.only_server(instance);
+    assert_eq!(id_of(instance), server.id);
+    assert_eq!(server.image, instance.spec.image.id);
+    assert_eq!(server.pending, "NONE");
+    let has = password_of(world, &server.id);
+    let name = instance.name_any();
+    assert_eq!(
+        has.as_deref(),
+        Some(password),
+        "{name}: {}",
+        world.ledger_text()
+    );
+}
+
+/// Each fault once on a verb of an Instance of its own.
+async fn each_fault_on(verb: Verb) {
+    let world = Setup::default().begin("faults").await;
+    let faults = on_mutations();
+    let names: Vec<&str> = faults.iter().map(|(name, _)| *name).collect();
+    let path = path_of(verb);
+    let arm = |text: &str, act: &Act| {
+        let rule = Rule::on(path, act.clone()).containing(text).times(1);
+        world.sim.fault(rule)
+    };
+    let mut armed = Vec::new();
+    if verb == Verb::Create {
+        // The name in the request begins with the Instance's.
+        armed.extend(
+            faults
+                .iter()
+                .map(|(name, act)| arm(&format!("\"{name}-"), act)),
+        );
+        for name in &names {
+            world.apply(&instance(name)).await;
+        }
+    } else {
+        let first: fn(&str) -> Value = if verb == Verb::Start {
+            stopped
+        } else {
+            instance
+        };
+        let ready = fleet(&world, &names, first).await;
+        let ids = ready.iter().map(id_of);
+        armed.extend(ids.zip(&faults).map(|(id, (_, act))| arm(&id, act)));
+    }
+    let before: Vec<_> = match verb {
+        Verb::Create => vec![(0, 0); names.len()],
+        _ => {
+            let servers = world.sim.servers().into_iter();
+            servers
+                .map(|server| counts(&world, verb, Some(&server.id)))
+                .collect()
+        }
+    };
+    assert!(before.iter().all(|count| *count == (0, 0)), "{before:?}");
+    let uids = uids(&world).await;
+    match verb {
+        Verb::Create => {}
+        Verb::ModifyPassword => new_password(&world).await,
+        Verb::Release => {
+            for name in &names {
+                world.delete(name).await;
+            }
+        }
+        _ => {
+            for name in &names {
+                world.apply(&changed(name, verb)).await;
+            }
+        }
+    }
+    for name in &names {
+        if verb == Verb::Release {
+            world.gone(name).await;
+        } else {
+            did(&world, name, verb).await;
+        }
+    }
+    for (id, name) in armed.iter().zip(&names) {
+        assert_eq!(
+            world.sim.faults().hits(*id),
+            1,
+            "{name}: the fault was not met"
+        );
+    }
+    if verb == Verb::Create {
+        eventually(
+            "the surplus of the doubled create is released",
+            async || match world.sim.live_servers().len() {
+                live if live == names.len() => Ok(()),
+                _ => Err(world.ledger_text()),
+            },
+        )
+        .await;
+    }
+    quiet_all(&world).await;
+    let password = match verb {
+        Verb::ModifyPassword => World::NEW_PASSWORD,
+        _ => World::PASSWORD,
+    };
+    for (name, uid) in &uids {
+        let marker = Marker::of_uid(uid);
+        let servers = world.sim.servers().into_iter();
+        let mine: Vec<_> = servers
+            .filter(|server| Marker::in_name(&server.name).as_ref() == Some(&marker))
+            .collect();
+        let doubled = verb == Verb::Create && name == "doubled";
+        assert_eq!(
+            mine.len(),
+            1 + usize::from(doubled),
+            "{}",
+            world.ledger_text()
+        );
+        if verb == Verb::Release {
+            assert!(mine[0].released_at.is_some());
+            assert_eq!(counts(&world, verb, Some(&mine[0].id)).1, 1);
+            continue;
+        }
+        let now = world.get(name).await;
+        assert!(is_ready(&now), "{}", outline(&now));
+        is_as_wanted(&world, &now, password);
+        let (accepted, completed) = counts(&world, verb, Some(&id_of(&now)));
+        println!("FAULT {verb:?} {name}: accepted {accepted}, completed {completed}");
+        // Only where nothing shows whether it was done it may be done once more.
+        let readable = matches!(name.as_str(), "slow" | "doubled" | "says-no");
+        let hidden = matches!(verb, Verb::ModifyPassword | Verb::Restart);
+        let most = if hidden && !readable { 2 } else { 1 };
+        let context = || format!("{verb} {name}: {}", world.ledger_text());
+        assert!((1..=most).contains(&completed), "{}", context());
+        assert!(accepted <= most, "{}", context());
+    }
+    if verb == Verb::Create {
+        let doubled = uids.iter().find(|(name, _)| name == "doubled").unwrap();
+        world.assert_never_two_but(&[Marker::of_uid(&doubled.1)]);
+        world.finish_with_surplus().await;
+    } else {
+        world.finish().await;
+    }
+}
+
+/// Names and UIDs of all Instances.
+async fn uids(world: &World) -> Vec<(String, String)> {
+    let all = world
+        .instances()
+        .list(&ListParams::default())
+        .await
+        .unwrap();
+    let each = all.into_iter();
+    each.map(|i| (i.name_any(), i.uid().unwrap())).collect()
+}
+
+/// The Instance as it asks for the verb.
+fn changed(name: &str, verb: Verb) -> Value {
+    match verb {
+        Verb::Reinstall => other_image(name),
+        Verb::Stop => stopped(name),
+        Verb::Restart => token(name, "one"),
+        Verb::Create | Verb::Release | Verb::Start | Verb::ModifyPassword => instance(name),
+    }
+}
+
+macro_rules! faults_on {
+    ($($test:ident: $verb:ident;)+) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            each_fault_on(Verb::$verb).await;
+        }
+    )+};
+}
+
+faults_on! {
+    each_fault_on_a_create_ends_with_one_server: Create;
+    each_fault_on_a_reinstall_ends_with_one_reinstall: Reinstall;
+    each_fault_on_a_password_change_ends_with_the_new_password: ModifyPassword;
+    each_fault_on_a_start_ends_with_one_start: Start;
+    each_fault_on_a_stop_ends_with_one_stop: Stop;
+    each_fault_on_a_restart_ends_with_a_restart: Restart;
+    each_fault_on_a_release_ends_with_nothing_left: Release;
+}
+
+/// The longest wait of the client is a minute: one call hangs, and nobody else waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_hangs_is_given_up_and_holds_nobody_else() {
+    let world = Setup::default().begin("hang").await;
+    let hang = |when| Act::Hang { when };
+    let create = path_of(Verb::Create);
+    let rule = Rule::on(create, hang(When::AfterEffect))
+        .containing("\"hangs-")
+        .times(1);
+    world.sim.fault(rule);
+    world.apply(&instance("hangs")).await;
+    world
+        .sim
+        .wait_until(|w| w.servers().len() == 1, PATIENCE)
+        .await
+        .unwrap();
+    world.apply(&instance("other")).await;
+    let other = world.ready("other").await;
+    assert!(
+        !is_ready(&world.get("hangs").await),
+        "it hung, or the test tests nothing"
+    );
+    // A query hangs as well, half as long.
+    let detail = Rule::on("/instance/detail", hang(When::BeforeEffect));
+    world.sim.fault(detail.containing(&id_of(&other)).times(1));
+    world.apply(&stopped("other")).await;
+    did(&world, "other", Verb::Stop).await;
+    world.ready("hangs").await;
+    assert_eq!(world.sim.servers().len(), 2, "{}", world.ledger_text());
+    world.finish().await;
+}
+
+/// What queries can answer.
+fn on_queries() -> Vec<(&'static str, Act)> {
+    let mut all = spoilt();
+    let before = When::BeforeEffect;
+    all.push(("error", error(500, before)));
+    all.push(("lost", Act::Lose { when: before }));
+    all.push(("slow", Act::SlowBytes { millis: 2 }));
+    all
+}
+
+/// The first answers to a query are spoilt, each in another way, while as many Instances are bought and stopped.
+async fn spoilt_answers_of(path: &str, faults: &[(&'static str, Act)]) {
+    let world = Setup::default().begin("queries").await;
+    let old = fleet(&world, &["old-1", "old-2"], instance).await;
+    let ids: Vec<_> = old.iter().map(id_of).collect();
+    let armed: Vec<_> = (1..)
+        .zip(faults)
+        .map(|(nth, (_, act))| {
+            world
+                .sim
+                .fault(Rule::on(path, act.clone()).nth(nth).times(1))
+        })
+        .collect();
+    let new: Vec<_> = faults.iter().map(|(name, _)| *name).collect();
+    for name in &new {
+        world.apply(&instance(name)).await;
+    }
+    world.apply(&stopped("old-1")).await;
+    for name in &new {
+        let ready = world.ready(name).await;
+        is_as_wanted(&world, &ready, World::PASSWORD);
+    }
+    did(&world, "old-1", Verb::Stop).await;
+    eventually("every fault was met", async || {
+        let met = armed.iter().filter(|id| world.sim.faults().hits(**id) == 1);
+        match met.count() {
+            count if count == armed.len() => Ok(()),
+            count => Err(format!("{count} of {}", armed.len())),
+        }
+    })
+    .await;
+    quiet_all(&world).await;
+    for (name, id) in [("old-1", &ids[0]), ("old-2", &ids[1])] {
+        let now = world.get(name).await;
+        assert!(is_ready(&now), "{}", outline(&now));
+        assert_eq!(&id_of(&now), id);
+    }
+    let mut calls = posts(&world, 0);
+    calls.sort();
+    let mut wanted = vec!["create"; 2 + new.len()];
+    wanted.push("stop");
+    assert_eq!(calls, wanted, "{}", world.ledger_text());
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spoilt_answers_about_tasks_repeat_nothing() {
+    spoilt_answers_of("/asynctask/getResult", &on_queries()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spoilt_details_repeat_nothing() {
+    spoilt_answers_of("/instance/detail", &on_queries()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spoilt_listings_buy_and_release_nothing() {
+    spoilt_answers_of("/instance/list", &on_queries()[..5]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn huge_broken_and_slow_listings_buy_and_release_nothing() {
+    spoilt_answers_of("/instance/list", &on_queries()[5..]).await;
+}
+
+/// The same image with another key: nothing that the service shows tells whether it was done, and doing it erases.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reinstall_of_which_nothing_tells_is_not_repeated_until_asked_again() {
+    // Long enough for a look at the server while it is reinstalled.
+    let world = Setup::default().tasks(3_000).begin("untold").await;
+    let names = ["before", "after"];
+    let fleet = fleet(&world, &names, instance).await;
+    let path = path_of(Verb::Reinstall);
+    for (instance, when) in fleet.iter().zip([When::BeforeEffect, When::AfterEffect]) {
+        let rule = Rule::on(path, Act::Lose { when }).containing(&id_of(instance));
+        world.sim.fault(rule.times(1));
+    }
+    for name in names {
+        world.apply(&instance_by_key(name)).await;
+    }
+    let told = world.until_reason("before", "OutcomeUnknown").await;
+    assert_eq!(condition(&told, "Stalled").unwrap().status, "True");
+    // The service was seen at it.
+    did(&world, "after", Verb::Reinstall).await;
+    quiet_all(&world).await;
+    assert_eq!(reason(&world.get("before").await), "OutcomeUnknown");
+    let ids: Vec<_> = fleet.iter().map(id_of).collect();
+    let done = || {
+        ids.iter()
+            .map(|id| counts(&world, Verb::Reinstall, Some(id)))
+    };
+    assert!(done().eq([(0, 0), (1, 1)]), "{}", world.ledger_text());
+    // A new token asks again.
+    let mut manifest = instance_by_key("before");
+    manifest["spec"]["reinstall"] = json!({"token": "again"});
+    world.apply(&manifest).await;
+    let now = did(&world, "before", Verb::Reinstall).await;
+    let server = world.only_server(&now);
+    assert_eq!(server.key.as_deref(), Some(catalogue::example().key));
+    quiet_all(&world).await;
+    assert!(done().eq([(1, 1), (1, 1)]), "{}", world.ledger_text());
+    world.finish().await;
+}

@@ -1,0 +1,144 @@
+//! Tasks that do not go as they should.
+
+use super::*;
+
+/// How a task may go, the Instance that meets it, and how often the service is asked for the operation then.
+fn scripts() -> Vec<(&'static str, TaskScript, usize)> {
+    let word = "PAUSED".to_owned();
+    let reason = "the hypervisor was not in the mood".to_owned();
+    vec![
+        ("fails", TaskScript::Fail { reason }, 2),
+        ("cancelled", TaskScript::Cancel, 2),
+        ("retried", TaskScript::Retry, 1),
+        ("never-ends", TaskScript::Never, 1),
+        ("unknown-word", TaskScript::UnknownWord { word }, 1),
+        ("backwards", TaskScript::Backwards, 1),
+        ("lost-id", TaskScript::LostId, 1),
+    ]
+}
+
+/// Each script on a verb of an Instance of its own.
+async fn each_script_on(verb: Verb) {
+    let world = Setup::default().begin("scripts").await;
+    let scripts = scripts();
+    let names: Vec<&str> = scripts.iter().map(|(name, ..)| *name).collect();
+    let arm = |text: &str, script: &TaskScript| {
+        let act = Act::Task(script.clone());
+        let rule = Rule::on(path_of(verb), act).containing(text);
+        world.sim.fault(rule.times(1))
+    };
+    if verb == Verb::Create {
+        for (name, script, _) in &scripts {
+            arm(&format!("\"{name}-"), script);
+        }
+    } else {
+        let ready = fleet(&world, &names, instance).await;
+        for (instance, (_, script, _)) in ready.iter().zip(&scripts) {
+            arm(&id_of(instance), script);
+        }
+    }
+    for name in &names {
+        world.apply(&changed(name, verb)).await;
+    }
+    let failed = match verb {
+        Verb::Create => "CreateFailed",
+        _ => "OperationFailed",
+    };
+    let told = world.until_reason("fails", failed).await;
+    let ready = condition(&told, "Ready").unwrap();
+    assert!(
+        ready.message.contains("not in the mood"),
+        "{}",
+        ready.message
+    );
+    for name in names.iter().filter(|name| **name != "never-ends") {
+        did(&world, name, verb).await;
+    }
+    // It has run for longer than all the others, and nobody asked again.
+    let runs = world.get("never-ends").await;
+    let operation = runs.status.as_ref().unwrap().operation.as_ref();
+    assert_eq!(
+        operation.map(|op| op.verb),
+        Some(verb),
+        "{}",
+        outline(&runs)
+    );
+    assert!(condition(&runs, "Stalled").is_none(), "{}", outline(&runs));
+    let server = world.only_server(&runs).id;
+    console(&world, Console::EndTask { server });
+    did(&world, "never-ends", verb).await;
+    quiet_all(&world).await;
+    for (name, _, asked) in scripts {
+        let now = world.get(name).await;
+        assert!(is_ready(&now), "{}", outline(&now));
+        is_as_wanted(&world, &now, World::PASSWORD);
+        let (accepted, completed) = match verb {
+            Verb::Create => {
+                let all = world.sim.servers().into_iter();
+                let mine = all.filter(|server| server.name.starts_with(&format!("{name}-")));
+                (mine.count(), 1)
+            }
+            _ => counts(&world, verb, Some(&id_of(&now))),
+        };
+        println!("SCRIPT {verb:?} {name}: accepted {accepted}, completed {completed}");
+        assert_eq!(
+            (accepted, completed),
+            (asked, 1),
+            "{name}: {}",
+            world.ledger_text()
+        );
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_the_task_of_a_create_says_there_is_one_server() {
+    each_script_on(Verb::Create).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_the_task_of_a_reinstall_says_it_is_done_once() {
+    each_script_on(Verb::Reinstall).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_the_task_of_a_stop_says_it_is_done_once() {
+    each_script_on(Verb::Stop).await;
+}
+
+/// A release is asked for again, until the service confirms that nothing is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_whose_task_does_not_go_well_leaves_nothing() {
+    let world = Setup::default().begin("releases").await;
+    let scripts = scripts();
+    let names: Vec<&str> = scripts.iter().map(|(name, ..)| *name).collect();
+    let fleet = fleet(&world, &names, instance).await;
+    for (instance, (_, script, _)) in fleet.iter().zip(&scripts) {
+        let act = Act::Task(script.clone());
+        let rule = Rule::on(path_of(Verb::Release), act).containing(&id_of(instance));
+        world.sim.fault(rule.times(1));
+    }
+    for name in &names {
+        world.delete(name).await;
+    }
+    for name in names.iter().filter(|name| **name != "never-ends") {
+        world.gone(name).await;
+    }
+    let held = world.get("never-ends").await;
+    let server = world.only_server(&held).id;
+    console(&world, Console::EndTask { server });
+    world.gone("never-ends").await;
+    assert_eq!(world.sim.live_servers(), [], "{}", world.ledger_text());
+    for (instance, (name, _, asked)) in fleet.iter().zip(scripts) {
+        let (accepted, completed) = counts(&world, Verb::Release, Some(&id_of(instance)));
+        println!("SCRIPT Release {name}: accepted {accepted}, completed {completed}");
+        assert_eq!(
+            (accepted, completed),
+            (asked, 1),
+            "{name}: {}",
+            world.ledger_text()
+        );
+    }
+    assert_eq!(world.sim.servers().len(), names.len());
+    world.finish().await;
+}

@@ -1,0 +1,293 @@
+//! How a row is played: broken, told, counted for a minute, another one beside it, mended.
+
+use super::bill::Bill;
+use super::row::Step::{
+    Account, Answers, Bytes, Endpoint, NoAccount, NoSecret, Plain, Restocked, Secret, Settle,
+    SoldOut, Spec, Standing, Token,
+};
+use super::row::{Begins, Row, SAME, SPARE, Step};
+use crate::support::{Setup, World, condition, instance, instance_by_key, reason};
+use cloud_server_operator::api::Instance;
+use cloud_simulator::catalogue;
+use cloud_simulator::faults::Rule;
+use cloud_simulator::model::{Console, Effect};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The window in which costs are counted, as the issue asks.
+pub const WINDOW: Duration = Duration::from_secs(60);
+/// What is mended in the cluster is seen by a watch, and not by the next look at an Account (30 s).
+const PROMPT: Duration = Duration::from_secs(25);
+const SPARE_TOKEN: &str = "spare-token-of-another-account";
+
+/// One row from its beginning to its end. What it costs and says is asserted last, so that one fault hides no other.
+pub async fn play(row: &Row) {
+    let mut stage = Stage::begin(row).await;
+    let told = stage.until_told(row).await;
+    let first = lines(&told.status.unwrap().conditions);
+
+    let before = Bill::of(&mut stage.world).await;
+    sleep(WINDOW).await;
+    let spent = Bill::of(&mut stage.world).await.since(&before);
+    let told = stage.world.get("web").await;
+    let message = said(&stage.world, &told).await;
+    let last = lines(&told.status.unwrap().conditions);
+
+    stage.beside(row).await;
+    let still = reason(&stage.world.get("web").await).to_owned();
+    let recovery = stage.mend(row).await;
+
+    println!("ROW {}: {spent:?}, mended in {recovery:.1?}", row.name);
+    let mut wrong = spent.too_much();
+    if first != last {
+        wrong.push(format!("it was told twice, first: {first}"));
+    }
+    if still != row.told.1 {
+        wrong.push(format!(
+            "while another one became ready it changed to {still}"
+        ));
+    }
+    if row.is_mended_in_the_cluster() && recovery > PROMPT {
+        wrong.push(format!("it took {recovery:?} to see what was mended"));
+    }
+    assert_message(row.name, &message);
+    assert!(wrong.is_empty(), "{}: {wrong:#?}", row.name);
+    stage.world.finish().await;
+}
+
+/// What stands in the conditions of the Instance, and in those of its Account unless that is ready.
+async fn said(world: &World, instance: &Instance) -> String {
+    let status = instance.status.as_ref().unwrap();
+    let mut text = lines(&status.conditions);
+    let account = world.accounts().get_opt(SAME).await.unwrap();
+    let conditions = account.and_then(|account| account.status);
+    let conditions = conditions.map(|status| status.conditions);
+    let conditions = conditions.unwrap_or_default();
+    if conditions
+        .first()
+        .is_some_and(|ready| ready.status != "True")
+    {
+        text = format!("{text}\n\nAccount: {}", lines(&conditions));
+    }
+    redacted(world, &text, status.id.as_deref())
+}
+
+/// Types, reason and message; all conditions of an object have the same reason and message.
+fn lines(conditions: &[Condition]) -> String {
+    let kinds: Vec<String> = conditions
+        .iter()
+        .map(|condition| format!("{}={}", condition.type_, condition.status))
+        .collect();
+    let Condition {
+        reason, message, ..
+    } = &conditions[0];
+    format!("{} {reason}\n{message}", kinds.join(" "))
+}
+
+/// Without what differs from run to run.
+pub fn redacted(world: &World, text: &str, server: Option<&str>) -> String {
+    let text = text
+        .replace(&world.namespace, "<namespace>")
+        .replace(world.sim.url(), "<endpoint>");
+    match server {
+        Some(id) => text.replace(id, "<server>"),
+        None => text,
+    }
+}
+
+pub fn assert_message(name: &str, text: &str) {
+    insta::with_settings!({
+        snapshot_path => "../snapshots",
+        prepend_module_to_snapshot => false,
+        omit_expression => true,
+    }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+/// A world with a broken Instance.
+struct Stage {
+    world: World,
+    /// The Instance as it was applied last.
+    web: Value,
+}
+
+impl Stage {
+    async fn begin(row: &Row) -> Self {
+        let world = Setup::default().without_operator().begin("input").await;
+        world.sim.add_account(SPARE, SPARE_TOKEN).unwrap();
+        world.secret("spare-token", "token", SPARE_TOKEN).await;
+        account(&world, SPARE, world.sim.url(), "spare-token", 2).await;
+        let web = instance("web");
+        let mut stage = Self { world, web };
+        match row.begins {
+            Begins::New => {
+                stage.take(&row.broken).await;
+                stage.world.start().await;
+                stage.world.apply(&stage.web).await;
+            }
+            Begins::Found => {
+                stage.take(&row.broken).await;
+                stage.world.apply(&stage.web).await;
+                stage.world.start().await;
+            }
+            Begins::Server => {
+                stage.world.start().await;
+                stage.world.apply(&stage.web).await;
+                stage.world.ready("web").await;
+                stage.change(&row.broken).await;
+            }
+        }
+        stage
+    }
+
+    /// Takes the steps, and applies the Instance if its spec is one of them.
+    async fn change(&mut self, steps: &[Step]) {
+        self.take(steps).await;
+        if steps.iter().any(|step| matches!(step, Spec(..))) {
+            self.world.apply(&self.web).await;
+        }
+    }
+
+    async fn take(&mut self, steps: &[Step]) {
+        let world = &self.world;
+        let gone = DeleteParams::default();
+        for step in steps {
+            match step {
+                Spec(path, value) => {
+                    *self.web["spec"].pointer_mut(path).unwrap() = value.clone();
+                }
+                Secret(name, key, value) => secret(world, name, key, value.as_bytes()).await,
+                Bytes(name, key, value) => secret(world, name, key, value).await,
+                NoSecret(name) => {
+                    world.secrets().delete(name, &gone).await.unwrap();
+                }
+                Endpoint(endpoint) => account(world, SAME, endpoint, "cloud-token", 2).await,
+                Account => account(world, SAME, world.sim.url(), "cloud-token", 2).await,
+                NoAccount => {
+                    world.accounts().delete(SAME, &gone).await.unwrap();
+                }
+                Settle(seconds) => {
+                    account(world, SAME, world.sim.url(), "cloud-token", *seconds).await;
+                }
+                Token(token) => world.sim.set_token(SAME, token).unwrap(),
+                Standing(standing) => world.sim.set_account_status(SAME, *standing).unwrap(),
+                Answers(path, act) => {
+                    world.sim.fault(Rule::on(path, act.clone()).account(SAME));
+                }
+                Plain => world.sim.faults().clear(),
+                SoldOut => console(world, |region| Console::SellOut { region }),
+                Restocked => console(world, |region| Console::Restock { region }),
+            }
+        }
+    }
+
+    /// Waits until the row's reason stands.
+    async fn until_told(&self, row: &Row) -> Instance {
+        let (kind, word) = row.told;
+        let what = format!("{}: {kind} {word}", row.name);
+        let holds = |instance: &Instance| {
+            reason(instance) == word
+                && condition(instance, kind).is_some_and(|condition| condition.status == "True")
+                && instance.status.as_ref().map(|s| s.observed_generation)
+                    == instance.metadata.generation
+        };
+        self.world.until("web", &what, holds).await
+    }
+
+    /// A healthy Instance becomes ready beside the broken one.
+    async fn beside(&self, row: &Row) {
+        let world = &self.world;
+        let bought = world.sim.live_servers().len();
+        assert_eq!(bought, row.servers, "{}: {}", row.name, world.ledger_text());
+        let restock = row.broken.iter().any(|step| matches!(step, SoldOut));
+        if restock {
+            console(world, |region| Console::Restock { region });
+        }
+        let mut other = instance_by_key("other");
+        other["spec"]["accountRef"] = json!({"name": row.beside});
+        world.apply(&other).await;
+        world.ready("other").await;
+        if restock {
+            console(world, |region| Console::SellOut { region });
+        }
+    }
+
+    /// Mends the row. Gives how long it took until the Instance was ready.
+    async fn mend(&mut self, row: &Row) -> Duration {
+        self.change(&row.mended).await;
+        let began = Instant::now();
+        let ready = self.world.ready("web").await;
+        let took = began.elapsed();
+        let world = &self.world;
+        let server = world.only_server(&ready);
+        assert_eq!(server.image, ready.spec.image.id);
+        let ledger = world.sim.ledger();
+        let made = |effect: &&&Effect| matches!(effect, Effect::Created { .. });
+        let made = ledger.effects().iter().filter(made).count();
+        assert_eq!(made, 2, "{}", world.ledger_text());
+        self.assert_nothing_told(row).await;
+        took
+    }
+
+    /// What stood in a Secret stands nowhere else, also when it was wrong.
+    async fn assert_nothing_told(&self, row: &Row) {
+        let world = &self.world;
+        let all = ListParams::default();
+        let instances = world.instances().list(&all).await.unwrap().items;
+        let accounts = world.accounts().list(&all).await.unwrap().items;
+        let pages = [
+            world.logs(),
+            serde_json::to_string(&instances).unwrap(),
+            serde_json::to_string(&accounts).unwrap(),
+        ];
+        for step in row.broken.iter().chain(&row.mended) {
+            let Secret(_, _, value) = step else { continue };
+            for line in value.lines().filter(|line| line.len() > 4) {
+                assert!(
+                    pages.iter().all(|page| !page.contains(line)),
+                    "{}: what a Secret holds is told",
+                    row.name
+                );
+            }
+        }
+    }
+}
+
+async fn account(world: &World, name: &str, endpoint: &str, secret: &str, settle: u32) {
+    let account = json!({
+        "apiVersion": "cloudserver.dev/v1alpha1",
+        "kind": "Account",
+        "metadata": {"name": name},
+        "spec": {
+            "endpoint": endpoint,
+            "tokenSecretRef": {"name": secret, "key": "token"},
+            "settleSeconds": settle,
+        },
+    });
+    let params = PatchParams::apply("user").force();
+    let patch = Patch::Apply(&account);
+    world.accounts().patch(name, &params, &patch).await.unwrap();
+}
+
+/// The Secret has this key and no other. Replaced, not applied: an apply of `stringData` takes no key away.
+async fn secret(world: &World, name: &str, key: &str, value: &[u8]) {
+    let api = world.secrets();
+    let text = data_encoding::BASE64.encode(value);
+    let secret = json!({"metadata": {"name": name}, "data": {key: text}});
+    let secret = serde_json::from_value(secret).unwrap();
+    let params = PostParams::default();
+    let written = match api.get_opt(name).await.unwrap() {
+        Some(_) => api.replace(name, &params, &secret).await,
+        None => api.create(&params, &secret).await,
+    };
+    written.unwrap();
+}
+
+fn console(world: &World, action: impl FnOnce(String) -> Console) {
+    let region = catalogue::example().region.to_owned();
+    world.sim.world(|w| w.console(action(region))).unwrap();
+}

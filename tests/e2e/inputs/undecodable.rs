@@ -1,0 +1,103 @@
+//! An Instance that this version of the operator cannot read: what it meets that was rolled back, under the definitions
+//! and with the objects of the newer version. No schema of ours lets one in.
+
+use super::bill::Bill;
+use super::play::{WINDOW, assert_message, redacted};
+use crate::support::{Setup, World, create_calls, eventually, instance, own};
+use kube::api::{Api, DynamicObject};
+use kube::discovery::ApiResource;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+const POWER_STATES: &str =
+    "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/powerState/enum/-";
+
+fn hibernated(name: &str) -> Value {
+    let mut manifest = instance(name);
+    manifest["spec"]["powerState"] = json!("Hibernated");
+    manifest
+}
+
+async fn status_of(world: &World, name: &str) -> Value {
+    let kind = ApiResource::erase::<cloud_server_operator::api::Instance>(&());
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(world.client.clone(), &world.namespace, &kind);
+    api.get(name).await.unwrap().data["status"].clone()
+}
+
+/// Reason and message of Ready.
+fn ready_of(status: &Value) -> (&str, &str) {
+    let ready = &status["conditions"][0];
+    let text = |field: &str| ready[field].as_str().unwrap_or_default();
+    (text("reason"), text("message"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_that_cannot_be_read_is_told_left_alone_and_holds_up_nobody() {
+    // A definition is for the whole control plane.
+    let mut world = Setup::default().cluster(own().await).begin("newer").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    let before = status_of(&world, "web").await;
+    let newer = json!([{"op": "add", "path": POWER_STATES, "value": "Hibernated"}]).to_string();
+    let patch = ["patch", "crd", "instances.cloudserver.dev", "--type=json"];
+    let (done, text) = world
+        .kubectl(&[&patch[..], &["--patch", newer.as_str()]].concat(), "")
+        .await;
+    assert!(done, "{text}");
+    // One with a server, and one without.
+    for name in ["web", "new"] {
+        let manifest = hibernated(name);
+        eventually("the newer schema is in force", async || {
+            world.kubectl_apply(&manifest).await
+        })
+        .await;
+    }
+    let message = eventually("both are told", async || {
+        let (web, new) = (
+            status_of(&world, "web").await,
+            status_of(&world, "new").await,
+        );
+        match (ready_of(&web), ready_of(&new)) {
+            (("Undecodable", told), ("Undecodable", same)) if told == same => Ok(told.to_owned()),
+            (web, new) => Err(format!("{web:?} {new:?}")),
+        }
+    })
+    .await;
+    assert_eq!(world.events("Undecodable").await.len(), 2);
+
+    let spent = Bill::of(&mut world).await;
+    let posts = world.sim.ledger().mutating().len();
+    sleep(WINDOW).await;
+    let spent = Bill::of(&mut world).await.since(&spent);
+    println!("ROW undecodable: {spent:?}");
+    assert_eq!(spent.too_much(), Vec::<String>::new());
+    assert_eq!(world.sim.ledger().mutating().len(), posts);
+    let after = status_of(&world, "web").await;
+    for field in ["id", "detail", "applied", "history"] {
+        assert_eq!(after[field], before[field], "what was seen of it stands");
+    }
+    assert_eq!(after["observedGeneration"], 2);
+    let kinds = after["conditions"].as_array().unwrap().iter();
+    let kinds: Vec<_> = kinds.map(|c| (&c["type"], &c["status"])).collect();
+    assert_eq!(
+        kinds,
+        [
+            (&json!("Ready"), &json!("False")),
+            (&json!("Stalled"), &json!("True"))
+        ]
+    );
+    assert_message("undecodable", &redacted(&world, &message, None));
+
+    world.apply(&instance("other")).await;
+    world.ready("other").await;
+    for name in ["web", "new"] {
+        world.kubectl_apply(&instance(name)).await.unwrap();
+    }
+    for name in ["web", "new"] {
+        let ready = world.ready(name).await;
+        world.only_server(&ready);
+    }
+    assert_eq!(create_calls(&world.sim), 3);
+    world.finish().await;
+}

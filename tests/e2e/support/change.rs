@@ -1,0 +1,207 @@
+//! A change and what comes of it: calls, effects, writes, the operations that ended.
+
+use super::objects::{instance, is_ready, outline};
+use super::wait::{eventually, stays};
+use super::world::World;
+use cloud_server_operator::api::{HistoryEntry, Instance, Verb};
+use cloud_simulator::faults::{Act, Rule};
+use cloud_simulator::model::{Console, Effect, ServerInfo, TaskScript};
+use std::time::Duration;
+
+/// Longer than a listing at the pace of running operations (5 s), and longer than the settling time (2 s).
+const QUIET: Duration = Duration::from_secs(8);
+
+/// Where the world stands before a change: what comes later is of that change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mark {
+    /// The ledger's last number.
+    pub seq: u64,
+    /// How often the operator has written the Instance.
+    pub writes: usize,
+    /// The newest attempt that has ended.
+    attempt: i64,
+}
+
+/// Marks where the world stands.
+pub async fn mark(world: &World, name: &str) -> Mark {
+    let status = world.get(name).await.status;
+    Mark {
+        seq: world.sim.ledger().last_seq(),
+        writes: written(world, name).await.len(),
+        attempt: status
+            .and_then(|status| status.history.first().map(|entry| entry.attempt))
+            .unwrap_or_default(),
+    }
+}
+
+/// The operator's writes of an Instance, told.
+pub async fn written(world: &World, name: &str) -> Vec<String> {
+    let told = |e: &devcluster::audit::Entry| format!("{}/{} {}", e.verb, e.subresource, e.code);
+    let writes = world.writes().await;
+    writes.iter().filter(|e| e.name == name).map(told).collect()
+}
+
+/// Paths of the calls that were made to change something since, refused or not.
+pub fn posts(world: &World, since: u64) -> Vec<String> {
+    let ledger = world.sim.ledger();
+    let entries = ledger.since(since).into_iter();
+    entries
+        .filter(|entry| entry.method == "POST")
+        .map(|entry| entry.path.trim_start_matches("/instance/").to_owned())
+        .collect()
+}
+
+/// Names of the effects since.
+pub fn effects(world: &World, since: u64) -> Vec<String> {
+    let ledger = world.sim.ledger();
+    let entries = ledger.since(since).into_iter();
+    entries
+        .filter(|entry| !entry.effect.is_none())
+        .map(|entry| {
+            let text = format!("{:?}", entry.effect);
+            text.split([' ', '{']).next().unwrap_or_default().to_owned()
+        })
+        .collect()
+}
+
+/// The operations that ended after the mark, in their order.
+pub fn ended(instance: &Instance, mark: &Mark) -> Vec<HistoryEntry> {
+    let status = instance.status.as_ref().unwrap();
+    let newer = status
+        .history
+        .iter()
+        .take_while(|e| e.attempt > mark.attempt);
+    let mut newer: Vec<_> = newer.cloned().collect();
+    newer.reverse();
+    newer
+}
+
+/// Waits until the operations that began after the mark have ended well and the Instance is ready.
+pub async fn done(world: &World, name: &str, mark: &Mark, verbs: &[Verb]) -> Instance {
+    let what = format!("{verbs:?} done");
+    let instance = world
+        .until(name, &what, |instance| {
+            is_ready(instance) && ended(instance, mark).len() >= verbs.len()
+        })
+        .await;
+    let newer = ended(&instance, mark);
+    let did: Vec<Verb> = newer.iter().map(|entry| entry.verb).collect();
+    assert_eq!(did, verbs, "{}", world.ledger_text());
+    assert!(newer.iter().all(|entry| entry.succeeded), "{newer:#?}");
+    at_rest(world, &instance);
+    instance
+}
+
+/// Ready, nothing in flight, one server.
+pub fn at_rest(world: &World, instance: &Instance) -> ServerInfo {
+    let status = instance.status.as_ref().unwrap();
+    assert!(is_ready(instance), "{}", outline(instance));
+    assert!(status.operation.is_none());
+    assert_eq!(
+        status.conditions.len(),
+        1,
+        "abnormal conditions stand only while they are true: {}",
+        outline(instance)
+    );
+    world.only_server(instance)
+}
+
+/// Nothing is called, and nothing of the Instance written, for a while.
+pub async fn quiet(world: &World, name: &str) {
+    stays_quiet(world, async || written(world, name).await).await;
+}
+
+/// The same of all Instances.
+pub async fn quiet_all(world: &World) {
+    let told = |e: &devcluster::audit::Entry| {
+        format!("{}/{} {} {}", e.verb, e.subresource, e.name, e.code)
+    };
+    let written = async || world.writes().await.iter().map(told).collect();
+    stays_quiet(world, written).await;
+}
+
+async fn stays_quiet(world: &World, written: impl AsyncFn() -> Vec<String>) {
+    let calls = posts(world, 0).len();
+    let writes = written().await.len();
+    stays("no further call", QUIET, async || {
+        if posts(world, 0).len() == calls {
+            Ok(())
+        } else {
+            Err(world.ledger_text())
+        }
+    })
+    .await;
+    let all = written().await;
+    assert_eq!(all.len(), writes, "written in a quiet time: {all:?}");
+}
+
+/// Where the service takes a verb.
+pub fn path_of(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Create => "/instance/create",
+        Verb::Release => "/instance/release",
+        Verb::Reinstall => "/instance/reinstallSystem",
+        Verb::ModifyPassword => "/instance/modifyInstancePassword",
+        Verb::Start => "/instance/start",
+        Verb::Stop => "/instance/stop",
+        Verb::Restart => "/instance/restart",
+    }
+}
+
+/// How often the service took a verb, and how often it was carried out: of one server, or of all.
+pub fn counts(world: &World, verb: Verb, server: Option<&str>) -> (usize, usize) {
+    let ledger = world.sim.ledger();
+    let (mut accepted, mut completed) = (0, 0);
+    let of = |effect: &&Effect| server.is_none() || effect.server() == server;
+    for effect in ledger.effects().into_iter().filter(of) {
+        match (verb, effect) {
+            (Verb::Create, Effect::Created { .. })
+            | (Verb::Release, Effect::ReleaseAccepted { .. })
+            | (Verb::Reinstall, Effect::ReinstallAccepted { .. })
+            | (Verb::ModifyPassword, Effect::PasswordAccepted { .. })
+            | (Verb::Start, Effect::StartAccepted { .. })
+            | (Verb::Stop, Effect::StopAccepted { .. })
+            | (Verb::Restart, Effect::RestartAccepted { .. }) => accepted += 1,
+            (Verb::Create, Effect::Deployed { .. })
+            | (Verb::Release, Effect::Released { .. })
+            | (Verb::Reinstall, Effect::Reinstalled { .. })
+            | (Verb::ModifyPassword, Effect::PasswordChanged { .. })
+            | (Verb::Start, Effect::Started { .. })
+            | (Verb::Stop, Effect::Stopped { .. })
+            | (Verb::Restart, Effect::Restarted { .. }) => completed += 1,
+            _ => {}
+        }
+    }
+    (accepted, completed)
+}
+
+/// The login Secret holds another password.
+pub async fn new_password(world: &World) {
+    world.secret("login", "password", World::NEW_PASSWORD).await;
+}
+
+/// The password that a server's login has.
+pub fn password_of(world: &World, id: &str) -> Option<String> {
+    world.sim.world(|w| w.password_of(id))
+}
+
+/// Acts behind the operator's back.
+pub fn console(world: &World, action: Console) {
+    world.sim.world(|w| w.console(action)).unwrap();
+}
+
+/// An Instance whose create never ends: it keeps the listing at the pace of running operations (5 s), where a test need not
+/// wait for the pace of a quiet fleet. Gives its server, whose task can be ended at the console.
+pub async fn busy(world: &World) -> String {
+    let never = Act::Task(TaskScript::Never);
+    let rule = Rule::on(path_of(Verb::Create), never).containing("\"busy-");
+    world.sim.fault(rule.times(1));
+    let busy = world.apply(&instance("busy")).await;
+    eventually("the busy one is bought", async || {
+        let server = world.live(&busy).pop();
+        server
+            .map(|server| server.id)
+            .ok_or_else(|| world.ledger_text())
+    })
+    .await
+}
