@@ -81,9 +81,14 @@ await() {
     done
 }
 
-# show COMMAND...: the command, then what it says.
+# show COMMAND...: the command as it can be typed, then what it says.
 show() {
-    printf '\n$ %s\n' "$*"
+    local word line=''
+    for word; do
+        if [[ $word =~ [^a-zA-Z0-9_./:=,@%+-] ]]; then word=${word@Q}; fi
+        line+=" $word"
+    done
+    printf '\n$%s\n' "$line"
     "$@"
 }
 

@@ -82,7 +82,7 @@ reasons! {
         "Mend what the message names, in the spec or at the service. It is tried again when the spec changes, and slowly without that.";
     OutcomeUnknown:
         "The answer to an operation was lost, and nothing at the service tells whether it was carried out; repeating it might do it twice.",
-        "Look at the server. A new spec.reinstall.token asks again; setting spec.login and spec.image back to what they were asks for nothing.";
+        "Look at the server. A new spec.reinstall.token asks again; taking back what asked for it (spec.image, spec.login or the token) asks for nothing.";
     ServiceBusy:
         "The service cannot do it now: another operation holds the server, or something is not in the state that it needs.",
         "Wait; it is tried again by itself.";
@@ -106,7 +106,7 @@ reasons! {
         "Wait; if it stays, read the message and look at the Account.";
     ImageDiffers:
         "The server's image was changed at the service. Nothing is erased because of that.",
-        "Set spec.image.id to the server's image to accept it, or to another one to have the server reinstalled.";
+        "Set spec.image.id to the server's image to accept it. A new spec.reinstall.token, or another image, has the server reinstalled.";
     PurchaseDiffers:
         "The spec was edited between the purchase and the first status: package, firewall, place or Account are not those that were bought.",
         "Set the spec back, or delete the Instance and create a new one.";
@@ -159,7 +159,7 @@ reasons! {
         "The login password does not meet the service's rules.",
         "8 to 30 characters with at least one of A-Z, one of a-z, one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /";
     BindingInvalid:
-        "The annotation cloudserver.dev/binding was edited: it cannot be read, or names a server that this Instance did not buy. Nothing is bought or released while it stands.",
+        "The annotation cloudserver.dev/binding was edited, or the server was renamed: the record cannot be read, or names a server that does not bear this Instance's name. Nothing is bought or released while it stands.",
         "Restore the annotation from a backup, or remove it: the record is then rebuilt from status.id and the server's name.";
     Undecodable:
         "This version of the operator cannot read the object: a newer version wrote it. Nothing is done about it.",

@@ -76,7 +76,7 @@ pub struct InstanceSpec {
     /// The package: CPUs, memory (GiB), disks (GiB) and traffic of the server. Cannot be changed once a server exists.
     pub package: PackageRef,
 
-    /// The image that the server is installed with.
+    /// The image that the server is installed with. Another one reinstalls the server, which erases its disk.
     pub image: ImageRef,
 
     /// The security group of the server. Cannot be changed once a server exists.
@@ -165,7 +165,8 @@ pub struct Login {
     /// one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_secret_ref: Option<SecretKeyRef>,
-    /// A key pair of the service.
+    /// A key pair of the service. Another one reinstalls the server, which erases its disk; so does a change between key and
+    /// password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_key: Option<SshKeyRef>,
 }

@@ -204,7 +204,10 @@ fn next(
     is_said: bool,
 ) -> Duration {
     let mut memory = open(memory);
-    let name = seen.facts.key.name.as_str();
+    let (name, namespace) = (
+        seen.facts.key.name.as_str(),
+        seen.facts.key.namespace.as_str(),
+    );
     match outcome {
         Outcome::Rested => rested(context, plan, &mut memory, seen, is_said),
         Outcome::Accepted {
@@ -214,7 +217,7 @@ fn next(
             memory.not_before = None;
             // A server in the making is not expected in a listing yet.
             memory.wants.attention = Attention::InFlight;
-            tracing::info!(name, server = %id, %verb, "the service took the call");
+            tracing::info!(namespace, name, server = %id, %verb, "the service took the call");
             if *recorded {
                 context.pace.first_query(*verb)
             } else {
@@ -223,7 +226,7 @@ fn next(
         }
         Outcome::Aside(trouble) => {
             if let Some(why) = trouble {
-                tracing::warn!(name, why, "the service did not take the call");
+                tracing::warn!(namespace, name, why, "the service did not take the call");
             }
             context.pace.first_query(Verb::Stop)
         }
@@ -263,13 +266,13 @@ fn next(
             wait
         }
         Outcome::Unknown(why) => {
-            tracing::warn!(name, why, "the outcome of a call is unknown");
+            tracing::warn!(namespace, name, why, "the outcome of a call is unknown");
             AFTER_STALE
         }
         Outcome::Finished => plan::LONG,
         Outcome::Stale => memory.backoff.fail().min(pace::DEPENDENCY),
         Outcome::NotDone(why, verdict) => {
-            tracing::warn!(name, why, "not done, trying again");
+            tracing::warn!(namespace, name, why, "not done, trying again");
             let wait = memory.backoff.fail();
             if verdict.is_some() {
                 wait

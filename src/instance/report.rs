@@ -171,7 +171,7 @@ fn hold(
 }
 
 /// Whether status must tell of a running operation at once: it holds the only receipt, or it still says that all is as the
-/// spec wants it.
+/// spec wants it, or why nothing is done.
 fn is_owed(facts: &Facts, tell: &Tell) -> bool {
     let Some(operation) = &tell.operation else {
         return false;
@@ -181,8 +181,14 @@ fn is_owed(facts: &Facts, tell: &Tell) -> bool {
         && operation.task_id.is_some()
         && status.operation.as_ref() != Some(operation);
     let is_current = status.observed_generation == facts.generation;
-    let says_ready = ready(&status.conditions).is_some_and(|c| c.status == "True");
-    holds_receipt || (is_current && says_ready)
+    let shown = ready(&status.conditions);
+    let says_ready = shown.is_some_and(|c| c.status == "True");
+    // What stood in the way, or was about to come, is not so any more.
+    let is_untrue = !says_ready
+        && operation.verb != Verb::Create
+        && operation.task_id.is_some()
+        && status.operation.is_none();
+    holds_receipt || is_untrue || (is_current && says_ready)
 }
 
 /// The status that follows. Pure.

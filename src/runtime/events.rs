@@ -10,20 +10,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The same Event of the same object is told again only after this time, so that a flapping cause costs a few writes.
+/// The same Event of the same object is told again only after this time, unless another one came in between; and then so
+/// often within it, so that a flapping cause costs a few writes.
 const AGAIN: Duration = Duration::from_secs(300);
+const OFTEN: u32 = 5;
 /// Entries after which old ones are dropped.
 const REMEMBERED: usize = 4096;
 
 /// Publishes Events.
 #[derive(Clone)]
 pub struct Events {
-    recorder: Recorder,
-    told: Arc<Mutex<HashMap<Told, Instant>>>,
+    client: Client,
+    reporter: Reporter,
+    told: Arc<Mutex<Told>>,
+}
+
+/// What was told lately.
+#[derive(Default)]
+struct Told {
+    /// Since when, and how often, by object and words.
+    often: HashMap<Words, (Instant, u32)>,
+    /// The last one of each object.
+    last: HashMap<String, Words>,
 }
 
 /// UID of the object, reason and note.
-type Told = (String, &'static str, String);
+type Words = (String, &'static str, String);
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +76,8 @@ impl Events {
             instance,
         };
         Self {
-            recorder: Recorder::new(client, reporter),
+            client,
+            reporter,
             told: Arc::default(),
         }
     }
@@ -85,30 +98,62 @@ impl Events {
             action: news.reason.to_owned(),
             secondary: None,
         };
+        // A recorder of its own: one that lives folds Events of the same reason, and goes on telling the words of the first.
+        let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
         let published =
-            tokio::time::timeout(kubernetes::DEADLINE, self.recorder.publish(&event, about)).await;
+            tokio::time::timeout(kubernetes::DEADLINE, recorder.publish(&event, about)).await;
         if !matches!(published, Ok(Ok(()))) {
             tracing::debug!(reason = news.reason, "an Event was not taken");
         }
     }
 
     fn is_new(&self, about: &ObjectReference, news: &News) -> bool {
-        let now = Instant::now();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= REMEMBERED {
-            told.retain(|_, at| now.duration_since(*at) < AGAIN);
+        let uid = about.uid.clone().unwrap_or_default();
+        told.is_new((uid, news.reason, news.note.clone()), Instant::now())
+    }
+}
+
+impl Told {
+    fn is_new(&mut self, words: Words, now: Instant) -> bool {
+        if self.often.len() >= REMEMBERED {
+            self.often
+                .retain(|_, (since, _)| now.duration_since(*since) < AGAIN);
+            let often = &self.often;
+            self.last.retain(|_, last| often.contains_key(last));
         }
-        let key = (
-            about.uid.clone().unwrap_or_default(),
-            news.reason,
-            news.note.clone(),
-        );
-        let lately = told
-            .get(&key)
-            .is_some_and(|at| now.duration_since(*at) < AGAIN);
-        if !lately {
-            told.insert(key, now);
+        let is_last = self.last.get(&words.0) == Some(&words);
+        let former = self.often.get(&words).copied();
+        let (since, times) = former
+            .filter(|(since, _)| now.duration_since(*since) < AGAIN)
+            .unwrap_or((now, 0));
+        if times > 0 && (is_last || times >= OFTEN) {
+            return false;
         }
-        !lately
+        self.last.insert(words.0.clone(), words.clone());
+        self.often.insert(words, (since, times + 1));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_told_again_after_something_else_and_not_without_end() {
+        let mut told = Told::default();
+        let now = Instant::now();
+        let mut is_new = |reason: &'static str, after: u64| {
+            let words = ("uid".to_owned(), reason, "note".to_owned());
+            told.is_new(words, now + Duration::from_secs(after))
+        };
+        assert!(is_new("Starting", 0));
+        assert!(!is_new("Starting", 1), "nothing came in between");
+        assert!(is_new("Available", 2));
+        assert!(is_new("Starting", 3));
+        let flapping = (4..40).filter(|n| is_new(["Available", "Starting"][n % 2], *n as u64));
+        assert_eq!(flapping.count(), 7, "five of each in five minutes");
+        assert!(is_new("Starting", 301));
     }
 }

@@ -230,3 +230,24 @@ async fn an_instance_that_never_got_a_server_is_deleted_at_once_even_without_its
     assert_eq!(world.sim.ledger().last_seq(), 0, "{}", world.ledger_text());
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_in_a_place_that_is_not_there_goes_when_it_is_deleted_mended_or_not() {
+    let world = Setup::default().begin("nowhere").await;
+    for (name, is_mended) in [("left", false), ("mended", true)] {
+        let mut nowhere = instance(name);
+        nowhere["spec"]["region"] = json!("ru-nowhere-1");
+        world.apply(&nowhere).await;
+        let (kinds, message) = told(&world, name, "CreateRefused").await;
+        assert_eq!(kinds, ["Stalled"]);
+        assert_names(&message, &["spec.region", "ru-nowhere-1"]);
+        if is_mended {
+            world.apply(&instance(name)).await;
+            world.ready(name).await;
+        }
+        world.delete(name).await;
+        world.gone(name).await;
+    }
+    assert_eq!(world.sim.live_servers(), [], "{}", world.ledger_text());
+    world.finish().await;
+}

@@ -139,12 +139,13 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
     if let Some(former) = former {
         // A restored object goes on under the marker of the one that it was.
         binding.uid.clone_from(&former.uid);
-        // The newest place last.
+        // The newest place last; where every call was refused nothing can be.
+        let was_refused = seen.memory.nothing_bought(former);
         let here = std::mem::take(&mut binding.places);
         binding.places = former
             .places
             .iter()
-            .filter(|place| !here.contains(place))
+            .filter(|place| !was_refused && !here.contains(place))
             .cloned()
             .chain(here.clone())
             .collect();

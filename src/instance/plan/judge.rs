@@ -48,7 +48,7 @@ pub(super) fn judge(
             Reason::ImageDiffers,
             format!(
                 "the server was given image {image} at the service, the spec says {}; nothing is erased because of that: \
-                 set spec.image.id to {image} to accept it, or to another image to have the server reinstalled",
+                 set spec.image.id to {image} to accept it; a new spec.reinstall.token brings back the image of the spec",
                 spec.image.id
             ),
         ),

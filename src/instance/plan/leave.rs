@@ -5,6 +5,7 @@ use super::{LONG, Plan, ReleaseReason, SOON, Step, Tell, frozen, is_our_account}
 use crate::api::Verb;
 use crate::api::conditions::{Reason, Verdict};
 use crate::cloud::{Detail, ServerId, TaskState};
+use crate::instance::listing::Listing;
 use crate::instance::memory::{Gone, Post, ReleaseCall};
 use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
 use crate::inventory::Absence;
@@ -118,6 +119,11 @@ fn repeat(id: &ServerId, tell: Tell, waits: Duration) -> Plan {
 /// Everything that is known is gone: prove that nothing else is there.
 fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
     let id = seen.facts.id();
+    let record = seen.facts.binding();
+    if record.is_some_and(|binding| seen.memory.nothing_bought(binding)) {
+        // This process knows what became of each call: there is nothing to look for, nor a place where it could be.
+        return Plan::act(Step::Finish, Tell::default());
+    }
     let since = clock(seen, seat);
     let absence = seen
         .listing
@@ -143,7 +149,12 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
             )
         }
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
-            let tell = releasing(seen, "confirming that no server is left".to_owned());
+            let trouble = seen.listing.as_ref().and_then(Listing::trouble);
+            let note = trouble.map_or_else(
+                || "confirming that no server is left".to_owned(),
+                |trouble| format!("confirming that no server is left: {trouble}"),
+            );
+            let tell = releasing(seen, note);
             let rest = since.saturating_duration_since(seen.now);
             let plan = Plan::rest(tell, if rest.is_zero() { SOON } else { rest.min(SOON) });
             if rest.is_zero() {

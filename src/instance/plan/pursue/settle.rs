@@ -69,7 +69,8 @@ impl Open<'_> {
         let message = format!(
             "the answer to the reinstall of server {} was lost, and nothing at the service tells whether it was carried \
              out; it is not repeated, since that could erase the disk twice: look at the server; a new \
-             spec.reinstall.token asks again, and setting spec.image and spec.login back to what they were asks for nothing",
+             spec.reinstall.token asks again, and taking back what asked for it (spec.image, spec.login or the token) asks for \
+             nothing",
             self.id
         );
         let tell = Tell::of(Verdict::stalled(Reason::OutcomeUnknown, message));
