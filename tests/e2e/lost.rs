@@ -38,7 +38,7 @@ async fn a_create_whose_answer_is_lost_is_found_by_its_name() {
         "{}",
         world.ledger_text()
     );
-    assert_eq!(world.events("Adopted").await.len(), 1);
+    world.told("Adopted", 1).await;
     world.finish().await;
 }
 

@@ -80,7 +80,7 @@ async fn verbs_another_image_reinstalls_once() {
             ready.status.as_ref().unwrap().detail["imageResourceUUID"],
             example.other_image
         );
-        assert_eq!(world.events("Reinstalled").await.len(), 1);
+        world.told("Reinstalled", 1).await;
         quiet(&world, "web").await;
         world.finish().await;
     }
@@ -148,7 +148,7 @@ async fn verbs_another_password_is_set_once() {
             applied(&changed).password_secret,
             applied(&ready).password_secret
         );
-        assert_eq!(world.events("PasswordChanged").await.len(), 1);
+        world.told("PasswordChanged", 1).await;
         quiet(&world, "web").await;
         world.finish().await;
     }
@@ -248,7 +248,7 @@ async fn verbs_a_server_stopped_at_the_console_is_started_again() {
         "{}",
         world.ledger_text()
     );
-    assert_eq!(world.events("Started").await.len(), 1);
+    world.told("Started", 1).await;
     quiet(&world, "web").await;
     world.finish().await;
 }

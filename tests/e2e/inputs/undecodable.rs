@@ -64,7 +64,7 @@ async fn an_instance_that_cannot_be_read_is_told_left_alone_and_holds_up_nobody(
         }
     })
     .await;
-    assert_eq!(world.events("Undecodable").await.len(), 2);
+    world.told("Undecodable", 2).await;
 
     let spent = Bill::of(&mut world).await;
     let posts = world.sim.ledger().mutating().len();

@@ -339,6 +339,17 @@ impl World {
         self.instances().get(name).await.unwrap()
     }
 
+    /// Waits until so many Events of a reason were told: they come after the status that they are about.
+    pub async fn told(&self, reason: &str, count: usize) {
+        eventually(&format!("{count} Events {reason}"), async || {
+            match self.events(reason).await.len() {
+                n if n == count => Ok(()),
+                n => Err(format!("{n}")),
+            }
+        })
+        .await;
+    }
+
     /// Waits until an Instance is as asked for.
     pub async fn until(
         &self,
