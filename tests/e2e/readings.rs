@@ -82,7 +82,7 @@ impl Life {
         })
         .await;
         assert_eq!(at_rest(world, &instance).id, self.id);
-        let wrote = written(world, "web").await.len() - before.writes;
+        let wrote = written(world, "web", &before).await.len();
         self.writes.push((verb, wrote));
         instance
     }
