@@ -206,11 +206,6 @@ impl Detail {
         self.text("ecsPendingStatus")
     }
 
-    /// Whether the service says that no operation runs.
-    pub fn is_idle(&self) -> bool {
-        self.pending() == Some("NONE")
-    }
-
     /// `instanceName`.
     pub fn name(&self) -> Option<&str> {
         self.text("instanceName")

@@ -101,7 +101,7 @@ fn a_detail_keeps_every_field_and_each_look_at_it_fails_alone() {
         (detail.status(), detail.pending(), detail.public_address()),
         (None, Some("NONE"), None)
     );
-    assert!(detail.is_idle());
+    assert_eq!(detail.pending(), Some("NONE"));
     assert_eq!(detail.fields["new"], json!({"a": 1}));
     for body in [
         json!({}),

@@ -23,7 +23,7 @@ pub(super) const AT_REST: Duration = Duration::from_secs(30);
 /// A create is given up waiting for after this time (field note 17: clients wait 10 to 30 minutes); slow queries go on.
 const CREATE_OVERDUE: Duration = Duration::from_secs(30 * 60);
 /// How soon a server is looked at again that somebody else keeps busy.
-const BUSY: Duration = Duration::from_secs(30);
+pub(super) const BUSY: Duration = Duration::from_secs(30);
 /// How soon something unreadable is read again.
 pub(in crate::instance) const UNREAD: Duration = Duration::from_secs(20);
 

@@ -14,8 +14,6 @@ use std::time::Duration;
 const ASIDE_AGAIN: Duration = Duration::from_secs(30);
 /// A service that says so often that it cannot do it now, about an idle server, means that it does not want to.
 const BUSY_TRIES: u32 = 4;
-/// How soon a server is looked at again that somebody else keeps busy.
-const BUSY: Duration = Duration::from_secs(30);
 
 impl Open<'_> {
     /// The intent stands and nothing was sent.
@@ -90,7 +88,7 @@ impl Open<'_> {
             Fact::Known(detail) if !is_idle(detail.pending()) => {
                 let word = detail.pending().unwrap_or_default();
                 let message = format!("the service is busy with server {} ({word})", self.id);
-                return self.later(&message, Reason::ServiceBusy, BUSY);
+                return self.later(&message, Reason::ServiceBusy, keep::BUSY);
             }
             // It is not the server any more that it was asked for.
             Fact::Known(_) => {
