@@ -1,0 +1,187 @@
+//! Nothing is recorded, or an attempt without a server.
+
+use super::*;
+
+#[test]
+fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
+    let plan = Scene::fresh().plan();
+    let binding = announced(&plan).unwrap();
+    assert_eq!((binding.attempt, binding.lost, binding.failed), (1, 0, 0));
+    assert_eq!(binding.places, ["r/z"]);
+    let Step::Call { request, .. } = &plan.step else {
+        unreachable!()
+    };
+    let Request::Create(request) = &**request else {
+        unreachable!()
+    };
+    assert_eq!(request.name, ours());
+}
+
+#[test]
+fn an_object_that_was_there_before_us_needs_one_listing_without_its_marker() {
+    let scene = Scene::of(&instance(), false);
+    assert!(rests(&scene.plan()));
+    assert_eq!(scene.plan().wants.passes, 1);
+    let scene = scene.listed(Duration::ZERO, &[("ecs-9", "other")]);
+    assert_eq!(announced(&scene.plan()).unwrap().attempt, 1);
+}
+
+#[test]
+fn a_server_with_our_marker_is_recorded_and_not_bought_again() {
+    let scene = Scene::of(&instance(), false).listed(Duration::ZERO, &[(ID, &ours())]);
+    let plan = scene.plan();
+    let Step::Record { binding } = &plan.step else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(binding.id.as_deref(), Some(ID));
+    assert_eq!(binding.lost, 1, "its request may have been doubled");
+}
+
+#[test]
+fn a_login_that_cannot_be_used_buys_nothing_and_says_why() {
+    let verdict = Verdict::reconciling(Reason::LoginSecretNotFound, "no Secret");
+    let scene = Scene::fresh().with(|seen| seen.login = LoginFact::Problem(verdict));
+    assert!(rests(&scene.plan()));
+    assert_eq!(
+        reason(&scene.plan()),
+        Some((State::Reconciling, Reason::LoginSecretNotFound))
+    );
+}
+
+#[test]
+fn a_server_that_status_knew_and_nobody_lists_is_not_bought_again() {
+    let scene = Scene::fresh().with(|seen| {
+        seen.facts.status = InstanceStatus {
+            id: Some(ID.into()),
+            ..InstanceStatus::default()
+        }
+        .into();
+    });
+    assert!(
+        rests(&scene.plan()),
+        "something was bought once: look first"
+    );
+    let scene = scene.listed(SETTLE, &[]);
+    assert_eq!(
+        reason(&scene.plan()),
+        Some((State::Stalled, Reason::ServerMissing))
+    );
+}
+
+#[test]
+fn a_lost_answer_settles_before_anything_is_bought_again() {
+    let lost = || Scene::recorded(None, |_| {}).post(Post::Unknown);
+    assert_eq!(
+        reason(&lost().plan()),
+        Some((State::Reconciling, Reason::CreateUnconfirmed))
+    );
+    let early = lost().listed(Duration::from_secs(10), &[]);
+    assert!(
+        rests(&early.plan()),
+        "two passes before the settling time prove nothing"
+    );
+    let late = lost().listed(SETTLE, &[("ecs-9", "other")]);
+    let plan = late.plan();
+    let binding = announced(&plan).unwrap();
+    assert_eq!((binding.attempt, binding.lost), (2, 1));
+}
+
+#[test]
+fn a_lost_answer_whose_server_shows_up_is_adopted_at_once() {
+    let scene = Scene::recorded(None, |_| {})
+        .post(Post::Unknown)
+        .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
+    let plan = scene.plan();
+    let Step::Record { binding } = &plan.step else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(
+        (binding.id.as_deref(), binding.attempt, binding.lost),
+        (Some(ID), 1, 1)
+    );
+}
+
+#[test]
+fn an_empty_listing_of_another_account_proves_nothing() {
+    let scene = Scene::recorded(None, |binding| binding.credential = "secret/old".into())
+        .post(Post::Unknown)
+        .listed(SETTLE, &[]);
+    assert!(rests(&scene.plan()));
+    let shown = scene.with(|seen| {
+        let AccountFact::Seat(seat) = &mut seen.account else {
+            unreachable!()
+        };
+        seat.shown_ours = true;
+    });
+    assert!(
+        announced(&shown.plan()).is_some(),
+        "this token has shown a server of ours"
+    );
+}
+
+#[test]
+fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
+    let refusal = Post::Refused {
+        message: "no such image".into(),
+        reason: Reason::CreateRefused,
+    };
+    let scene = Scene::recorded(None, |_| {}).post(refusal.clone());
+    let waits = |scene: Scene| {
+        scene.with(|seen| seen.memory.not_before = Some(seen.now + Duration::from_secs(8)))
+    };
+    let waiting = waits(scene);
+    assert!(rests(&waiting.plan()));
+    assert_eq!(
+        reason(&waiting.plan()),
+        Some((State::Stalled, Reason::CreateRefused))
+    );
+    let due = waiting.with(|seen| seen.now += Duration::from_secs(8));
+    assert!(matches!(
+        due.plan().step,
+        Step::Call {
+            announce: false,
+            ..
+        }
+    ));
+    let edited =
+        waits(Scene::recorded(None, |_| {}).post(refusal)).with(|seen| seen.facts.generation = 2);
+    let plan = edited.plan();
+    assert_eq!(
+        announced(&plan).map(|b| (b.attempt, b.lost)),
+        Some((2, 0)),
+        "a mended spec does not wait"
+    );
+}
+
+#[test]
+fn a_receipt_that_was_not_written_comes_before_everything() {
+    let given = Post::Accepted {
+        id: ServerId::from(ID),
+        task: Some(TaskId::from("t-1")),
+    };
+    for scene in [
+        Scene::recorded(None, |_| {}).post(given.clone()),
+        Scene::fresh().memory(|memory| {
+            let since = memory.first_seen;
+            memory.attempts.insert(
+                1,
+                Attempt {
+                    nonce: "n1".into(),
+                    account: "default".into(),
+                    verb: Verb::Create,
+                    is_own: true,
+                    tries: 1,
+                    since,
+                    post: given,
+                },
+            );
+        }),
+    ] {
+        let plan = scene.plan();
+        let Step::Record { binding } = &plan.step else {
+            panic!("{plan:?}")
+        };
+        assert_eq!(binding.id.as_deref(), Some(ID));
+        assert_eq!(binding.task.as_deref(), Some("t-1"));
+    }
+}
