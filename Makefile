@@ -1,10 +1,15 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test tools fmt clippy build-tests control-plane run-tests generate clean
+.PHONY: help demo test tools fmt clippy build-tests control-plane run-tests torture soak defects generate clean
 
 CARGO ?= cargo
-BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
+# One profile for all that is run: what plays thousands of runs needs the speed, and so do dozens of operators on two cores.
+# The whole workspace each time: another selection of packages is another selection of features, and is built again.
+TEST := $(CARGO) test --profile fast --workspace
+# All but the closed loop and the end-to-end tests, which have phases of their own.
+SUITES := architecture features conformance control durability faults readings cluster
+BUILT := $(or $(CARGO_TARGET_DIR),target)/fast
 
 phase = @printf '\n== %s %s\n' "$$(date +%H:%M:%S)"
 
@@ -35,7 +40,7 @@ clippy:
 
 build-tests:
 	$(phase) 'building the tests'
-	$(CARGO) test --workspace --no-run
+	$(TEST) --no-run
 
 # Built here, so that the first test does not seem to hang; the binary comes with the tests.
 control-plane:
@@ -45,11 +50,25 @@ control-plane:
 # The end-to-end tests wait for things to happen most of the time, so many of them run at once.
 run-tests:
 	$(phase) 'unit and property tests, and the tests of simulator and control plane'
-	$(CARGO) test --workspace --exclude cloud-server-operator
-	$(CARGO) test --lib --bins --test architecture
-	$(CARGO) test --doc
+	$(TEST) --lib --bins $(foreach test,$(SUITES),--test $(test))
+	$(TEST) --doc
+	$(phase) 'the protocol in a closed loop, in virtual time'
+	$(TEST) --test protocol -- --nocapture
 	$(phase) 'end-to-end tests on a real control plane'
-	INSTA_UPDATE=no RUST_TEST_THREADS=16 $(CARGO) test --test e2e
+	INSTA_UPDATE=no RUST_TEST_THREADS=12 $(TEST) --test e2e
+
+torture: tools build-tests control-plane ## a fault at every boundary of every operation, and what takes minutes; TORTURE_ONLY=create/ plays those
+	INSTA_UPDATE=no $(TEST) --test e2e -- --ignored --exact torture::torture --nocapture
+	[ -n "$$TORTURE_ONLY" ] || INSTA_UPDATE=no RUST_TEST_THREADS=4 $(TEST) --test e2e -- --ignored --skip torture::torture
+
+SOAK_MINUTES ?= 10
+
+soak: tools ## the protocol in virtual time: all pairs of faults, then schedules by chance for SOAK_MINUTES (10)
+	$(TEST) --test protocol every_two_faults -- --ignored --nocapture
+	SOAK_MINUTES=$(SOAK_MINUTES) $(TEST) --test protocol soak::soak -- --ignored --exact --nocapture
+
+defects: tools ## plants forty-one defects, one at a time, and tells which tests notice
+	tests/defects/run
 
 generate: ## write crds/ and docs/conditions.md anew from the types
 	UPDATE_GENERATED=1 $(CARGO) test --lib tests::

@@ -156,6 +156,7 @@ echo "service $endpoint, its control port $control"
 
 say 'Installing the operator: definitions, permissions, Deployment'
 show kubectl apply -k deploy
+show kubectl apply -k deploy/secret-writer # for the logins that the operator makes
 show kubectl wait --for=condition=Established crd/accounts.cloudserver.dev crd/instances.cloudserver.dev --timeout=30s
 
 say 'Starting the operator as a local process, since no node runs the Deployment, under exactly its ServiceAccount'
@@ -167,7 +168,8 @@ cp "$KUBECONFIG" "$work/operator.kubeconfig"
     kubectl config set users.operator.tokenFile "$work/token"
     kubectl config set-context --current --user=operator
 ) >/dev/null
-KUBECONFIG=$work/operator.kubeconfig start operator "$target/cloud-server-operator" run --listen 127.0.0.1:0
+KUBECONFIG=$work/operator.kubeconfig start operator "$target/cloud-server-operator" run --listen 127.0.0.1:0 \
+    --leader-elect-resource-namespace $system --keep-tokens-namespace $system
 await operator 60 grep -q 'serving /livez' "$work/operator.log"
 health=http://$(grep -o '"address":"[^"]*"' "$work/operator.log" | head -n 1 | cut -d'"' -f4)
 # shellcheck disable=SC2317 # called by name
@@ -225,7 +227,7 @@ say 'Deleting: the object stays until its server is confirmed released'
 show kubectl delete instance web-1 --timeout=60s
 live
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
-expect 'Instances left' "$(kubectl get instances -o name | tr '\n' ' ')" 'instance.cloudserver.dev/db-1 instance.cloudserver.dev/db-2 '
+expect 'Instances left' "$(kubectl get instances -o custom-columns=NAME:.metadata.name --no-headers | tr '\n' ' ')" 'api-1 db-1 db-2 web-2 web-3 '
 
 if [[ -t 0 && -t 1 ]]; then
     say 'All is well, and keeps running until Ctrl-C. In another terminal:'

@@ -1,10 +1,11 @@
 //! Cloud servers as Kubernetes objects: exactly one server for each Instance, whatever crashes, and no human needed.
 //!
-//! Arrows between the rooms go one way: `api` ← `runtime` ← `cloud` ← `inventory` ← `session` ← `instance`, `account` ←
+//! Arrows between the rooms go one way: `api` ← `runtime` ← `cloud` ← `inventory` ← `catalog` ← `session` ← `instance`, `account` ←
 //! `cli`. A test holds them to it.
 
 pub mod account;
 pub mod api;
+pub mod catalog;
 pub mod cli;
 pub mod cloud;
 pub mod instance;

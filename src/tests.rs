@@ -1,5 +1,10 @@
 //! What is generated stands in the repository, and does not drift from its source.
 
+mod decodes;
+mod events;
+mod reference;
+mod secrets;
+
 use crate::api::conditions::Reason;
 use std::path::PathBuf;
 
@@ -7,6 +12,7 @@ use std::path::PathBuf;
 fn same(path: &str, wanted: &str) {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("UPDATE_GENERATED").is_some() {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, wanted).unwrap();
     }
     let found = std::fs::read_to_string(&file).unwrap_or_default();
@@ -19,23 +25,40 @@ fn the_custom_resource_definitions_are_up_to_date() {
 }
 
 #[test]
-fn the_page_of_reasons_is_up_to_date() {
-    let mut page = String::from(
+fn the_reference_of_the_two_kinds_is_up_to_date() {
+    same("docs/api.md", &reference::page());
+}
+
+#[test]
+fn the_pages_of_reasons_are_up_to_date() {
+    let mut index = String::from(
         "# Reasons of the conditions\n\n\
-         What stands in `reason` of a condition of an Instance or Account, what it says about the world, and what a person\n\
-         can do about it. `Ready` always stands; `Reconciling` (waiting helps), `Stalled` (waiting cannot help) and\n\
+         What stands in `reason` of a condition of an Instance or Account, and what it says about the world; a page for each says\n\
+         what a person can do about it. `Ready` always stands; `Reconciling` (waiting helps), `Stalled` (waiting cannot help) and\n\
          `Drifted` (only a human may resolve it) stand only while they are true. Generated from `src/api/conditions.rs`.\n\n\
-         | Reason | Meaning | Remedy |\n|---|---|---|\n",
+         | Reason | Meaning |\n|---|---|\n",
     );
     for reason in Reason::ALL {
-        page.push_str(&format!(
-            "| `{}` | {} | {} |\n",
-            reason.as_str(),
-            reason.meaning(),
-            reason.remedy()
-        ));
+        let (name, meaning, remedy) = (reason.as_str(), reason.meaning(), reason.remedy());
+        index.push_str(&format!("| [`{name}`](reasons/{name}.md) | {meaning} |\n"));
+        let page = format!(
+            "# {name}\n\n{meaning}\n\n**What to do:** {remedy}\n\n[All reasons](../conditions.md)\n"
+        );
+        same(&format!("docs/reasons/{name}.md"), &page);
     }
-    same("docs/conditions.md", &page);
+    same("docs/conditions.md", &index);
+}
+
+#[test]
+fn no_page_tells_of_a_reason_that_is_gone() {
+    let pages = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/reasons");
+    for page in std::fs::read_dir(pages).unwrap() {
+        let name = page.unwrap().file_name().into_string().unwrap();
+        let known = Reason::ALL
+            .iter()
+            .any(|reason| name == format!("{}.md", reason.as_str()));
+        assert!(known, "docs/reasons/{name} is of no reason: remove it");
+    }
 }
 
 #[test]
@@ -45,4 +68,62 @@ fn every_description_of_the_definitions_is_written() {
         !text.contains("Auto-generated"),
         "a derived description stands for a missing one"
     );
+}
+
+#[test]
+fn every_field_of_the_record_is_described() {
+    use crate::api::{Binding, Marker, Pin, Resolved};
+    let pin = || Pin {
+        id: "img-1".into(),
+        from: "name \"Ubuntu\"".into(),
+    };
+    let whole = Binding {
+        cluster: "c".into(),
+        namespace: "n".into(),
+        name: "n".into(),
+        uid: "u".into(),
+        marker: Marker::of_uid("u"),
+        attempt: 1,
+        nonce: "n".into(),
+        id: Some("ecs-1".into()),
+        imported: Some("by-hand".into()),
+        task: Some("t".into()),
+        operation: crate::api::OpenOperation {
+            verb: crate::api::Verb::Create,
+            started_at: jiff::Timestamp::UNIX_EPOCH,
+            generation: 1,
+            uid: "u".into(),
+            target: crate::api::Applied::default(),
+            waiting_password: false,
+            before: crate::api::Before::default(),
+        },
+        package: "p".into(),
+        firewall: "f".into(),
+        resolved: Some(Resolved {
+            image: Some(pin()),
+            ..Resolved::default()
+        }),
+        unfinished: Some("img-1".into()),
+        places: vec!["r/z".into()],
+        lost: 1,
+        failed: 1,
+        recreated: 1,
+        account: "default".into(),
+        credential: "0".into(),
+    };
+    let page = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/architecture.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for field in serde_json::to_value(whole)
+        .unwrap()
+        .as_object()
+        .unwrap()
+        .keys()
+    {
+        let is_described =
+            page.contains(&format!("`{field}`")) || page.contains(&format!("\"{field}\":"));
+        assert!(
+            is_described,
+            "docs/architecture.md does not tell of the record's {field}"
+        );
+    }
 }

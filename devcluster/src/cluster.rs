@@ -1,5 +1,9 @@
 //! One control plane: how it starts, what a test asks of it, how it ends.
 
+mod harm;
+
+pub use harm::freeze;
+
 use std::{
     fmt, fs, io,
     os::unix::fs::PermissionsExt,

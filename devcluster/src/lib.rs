@@ -28,7 +28,7 @@ mod progress;
 mod ready;
 mod supervisor;
 
-pub use cluster::{Builder, Cluster};
+pub use cluster::{Builder, Cluster, freeze};
 pub use component::Component;
 pub use error::Error;
 pub use executables::Executables;

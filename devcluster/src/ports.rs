@@ -1,60 +1,43 @@
 //! Free ports on loopback.
 
-use std::{
-    collections::BTreeSet,
-    io,
-    net::{Ipv4Addr, TcpListener},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{io, net::Ipv4Addr};
 
-/// What this process has given to clusters that still run. Between the choice of a port and the server that binds it,
-/// the kernel thinks it is free; a second cluster of this process must not get it. Other processes may: then the bind
-/// fails, and the start is tried again with other ports.
-static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+use tokio::net::TcpSocket;
 
-fn taken() -> MutexGuard<'static, BTreeSet<u16>> {
-    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Two ports, this process's until dropped.
+/// Two ports, this process's until dropped, also while nobody listens there: between the choice and the start of a server, and
+/// between its end and its next start. The kernel gives a bound port to nobody who asks for any, neither to listen nor to
+/// connect from; and who asks for this very one may have it beside a socket that does not listen, if both said so: Go's
+/// servers do.
 #[derive(Debug)]
 pub(crate) struct Ports {
     pub(crate) etcd: u16,
     pub(crate) apiserver: u16,
+    _bound: [TcpSocket; 2],
 }
 
 impl Ports {
     pub(crate) fn choose() -> io::Result<Self> {
-        let mut taken = taken();
-        // Refused ones stay bound until both are chosen, so that the kernel offers each only once.
-        let mut bound = Vec::new();
-        let mut chosen = Vec::new();
-        while chosen.len() < 2 {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-            let port = listener.local_addr()?.port();
-            if !taken.contains(&port) {
-                chosen.push(port);
-            }
-            bound.push(listener);
-        }
-        taken.extend(&chosen);
+        let bound = [bind()?, bind()?];
+        let [etcd, apiserver] = &bound;
         Ok(Self {
-            etcd: chosen[0],
-            apiserver: chosen[1],
+            etcd: etcd.local_addr()?.port(),
+            apiserver: apiserver.local_addr()?.port(),
+            _bound: bound,
         })
     }
 }
 
-impl Drop for Ports {
-    fn drop(&mut self) {
-        let mut taken = taken();
-        taken.remove(&self.etcd);
-        taken.remove(&self.apiserver);
-    }
+fn bind() -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    Ok(socket)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeSet, net::TcpListener};
+
     use super::*;
 
     #[test]
@@ -65,5 +48,13 @@ mod tests {
             .flat_map(|ports| [ports.etcd, ports.apiserver])
             .collect();
         assert_eq!(distinct.len(), 100);
+    }
+
+    #[test]
+    fn a_server_listens_on_a_port_that_is_held_and_again_after_its_end() {
+        let ports = Ports::choose().unwrap();
+        for _ in 0..2 {
+            TcpListener::bind((Ipv4Addr::LOCALHOST, ports.etcd)).unwrap();
+        }
     }
 }

@@ -88,6 +88,51 @@ pub(crate) async fn etcd(port: u16, name: &str) -> Result<(), String> {
     ))
 }
 
+/// Has the etcd of this port compact everything but its newest revision.
+pub(crate) async fn compact(port: u16) -> std::io::Result<()> {
+    // Any answer tells the revision in its header.
+    let status = post(port, "/v3/kv/range", r#"{"key":"AA=="}"#).await?;
+    let revision = digits_after(&status, r#""revision":""#);
+    let body = format!(r#"{{"revision":"{revision}","physical":true}}"#);
+    let answer = post(port, "/v3/kv/compaction", &body).await?;
+    if answer.starts_with("HTTP/1.1 200") {
+        Ok(())
+    } else {
+        Err(std::io::Error::other(answer))
+    }
+}
+
+/// Whether etcd says that its disk is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    None,
+    Enough,
+}
+
+/// Has the etcd of this port raise the alarm that it raises when its store is as large as it may become, or lay it down.
+pub(crate) async fn alarm(port: u16, room: Room) -> std::io::Result<()> {
+    let action = match room {
+        Room::None => "ACTIVATE",
+        Room::Enough => "DEACTIVATE",
+    };
+    // An alarm is a member's. Any answer tells the member in its header.
+    let member = post(port, "/v3/kv/range", r#"{"key":"AA=="}"#).await?;
+    let member = digits_after(&member, r#""member_id":""#);
+    let body = format!(r#"{{"action":"{action}","memberID":"{member}","alarm":"NOSPACE"}}"#);
+    let answer = post(port, "/v3/maintenance/alarm", &body).await?;
+    // It answers 200 to whatever it did not understand as well, without naming the alarm.
+    if answer.starts_with("HTTP/1.1 200") && answer.contains("NOSPACE") {
+        Ok(())
+    } else {
+        Err(std::io::Error::other(answer))
+    }
+}
+
+fn digits_after(answer: &str, mark: &str) -> String {
+    let rest = answer.split_once(mark).map_or("", |(_, rest)| rest);
+    rest.chars().take_while(char::is_ascii_digit).collect()
+}
+
 async fn post(port: u16, path: &str, body: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     let length = body.len();
@@ -126,8 +171,19 @@ pub(crate) async fn apiserver(client: &kube::Client) -> Result<(), String> {
 /// The mark of working controllers is the account that every namespace gets from them. This one nobody uses.
 const MARK: &str = "/api/v1/namespaces/kube-node-lease/serviceaccounts/default";
 
-/// Removes the mark that earlier controllers left, so that the next one proves something.
+/// Removes the mark that earlier controllers left, so that the next one proves something. Tried again: an API that serves
+/// may still leave a single call unanswered.
 pub(crate) async fn forget_controllers(client: &kube::Client) -> Result<(), kube::Error> {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        match remove_mark(client).await {
+            Err(_) if Instant::now() < deadline => sleep(POLL).await,
+            result => return result,
+        }
+    }
+}
+
+async fn remove_mark(client: &kube::Client) -> Result<(), kube::Error> {
     match client
         .request_text(
             http::Request::delete(MARK)

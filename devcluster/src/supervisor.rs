@@ -20,9 +20,12 @@ use crate::Component;
 
 const SCRIPT: &str = include_str!("supervisor.sh");
 
-/// How long the script may take to kill three processes and remove a directory. It needs a tenth of a second; a disk
-/// that hangs must not hang the owner's exit.
-const END_DEADLINE: Duration = Duration::from_secs(10);
+/// How long the script may take to kill three processes and remove a directory. It needs a tenth of a second, and as much
+/// longer as the machine stands still; a disk that hangs must not hang the owner's exit.
+const END_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long the removal of the directory is tried again: a process that was killed a moment ago may still write to it.
+const REMOVE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How often the script's end is looked for.
 const END_POLL: Duration = Duration::from_millis(5);
@@ -200,7 +203,13 @@ impl Drop for Supervisor {
             .status();
         let _ = self.script.wait();
         if self.ending == Ending::Remove {
-            let _ = fs::remove_dir_all(&self.directory);
+            let deadline = Instant::now() + REMOVE_DEADLINE;
+            while fs::remove_dir_all(&self.directory).is_err()
+                && self.directory.exists()
+                && Instant::now() < deadline
+            {
+                thread::sleep(END_POLL);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::faults::{Call, Faults, Listing, Plan, Step};
 use crate::ledger::{Entry, Ledger, Source};
-use crate::model::{ListRequest, Refusal, Request, TaskScript, World};
+use crate::model::{Refusal, Request, TaskScript, World};
 use crate::secret::Secret;
 use crate::store::{Batch, Durable, Store};
 use crate::time::Timestamp;
@@ -307,19 +307,31 @@ fn call(
                 let other = world.accounts().iter().find(|each| each.name == *account);
                 token = other.map(|each| each.token.reveal().to_owned());
             }
-            Some(Listing::FirstPageForEver) => {
+            Some(listing) => {
                 if let Request::Instances(query) = &mut request {
-                    *query = ListRequest {
-                        page: None,
-                        ..query.clone()
-                    };
+                    query.page = other_page(listing, query.page.take());
                 }
             }
-            _ => {}
+            None => {}
         }
     }
     let script: TaskScript = plan.script.clone();
     world.call_scripted(now, token.as_deref(), &request, script)
+}
+
+/// The page that comes in place of the one that is asked for.
+fn other_page(listing: &Listing, asked: Option<String>) -> Option<String> {
+    let number = asked.as_deref().and_then(|text| text.parse::<usize>().ok());
+    match (listing, number) {
+        (Listing::FirstPageForEver, _) => None,
+        (Listing::SkippedPage { page }, Some(number)) if number >= *page => {
+            Some((number + 1).to_string())
+        }
+        (Listing::DoubledPage { page }, Some(number)) if number > *page => {
+            Some((number - 1).to_string())
+        }
+        _ => asked,
+    }
 }
 
 /// The faults of a listing that can be made from its rows.
@@ -343,7 +355,13 @@ fn warp(mut reply: RawReply, listing: Option<&Listing>) -> RawReply {
                 .flat_map(|row| [row.clone(), row.clone()])
                 .collect();
         }
-        Listing::FirstPageForEver | Listing::Foreign { .. } => {}
+        Listing::WrongCount { count } => {
+            fields.insert("rowCount".to_owned(), json!(count));
+        }
+        Listing::FirstPageForEver
+        | Listing::SkippedPage { .. }
+        | Listing::DoubledPage { .. }
+        | Listing::Foreign { .. } => {}
     }
     reply
 }

@@ -393,9 +393,11 @@ impl Simulator {
                 versions.changed().await.ok();
             }
         };
-        tokio::time::timeout(deadline, come_true)
-            .await
-            .map_err(|_| TimedOut(deadline))
+        match tokio::time::timeout(deadline, come_true).await {
+            // Both may be due at once where nobody had a processor for long: the last look decides.
+            Err(_) if !holds(&self.service) => Err(TimedOut(deadline)),
+            _ => Ok(()),
+        }
     }
 
     /// Stops: connections are aborted, parked calls go on without a client, the store is written.

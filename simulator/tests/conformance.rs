@@ -158,7 +158,7 @@ async fn the_other_operations_answer_with_a_flat_task_and_release_with_a_nested_
 #[tokio::test]
 async fn the_task_query_goes_from_processing_to_success() {
     let sim = Simulator::builder()
-        .task_duration(common::DEADLINE)
+        .task_duration(common::ENDLESS)
         .start()
         .await
         .unwrap();

@@ -11,7 +11,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use cloud_simulator::faults::{Act, ClientGone, Listing, Rule, When};
-use cloud_simulator::model::{Effect, TaskScript};
+use cloud_simulator::model::{Console, Effect, TaskScript};
 use cloud_simulator::{Simulator, catalogue};
 use common::{Caller, DEADLINE, PASSWORD, answer, create_body, quick, settle, text};
 use serde_json::{Value, json};
@@ -274,6 +274,10 @@ async fn bodies_are_spoilt_after_the_effect() {
         .await
         .unwrap();
     assert!(response.bytes().await.unwrap().len() > 3_000_000);
+    let text = "what-is-to-be-kept".to_owned();
+    sim.fault(Rule::on(CREATE, Act::Quote { text }).times(1));
+    let body = caller.post(CREATE, &create_body("web-1")).await.body;
+    assert_eq!(body["asyncTaskInfo"]["password"], "what-is-to-be-kept");
     sim.fault(Rule::on("/instance/detail", Act::SlowBytes { millis: 1 }).times(1));
     let begun = Instant::now();
     let slow = caller
@@ -292,11 +296,14 @@ async fn a_hanging_call_never_answers() {
             when: When::AfterEffect,
         },
     ));
-    let patient = caller
-        .posting(CREATE, &create_body("web-1"))
-        .timeout(Duration::from_millis(100));
-    assert!(patient.send().await.expect_err("no answer").is_timeout());
-    assert_eq!(servers(&sim), 1);
+    let mut calling = tokio::spawn(caller.posting(CREATE, &create_body("web-1")).send());
+    sim.wait_until(|world| world.live_servers().len() == 1, DEADLINE)
+        .await
+        .unwrap();
+    // An answer would follow the effect at once.
+    let answer = tokio::time::timeout(Duration::from_millis(100), &mut calling).await;
+    assert!(answer.is_err(), "{answer:?}");
+    calling.abort();
 }
 
 #[tokio::test]
@@ -356,6 +363,106 @@ async fn listings_are_stale_empty_shrunk_repeated_or_foreign() {
         rows(&caller).await["instances"].as_array().unwrap().len(),
         3
     );
+}
+
+#[tokio::test]
+async fn pages_are_skipped_or_doubled_and_rows_miscounted() {
+    let (sim, caller) = running().await;
+    for number in 0..3 {
+        caller.create(&format!("web-{number}")).await;
+    }
+    let known = catalogue::example();
+    let names = async |page: &str| {
+        let query = [
+            ("regionCode", known.region),
+            ("zoneCode", known.zone),
+            ("page", page),
+            ("pageSize", "1"),
+        ];
+        let body = caller.get("/instance/list", &query).await.body;
+        let rows = body["instances"].as_array().unwrap().clone();
+        rows.iter()
+            .map(|row| text(&row["instanceName"]))
+            .collect::<Vec<_>>()
+    };
+    let rule = |listing| Rule::on("/instance/list", Act::Listing(listing));
+    let id = sim.fault(rule(Listing::SkippedPage { page: 2 }));
+    assert_eq!(
+        [names("1").await, names("2").await, names("3").await],
+        [vec!["web-2"], vec!["web-0"], vec![]]
+    );
+    sim.faults().remove(id);
+    let id = sim.fault(rule(Listing::DoubledPage { page: 1 }));
+    assert_eq!(
+        [names("1").await, names("2").await, names("4").await],
+        [["web-2"], ["web-2"], ["web-0"]]
+    );
+    sim.faults().remove(id);
+    sim.fault(rule(Listing::WrongCount { count: 7 }));
+    let body = rows(&caller).await;
+    assert_eq!(
+        (
+            &body["rowCount"],
+            body["instances"].as_array().unwrap().len()
+        ),
+        (&json!(7), 3)
+    );
+}
+
+#[tokio::test]
+async fn calls_beyond_a_limit_are_refused_and_not_executed() {
+    let (sim, caller) = running().await;
+    // None comes back with time: how long the calls take says nothing here.
+    let limit = Act::Limit {
+        per_second: 0,
+        burst: 2,
+        retry_after: Some(3),
+    };
+    let id = sim.fault(Rule::on("/*", limit));
+    for number in 0..2 {
+        caller.create(&format!("web-{number}")).await;
+    }
+    let refused = caller
+        .posting(CREATE, &create_body("web-2"))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(
+        (refused.status().as_u16(), &refused.headers()["retry-after"]),
+        (429, &"3".parse().unwrap())
+    );
+    assert_eq!((servers(&sim), sim.faults().hits(id)), (2, 1));
+    sim.faults().clear();
+    caller.create("web-2").await;
+}
+
+#[tokio::test]
+async fn an_identifier_is_given_away_again() {
+    let (sim, caller) = running().await;
+    sim.add_account("other", "other-token").unwrap();
+    let (server, _) = caller.create("web-1").await;
+    settle(&sim).await;
+    let recycle = |account: &str| Console::Recycle {
+        server: server.clone(),
+        account: account.to_owned(),
+        name: "not-ours".to_owned(),
+    };
+    assert!(
+        sim.world(|w| w.console(recycle("other"))).is_err(),
+        "it is in use"
+    );
+    let release = Console::Release {
+        server: server.clone(),
+    };
+    sim.world(|w| w.console(release)).unwrap();
+    sim.world(|w| w.console(recycle("other"))).unwrap();
+    let query = [("ecsResourceUUID", server.as_str())];
+    let detail = caller.get("/instance/detail", &query).await;
+    assert_eq!(detail.body["code"], "InvalidInstance.NotFound");
+    let other = caller.with_token("other-token");
+    let detail = other.get("/instance/detail", &query).await;
+    assert_eq!(detail.body["instance"]["instanceName"], "not-ours");
+    assert_eq!((sim.servers().len(), servers(&sim)), (2, 1));
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ async fn readings_change_the_wording() {
         ..Readings::default()
     };
     let builder = Simulator::builder()
-        .task_duration(common::DEADLINE)
+        .task_duration(common::ENDLESS)
         .readings(readings);
     let sim = builder.start().await.unwrap();
     let caller = Caller::of(&sim);

@@ -23,6 +23,8 @@ const QUIET: Duration = Duration::from_secs(30);
 /// A token that the service refuses is tried this often, once for all Instances of the Account: where the refusal was the
 /// service's own trouble, Instances go on within 30 s after it is over.
 const REFUSED: Duration = Duration::from_secs(25);
+/// A try that is due is not made in a rush.
+const SOONEST: Duration = Duration::from_secs(1);
 /// Longest wait before an endpoint that does not answer is tried again: Instances go on within 30 s after it is back.
 const UNREACHABLE: Duration = Duration::from_secs(20);
 
@@ -66,8 +68,8 @@ pub struct Memory {
     pub doubted: bool,
     /// Late servers of finalised Instances, and when their release was called.
     pub late: HashMap<ServerId, Instant>,
-    /// The last write of status.
-    pub written: Option<Instant>,
+    /// The last write of status: when, and what was said of which generation.
+    pub written: Option<(Instant, i64, Verdict)>,
     /// Failures in a row.
     pub backoff: Backoff,
 }
@@ -126,7 +128,12 @@ fn plan(context: &Context, key: &ObjectKey, seen: &Observation) -> (Verdict, Dur
         }
         Usable::No(problem, _) => {
             let wait = match problem.reason {
-                Reason::TokenRefused => REFUSED,
+                // From the last try: what wakes the Account meanwhile does not put off the next one.
+                Reason::TokenRefused => {
+                    let probed = context.memories.get(key).probed;
+                    let since = probed.map_or(Duration::ZERO, |(at, _)| at.elapsed());
+                    REFUSED.saturating_sub(since).max(SOONEST)
+                }
                 // Nothing but an event can mend these, and events are watched.
                 Reason::TokenNotFound | Reason::TokenInvalid | Reason::EndpointInvalid => QUIET,
                 _ => {
@@ -169,6 +176,9 @@ async fn act(
         (context.wake_instances)(key);
     }
     if let Usable::Yes(seat) = &seen.usable {
+        if context.sessions.roll().needs(key) {
+            context.sessions.copy(key, seat).await; // a token that is new follows, one that could not be copied is
+        }
         release_buried(context, account, key, seat, turn_ends).await;
     }
 }

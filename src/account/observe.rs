@@ -1,9 +1,10 @@
 //! Looks at the token Secret and, when there is reason to, at the service.
 
 use super::{Context, REFUSED, token_secret};
-use crate::api::Account;
 use crate::api::conditions::Reason;
-use crate::cloud::{BuildError, Error, Lane};
+use crate::api::{Account, Marker};
+use crate::cloud::{BuildError, Error, Lane, ServerId};
+use crate::inventory::Census;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{MadeFrom, Problem, Seat, SecretProblem, Standing, read_key};
 use std::sync::Arc;
@@ -17,8 +18,8 @@ const FRESH: Duration = Duration::from_secs(150);
 #[derive(Debug)]
 pub(super) struct Observation {
     pub(super) usable: Usable,
-    /// Servers seen and servers owned by nobody; none before the first listing.
-    pub(super) counts: Option<(usize, usize)>,
+    /// What is listed in each place and who owns it; none before the first listing.
+    pub(super) census: Option<Census>,
 }
 
 /// Whether the account can be used.
@@ -38,13 +39,12 @@ pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKe
         Usable::Yes(seat) => Some(seat),
         Usable::No(_, seat) => seat.as_ref(),
     };
-    let counts = seat.and_then(|seat| {
-        let counts = seat.session.inventory.counts();
-        let listed =
-            !counts.places.is_empty() && counts.places.values().all(|place| place.passes > 0);
-        listed.then(|| (counts.servers(), counts.unowned()))
+    let census = seat.and_then(|seat| {
+        let owned = context.sessions.roll().owned();
+        let owns = |id: &ServerId, marker: Option<&Marker>| owned.has(id, marker);
+        seat.session.inventory.census(owns)
     });
-    Observation { usable, counts }
+    Observation { usable, census }
 }
 
 /// The seat that stands, or a new one when Secret or Account moved.

@@ -1,12 +1,14 @@
-//! Writes an Account's status: when something changed, counts at most once in 30 s, never only to say when it was looked at.
+//! Writes an Account's status: when something changed, counts and what was said before at most once in 30 s, never only to
+//! say when it was looked at.
 
 use super::Context;
 use super::observe::Observation;
 use crate::api::conditions::Verdict;
-use crate::api::{Account, AccountStatus};
-use crate::runtime::KubeError;
+use crate::api::{Account, AccountStatus, PlaceInventory, UnownedServer};
+use crate::inventory::{Census, PlaceCounts};
 use crate::runtime::kubernetes::{call, json_patch, patch_params};
 use crate::runtime::watch::ObjectKey;
+use crate::runtime::{KubeError, chance};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, ResourceExt};
@@ -14,8 +16,13 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Counts move with every create of anybody: this often is enough to show them.
-const COUNTS_AFTER: Duration = Duration::from_secs(30);
+/// Counts move with every create of anybody: this often is enough to show them. And so often is said again what somebody
+/// else took back: two who see it differently must not write for ever.
+const AGAIN_AFTER: Duration = Duration::from_secs(30);
+
+/// As many places and servers stand in status as the schema allows: it is no database.
+const PLACES: usize = 100;
+const UNOWNED: usize = 20;
 
 /// Writes what changed. Gives the rest of the wait when a change of counts has to wait.
 pub(super) async fn report(
@@ -27,7 +34,7 @@ pub(super) async fn report(
 ) -> Result<Option<Duration>, KubeError> {
     const WHAT: &str = "write the Account's status";
     let former = account.status.clone().unwrap_or_default();
-    let wall = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
+    let wall = chance::time_of_day();
     let next = status(account, &former, seen, verdict, wall);
     if next == former {
         return Ok(None);
@@ -35,9 +42,12 @@ pub(super) async fn report(
     let only_counts = next.conditions == former.conditions
         && next.observed_generation == former.observed_generation;
     let now = Instant::now();
-    let written = context.memories.get(key).written;
-    if let Some(at) = written.filter(|at| only_counts && now < *at + COUNTS_AFTER) {
-        return Ok(Some(at + COUNTS_AFTER - now));
+    let generation = next.observed_generation;
+    if let Some((at, of, said)) = context.memories.get(key).written {
+        let is_repeated = of == generation && said == *verdict;
+        if (only_counts || is_repeated) && now < at + AGAIN_AFTER {
+            return Ok(Some(at + AGAIN_AFTER - now));
+        }
     }
     let next = AccountStatus {
         last_observed_time: Some(Time(wall)),
@@ -57,9 +67,9 @@ pub(super) async fn report(
     context.metrics.kube_write("account_status", result);
     match written {
         Ok(_) => {
-            context
-                .memories
-                .update(key, |memory| memory.written = Some(now));
+            context.memories.update(key, |memory| {
+                memory.written = Some((now, generation, verdict.clone()));
+            });
             Ok(None)
         }
         Err(error) if error.is_not_found() => Ok(None),
@@ -76,16 +86,56 @@ fn status(
     wall: Timestamp,
 ) -> AccountStatus {
     let generation = account.metadata.generation.unwrap_or_default();
-    let count = |n: usize| i64::try_from(n).ok();
+    let counted = match &seen.census {
+        Some(census) => counted(census),
+        // Nothing was listed since the process began: what stands is the best that is known.
+        None => former.clone(),
+    };
     AccountStatus {
         observed_generation: generation,
-        servers: seen
-            .counts
-            .map_or(former.servers, |(servers, _)| count(servers)),
-        unowned_servers: seen
-            .counts
-            .map_or(former.unowned_servers, |(_, unowned)| count(unowned)),
         last_observed_time: former.last_observed_time.clone(),
         conditions: verdict.to_conditions(&former.conditions, generation, wall),
+        ..counted
+    }
+}
+
+/// What status tells of the listings.
+fn counted(census: &Census) -> AccountStatus {
+    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let total = |of: fn(&PlaceCounts) -> usize| count(census.places.values().map(of).sum());
+    let inventory = census.places.iter().take(PLACES).map(|(place, counts)| {
+        let PlaceCounts {
+            servers,
+            unowned,
+            in_flight,
+            passes: _,
+            failures: _,
+        } = *counts;
+        PlaceInventory {
+            region: place.region.clone(),
+            zone: place.zone.clone(),
+            servers: count(servers),
+            owned: count(servers.saturating_sub(unowned)),
+            unowned: count(unowned),
+            in_flight: count(in_flight),
+        }
+    });
+    let unowned = census
+        .unowned
+        .iter()
+        .take(UNOWNED)
+        .map(|server| UnownedServer {
+            id: server.id.to_string(),
+            name: server.name.clone(),
+            region: server.place.region.clone(),
+            zone: server.place.zone.clone(),
+            image: server.image.as_ref().map(ToString::to_string),
+        });
+    AccountStatus {
+        servers: Some(total(|counts| counts.servers)),
+        unowned_servers: Some(total(|counts| counts.unowned)),
+        inventory: inventory.collect(),
+        unowned: unowned.collect(),
+        ..AccountStatus::default()
     }
 }

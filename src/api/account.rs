@@ -77,14 +77,45 @@ pub struct AccountSpec {
     #[serde(default)]
     pub key_login_password: KeyLoginPassword,
 
+    /// The most Instances of this Account that may have a server at the same time, or be about to have one. Further ones
+    /// wait, and go on when one of those is gone. Nothing is released because of it. Without it there is no limit; 0 buys
+    /// nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub max_instances: Option<i32>,
+
+    /// How fast servers may be bought: what makes Instances without end must not buy servers without end. Deleting is never
+    /// slowed. Without it there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub create_rate: Option<CreateRate>,
+
     /// Paths of the service, relative to the endpoint, where they differ from the specification or from what is known
     /// of the paths that it leaves open.
     #[serde(default, skip_serializing_if = "is_default")]
     pub paths: PathOverrides,
+
+    /// Parts of error codes by which the service says that there is no such instance or task, besides status 404
+    /// (field note 20: its words for it are not specified). Case does not matter. Without one that fits, a server that is
+    /// gone is never told as missing, and its Instance cannot be deleted.
+    #[serde(
+        default = "default_missing_codes",
+        skip_serializing_if = "is_default_missing_codes"
+    )]
+    #[schemars(length(min = 1, max = 20), inner(length(min = 3, max = 100)))]
+    pub missing_codes: Vec<String>,
 }
 
 fn is_default(paths: &PathOverrides) -> bool {
     *paths == PathOverrides::default()
+}
+
+/// Parts of the codes that the service is known to use for what does not exist.
+pub fn default_missing_codes() -> Vec<String> {
+    ["NotFound", "NotExist"].map(str::to_owned).to_vec()
+}
+
+fn is_default_missing_codes(codes: &Vec<String>) -> bool {
+    *codes == default_missing_codes()
 }
 
 fn default_settle_seconds() -> i32 {
@@ -140,6 +171,15 @@ impl Default for RequestLimits {
     }
 }
 
+/// How fast servers may be bought.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateRate {
+    /// Creates in any 60 seconds, for all Instances of this Account together. Those that the service refused do not count.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub per_minute: i32,
+}
+
 /// What goes into the field `password` of a create with key login: the specification shows both fields and does not say
 /// which of them may be missing.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -165,6 +205,15 @@ pub struct AccountStatus {
     /// Servers among them that no Instance owns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unowned_servers: Option<i64>,
+    /// Servers by place, in every zone that Instances name or named until lately.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub inventory: Vec<PlaceInventory>,
+    /// The first 20 servers that no Instance owns, by region, zone and identifier: bought by hand or by another cluster.
+    /// What an Instance needs that is to import one of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    pub unowned: Vec<UnownedServer>,
     /// When the values that stand here were first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_observed_time: Option<Time>,
@@ -175,12 +224,50 @@ pub struct AccountStatus {
     pub conditions: Vec<Condition>,
 }
 
+/// The servers of one place.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct PlaceInventory {
+    /// Region code.
+    pub region: String,
+    /// Zone code.
+    pub zone: String,
+    /// Servers that the service lists there.
+    pub servers: i64,
+    /// Those among them that belong to an Instance.
+    pub owned: i64,
+    /// Those among them that no Instance owns.
+    pub unowned: i64,
+    /// Instances with something in flight there, when it was counted.
+    pub in_flight: i64,
+}
+
+/// A server that no Instance owns.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct UnownedServer {
+    /// ecsResourceUUID.
+    pub id: String,
+    /// instanceName, if the listing tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Region code.
+    pub region: String,
+    /// Zone code.
+    pub zone: String,
+    /// imageResourceUUID, if the listing tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+}
+
 impl Default for AccountStatus {
     fn default() -> Self {
         Self {
             observed_generation: minus_one(),
             servers: None,
             unowned_servers: None,
+            inventory: Vec::new(),
+            unowned: Vec::new(),
             last_observed_time: None,
             conditions: Vec::new(),
         }

@@ -1,4 +1,4 @@
-use super::Marker;
+use super::{Marker, Resolved};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,10 @@ pub struct Binding {
     /// The server's identifier, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// The name of a server that was taken over instead of bought, as it was then: it bears no marker, and is told by its
+    /// identifier and this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<String>,
     /// The task of the newest attempt, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
@@ -39,6 +43,10 @@ pub struct Binding {
     pub package: String,
     /// The security group that was asked for: the service does not tell it later.
     pub firewall: String,
+    /// What the selectors of the spec meant when it was bought or last reinstalled: should status be lost, nothing is
+    /// looked up anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<Resolved>,
     /// The image of a reinstall that did not end well, once another operation followed it: what shows of it is no
     /// installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,6 +59,9 @@ pub struct Binding {
     /// Creates in a row whose task failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u32,
+    /// Servers that were bought in the place of one that somebody else had released.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub recreated: u32,
     /// The Account of the newest attempt: where its server is, whatever the spec says by now.
     pub account: String,
     /// A short digest of that Account's endpoint and token: as long as it stands, an answer of the service is known to
@@ -64,6 +75,16 @@ pub struct Binding {
 )]
 fn is_zero(n: &u32) -> bool {
     *n == 0
+}
+
+/// No attempt, and no count of attempts, comes near this: one a second would take thirty years. A larger one was not counted but
+/// written by somebody, and nothing could be counted on from it for long.
+const MOST: u32 = 1_000_000_000;
+
+/// A number of an attempt that somebody tells of, if there can be such an attempt.
+pub fn attempt_number(told: i64) -> Option<u32> {
+    let number = u32::try_from(told).ok();
+    number.filter(|number| *number <= MOST)
 }
 
 /// The operation that an intent announces.
@@ -83,6 +104,10 @@ pub struct OpenOperation {
     /// What the server is to be afterwards.
     #[serde(default)]
     pub target: Applied,
+    /// The password that it brings waits in a Secret of the operator, beside the one that whoever names the same Secret and
+    /// key by passwordSecretRef gets: the version in `target` says nothing about that one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waiting_password: bool,
     /// What the server showed when the intent was written.
     #[serde(default)]
     pub before: Before,
@@ -196,21 +221,42 @@ pub enum BindingError {
     /// The marker is not the one of the UID.
     #[error("annotation {annotation} has a marker that does not belong to its uid", annotation = super::names::BINDING)]
     Forged,
+    /// A number in it is none that was counted.
+    #[error(
+        "annotation {annotation} says {field} {number}, and nobody has counted beyond {MOST}: restore the annotation \
+         from a backup, or remove it: the record is then rebuilt",
+        annotation = super::names::BINDING
+    )]
+    Uncounted {
+        /// The field.
+        field: &'static str,
+        /// What it says.
+        number: u32,
+    },
 }
 
 impl Binding {
     /// Reads the annotation's text.
     ///
     /// # Errors
-    /// The text is not JSON of this shape, or its marker is not the one of its uid (somebody edited it).
+    /// The text is not JSON of this shape, its marker is not the one of its uid, or it counts further than anybody can have
+    /// counted (somebody edited it).
     pub fn parse(text: &str) -> Result<Self, BindingError> {
         let binding: Self = serde_json::from_str(text).map_err(|e| BindingError::Malformed {
             reason: e.to_string(),
         })?;
-        if binding.marker == Marker::of_uid(&binding.uid) {
-            Ok(binding)
-        } else {
-            Err(BindingError::Forged)
+        if binding.marker != Marker::of_uid(&binding.uid) {
+            return Err(BindingError::Forged);
+        }
+        let numbers = [
+            ("attempt", binding.attempt),
+            ("lost", binding.lost),
+            ("failed", binding.failed),
+            ("recreated", binding.recreated),
+        ];
+        match numbers.into_iter().find(|(_, number)| *number > MOST) {
+            Some((field, number)) => Err(BindingError::Uncounted { field, number }),
+            None => Ok(binding),
         }
     }
 
@@ -261,6 +307,7 @@ mod tests {
             attempt: 1,
             nonce: "n".into(),
             id: None,
+            imported: None,
             task: None,
             operation: OpenOperation {
                 verb: Verb::Create,
@@ -268,14 +315,17 @@ mod tests {
                 generation: 1,
                 uid: String::new(),
                 target: Applied::default(),
+                waiting_password: false,
                 before: Before::default(),
             },
             package: "p".into(),
             firewall: "fw".into(),
             unfinished: None,
+            resolved: None,
             places: vec!["r/z".into()],
             lost: 0,
             failed: 0,
+            recreated: 0,
             account: "default".into(),
             credential: "s/1".into(),
         }
@@ -284,6 +334,28 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         assert_eq!(Binding::parse(&binding().to_text()).unwrap(), binding());
+    }
+
+    #[test]
+    fn a_number_that_nobody_counted_is_named_with_its_remedy() {
+        for field in ["attempt", "lost", "failed", "recreated"] {
+            let parse = |number: u32| {
+                let mut json = serde_json::to_value(binding()).unwrap();
+                json[field] = number.into();
+                Binding::parse(&json.to_string()).map_err(|error| error.to_string())
+            };
+            let error = parse(u32::MAX).unwrap_err();
+            let says = format!("{field} 4294967295");
+            assert!(
+                error.contains(&says) && error.contains("restore"),
+                "{error}"
+            );
+            assert!(parse(MOST).is_ok());
+        }
+        assert_eq!(attempt_number(7), Some(7));
+        for absurd in [-1, i64::from(MOST) + 1, i64::from(u32::MAX), i64::MAX] {
+            assert_eq!(attempt_number(absurd), None);
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Conditions, as kstatus and people read them: `Ready` always, and `Reconciling`, `Stalled` and `Drifted` only while
-//! they are true (design section 7). Every reason has a meaning and a remedy, from which `docs/conditions.md` is made.
+//! they are true (design section 7). Every reason has a meaning and a remedy, from which `docs/conditions.md` and `docs/reasons/` are made.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -59,6 +59,21 @@ reasons! {
     LookingForServer:
         "Before anything is bought, the service's listing is read for a server that this Instance already has.",
         "Wait for one listing. If it stays, look at the Account: the listing cannot be read.";
+    Importing:
+        "The server that spec.import names is being looked for and looked at. Nothing is bought.",
+        "Wait for one listing. If it stays, read the message.";
+    ImportNotFound:
+        "The service lists no server in the Instance's zone that spec.import describes. Nothing is bought instead.",
+        "Mend spec.import, spec.region or spec.zone, or the Account: status.unowned of the Account names servers that can be imported. Without spec.import a server is bought.";
+    ImportAmbiguous:
+        "More than one server fits what spec.import says, or may fit as far as the listing tells. Nothing is taken over.",
+        "Narrow spec.import, or name the one that is meant in spec.import.id; the message lists them.";
+    ImportConflict:
+        "The server that spec.import describes belongs to another Instance. Nothing is done to it, and nothing is released with this Instance.",
+        "Import another one, or delete the Instance that the message names and keep its server, or delete this one.";
+    ImportDiffers:
+        "The server that spec.import describes is not as the spec says. Nothing is taken over.",
+        "Set the spec to what the message says that the server has.";
     Reinstalling:
         "The service is reinstalling the server's operating system, as the spec asked; its disk is erased.",
         "Wait; the service's task is polled.";
@@ -100,7 +115,7 @@ reasons! {
         "Give the Account a token of the account that bought the server. If the console shows the server gone, remove the finalizer cloudserver.dev/release by hand.";
     ServerMissing:
         "The service does not know the recorded server any more. Nothing is bought in its place.",
-        "Delete the Instance and apply it again to get a new server.";
+        "Delete the Instance and apply it again, without spec.import, to get a new server.";
     ServerUnobserved:
         "The server is recorded and has not been seen yet: the service's detail could not be read.",
         "Wait; if it stays, read the message and look at the Account.";
@@ -122,6 +137,21 @@ reasons! {
     OperationPending:
         "The service is busy with an operation on the server that this operator did not start.",
         "Wait until the service is done.";
+    ReferenceNotFound:
+        "The service lists nothing that is what the spec asks for by name or filter. Nothing is called.",
+        "Choose one of the candidates in the message, or make the thing at the service; it is looked up again by itself.";
+    ReferenceAmbiguous:
+        "The service lists several things that are what the spec asks for by name. Nothing is called.",
+        "Narrow the selector, or name one of the candidates in the message by its id.";
+    ReferenceUnread:
+        "What the spec asks for by name or filter could not be looked up.",
+        "Wait; it is tried again by itself. If it stays, read the message and look at the Account.";
+    AccountLimitReached:
+        "As many Instances of the Account have a server, or are about to have one, as its spec.maxInstances allows. Nothing is bought for this one until one of them is gone.",
+        "Delete an Instance that is not needed, or raise spec.maxInstances of the Account; it goes on by itself.";
+    CreateRateReached:
+        "As many servers were bought with the Account within a minute as its spec.createRate.perMinute allows.",
+        "Wait; it goes on by itself. If it was not you who made so many Instances, find out what makes them.";
     AccountNotFound:
         "The Account that the Instance names does not exist in its namespace.",
         "Create the Account, or name another one in spec.accountRef.";
@@ -155,6 +185,12 @@ reasons! {
     WriteRefused:
         "The apiserver refuses what the operator has to write on the object.",
         "Read the message: an admission policy or missing permission stands in the way. It is tried again by itself.";
+    SecretNotOurs:
+        "A Secret of the name that the operator is to write exists and does not belong to this Instance. It is neither used nor changed.",
+        "Name another Secret in the spec, or delete the one that the message names.";
+    SecretNotWritable:
+        "The operator may not write Secrets.",
+        "Apply deploy/secret-writer (deploy/secret-writer/namespaced for one namespace), or name an existing Secret in spec.login.passwordSecretRef. It is tried again by itself.";
     LoginPasswordInvalid:
         "The login password does not meet the service's rules.",
         "8 to 30 characters with at least one of A-Z, one of a-z, one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /";
@@ -164,6 +200,27 @@ reasons! {
     Undecodable:
         "This version of the operator cannot read the object: a newer version wrote it. Nothing is done about it.",
         "Install the version that wrote it, or mend the field that the message names.";
+    ReinstallPending:
+        "The spec asks for a reinstall, which erases the disk, and spec.reinstallPolicy is OnRequest: it waits until somebody acknowledges it. Power and password are kept as the spec says meanwhile.",
+        "To erase the disk and reinstall, set a new spec.reinstall.token and spec.reinstall.image to the image of the spec. To keep the disk, set image, login and token back.";
+    ReinstallForbidden:
+        "The spec asks for a reinstall, which erases the disk, and spec.reinstallPolicy is Never.",
+        "To keep the disk, set image, login and token back. To erase it, set spec.reinstallPolicy to OnRequest or Automatic.";
+    DeletionProtected:
+        "The Instance was deleted while spec.deletionProtection is true: its server is kept, and the Instance stays until that is settled.",
+        "To release the server, set spec.deletionProtection to false. To let the Instance go and keep the server, set spec.deletionPolicy to Retain before that.";
+    ObservedOnly:
+        "spec.managementPolicy is Observe, and the server is not as the spec describes it. Nothing is changed.",
+        "Set the spec to what the server is, change the server at the service, or set spec.managementPolicy to Manage.";
+    NotBought:
+        "spec.managementPolicy is Observe, and this Instance has no server. None is bought.",
+        "Set spec.managementPolicy to Manage to have one bought, or delete the Instance.";
+    Paused:
+        "spec.pause holds the Instance: nothing is begun, bought, changed or released, and a deletion waits.",
+        "Take spec.pause out of the spec, or wait for its time.";
+    RecreateLimitReached:
+        "Somebody else released the server, and spec.recreateLimit allows no further purchase in its place.",
+        "Find out who released it. Then raise spec.recreateLimit, or delete the Instance and apply it again.";
     ListingSuspect:
         "Many known servers vanished from the service's listing at once. Nothing is bought or released until that is explained.",
         "Check that the token belongs to the right account. It clears when the servers show again, or when the service confirms for each that it is gone.";

@@ -1,4 +1,11 @@
 use super::account::{SecretKeyRef, default_account, minus_one};
+use super::import::Import;
+use super::policies::{
+    DeletionPolicy, ManagementPolicy, OnExternalDeletion, Pause, Reconcile, ReinstallPolicy,
+    StopPolicy,
+};
+use super::references::{FirewallRef, ImageRef, PackageRef, Resolved, SshKeyRef};
+use super::secrets::{ConnectionSecretRef, GeneratedLogin};
 use super::{Applied, Verb};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
@@ -32,6 +39,7 @@ use serde_json::{Map, Value};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Region", type_ = "string", json_path = ".spec.region", priority = "1"),
     printcolumn(name = "Id", type_ = "string", json_path = ".status.id", priority = "1"),
+    printcolumn(name = "Chosen package", type_ = "string", json_path = ".status.resolved.package.id", priority = "1"),
     printcolumn(
         name = "Reason",
         type_ = "string",
@@ -57,7 +65,19 @@ use serde_json::{Map, Value};
     validation = Rule::new(
         "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.accountRef == oldSelf.spec.accountRef"
     ).message("spec.accountRef cannot be changed: a server cannot move to another account; delete this Instance and create a new one")
-     .reason(Reason::FieldValueForbidden).field_path(".spec.accountRef")
+     .reason(Reason::FieldValueForbidden).field_path(".spec.accountRef"),
+    validation = Rule::new(
+        "!has(self.spec.connectionSecret) || has(self.spec.login.sshKey) || self.spec.connectionSecret.name != \
+         (has(self.spec.login.passwordSecretRef) ? self.spec.login.passwordSecretRef.name \
+         : has(self.spec.login.generate) && has(self.spec.login.generate.secretName) ? self.spec.login.generate.secretName \
+         : self.metadata.name + '-login')"
+    ).message("spec.connectionSecret.name is the name of the login Secret: name another one")
+     .field_path(".spec.connectionSecret"),
+    validation = Rule::new(
+        "!has(oldSelf.status) || !has(oldSelf.status.id) || (has(self.spec.__import__) == has(oldSelf.spec.__import__) && \
+         (!has(self.spec.__import__) || self.spec.__import__ == oldSelf.spec.__import__))"
+    ).message("spec.import cannot be changed while this Instance has a server: leave it as it is (deleting the Instance releases the server unless spec.deletionPolicy is Retain)")
+     .reason(Reason::FieldValueForbidden).field_path(".spec")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceSpec {
@@ -65,15 +85,17 @@ pub struct InstanceSpec {
     #[serde(default)]
     pub account_ref: AccountRef,
 
-    /// Region code, for example ru-moscow-1. Cannot be changed once a server exists.
+    /// Region code, for example ru-moscow-1, or the name that the service's region list shows for it. What consists of
+    /// lower-case letters, digits and hyphens is taken for a code. Cannot be changed once a server exists.
     #[schemars(length(min = 1, max = 63))]
     pub region: String,
 
-    /// Zone code within the region, for example ru-moscow-1-a. Cannot be changed once a server exists.
+    /// Zone code within the region, for example ru-moscow-1-a, or its name in the service's region list. What consists
+    /// of lower-case letters, digits and hyphens is taken for a code. Cannot be changed once a server exists.
     #[schemars(length(min = 1, max = 63))]
     pub zone: String,
 
-    /// The package: CPUs, memory (GiB), disks (GiB) and traffic of the server. Cannot be changed once a server exists.
+    /// The package: CPUs, memory (GiB), disks (GiB) and traffic of the server, by code or by filter. Cannot be changed once a server exists.
     pub package: PackageRef,
 
     /// The image that the server is installed with. Another one reinstalls the server, which erases its disk.
@@ -82,8 +104,18 @@ pub struct InstanceSpec {
     /// The security group of the server. Cannot be changed once a server exists.
     pub firewall: FirewallRef,
 
-    /// How to log in to the server: exactly one of a password and a key pair.
+    /// How to log in to the server: exactly one of a password, a key pair, and a password that the operator makes.
     pub login: Login,
+
+    /// A Secret that the operator keeps for clients of the server: `host`, `port`, `username`, and `password` or `sshKeyId`.
+    /// It holds what is in force: another password stands in it once the server has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_secret: Option<ConnectionSecretRef>,
+
+    /// A server that exists already, to be taken over; nothing is bought. From then on it is as any other, and is released with
+    /// its Instance. Cannot be changed once a server exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub import: Option<Import>,
 
     /// Whether the server is to run, to be stopped, or to be left as it is found.
     #[serde(default)]
@@ -96,14 +128,82 @@ pub struct InstanceSpec {
     /// A request to reinstall the server once, with the image and login that stand here: a new token erases its disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reinstall: Option<Reinstall>,
+
+    /// When a change of image or login may erase the disk: Automatic (at once), OnRequest (with a new spec.reinstall.token that
+    /// names the image) or Never. What waits is told in the conditions.
+    #[serde(default)]
+    pub reinstall_policy: ReinstallPolicy,
+
+    /// What becomes of the server when this Instance is deleted: Release, or Retain, which leaves it at the service, where it
+    /// goes on being billed.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+
+    /// While true, deleting this Instance is refused, where the policy of deploy/ is installed; and where it is deleted all the
+    /// same, nothing is released.
+    #[serde(default)]
+    pub deletion_protection: bool,
+
+    /// Manage, or Observe: the server is looked at, and no call is made that changes anything; deletion leaves it alone.
+    #[serde(default)]
+    pub management_policy: ManagementPolicy,
+
+    /// While it stands, nothing is begun: no call that changes anything, no release, and no write but status. What is in flight is
+    /// followed to its end. A deletion waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
+
+    /// How the server is stopped where powerState wants it stopped.
+    #[serde(default)]
+    pub stop_policy: StopPolicy,
+
+    /// What follows when somebody else released the server: Fail tells it, Recreate buys another one.
+    #[serde(default)]
+    pub on_external_deletion: OnExternalDeletion,
+
+    /// How often, over the life of this Instance, a server that somebody else released is bought anew.
+    #[serde(default = "default_recreate_limit")]
+    #[schemars(range(min = 0, max = 100))]
+    pub recreate_limit: i32,
+
+    /// How often the server's detail is read anew, from 1m to 24h. Left out: every 10m, and only where the service's listing
+    /// tells too little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    #[x_kube(validation = Rule::new(
+        "self.matches('^([0-9]{1,2}h)?([0-9]{1,4}m)?([0-9]{1,5}s)?$') && size(self) > 0 && duration(self) >= duration('1m') && duration(self) <= duration('24h')"
+    ).message("spec.resyncPeriod must be a duration from 1m to 24h, for example 10m or 1h30m"))]
+    pub resync_period: Option<String>,
+
+    /// A request to look at everything now: a new token has the server's detail and the listing read anew once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconcile: Option<Reconcile>,
+}
+
+impl InstanceSpec {
+    /// Whether a deletion leaves the server at the service, or must not touch it.
+    pub fn keeps_its_server(&self) -> bool {
+        self.deletion_protection
+            || self.deletion_policy == DeletionPolicy::Retain
+            || self.management_policy == ManagementPolicy::Observe
+    }
+}
+
+fn default_recreate_limit() -> i32 {
+    1
 }
 
 /// A request to reinstall once.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Reinstall {
-    /// Any text; each change of it reinstalls the server once, which erases its disk.
+    /// Any text; each change of it reinstalls the server once, which erases its disk, as far as reinstallPolicy allows it.
     #[schemars(length(min = 1, max = 253))]
     pub token: String,
+    /// The image that is acknowledged by this token. Where it is set, and always with reinstallPolicy OnRequest, the token
+    /// reinstalls nothing unless this is the identifier of the wanted image (spec.image.id, or status.resolved.image.id).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub image: Option<String>,
 }
 
 /// A request to restart once.
@@ -131,35 +231,12 @@ impl Default for AccountRef {
     }
 }
 
-/// A package of the service.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub struct PackageRef {
-    /// The service's packageCode.
-    #[schemars(length(min = 1, max = 253))]
-    pub code: String,
-}
-
-/// An image of the service.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub struct ImageRef {
-    /// The service's imageResourceUUID (img-…).
-    #[schemars(length(min = 1, max = 253))]
-    pub id: String,
-}
-
-/// A security group of the service.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub struct FirewallRef {
-    /// The service's firewallUUID (fw-…).
-    #[schemars(length(min = 1, max = 253))]
-    pub id: String,
-}
-
 /// How to log in to the server (as root on Linux, as Administrator on Windows).
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("has(self.passwordSecretRef) != has(self.sshKey)")
-    .message("set exactly one of login.passwordSecretRef and login.sshKey"))]
+#[x_kube(validation = Rule::new(
+    "[has(self.passwordSecretRef), has(self.sshKey), has(self.generate)].exists_one(is_set, is_set)"
+).message("set exactly one of login.passwordSecretRef, login.sshKey and login.generate"))]
 pub struct Login {
     /// The Secret, in this namespace, that holds the password: 8 to 30 characters with at least one of A-Z, one of a-z,
     /// one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /
@@ -169,14 +246,10 @@ pub struct Login {
     /// password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_key: Option<SshKeyRef>,
-}
-
-/// A key pair of the service.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub struct SshKeyRef {
-    /// The service's sshKeyUUID (key-…).
-    #[schemars(length(min = 1, max = 253))]
-    pub id: String,
+    /// A password that the operator makes and keeps in a Secret of its own, under the key `password`. It needs the right to
+    /// write Secrets, which deploy/secret-writer gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generate: Option<GeneratedLogin>,
 }
 
 /// Whether the server is to run.
@@ -209,6 +282,11 @@ pub struct InstanceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Addresses>,
 
+    /// What the selectors of the spec were found to mean, once a server exists: looked up again only when the selector
+    /// itself changes, so that a new image of the same name never reinstalls a server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<Resolved>,
+
     /// What was last asked of the service, and taken. Where it is missing, what the spec says counts as applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
@@ -221,6 +299,11 @@ pub struct InstanceStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub history: Vec<HistoryEntry>,
+
+    /// The spec.reconcile.token that was carried out last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub last_reconcile_token: Option<String>,
 
     /// The whole instance object as the service serves it (specification section 2.3), under its own field names. Memory
     /// and disk sizes are GiB, bandwidth Mbit/s and freeFlow GB, as far as is known.
@@ -245,9 +328,11 @@ impl Default for InstanceStatus {
             observed_generation: minus_one(),
             id: None,
             addresses: None,
+            resolved: None,
             applied: None,
             operation: None,
             history: Vec::new(),
+            last_reconcile_token: None,
             detail: Map::new(),
             last_observed_time: None,
             conditions: Vec::new(),

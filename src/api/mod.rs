@@ -7,18 +7,34 @@
 mod account;
 mod binding;
 pub mod conditions;
+mod import;
 mod instance;
 mod marker;
 pub mod names;
 mod paths;
+mod policies;
+pub mod references;
+mod secrets;
 
 pub use account::{
-    Account, AccountSpec, AccountStatus, KeyLoginPassword, RequestLimits, SecretKeyRef,
+    Account, AccountSpec, AccountStatus, CreateRate, KeyLoginPassword, PlaceInventory,
+    RequestLimits, SecretKeyRef, UnownedServer, default_missing_codes,
 };
-pub use binding::{Applied, Before, Binding, BindingError, OpenOperation, Speaks, Verb};
+pub use binding::{
+    Applied, Before, Binding, BindingError, OpenOperation, Speaks, Verb, attempt_number,
+};
+pub use import::Import;
 pub use instance::{
-    AccountRef, Addresses, EndReason, FirewallRef, HistoryEntry, ImageRef, Instance, InstanceSpec,
-    InstanceStatus, Login, OperationStatus, PackageRef, PowerState, Reinstall, Restart, SshKeyRef,
+    AccountRef, Addresses, EndReason, HistoryEntry, Instance, InstanceSpec, InstanceStatus, Login,
+    OperationStatus, PowerState, Reinstall, Restart,
 };
 pub use marker::Marker;
 pub use paths::PathOverrides;
+pub use policies::{
+    DeletionPolicy, ForceStop, Lasts, ManagementPolicy, OnExternalDeletion, Pause, Reconcile,
+    ReinstallPolicy, StopPolicy, resync_period,
+};
+pub use references::{
+    ChargeMode, FirewallRef, ImageKind, ImageRef, PackageRef, Pin, Resolved, SshKeyRef,
+};
+pub use secrets::{ConnectionSecretRef, GeneratedLogin, PASSWORD};

@@ -12,6 +12,19 @@ pub const FINALIZER: &str = "cloudserver.dev/release";
 /// Annotation that holds the [`Binding`](super::Binding): the durable record of what was bought for an Instance.
 pub const BINDING: &str = "cloudserver.dev/binding";
 
+/// Label of the Secrets that the operator writes: what the Secret is for.
+pub const SECRET_ROLE: &str = "cloudserver.dev/secret";
+
+/// Annotation of a generated login Secret: when its newest password was made or came into force. The next one is due by it.
+pub const ROTATED_AT: &str = "cloudserver.dev/rotated-at";
+
+/// Annotation of a generated login Secret: the resourceVersion of it that the operator's newest write was made from, where
+/// that write changed nothing about the password that the server has.
+pub const SETTLED_FROM: &str = "cloudserver.dev/settled-from";
+
+/// Type of the Secrets, in the operator's own namespace, that hold copies of tokens.
+pub const TOKEN_COPY: &str = "cloudserver.dev/token-copy";
+
 /// Field manager of every write, and the name of the program in logs and the user agent.
 pub const MANAGER: &str = "cloud-server-operator";
 

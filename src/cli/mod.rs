@@ -1,9 +1,26 @@
 //! The commands.
 
+mod catalog;
+mod completion;
+mod elect;
+mod import;
+mod instances;
+mod log;
+mod output;
+mod owners;
+mod plan;
+mod progress;
 mod run;
+mod servers;
+mod service;
 
-use clap::{Args, Parser, Subcommand};
+use crate::api::names::MANAGER;
+use crate::catalog::Unread;
+use crate::cloud::Client;
+use crate::runtime::chain;
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Cloud servers as Kubernetes objects: exactly one server for each Instance.
@@ -14,12 +31,26 @@ struct Cli {
     command: Command,
 }
 
+/// Name of the executable under which kubectl finds it as a plugin.
+const PLUGIN: &str = "kubectl-cloudserver";
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Watch Accounts and Instances, and make the service follow them.
     Run(RunArgs),
     /// Print the CustomResourceDefinitions, ready for kubectl apply.
     Crds,
+    /// Show what the service offers: regions, packages, images, security groups, key pairs.
+    Catalog(catalog::CatalogArgs),
+    /// Show the servers of an account, and which Instance has each.
+    Instances(instances::InstancesArgs),
+    /// Print the manifest of an Instance that takes over a server which exists.
+    Import(import::ImportArgs),
+    /// Show what applying manifests would do to servers: nothing, in place, restart, erase the disk, buy.
+    #[command(after_long_help = plan::EXIT_STATUS)]
+    Plan(plan::PlanArgs),
+    /// Print what a shell needs to complete the command line.
+    Completion(completion::CompletionArgs),
 }
 
 /// Flags of `run`; each is also an environment variable.
@@ -54,15 +85,96 @@ struct RunArgs {
     /// Seconds that running turns get to end on SIGTERM.
     #[arg(long, env = "CSO_GRACE_SECONDS", default_value_t = 25)]
     grace_seconds: u64,
+
+    /// Keep a copy of each token that an Instance needs in the operator's own namespace, so that a namespace can be deleted
+    /// although the operator restarts meanwhile; --keep-tokens=false to keep none.
+    #[arg(long, env = "CSO_KEEP_TOKENS", default_value_t = true, action = ArgAction::Set,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    keep_tokens: bool,
+
+    /// Namespace of these copies, in which nobody else may read Secrets; the Pod's own when absent.
+    #[arg(long, env = "CSO_KEEP_TOKENS_NAMESPACE", value_name = "NAME")]
+    keep_tokens_namespace: Option<String>,
+
+    #[command(flatten)]
+    elect: elect::ElectArgs,
 }
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let parsed = command().try_get_matches();
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => return misused(&error),
+    };
     match cli.command {
         Command::Run(args) => run::run(args),
         Command::Crds => crds(),
+        Command::Catalog(args) => catalog::catalog(&args),
+        Command::Instances(args) => instances::instances(&args),
+        Command::Import(args) => import::import(&args),
+        Command::Plan(args) => plan::plan(&args),
+        Command::Completion(args) => completion::completion(&args, &mut command()),
     }
+}
+
+/// Help that was asked for, or what is wrong with the command line: 1 as any other failure, since 2 is an answer of `plan`.
+fn misused(error: &clap::Error) -> ExitCode {
+    // Nobody can be told that the streams are closed.
+    let _ = error.print();
+    match error.use_stderr() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
+}
+
+/// The command line. As a kubectl plugin it is called what the user types.
+fn command() -> clap::Command {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let called = Path::new(&called).file_stem().unwrap_or_default();
+    if called == PLUGIN {
+        Cli::command().bin_name("kubectl cloudserver")
+    } else {
+        Cli::command()
+    }
+}
+
+/// Runs a command that only asks and prints: one thread, and no log.
+fn asked<T>(
+    asking: impl Future<Output = Result<T, String>>,
+    print: impl FnOnce(T) -> ExitCode,
+) -> ExitCode {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&format!("no runtime: {error}")),
+    };
+    match runtime.block_on(asking) {
+        Ok(answer) => print(answer),
+        Err(why) => failed(&why),
+    }
+}
+
+/// What could not be read at the service, and what to do about it.
+fn unreadable(client: &Client, what: &str, unread: impl Into<Unread>) -> String {
+    let unread = unread.into();
+    let remedy = if unread.unauthorized {
+        "put a valid token into the Account's Secret or into --token-file".to_owned()
+    } else {
+        let endpoint = client.endpoint();
+        format!("check the endpoint {endpoint}, the network and the service")
+    };
+    format!("the {what} could not be read: {}: {remedy}", unread.why)
+}
+
+/// Says on stderr why a command did not do what it was asked for.
+fn failed(why: &str) -> ExitCode {
+    eprintln!("{MANAGER}: {why}");
+    ExitCode::FAILURE
 }
 
 fn crds() -> ExitCode {

@@ -1,92 +1,97 @@
 //! `run`: starts the watches, the queues and the health endpoint, and ends them in order.
 
 mod fleet;
+mod keeping;
+mod office;
 mod undecodable;
 mod wiring;
 
 use super::RunArgs;
+use super::chain;
+use super::log::Log;
+use crate::api::Instance;
 use crate::api::names::MANAGER;
-use crate::instance::facts::accounts;
-use crate::runtime::watch::ObjectKey;
-use crate::runtime::{Metrics, health, kubernetes};
+use crate::runtime::watch::Synced;
+use crate::runtime::{Metrics, Term, health, kubernetes};
 use fleet::Fleet;
 use futures::future::{join_all, select_all};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
+use office::Office;
 use std::collections::BTreeSet;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
+use tokio_util::task::AbortOnDropHandle;
 use wiring::Parts;
 
-/// How often seats that nobody needs any more are dropped.
-const SWEEP: Duration = Duration::from_secs(60);
+const BROKEN: &str = "a watch ended";
+
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn run(args: RunArgs) -> ExitCode {
-    log();
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&format!("no runtime: {error}")),
+    let log = match Log::begin() {
+        Ok(log) => log,
+        Err(error) => {
+            eprintln!("{MANAGER}: no log: {error}");
+            return ExitCode::FAILURE;
+        }
     };
-    match runtime.block_on(serve(args)) {
+    let metrics = Metrics::default();
+    metrics.count_dropped_lines(log.dropped());
+    let ended = runtimes()
+        .map_err(|error| format!("no runtime: {error}"))
+        .and_then(|(runtime, own)| {
+            let ended = runtime.block_on(serve(args, metrics, own.handle().clone()));
+            // Whatever still runs has no business any more.
+            runtime.shutdown_background();
+            own.shutdown_background();
+            ended
+        });
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => fail(&message),
+        Err(message) => {
+            log.say(&format!("{MANAGER}: {message}"));
+            ExitCode::FAILURE
+        }
     }
 }
 
-fn fail(message: &str) -> ExitCode {
-    eprintln!("{MANAGER}: {message}");
-    ExitCode::FAILURE
+/// One for all the work, and one of a single thread for the Lease alone.
+fn runtimes() -> std::io::Result<(Runtime, Runtime)> {
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    let own = Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("lease")
+        .enable_all()
+        .build()?;
+    Ok((runtime, own))
 }
 
-/// People read lines, machines read JSON. The client library logs whole bodies at WARN when one does not decode, which
-/// may hold a Secret: only its errors are shown. What watches run into is told by our own line.
-fn log() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let directives = ["kube_client=error", "kube_runtime=error"];
-    let filter = directives
-        .iter()
-        .filter_map(|directive| directive.parse().ok())
-        .fold(filter, EnvFilter::add_directive);
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    if std::io::stderr().is_terminal() {
-        builder.init();
-    } else {
-        builder.json().flatten_event(true).init();
-    }
-}
-
-async fn serve(args: RunArgs) -> Result<(), String> {
+async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), String> {
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let elect = args.elect.settings()?;
     let stop = stop_signal().map_err(|error| format!("signals cannot be received: {error}"))?;
     let client = kubernetes::client().await.map_err(|error| chain(&error))?;
     let cluster = match args.cluster_id {
         Some(id) => id,
         None => cluster_id(&client, &stop).await?,
     };
-    let metrics = Metrics::default();
-    let scopes: BTreeSet<String> = args
-        .namespaces
-        .iter()
-        .map(|n| n.trim().to_owned())
-        .filter(|n| !n.is_empty())
-        .collect();
-    let parts = Parts::new(client, cluster, metrics.clone(), &stop)?;
-    let mut fleets: Vec<Fleet> = if scopes.is_empty() {
-        vec![Fleet::watch(&parts, None, &stop)]
-    } else {
-        scopes
-            .iter()
-            .map(|namespace| Fleet::watch(&parts, Some(namespace), &stop))
-            .collect()
+    let term = match elect {
+        Some(_) => Term::awaited(),
+        None => Term::of_process(),
     };
+    let client = kubernetes::writes_within(client, term.clone());
+    let parts = Parts::new(client, cluster, metrics.clone(), term.clone(), &stop)?;
+    keeping::begin(
+        &parts,
+        args.keep_tokens,
+        args.keep_tokens_namespace.as_deref(),
+    );
+    let mut fleets: Vec<Fleet> = scopes(&args.namespaces)
+        .iter()
+        .map(|scope| Fleet::watch(&parts, scope.as_deref(), &stop))
+        .collect();
     let synced = fleets
         .iter()
         .flat_map(|fleet| fleet.synced.clone())
@@ -95,50 +100,125 @@ async fn serve(args: RunArgs) -> Result<(), String> {
     // Nobody reads it before the watches run; set once.
     let _ = parts.stores.set(stores);
 
-    let address = health::serve(args.listen, metrics, synced, stop.clone())
-        .await
-        .map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
+    let pulses = parts.pulses.clone();
+    let address = health::serve(
+        args.listen,
+        metrics.clone(),
+        synced,
+        pulses.clone(),
+        stop.clone(),
+    )
+    .await
+    .map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
     tracing::info!(%address, "serving /livez, /readyz and /metrics");
 
     let watches: Vec<_> = fleets.iter_mut().flat_map(Fleet::take_watches).collect();
-    let sweeper = tokio::spawn(sweep(parts.clone(), stop.clone()));
-    let queues = join_all(
-        fleets
-            .into_iter()
-            .map(|fleet| fleet.run(parts.clone(), args.concurrency, stop.clone())),
-    );
-    tokio::pin!(queues);
-    tokio::select! {
+    // They end with the process as well: that is nothing to tell of.
+    let stopped = stop.clone();
+    let mut watches = Box::pin(async move {
+        let _ = select_all(watches).await;
+        if stopped.is_cancelled() {
+            std::future::pending::<()>().await;
+        }
+    });
+    let office = match elect {
+        None => Office::for_life(term),
+        Some(settings) => tokio::select! {
+            won = Office::win(settings, term, &pulses, &stop, own) => match won? {
+                Some(office) => office,
+                None => return Ok(()), // told to stop while standing by
+            },
+            () = &mut watches => return Err(BROKEN.to_owned()),
+        },
+    };
+    metrics.active(true);
+    let grace = Duration::from_secs(args.grace_seconds);
+    act(
+        &parts,
+        fleets,
+        office,
+        watches,
+        (args.concurrency, grace),
+        &stop,
+    )
+    .await
+}
+
+/// Runs the queues until told to stop, or until the right to act is lost.
+async fn act(
+    parts: &Parts,
+    fleets: Vec<Fleet>,
+    mut office: Office,
+    watches: impl Future<Output = ()>,
+    (concurrency, grace): (u16, Duration),
+    stop: &CancellationToken,
+) -> Result<(), String> {
+    let _begun = office.is_elected().then(|| begin_term(parts, &fleets));
+    let synced = fleets.iter().flat_map(|fleet| fleet.synced.clone());
+    let synced: Vec<Synced> = synced.map(|(_, synced)| synced).collect();
+    // Before any turn: what is being deleted may need a token that only a copy has.
+    let is_restored = tokio::select! {
+        restored = keeping::restore(parts) => restored.is_ok(),
+        lost = office.lost() => return Err(lost),
+        () = stop.cancelled() => false,
+    };
+    let keep = keeping::keep(parts.clone(), synced, is_restored, stop.clone());
+    let _keeper = AbortOnDropHandle::new(tokio::spawn(keep));
+    let mut queues =
+        Box::pin(join_all(fleets.into_iter().map(|fleet| {
+            fleet.run(parts.clone(), concurrency, stop.clone())
+        })));
+    let is_drained = tokio::select! {
         // First: the signal ends the watches as well, and running turns must not be cut off by that.
         biased;
         () = stop.cancelled() => {
             tracing::info!("stopping: letting running turns end");
-            if tokio::time::timeout(Duration::from_secs(args.grace_seconds), &mut queues).await.is_err() {
-                tracing::warn!("some turns did not end in time; what they did is on record");
+            tokio::select! {
+                lost = office.lost() => return Err(lost),
+                drained = tokio::time::timeout(grace, &mut queues) => drained.is_ok(),
             }
         }
-        _ = &mut queues => {}
+        lost = office.lost() => return Err(lost),
+        _ = &mut queues => true,
         // A watch never ends before the process does: this one is broken, and a new process is the remedy.
-        _ = select_all(watches), if !stop.is_cancelled() => {
-            if !stop.is_cancelled() {
-                return Err("a watch ended".to_owned());
-            }
-        }
+        () = watches => return Err(BROKEN.to_owned()),
+    };
+    if is_drained {
+        office.leave().await;
+    } else {
+        // A call may still be on its way: whoever comes next waits until the Lease is stale.
+        tracing::warn!(
+            "some turns did not end in time; what they did is on record, and the Lease is not released"
+        );
     }
-    sweeper.abort();
     Ok(())
 }
 
-/// An error and its causes, as one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
+/// What this process saw while it stood by is not its own: see [`office::find_births`].
+fn begin_term(parts: &Parts, fleets: &[Fleet]) -> AbortOnDropHandle<()> {
+    parts.instances.memories.begin_term();
+    let namespace = fleets
+        .first()
+        .and_then(|fleet| fleet.stores.namespace.clone());
+    let api = fleet::api::<Instance>(&parts.client, namespace.as_deref());
+    let born_after = parts.born_after.clone();
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        office::find_births(api, &born_after).await;
+    }))
+}
+
+/// The namespaces to watch; a single "all" when none is named.
+fn scopes(namespaces: &[String]) -> Vec<Option<String>> {
+    let named: BTreeSet<String> = namespaces
+        .iter()
+        .map(|namespace| namespace.trim().to_owned())
+        .filter(|namespace| !namespace.is_empty())
+        .collect();
+    if named.is_empty() {
+        vec![None]
+    } else {
+        named.into_iter().map(Some).collect()
     }
-    text
 }
 
 fn stop_signal() -> std::io::Result<CancellationToken> {
@@ -185,32 +265,5 @@ async fn cluster_id(client: &Client, stop: &CancellationToken) -> Result<String,
                 }
             }
         }
-    }
-}
-
-/// Drops seats of Accounts that are gone and that no Instance refers to any more.
-async fn sweep(parts: Parts, stop: CancellationToken) {
-    let mut ticks = tokio::time::interval(SWEEP);
-    loop {
-        tokio::select! { _ = ticks.tick() => {}, () = stop.cancelled() => return }
-        let Some(stores) = parts.stores.get() else {
-            continue;
-        };
-        let mut needed = BTreeSet::new();
-        for object in stores.iter().flat_map(|scope| scope.instances.state()) {
-            if let Ok(instance) = &object.0 {
-                let namespace = instance.namespace().unwrap_or_default();
-                for name in accounts(instance) {
-                    needed.insert(ObjectKey {
-                        namespace: namespace.clone(),
-                        name,
-                    });
-                }
-            }
-        }
-        parts
-            .accounts
-            .sessions
-            .sweep(|account| needed.contains(account));
     }
 }

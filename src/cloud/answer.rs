@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::error::{Fault, Refusal};
+use super::password::hide_in;
 
 /// A body with the status that it came with.
 #[derive(Debug)]
@@ -91,12 +92,17 @@ pub(super) fn word(object: &Map<String, Value>, key: &str) -> Option<String> {
     usable.then_some(text)
 }
 
+/// A text without these secrets.
+fn clean_of(text: &str, secrets: &[&str]) -> String {
+    let known = secrets.iter().filter(|secret| !secret.is_empty());
+    known.fold(text.to_owned(), |text, secret| {
+        text.replace(secret, "[redacted]")
+    })
+}
+
 /// A text of the service made fit for a message: one line, no control characters, not long, and no secret in it.
 pub(super) fn clean(text: &str, secrets: &[&str]) -> String {
-    let mut text = text.to_owned();
-    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
-        text = text.replace(secret, "[redacted]");
-    }
+    let text = clean_of(text, secrets);
     let spaced: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -131,8 +137,9 @@ fn refusal(body: &Map<String, Value>, reading: &Reading<'_>) -> Refusal {
     Refusal {
         status: status_field(body),
         code: code.map(|code| clean(&code, reading.secrets)),
+        // A service may also quote a password that this call did not bring along: the one before it, another's.
         message: message
-            .map(|message| clean(message, reading.secrets))
+            .map(|message| clean(&hide_in(&clean_of(message, reading.secrets)), &[]))
             .filter(|message| !message.is_empty()),
         missing,
     }

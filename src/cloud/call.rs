@@ -14,7 +14,7 @@ use super::answer::{Answer, Reading, envelope};
 use super::error::{BuildError, Error, Fault, Operation};
 use super::gate::{Gate, Permit};
 use super::paths::Paths;
-use super::transport::{Http, exchange};
+use super::transport::Http;
 
 /// Told of each call: what, how it ended (the error's category), how long it took.
 pub type Observer = Arc<dyn Fn(Operation, Result<(), &'static str>, Duration) + Send + Sync>;
@@ -97,18 +97,14 @@ impl Caller {
     }
 
     async fn exchange(&self, call: &Call<'_>, reading: &Reading<'_>) -> Result<Answer, Fault> {
-        let mutating = call.operation.is_mutating();
-        let client = if mutating {
-            self.http.mutations()
-        } else {
-            self.http.reads()
-        };
-        let cap = if call.operation == Operation::Instances {
+        let is_mutating = call.operation.is_mutating();
+        let cap = if call.operation.is_listing() {
             LIST_BODY
         } else {
             OBJECT_BODY
         };
-        let raw = exchange(client, self.request(call), cap).await?;
+        let request = self.request(call);
+        let raw = self.http.exchange(request, is_mutating, cap).await?;
         if !(200..300).contains(&raw.status) {
             let refusal = envelope(&raw.body, reading);
             return Err(Fault::Answered {

@@ -12,12 +12,14 @@ use super::call::{Call, Caller, Observer, check_endpoint};
 use super::error::{BuildError, Error, Fault, Operation};
 use super::gate::{Gate, Lane, Permit};
 use super::ids::{Place, ServerId, TaskId};
+use super::offers::{Firewall, Image, Key, Offer, Offers, Package, Region, Server};
 use super::paths::Paths;
 use super::transport::Http;
 use super::wire::{
     Accepted, CreateAccepted, CreateRequest, Detail, Page, PasswordRequest, ReinstallRequest,
     TaskReport, receipt, task_id,
 };
+use crate::api::default_missing_codes;
 
 /// Rows asked for in a page: the most that the service gives (field note 7).
 pub(crate) const PAGE_SIZE: u32 = 50;
@@ -55,7 +57,6 @@ impl Client {
             return Err(BuildError::Token);
         }
         header.set_sensitive(true);
-        let missing_codes = vec!["NotFound".to_owned(), "NotExist".to_owned()];
         let caller = Caller {
             http,
             endpoint,
@@ -63,7 +64,7 @@ impl Client {
             header,
             paths,
             gate,
-            missing_codes,
+            missing_codes: default_missing_codes(),
             observer: None,
         };
         Ok(Self {
@@ -100,6 +101,11 @@ impl Client {
         }
     }
 
+    /// Where the service is.
+    pub fn endpoint(&self) -> &str {
+        self.caller.endpoint.as_str().trim_end_matches('/')
+    }
+
     /// The gate that the calls of this client pass.
     pub fn gate(&self) -> &Gate {
         &self.caller.gate
@@ -120,7 +126,9 @@ impl Client {
         let call = self.read(lane, Operation::Detail, &query).await;
         self.caller
             .run(call, |mut answer, reading| {
-                let detail = Detail::read(&mut answer.body).filter(|detail| detail.id == *id);
+                let detail = Detail::read(&mut answer.body)
+                    .filter(|detail| detail.id == *id)
+                    .map(|detail| detail.without_secrets(reading.secrets));
                 answer.result(detail, "it carries no such instance", reading)
             })
             .await
@@ -169,6 +177,86 @@ impl Client {
                 answer.result(page, "it carries no instances", reading)
             })
             .await
+    }
+
+    /// The same, with each row whole: for showing. What a page proves about servers, [`Client::instances_page`] tells.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn servers_page(
+        &self,
+        lane: Lane,
+        place: &Place,
+        page: u32,
+    ) -> Result<Offers<Server>, Error> {
+        let query = [
+            ("regionCode", place.region.as_str()),
+            ("zoneCode", place.zone.as_str()),
+        ];
+        self.offers_page(lane, Operation::Instances, &query, page)
+            .await
+    }
+
+    /// Field note 8: the regions, in one answer. One that is sold out may be missing.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn regions(&self, lane: Lane) -> Result<Offers<Region>, Error> {
+        self.offers(lane, Operation::Regions, &[]).await
+    }
+
+    /// Section 4.8: the packages of a region, or of one zone of it, in one answer; none of elsewhere, whatever is served.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn packages(
+        &self,
+        lane: Lane,
+        region: &str,
+        zone: Option<&str>,
+    ) -> Result<Offers<Package>, Error> {
+        let mut query = vec![("regionCode", region)];
+        query.extend(zone.map(|zone| ("zoneCode", zone)));
+        let served = self.offers(lane, Operation::Packages, &query).await?;
+        Ok(served.within(region, zone))
+    }
+
+    /// Section 4.6: one page of the images of a region, from page 1.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn images_page(
+        &self,
+        lane: Lane,
+        region: &str,
+        page: u32,
+    ) -> Result<Offers<Image>, Error> {
+        let query = [("regionCode", region)];
+        self.offers_page(lane, Operation::Images, &query, page)
+            .await
+    }
+
+    /// Section 4.5: one page of the security groups of a region, from page 1.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn firewalls_page(
+        &self,
+        lane: Lane,
+        region: &str,
+        page: u32,
+    ) -> Result<Offers<Firewall>, Error> {
+        let query = [("regionCode", region)];
+        self.offers_page(lane, Operation::Firewalls, &query, page)
+            .await
+    }
+
+    /// Section 4.7: one page of the key pairs of the account, from page 1.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn keys_page(&self, lane: Lane, page: u32) -> Result<Offers<Key>, Error> {
+        self.offers_page(lane, Operation::Keys, &[], page).await
     }
 
     /// Section 4.7, for one row: the cheapest call that an account must be allowed to make. Tells only whether the
@@ -317,6 +405,34 @@ impl Client {
                     )
                 },
             )
+            .await
+    }
+
+    async fn offers_page<T: Offer>(
+        &self,
+        lane: Lane,
+        operation: Operation,
+        query: &[(&str, &str)],
+        page: u32,
+    ) -> Result<Offers<T>, Error> {
+        let (page, size) = (page.to_string(), PAGE_SIZE.to_string());
+        let paging = [("page", page.as_str()), ("pageSize", size.as_str())];
+        let query = [query, &paging].concat();
+        self.offers(lane, operation, &query).await
+    }
+
+    async fn offers<T: Offer>(
+        &self,
+        lane: Lane,
+        operation: Operation,
+        query: &[(&str, &str)],
+    ) -> Result<Offers<T>, Error> {
+        let call = self.read(lane, operation, query).await;
+        self.caller
+            .run(call, |mut answer, reading| {
+                let offers = Offers::read(&mut answer.body, reading.secrets);
+                answer.result(offers, "it carries no such list", reading)
+            })
             .await
     }
 

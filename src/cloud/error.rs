@@ -1,5 +1,6 @@
 //! Errors of the service, on two axes: is it worth trying again, and may the call have happened all the same?
 
+use rustls::CertificateError;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -83,6 +84,19 @@ impl Operation {
         }
     }
 
+    /// Whether its answer is a list, which may be long.
+    pub(super) fn is_listing(self) -> bool {
+        matches!(
+            self,
+            Self::Instances
+                | Self::Firewalls
+                | Self::Images
+                | Self::Keys
+                | Self::Packages
+                | Self::Regions
+        )
+    }
+
     /// Whether the request names one instance and nothing else, so that "not found" can only mean that instance. A
     /// reinstall also names an image and a key, a password change a region: their "not found" tells nothing.
     fn names_only_an_instance(self) -> bool {
@@ -130,15 +144,26 @@ pub struct Error {
     pub(super) fault: Fault,
 }
 
+/// What lies beneath a request that brought no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Cause {
+    /// The network.
+    #[error(transparent)]
+    Network(reqwest::Error),
+    /// A carrier in the same process.
+    #[error(transparent)]
+    Carrier(super::transport::Lost),
+}
+
 /// What went wrong, before it is known where.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// No connection was opened: name resolution, TCP or TLS failed, or there was nothing to send.
-    NotSent(reqwest::Error),
+    NotSent(Cause),
     /// The deadline passed.
-    Timeout(reqwest::Error),
+    Timeout(Cause),
     /// The connection broke with the request on it, or the answer was cut.
-    Broken(reqwest::Error),
+    Broken(Cause),
     /// The service answered with a status that is no success, or said no in a 2xx.
     Answered {
         status: u16,
@@ -348,7 +373,10 @@ impl Error {
 
 /// Why no connection was opened, in words that are the same each time: the cause itself lies deep in the chain, and its
 /// words differ from platform to platform.
-fn obstacle(source: &reqwest::Error) -> &'static str {
+fn obstacle(cause: &Cause) -> &'static str {
+    let Cause::Network(source) = cause else {
+        return "the connection did not open";
+    };
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(source);
     while let Some(error) = next {
         // The type is private to hyper-util; these are its words.
@@ -356,7 +384,7 @@ fn obstacle(source: &reqwest::Error) -> &'static str {
             return "its name does not resolve";
         }
         match error.downcast_ref::<rustls::Error>() {
-            Some(rustls::Error::InvalidCertificate(_)) => return "its certificate is not valid",
+            Some(rustls::Error::InvalidCertificate(why)) => return flaw(why),
             Some(_) => return "the TLS handshake failed",
             None => {}
         }
@@ -379,6 +407,25 @@ fn obstacle(source: &reqwest::Error) -> &'static str {
         "the connection did not open in time"
     } else {
         "the connection did not open"
+    }
+}
+
+/// What is wrong with a certificate: each has a remedy of its own.
+fn flaw(why: &CertificateError) -> &'static str {
+    match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "its certificate has expired and is to be renewed"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "its certificate is not valid yet: a clock is wrong, there or here"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "its certificate is for another name"
+        }
+        CertificateError::UnknownIssuer => {
+            "its certificate is of an authority that the operator does not trust"
+        }
+        _ => "its certificate is not valid",
     }
 }
 

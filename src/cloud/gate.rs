@@ -1,5 +1,6 @@
 //! The request limit of one (endpoint, token): a rate, a number at once, and three lanes.
 //!
+//! The rate is what the user allows, and less as long as the service refuses it (halved at each refusal, then slowly more).
 //! Whoever waits in a higher lane goes first, and within a lane whoever came first. No task of its own: the first in
 //! line keeps the time itself and wakes the next. The rate is reckoned on tokio's clock, so that a test with paused
 //! time is exact.
@@ -51,6 +52,15 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// So much of the rate, and no burst: the pace after a refusal.
+    fn slowed(self, share: f64) -> Self {
+        Self {
+            per_second: self.per_second * share,
+            burst: 1,
+            ..self
+        }
+    }
+
     fn quota(self) -> Quota {
         // A rate of zero would stop everything for ever, and one above 10,000 a second is no limit.
         let per_second = if self.per_second.is_finite() {
@@ -70,6 +80,17 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause of our own making.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// The share of the rate that is left after each refusal for rate: the service allows less than we were told.
+const SLOWER: f64 = 0.5;
+/// At most one halving in this time: what was refused together is one refusal.
+const SLOWER_EVERY: Duration = Duration::from_secs(1);
+/// The least share: beyond it the pauses are what helps, and the way back takes three and a half minutes.
+const SLOWEST: f64 = 1.0 / 8.0;
+/// How much more is tried, and how often, while nothing is refused: slow enough that a service which allows less for good
+/// refuses about one call in a hundred, and a passing squeeze is forgotten in a minute or two.
+const FASTER: f64 = 1.1;
+const FASTER_EVERY: Duration = Duration::from_secs(10);
+
 /// The gate that every request to the service passes. Cheap to clone; all clones are one gate.
 #[derive(Clone)]
 pub struct Gate {
@@ -79,6 +100,9 @@ pub struct Gate {
 struct State {
     limits: Limits,
     limiter: RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Reading>>,
+    /// The share of the rate that the service lets us have, and since when; 1 unless it refused.
+    share: f64,
+    share_since: Instant,
     held_until: Option<Instant>,
     refusals_in_a_row: u32,
     in_flight: usize,
@@ -123,6 +147,8 @@ impl Gate {
         let state = State {
             limits,
             limiter: RateLimiter::direct_with_clock(limits.quota(), TokioClock::start()),
+            share: 1.0,
+            share_since: Instant::now(),
             held_until: None,
             refusals_in_a_row: 0,
             in_flight: 0,
@@ -157,7 +183,7 @@ impl Gate {
         let mut state = self.lock();
         if state.limits != limits {
             state.limits = limits;
-            state.limiter = RateLimiter::direct_with_clock(limits.quota(), TokioClock::start());
+            state.set_share(1.0);
             state.wake_first();
         }
     }
@@ -170,7 +196,8 @@ impl Gate {
         state.wake_first();
     }
 
-    /// The service refused a request for its rate: pause as long as it said, else a second, doubled each time.
+    /// The service refused a request for its rate: pause as long as it said, else a second, doubled each time, and go on
+    /// more slowly.
     pub(super) fn refused(&self, retry_after: Option<Duration>) {
         let exponent = {
             let mut state = self.lock();
@@ -178,6 +205,11 @@ impl Gate {
             let in_pause = state.held_until.is_some_and(|held| Instant::now() < held);
             if !in_pause {
                 state.refusals_in_a_row = state.refusals_in_a_row.saturating_add(1);
+                let lately = state.share < 1.0 && Instant::now() < state.share_since + SLOWER_EVERY;
+                if !lately {
+                    let share = (state.share * SLOWER).max(SLOWEST);
+                    state.set_share(share);
+                }
             }
             state.refusals_in_a_row.saturating_sub(1).min(6)
         };
@@ -229,6 +261,12 @@ impl State {
         if let Some(held) = self.held_until.filter(|held| *held > now) {
             return Turn::At(held);
         }
+        let rested = now.saturating_duration_since(self.share_since);
+        if self.share < 1.0 && rested >= FASTER_EVERY {
+            // A time in which nobody asked counts as well.
+            let steps = rested.as_secs_f64() / FASTER_EVERY.as_secs_f64();
+            self.set_share((self.share * FASTER.powf(steps)).min(1.0));
+        }
         if let Err(early) = self.limiter.check() {
             return Turn::At(now + early.wait_time_from(self.limiter.clock().now()));
         }
@@ -236,6 +274,16 @@ impl State {
         self.in_flight += 1;
         self.wake_first();
         Turn::Pass
+    }
+
+    fn set_share(&mut self, share: f64) {
+        (self.share, self.share_since) = (share, Instant::now());
+        let limits = if share < 1.0 {
+            self.limits.slowed(share)
+        } else {
+            self.limits
+        };
+        self.limiter = RateLimiter::direct_with_clock(limits.quota(), TokioClock::start());
     }
 
     fn wake_first(&self) {

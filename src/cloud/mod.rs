@@ -10,6 +10,7 @@ mod client;
 mod error;
 mod gate;
 mod ids;
+mod offers;
 pub mod password;
 mod paths;
 mod transport;
@@ -20,8 +21,9 @@ pub use client::Client;
 pub use error::{BuildError, Error, Operation};
 pub use gate::{Gate, Lane, Limits, Permit};
 pub use ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
+pub use offers::{Firewall, Image, Key, Offer, Offers, Package, Region, Server, Zone};
 pub use paths::Paths;
-pub use transport::Http;
+pub use transport::{Carried, Carrier, Http, Lost};
 pub use wire::{
     Accepted, CreateAccepted, CreateRequest, Detail, Login, Page, PasswordRequest,
     ReinstallRequest, TaskReport, TaskState,

@@ -1,7 +1,40 @@
-//! The service's rules for passwords (specification section 8).
+//! The service's rules for passwords (specification section 8), and passwords that meet them.
+
+use rand::{Rng, RngExt};
+use secrecy::SecretString;
+use zeroize::Zeroize;
 
 /// Special characters of which a password has exactly one (specification section 8).
 const SPECIAL: &str = "()~!@#$*-+={}[]:;,.?/";
+
+/// Characters of a password that we make: more than 150 bits, and room below the most that the service takes.
+const LENGTH: usize = 28;
+/// Letters and digits of a password that we make: without those that are taken for one another (0 O 1 I l).
+const PLAIN: &[u8; 57] = b"ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789";
+/// Its one special character: none of these means anything to a shell, a URL or YAML in the middle of a word.
+const HARMLESS: &[u8; 2] = b"-.";
+
+/// A new password that meets the service's rules, of a generator that nobody can predict.
+pub fn generate() -> SecretString {
+    draw(&mut rand::rng())
+}
+
+/// Draws until each rule is met, so that every password that meets them is as likely as any other; one in fifty is
+/// drawn again.
+fn draw(rng: &mut impl Rng) -> SecretString {
+    loop {
+        let mut text = String::with_capacity(LENGTH);
+        let special = rng.random_range(1..LENGTH - 1);
+        for at in 0..LENGTH {
+            let from: &[u8] = if at == special { HARMLESS } else { PLAIN };
+            text.push(char::from(from[rng.random_range(0..from.len())]));
+        }
+        if broken_rule(&text).is_none() {
+            return SecretString::from(text);
+        }
+        text.zeroize();
+    }
+}
 
 /// The first rule of the specification's section 8 that a password breaks, in words that do not tell the password.
 pub fn broken_rule(password: &str) -> Option<&'static str> {
@@ -64,6 +97,50 @@ fn could_hold_one(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+    use secrecy::ExposeSecret;
+
+    proptest! {
+        #[test]
+        fn whatever_is_drawn_meets_every_rule(seed: u64) {
+            let drawn = draw(&mut StdRng::seed_from_u64(seed));
+            let text = drawn.expose_secret();
+            prop_assert_eq!(broken_rule(text), None);
+            prop_assert_eq!(text.len(), LENGTH);
+            let edges = [text.chars().next(), text.chars().last()];
+            prop_assert!(edges.iter().flatten().all(char::is_ascii_alphanumeric));
+        }
+    }
+
+    #[test]
+    fn a_password_that_we_make_cannot_be_guessed() {
+        let mut letters = PLAIN.to_vec();
+        letters.sort_unstable();
+        letters.dedup();
+        assert_eq!(letters.len(), PLAIN.len(), "each letter once");
+        // Of all that can be drawn, far more than half meets the rules: less than one bit is lost to them.
+        let plain = u32::try_from(PLAIN.len()).map(f64::from).unwrap().log2();
+        let places = u32::try_from(LENGTH - 1).map(f64::from).unwrap();
+        assert!(plain * places - 1.0 >= 100.0);
+        let (mut rng, mut met) = (StdRng::seed_from_u64(1), 0);
+        for _ in 0..1000 {
+            let text: String = (0..LENGTH - 1)
+                .map(|_| char::from(PLAIN[rng.random_range(0..PLAIN.len())]))
+                .collect();
+            met += u32::from(broken_rule(&format!("{text}-")).is_none());
+        }
+        assert!(met > 900, "{met} of 1000");
+    }
+
+    #[test]
+    fn no_two_are_alike() {
+        let all: std::collections::HashSet<String> = (0..200)
+            .map(|_| generate().expose_secret().to_owned())
+            .collect();
+        assert_eq!(all.len(), 200);
+    }
 
     #[test]
     fn a_password_that_the_service_quotes_is_hidden() {

@@ -2,12 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
-use reqwest::{Response, redirect};
+use reqwest::{Request, Response, redirect};
 
-use super::error::{BuildError, Fault};
+use super::error::{BuildError, Cause, Fault};
 
 /// A connection that takes longer to open than this will not be a good one.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
@@ -26,11 +29,46 @@ const ERROR_BODY: usize = 64 * 1024;
 /// Reads share a pool. A mutating call always opens a connection of its own: written onto a pooled connection that the
 /// other side just closed, a POST would be an unknown outcome, and an unknown outcome of a create costs minutes of
 /// settling, a handshake costs milliseconds.
-#[derive(Clone, Debug)]
-pub struct Http {
-    reads: reqwest::Client,
-    mutations: reqwest::Client,
+#[derive(Clone)]
+pub struct Http(Way);
+
+#[derive(Clone)]
+enum Way {
+    Network {
+        reads: reqwest::Client,
+        mutations: reqwest::Client,
+    },
+    Carried(Carrier),
 }
+
+/// Carries a request to a service in the same process, and its answer back, so that everything above the network can be run
+/// in virtual time. May wait as long as it likes: the request's own deadline is kept around it.
+pub type Carrier = Arc<dyn Fn(Request) -> BoxFuture<'static, Result<Carried, Lost>> + Send + Sync>;
+
+/// What a [`Carrier`] brings back.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    /// The HTTP status.
+    pub status: u16,
+    /// `Retry-After`.
+    pub retry_after: Option<Duration>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Why a [`Carrier`] brings nothing back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// No connection was opened: the service cannot have seen the request.
+    #[error("no connection was opened")]
+    NotSent,
+    /// The connection broke: the service may have seen it.
+    #[error("the connection broke")]
+    Broken,
+}
+
+/// How long a carried request may take that names no deadline of its own.
+const CARRIED_DEADLINE: Duration = Duration::from_secs(60);
 
 impl Http {
     /// Sets the connections up. Takes the TLS provider that the process installed, and installs ring if there is none.
@@ -40,7 +78,7 @@ impl Http {
     pub fn new() -> Result<Self, BuildError> {
         // An error here means that another thread was first, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Ok(Self {
+        Ok(Self(Way::Network {
             reads: builder()
                 .pool_idle_timeout(IDLE)
                 .build()
@@ -49,15 +87,34 @@ impl Http {
                 .pool_max_idle_per_host(0)
                 .build()
                 .map_err(BuildError::Http)?,
-        })
+        }))
     }
 
-    pub(super) fn reads(&self) -> &reqwest::Client {
-        &self.reads
+    /// No network at all: every request goes to this carrier.
+    pub fn carried(by: Carrier) -> Self {
+        Self(Way::Carried(by))
     }
 
-    pub(super) fn mutations(&self) -> &reqwest::Client {
-        &self.mutations
+    /// Sends one request and reads its whole answer, at most `cap` bytes of it.
+    pub(super) async fn exchange(
+        &self,
+        request: Request,
+        is_mutating: bool,
+        cap: usize,
+    ) -> Result<Raw, Fault> {
+        match &self.0 {
+            Way::Network { reads, mutations } => {
+                let client = if is_mutating { mutations } else { reads };
+                exchange(client, request, cap).await
+            }
+            Way::Carried(carrier) => carried(carrier, request, cap).await,
+        }
+    }
+}
+
+impl std::fmt::Debug for Http {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Http")
     }
 }
 
@@ -84,12 +141,22 @@ pub(super) struct Raw {
     pub body: Vec<u8>,
 }
 
-/// Sends one request and reads its whole answer, at most `cap` bytes of it.
-pub(super) async fn exchange(
-    client: &reqwest::Client,
-    request: reqwest::Request,
-    cap: usize,
-) -> Result<Raw, Fault> {
+async fn carried(carrier: &Carrier, request: Request, cap: usize) -> Result<Raw, Fault> {
+    let deadline = request.timeout().copied().unwrap_or(CARRIED_DEADLINE);
+    match tokio::time::timeout(deadline, carrier(request)).await {
+        Ok(Ok(answer)) if answer.body.len() > cap => Err(too_long(answer.status)),
+        Ok(Ok(answer)) => Ok(Raw {
+            status: answer.status,
+            retry_after: answer.retry_after,
+            body: answer.body,
+        }),
+        Ok(Err(lost @ Lost::NotSent)) => Err(Fault::NotSent(Cause::Carrier(lost))),
+        Ok(Err(lost @ Lost::Broken)) => Err(Fault::Broken(Cause::Carrier(lost))),
+        Err(_) => Err(Fault::Timeout(Cause::Carrier(Lost::Broken))),
+    }
+}
+
+async fn exchange(client: &reqwest::Client, request: Request, cap: usize) -> Result<Raw, Fault> {
     let response = client.execute(request).await.map_err(fault)?;
     let status = response.status().as_u16();
     let retry_after = retry_after(response.headers());
@@ -136,12 +203,12 @@ async fn read(mut response: Response, cap: usize) -> Result<Option<Vec<u8>>, Fau
 fn fault(error: reqwest::Error) -> Fault {
     // The URL is dropped: the error is shown with its path, and a query has no place in a log.
     let error = error.without_url();
-    if error.is_connect() || error.is_builder() {
-        Fault::NotSent(error)
-    } else if error.is_timeout() {
-        Fault::Timeout(error)
-    } else {
-        Fault::Broken(error)
+    let (is_unsent, is_timeout) = (error.is_connect() || error.is_builder(), error.is_timeout());
+    let cause = Cause::Network(error);
+    match (is_unsent, is_timeout) {
+        (true, _) => Fault::NotSent(cause),
+        (false, true) => Fault::Timeout(cause),
+        (false, false) => Fault::Broken(cause),
     }
 }
 

@@ -9,9 +9,9 @@ use super::memory::{Aside, Memory, Post, open};
 use super::observe::{Fact, Observation};
 use super::plan::{Plan, ReleaseReason, Request, Step};
 use super::record::Recorded;
-use super::{Context, pace};
+use super::{Context, pace, references};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, InstanceSpec, Verb};
+use crate::api::{Binding, Verb};
 use crate::cloud::{CreateAccepted, Error, Lane, Permit, ServerId, TaskId};
 use crate::runtime::KubeError;
 use crate::runtime::watch::ObjectKey;
@@ -116,12 +116,17 @@ pub async fn act(
         (Recorded::Written, ..) => Outcome::Written,
         (Recorded::Stale, ..) => Outcome::Stale,
         (Recorded::Failed(error), ..) => not_written(&error),
+        (Recorded::SecretRefused(why), ..) => {
+            let verdict = Verdict::stalled(Reason::SecretNotWritable, why.clone());
+            Outcome::NotDone(why, Some(verdict))
+        }
         (Recorded::Unconfirmed(why), ..) => Outcome::NotDone(why, None),
         (Recorded::NotOurs(why), ..) => {
             let verdict = Verdict::stalled(Reason::BindingInvalid, why.clone());
             Outcome::NotDone(why, Some(verdict))
         }
         (Recorded::Finish, _, seat) => attempt.finish(seat).await,
+        (Recorded::LetGo { news }, ..) => attempt.let_go(news).await,
         (
             Recorded::Call {
                 binding,
@@ -175,7 +180,10 @@ impl Attempt<'_> {
         let verb = binding.operation.verb;
         let digest = match &self.seen.login {
             LoginFact::Ready(credentials) => credentials.digest,
-            LoginFact::NotAsked | LoginFact::Problem(_) | LoginFact::Unread(_) => None,
+            LoginFact::NotAsked
+            | LoginFact::Missing
+            | LoginFact::Problem(_)
+            | LoginFact::Unread(_) => None,
         };
         open(self.memory).calls(verb, digest);
         // From here on, until an answer says otherwise, it may have happened: also when this turn is cut short.
@@ -246,7 +254,7 @@ impl Attempt<'_> {
                 );
             }
             Reason::CreateRefused | Reason::OperationRefused => {
-                message = format!("{message}: {}", remedy(error, &self.facts.spec));
+                message = format!("{message}: {}", remedy(error, self.seen));
             }
             _ => {}
         }
@@ -279,8 +287,10 @@ impl Attempt<'_> {
             _ => Verb::Start,
         };
         let mut memory = open(self.memory);
-        if verb == Verb::Stop {
-            memory.stopped_for = self.facts.binding().map(|binding| binding.attempt);
+        let binding = self.facts.binding();
+        let of_reinstall = binding.filter(|binding| binding.operation.verb == Verb::Reinstall);
+        if let (Verb::Stop, Some(binding)) = (verb, of_reinstall) {
+            memory.stopped_for = Some(binding.attempt);
         }
         memory.aside = Some(Aside {
             verb,
@@ -331,34 +341,46 @@ async fn post(
 }
 
 /// What to mend: the field of the spec that the service's code speaks of, and what stands there.
-fn remedy(error: &Error, spec: &InstanceSpec) -> String {
+fn remedy(error: &Error, seen: &Observation) -> String {
     let code = error.code().unwrap_or_default().to_ascii_lowercase();
-    let key = spec.login.ssh_key.as_ref().map(|key| key.id.as_str());
-    let secret = spec.login.password_secret_ref.as_ref();
+    let spec = &seen.facts.spec;
+    let secret = seen.facts.login_secret();
+    // A thing that was looked up is told with the field of its selector.
+    let named = |meaning: Option<references::Meaning>, exact, selector| {
+        let meaning = meaning?;
+        let field = if meaning.pin.is_some() {
+            selector
+        } else {
+            exact
+        };
+        Some((field, meaning.id))
+    };
+    let (image, package) = (references::image(seen), references::package(seen));
+    let (firewall, key) = (references::firewall(seen), references::key(seen));
     let fields = [
-        ("image", "spec.image.id", Some(spec.image.id.as_str())),
+        ("image", named(image, "spec.image.id", "spec.image")),
         (
             "package",
-            "spec.package.code",
-            Some(spec.package.code.as_str()),
+            named(package, "spec.package.code", "spec.package"),
         ),
         (
             "firewall",
-            "spec.firewall.id",
-            Some(spec.firewall.id.as_str()),
+            named(firewall, "spec.firewall.id", "spec.firewall"),
         ),
-        ("sshkey", "spec.login.sshKey.id", key),
+        (
+            "sshkey",
+            named(key, "spec.login.sshKey.id", "spec.login.sshKey"),
+        ),
         (
             "password",
-            "the password in Secret",
-            secret.map(|secret| secret.name.as_str()),
+            secret.map(|secret| ("the password in Secret", secret.name)),
         ),
-        ("zone", "spec.zone", Some(spec.zone.as_str())),
-        ("region", "spec.region", Some(spec.region.as_str())),
+        ("zone", Some(("spec.zone", spec.zone.clone()))),
+        ("region", Some(("spec.region", spec.region.clone()))),
     ];
     let spoken_of = fields
         .into_iter()
-        .find_map(|(word, field, value)| Some((field, value?)).filter(|_| code.contains(word)));
+        .find_map(|(word, spoken_of)| spoken_of.filter(|_| code.contains(word)));
     match spoken_of {
         Some((field, value)) => format!("mend {field} ({value})"),
         None => {

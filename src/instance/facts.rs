@@ -1,8 +1,11 @@
 //! The object as the watch shows it, taken apart into what the stages ask about.
 
 use super::memory::Memory;
-use crate::api::names::{BINDING, FINALIZER};
-use crate::api::{Binding, Instance, InstanceSpec, InstanceStatus, Marker, Speaks};
+use super::references;
+use crate::api::names::{self, BINDING, FINALIZER};
+use crate::api::{
+    Binding, Instance, InstanceSpec, InstanceStatus, Marker, SecretKeyRef, Speaks, attempt_number,
+};
 use crate::cloud::{Place, ServerId, TaskId};
 use crate::runtime::watch::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -41,7 +44,9 @@ pub struct Facts {
     pub record: Record,
     /// The marker of its servers: the record's, which a restored object keeps, or the one of its UID.
     pub marker: Marker,
-    /// Every place in which a server of it may be.
+    /// Where the spec wants the server; none while a name in it is not looked up.
+    pub here: Option<Place>,
+    /// Every place in which a server of it may be; empty while nothing is recorded and that place is not known.
     pub places: Vec<Place>,
     /// The spec.
     pub spec: Arc<InstanceSpec>,
@@ -67,7 +72,6 @@ impl Facts {
                 }
             }
         };
-        let here = Place::new(instance.spec.region.as_str(), instance.spec.zone.as_str());
         let (marker, mut places) = match &record {
             Record::Speaks(binding) => (
                 binding.marker.clone(),
@@ -75,8 +79,19 @@ impl Facts {
             ),
             Record::None | Record::Invalid(_) => (Marker::of_uid(&uid), Vec::new()),
         };
+        let mut status = instance.status.clone().unwrap_or_default();
+        // A number that nobody can have counted tells of no attempt, and of something that was done all the same.
+        let told = status.history.iter_mut().map(|entry| &mut entry.attempt);
+        for attempt in told.chain(status.operation.iter_mut().map(|told| &mut told.attempt)) {
+            *attempt = attempt_number(*attempt).map_or(0, i64::from);
+        }
+        let binding = match &record {
+            Record::Speaks(binding) => Some(&**binding),
+            Record::None | Record::Invalid(_) => None,
+        };
+        let here = references::place(&instance.spec, &status, binding);
         if places.is_empty() {
-            places.push(here);
+            places.extend(here.clone());
         }
         Self {
             resource_version: instance.resource_version().unwrap_or_default(),
@@ -84,13 +99,14 @@ impl Facts {
             deleting: instance.metadata.deletion_timestamp.is_some(),
             finalizers: instance.finalizers().to_vec(),
             spec: Arc::new(instance.spec.clone()),
-            status: Arc::new(instance.status.clone().unwrap_or_default()),
+            status: Arc::new(status),
             reference: instance.object_ref(&()),
             key,
             uid,
             annotation,
             record,
             marker,
+            here,
             places,
         }
     }
@@ -117,6 +133,33 @@ impl Facts {
             .map(ServerId::from)
     }
 
+    /// The recorded server, unless status has let it go for good: the history of its operations stands, its identifier does
+    /// not, since another one is to take its place. Status that was lost has no history.
+    pub fn told_id(&self) -> Option<ServerId> {
+        let is_let_go = self.status.id.is_none() && !self.is_open();
+        self.id().filter(|_| !is_let_go)
+    }
+
+    /// The name of the recorded server, if it was taken over instead of bought.
+    pub fn imported(&self) -> Option<&str> {
+        let binding = self.binding().filter(|binding| binding.id.is_some())?;
+        binding.imported.as_deref()
+    }
+
+    /// Whether a server of this name is ours: by the marker, or, if it is the one that was taken over, by the name that it had then.
+    pub fn is_own_name(&self, id: &ServerId, name: &str) -> bool {
+        let was_imported = self.imported() == Some(name) && self.id().as_ref() == Some(id);
+        was_imported || Marker::in_name(name).as_ref() == Some(&self.marker)
+    }
+
+    /// The name that the recorded server is to have.
+    pub fn server_name(&self) -> String {
+        self.imported().map_or_else(
+            || names::server_name(&self.key.name, &self.marker),
+            ToOwned::to_owned,
+        )
+    }
+
     /// The recorded task.
     pub fn task(&self) -> Option<TaskId> {
         self.binding()
@@ -132,6 +175,25 @@ impl Facts {
                 .iter()
                 .all(|entry| entry.attempt < i64::from(binding.attempt))
         })
+    }
+
+    /// Whether this and a later look at the object are the same in everything that an announcement is planned from: labels,
+    /// other annotations, conditions and times are not.
+    pub fn is_same_but_version(&self, later: &Self) -> bool {
+        let of_status = |status: &InstanceStatus| {
+            let mut core = status.clone();
+            core.conditions.clear();
+            core.last_observed_time = None;
+            core
+        };
+        self.uid == later.uid
+            && self.generation == later.generation
+            // Where etcd was restored, a generation may come again with another spec.
+            && self.spec == later.spec
+            && self.deleting == later.deleting
+            && self.finalizers == later.finalizers
+            && self.annotation == later.annotation
+            && of_status(&self.status) == of_status(&later.status)
     }
 
     /// The Account that it uses: the one of the record, or of an attempt that this process remembers, as long as a server
@@ -154,9 +216,15 @@ impl Facts {
         }
     }
 
-    /// Where the spec wants the server.
+    /// The Secret and the key in it that hold the login password, given or generated.
+    pub fn login_secret(&self) -> Option<SecretKeyRef> {
+        self.spec.login_secret(&self.key.name)
+    }
+
+    /// Where the spec wants the server; in its own words while these are not looked up.
     pub fn place(&self) -> Place {
-        Place::new(self.spec.region.as_str(), self.spec.zone.as_str())
+        let as_written = || Place::new(self.spec.region.as_str(), self.spec.zone.as_str());
+        self.here.clone().unwrap_or_else(as_written)
     }
 }
 

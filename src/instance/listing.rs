@@ -3,13 +3,15 @@
 use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
 use crate::inventory::{Absence, Inventory, Row, Sighting, View, Why};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::Instant;
 
 /// The views of all places of one Instance, as they stood when the turn looked.
 #[derive(Clone, Debug)]
 pub struct Listing {
+    places: Vec<Place>,
+    /// One a place, in the same order.
     views: Vec<View>,
 }
 
@@ -17,14 +19,25 @@ impl Listing {
     /// Looks at every place, without I/O.
     pub fn look(inventory: &Inventory, places: &[Place]) -> Self {
         Self {
+            places: places.to_vec(),
             views: places.iter().map(|place| inventory.view(place)).collect(),
         }
     }
 
     /// A listing of one place, made by hand.
     #[cfg(test)]
-    pub(crate) fn of(view: View) -> Self {
-        Self { views: vec![view] }
+    pub(crate) fn of(place: Place, view: View) -> Self {
+        Self {
+            places: vec![place],
+            views: vec![view],
+        }
+    }
+
+    /// Where a server was listed.
+    pub fn place_of(&self, id: &ServerId) -> Option<&Place> {
+        let mut both = self.places.iter().zip(&self.views);
+        let shown = both.find(|(_, view)| matches!(view.sighting(id), Sighting::Present(..)));
+        shown.map(|(place, _)| place)
     }
 
     /// Whether a server is listed: present in one place, absent from all, or unknown.
@@ -63,6 +76,17 @@ impl Listing {
             .collect()
     }
 
+    /// The servers of the newest passes, each once, by identifier.
+    pub fn rows(&self) -> BTreeMap<&ServerId, &Row> {
+        let rows = self.views.iter().flat_map(View::rows);
+        rows.map(|row| (&row.id, row)).collect()
+    }
+
+    /// Whether the newest pass of every place began after this instant and is whole.
+    pub fn is_whole(&self, since: Instant) -> bool {
+        self.views.iter().all(|view| view.is_whole(since))
+    }
+
     /// Whether a server shows in the two newest passes.
     pub fn shows_in_both(&self, id: &ServerId) -> bool {
         self.views.iter().any(|view| view.shows_in_both(id))
@@ -71,6 +95,11 @@ impl Listing {
     /// Proof of absence: in every place two passes in a row that began after `since` agree and show nothing.
     pub fn proven_absent(&self, marker: &Marker, id: Option<&ServerId>, since: Instant) -> Absence {
         self.all(|view| view.proven_absent(marker, id, since))
+    }
+
+    /// Proof that this very server is absent, whichever others bear the marker: two such passes in every place.
+    pub fn proven_gone(&self, id: &ServerId, since: Instant) -> Absence {
+        self.all(|view| view.proven_gone(id, since))
     }
 
     /// One complete pass of every place, begun after `since`, shows nothing.

@@ -1,11 +1,11 @@
 //! The login of a server that is about to be bought, reinstalled, or given another password.
 
-use super::Context;
 use super::facts::Facts;
+use super::{Context, vault};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{KeyLoginPassword, SecretKeyRef};
 use crate::cloud::{KeyId, Login, password};
-use crate::session::{Seat, SecretProblem, read_key};
+use crate::session::{self, Content, Seat, SecretProblem, read_key};
 use rand::RngExt;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
@@ -18,6 +18,8 @@ pub enum LoginFact {
     NotAsked,
     /// It can be used.
     Ready(Credentials),
+    /// The Secret that the operator is to make does not exist.
+    Missing,
     /// It cannot be used.
     Problem(Verdict),
     /// Its Secret could not be read.
@@ -33,46 +35,129 @@ pub struct Credentials {
     pub secret: Option<String>,
     /// A digest of the password that means something in this process only.
     pub digest: Option<[u8; 32]>,
+    /// How a Secret stands that the operator makes.
+    pub generated: Option<Generated>,
 }
 
-/// Reads the login that the spec names.
-pub(super) async fn read(context: &Context, facts: &Facts, seat: &Seat) -> LoginFact {
-    if let Some(key) = &facts.spec.login.ssh_key {
+impl Credentials {
+    /// Whether this is a password of the operator that nobody is to log in with yet.
+    pub fn is_waiting(&self) -> bool {
+        let generated = self.generated.as_ref();
+        generated.is_some_and(|generated| !generated.is_settled)
+    }
+}
+
+/// How a Secret stands that the operator makes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Generated {
+    /// The password of the login is the one that stands under `password`, and beside it as the one in force; none waits.
+    pub is_settled: bool,
+    /// The version that it was settled from: what was in force then is in force now, if it is settled.
+    pub settled_from: Option<String>,
+}
+
+/// Reads the login that the spec names; a key pair is what the spec's reference to it was found to mean.
+pub(super) async fn read(
+    context: &Context,
+    facts: &Facts,
+    key: Option<String>,
+    seat: &Seat,
+) -> LoginFact {
+    if facts.spec.login.ssh_key.is_some() {
+        let Some(key) = key else {
+            // A plan asks for the key pair first.
+            return LoginFact::Unread("spec.login.sshKey is not looked up yet".to_owned());
+        };
         let password = match seat.key_login_password {
             KeyLoginPassword::Omit => None,
             KeyLoginPassword::Empty => Some(SecretString::from("")),
         };
         let login = Login::Key {
-            key: KeyId::from(key.id.as_str()),
+            key: KeyId::from(key),
             password,
         };
         return LoginFact::Ready(Credentials {
             login,
             secret: None,
             digest: None,
+            generated: None,
         });
     }
+    let secret = facts.login_secret();
+    if let (Some(_), Some(reference)) = (&facts.spec.login.generate, &secret) {
+        return generated(context, facts, reference).await;
+    }
     let Some(reference) = &facts.spec.login.password_secret_ref else {
-        let message =
-            "spec.login names neither passwordSecretRef nor sshKey: set exactly one of them";
+        let message = "spec.login names neither passwordSecretRef nor sshKey nor generate: set exactly one of them";
         return LoginFact::Problem(Verdict::stalled(Reason::LoginSecretNotFound, message));
     };
     match read_key(&context.client, &facts.key.namespace, reference).await {
-        Ok((password, version)) => match password::broken_rule(password.expose_secret()) {
-            None => LoginFact::Ready(Credentials {
-                digest: Some(digest(password.expose_secret())),
-                login: Login::Password(password),
-                secret: Some(named_version(reference, &version)),
-            }),
-            Some(rule) => LoginFact::Problem(Verdict::stalled(
-                Reason::LoginPasswordInvalid,
-                format!(
-                    "the password under key {} of Secret {} {rule}",
-                    reference.key, reference.name
-                ),
-            )),
-        },
+        Ok((password, version)) => judged(reference, &reference.key, password, &version, None),
         Err(problem) => of_secret(&problem, &reference.key),
+    }
+}
+
+/// A password that was read under this key, if it meets the rules.
+fn judged(
+    reference: &SecretKeyRef,
+    key: &str,
+    password: SecretString,
+    version: &str,
+    generated: Option<Generated>,
+) -> LoginFact {
+    match password::broken_rule(password.expose_secret()) {
+        None => LoginFact::Ready(Credentials {
+            digest: Some(digest(password.expose_secret())),
+            login: Login::Password(password),
+            secret: Some(named_version(reference, version)),
+            generated,
+        }),
+        Some(rule) => LoginFact::Problem(Verdict::stalled(
+            Reason::LoginPasswordInvalid,
+            format!(
+                "the password under key {key} of Secret {} {rule}",
+                reference.name
+            ),
+        )),
+    }
+}
+
+/// Reads the Secret that the operator makes, unless it is somebody else's.
+async fn generated(context: &Context, facts: &Facts, reference: &SecretKeyRef) -> LoginFact {
+    match session::read(&context.client, &facts.key.namespace, &reference.name).await {
+        Ok(content) => of_generated(content, facts, reference),
+        Err(SecretProblem::NoSecret(_)) => LoginFact::Missing,
+        Err(problem) => of_secret(&problem, &reference.key),
+    }
+}
+
+/// The password that the server is to have: one that waits to be set, unless somebody has put another one under `password`
+/// since.
+fn of_generated(mut content: Content, facts: &Facts, reference: &SecretKeyRef) -> LoginFact {
+    let (uid, instance) = (facts.uid.as_str(), facts.key.name.as_str());
+    let name = &reference.name;
+    if !vault::is_ours(&content, uid, vault::LOGIN) {
+        let message = format!(
+            "{}: name another one in spec.login.generate.secretName, use this one by spec.login.passwordSecretRef, or delete it",
+            vault::not_ours(name)
+        );
+        return LoginFact::Problem(if vault::is_of_former(&content, instance, uid) {
+            // Kubernetes collects it any moment.
+            Verdict::reconciling(Reason::SecretNotOurs, message)
+        } else {
+            Verdict::stalled(Reason::SecretNotOurs, message)
+        });
+    }
+    let version = content.version();
+    let key = vault::wanted_key(&content);
+    let generated = Generated {
+        is_settled: vault::is_settled(&content),
+        settled_from: vault::settled_from(&content)
+            .map(|version| named_version(reference, &version)),
+    };
+    match content.take(name, key) {
+        Ok(password) => judged(reference, key, password, &version, Some(generated)),
+        Err(problem) => of_secret(&problem, key),
     }
 }
 

@@ -2,30 +2,46 @@
 
 mod all;
 mod kinds;
+mod version;
 
 pub use all::{Doubts, Memories};
 pub use kinds::{
-    Aside, Attempt, Ended, Gone, Odd, Passwords, Pause, Poll, Post, ReleaseCall, Wants,
+    Aside, Attempt, Connected, Connection, ConnectionTrouble, Ended, Gone, Odd, Passwords, Pause,
+    Poll, Post, ReleaseCall, Wants,
 };
+pub use version::Lag;
 
+use super::remains::Remains;
 use crate::api::conditions::Reason;
 use crate::api::{Binding, HistoryEntry, OpenOperation, Verb};
 use crate::cloud::{ServerId, TaskId};
 use crate::runtime::Backoff;
+use jiff::Timestamp;
 use kinds::Power;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
+use version::Newest;
 
 /// How long the end of a server that is not recorded is remembered: longer than any listing lags.
 const REMEMBERED: Duration = Duration::from_secs(3600);
-/// How long our own cache is believed to be behind a write of ours. Watches are late by seconds; beyond, something else
-/// is wrong and the object is looked at as it is.
-const CATCHING_UP: Duration = Duration::from_secs(30);
 
 /// Starts or stops within this time are too many for a server that stays as it is put.
 const LATELY: Duration = Duration::from_secs(600);
+
+/// A status that this process wrote.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// When.
+    pub at: Instant,
+    /// Of which generation.
+    pub generation: i64,
+    /// The reason.
+    pub reason: Reason,
+    /// The server, if it told one.
+    pub id: Option<String>,
+}
 
 /// What this process remembers of one Instance.
 #[derive(Clone, Debug)]
@@ -38,6 +54,10 @@ pub struct Memory {
     pub recordless_since: Option<Instant>,
     /// An intent of this process was written for it.
     pub ever_intended: bool,
+    /// What the newest record that was seen on it names: its server, and the Account that it is of.
+    pub recorded: Option<Remains>,
+    /// Nothing of it is left: its server is confirmed gone, or there never was one.
+    pub is_finished: bool,
     /// Attempts by number.
     pub attempts: BTreeMap<u32, Attempt>,
     /// Releases by server.
@@ -50,10 +70,16 @@ pub struct Memory {
     pub looked: Option<Instant>,
     /// The last detail could not be read.
     pub unread: bool,
+    /// The last detail showed the server off and at rest.
+    pub was_off: bool,
     /// Since when the object is being deleted.
     pub releasing_since: Option<Instant>,
     /// The last detail that was answered said that there is no such server.
     pub not_found: bool,
+    /// Since when every detail that was answered said so.
+    pub missing_since: Option<Instant>,
+    /// The token of spec.reconcile that is not carried out yet, and when it was first seen.
+    pub reconcile: Option<(String, Instant)>,
     /// The service has shown an operation on the server since the newest attempt was sent.
     pub pending_seen: bool,
     /// How the operator itself stopped or started the server within the newest attempt since its call was last made.
@@ -71,6 +97,10 @@ pub struct Memory {
     power: Option<Power>,
     /// A digest of the password that the newest attempt sends, and of the one that the server has.
     pub password: Passwords,
+    /// Version of the generated login Secret, and since when it says that its password is in force.
+    pub rotation: Option<(String, Option<Timestamp>)>,
+    /// The connection Secret as it was last looked at or written.
+    pub connection: Option<Connected>,
     /// Since when the detail shows a server at rest whose operation is not known to have ended.
     pub at_rest_since: Option<Instant>,
     /// What the listing showed when the detail was read last: a row that a service words differently from its detail is
@@ -82,11 +112,16 @@ pub struct Memory {
     pub backoff: Backoff,
     /// No mutating call before this instant.
     pub not_before: Option<Instant>,
+    /// The credential under which the recorded server was last listed: its account is that one's.
+    pub shown_by: Option<String>,
+    /// What was last said in status.
+    pub said: Option<Said>,
+    /// No status is written before this instant: one could not be.
+    pub unsaid_until: Option<Instant>,
     /// A progress that is shown only when it lasts, and since when it stands.
     pub held: Option<(Reason, Instant)>,
-    /// The newest resourceVersion that a write of ours was answered with, and when: an older object in the cache has not
-    /// caught up.
-    pub written: Option<(u64, Instant)>,
+    /// The newest resourceVersion that is known: an older object in the cache is not acted upon.
+    newest: Option<Newest>,
     /// Since when the listing is read at the pace of running operations for this object.
     pub busy_since: Option<Instant>,
     /// The session whose listings look out for this object.
@@ -102,14 +137,19 @@ impl Memory {
             first_seen: now,
             recordless_since: None,
             ever_intended: false,
+            recorded: None,
+            is_finished: false,
             attempts: BTreeMap::new(),
             releases: HashMap::new(),
             gone: HashMap::new(),
             poll: None,
             looked: None,
             unread: false,
+            was_off: false,
             releasing_since: None,
             not_found: false,
+            missing_since: None,
+            reconcile: None,
             pending_seen: false,
             aside: None,
             stopped_for: None,
@@ -118,13 +158,18 @@ impl Memory {
             pauses: BTreeMap::new(),
             power: None,
             password: Passwords::default(),
+            rotation: None,
+            connection: None,
             at_rest_since: None,
             led_by: None,
             wants: Wants::default(),
             backoff: Backoff::default(),
             not_before: None,
+            shown_by: None,
+            said: None,
+            unsaid_until: None,
             held: None,
-            written: None,
+            newest: None,
             busy_since: None,
             attended: None,
             epoch: 0,
@@ -134,27 +179,36 @@ impl Memory {
     /// A write of ours was answered with this resourceVersion.
     pub fn wrote(&mut self, version: Option<&str>, now: Instant) {
         if let Some(version) = version.and_then(|version| version.parse().ok()) {
-            self.written = Some((version, now));
+            self.newest = Some(Newest::with(self.newest, version, false, now));
         }
     }
 
-    /// Whether an object of this resourceVersion is older than our own last write. Believed for a while only: after a
-    /// restore of etcd, versions start again lower.
-    pub fn is_behind(&self, version: &str, now: Instant) -> bool {
-        self.written.is_some_and(|(written, at)| {
-            version
-                .parse::<u64>()
-                .is_ok_and(|version| version < written)
-                && now < at + CATCHING_UP
-        })
+    /// The watch showed this resourceVersion.
+    fn shown(&mut self, version: u64, now: Instant) {
+        self.newest = Some(Newest::with(self.newest, version, true, now));
+    }
+
+    /// How an object of this resourceVersion stands to what is known.
+    pub fn lag(&mut self, version: &str, now: Instant) -> Lag {
+        match (&mut self.newest, version.parse()) {
+            (Some(newest), Ok(version)) => newest.lag(version, now),
+            _ => Lag::None,
+        }
+    }
+
+    /// Whether a newer version than this is known.
+    pub fn is_newer_than(&self, version: &str) -> bool {
+        let newest = self.newest.zip(version.parse().ok());
+        newest.is_some_and(|(newest, version)| newest.is_newer_than(version))
     }
 
     /// Takes in what happened to the cluster's state since this memory was made.
-    fn take_in(&mut self, doubts: Doubts) {
+    pub fn take_in(&mut self, doubts: Doubts) {
         if self.epoch == doubts.epoch {
             return;
         }
         self.epoch = doubts.epoch;
+        self.newest = None;
         self.born_here = false;
         self.ever_intended = true;
         self.recordless_since = self
@@ -175,6 +229,11 @@ impl Memory {
             return;
         };
         self.recordless_since = None;
+        self.recorded = Some(Remains {
+            id: binding.id.as_deref().map(ServerId::from),
+            account: binding.account.clone(),
+            is_leaving: false,
+        });
         self.ever_intended = true;
         // Former attempts have nothing to say any more; the newest one counts the settling time from later.
         self.attempts.retain(|number, _| *number >= binding.attempt);
@@ -291,6 +350,36 @@ impl Memory {
         unbought && self.attempt(binding).is_some_and(harmless)
     }
 
+    /// What is left at the service if the object goes now, as far as this process knows.
+    pub fn remains(&self) -> Option<Remains> {
+        if self.is_finished {
+            return None;
+        }
+        let account = self.account_in_doubt();
+        let leaving = |id: &ServerId| self.releases.get(id).is_some_and(|call| call.accepted);
+        let recorded = self.recorded.clone();
+        let recorded = recorded.and_then(|recorded| Some((recorded.id?, recorded.account)));
+        let given = self.given().map(|(_, id, _)| id.clone());
+        let given = given.zip(account.map(ToOwned::to_owned));
+        match recorded.or(given) {
+            Some((id, _)) if self.gone.contains_key(&id) => None,
+            Some((id, account)) => Some(Remains {
+                is_leaving: leaving(&id),
+                id: Some(id),
+                account,
+            }),
+            None => {
+                let newest = self.attempts.values().next_back();
+                let is_unknown = newest.is_some_and(|attempt| attempt.post == Post::Unknown);
+                account.filter(|_| is_unknown).map(|account| Remains {
+                    id: None,
+                    account: account.to_owned(),
+                    is_leaving: false,
+                })
+            }
+        }
+    }
+
     /// The Account of an attempt that may have bought a server, when no record tells of it any more.
     pub fn account_in_doubt(&self) -> Option<&str> {
         let newest = self.attempts.values().next_back()?;
@@ -304,8 +393,20 @@ impl Memory {
         self.led_by = None;
         self.unread = false;
         self.not_found = false;
+        self.missing_since = None;
+        self.shown_by = None;
         self.at_rest_since = None;
         self.poll = None;
+        self.password.current = None;
+    }
+
+    /// Takes in the token of spec.reconcile, and the one that was carried out last.
+    pub fn asked_to_look(&mut self, token: Option<&str>, done: Option<&str>, now: Instant) {
+        let token = token.filter(|token| done != Some(*token));
+        let known = self.reconcile.as_ref().map(|(known, _)| known.as_str());
+        if token != known {
+            self.reconcile = token.map(|token| (token.to_owned(), now));
+        }
     }
 
     /// The newest server that the service gave this process and that is not known to be gone.
@@ -361,3 +462,6 @@ impl Memory {
 pub fn open(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
     memory.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

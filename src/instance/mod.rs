@@ -1,7 +1,9 @@
 //! The way of one Instance. A turn reads as the sentence of the design: observe, plan, record, act, report.
 
 pub mod act;
+mod behind;
 pub mod facts;
+pub mod foresee;
 pub mod listing;
 mod login;
 pub mod memory;
@@ -9,7 +11,10 @@ pub mod observe;
 pub mod pace;
 pub mod plan;
 pub mod record;
+pub mod references;
+pub mod remains;
 pub mod report;
+mod vault;
 
 use crate::api::conditions::{Reason, State};
 use crate::api::{Instance, Verb};
@@ -22,6 +27,7 @@ use act::Outcome;
 use facts::Facts;
 use kube::Client;
 use memory::{Memories, Memory, open};
+use report::Unsaid;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,6 +41,9 @@ const AFTER_STALE: Duration = Duration::from_millis(500);
 const BUSY: Duration = Duration::from_secs(300);
 /// What was refused as wrong is asked for again no sooner: a mended spec or Secret brings a turn at once.
 const AFTER_REFUSAL: Duration = Duration::from_secs(15);
+/// A write that the apiserver refuses is tried again this often, at the longest. Rights that come back and a policy that
+/// goes are no event, and an apiserver that has just started refuses everybody until it has read its rules.
+const AFTER_WRITE_REFUSED: Duration = Duration::from_secs(25);
 /// How often an object is looked at whose operation has been running for longer than that.
 const AFTER_BUSY: Duration = Duration::from_secs(30);
 
@@ -80,20 +89,25 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
     let Some(memory) = context.memories.get(&uid) else {
         return plan::LONG; // gone
     };
-    if open(&memory).is_behind(&facts.resource_version, Instant::now()) {
-        return AFTER_STALE; // the watch has not brought our own last write yet
+    if let Some(wait) = behind::wait(context, &facts, &memory).await {
+        return wait; // the watch has not brought our own last write yet, or brings what is old
     }
 
+    let mut place = context.sessions.roll().turn(&uid); // what it takes of its Account's limits is given back if it comes to nothing
     let (mut seen, seat) = observe::observe(context, facts, &memory).await; // reads
     let mut plan = plan::plan(&seen); // pure
-    while observe::learn(context, &mut seen, plan.needs, seat.as_deref(), &memory).await {
+    while observe::learn(context, &mut seen, &plan.needs, seat.as_deref(), &memory).await {
         plan = plan::plan(&seen); // with what it asked for
     }
     attend_again(context, &seen, &mut plan, seat.as_deref(), &memory);
+    if let (true, Some(seat)) = (plan.begins(), &seat) {
+        context.sessions.copy(&seen.account_key, seat).await; // before there is anything that needs it
+    }
     let Ok(permit) = act::admit(&plan, seat.as_deref()).await else {
         return AFTER_STALE; // the request limit is busy with others
     };
     let recorded = record::record(context, &seen, &plan, &memory, seat.as_deref()).await; // writes to Kubernetes
+    place.buys(plan.buys());
     let outcome = act::act(
         context,
         &seen,
@@ -104,6 +118,7 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
         turn_ends,
     )
     .await; // calls the service
+    place.buys(plan.buys() && matches!(outcome, Outcome::Accepted { .. } | Outcome::Unknown(_)));
     let said = report::report(context, &seen, &plan, &outcome, &memory).await; // writes status
 
     if matches!(outcome, Outcome::Finished) || context.memories.get(&uid).is_none() {
@@ -116,21 +131,24 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
         && matches!(seen.detail, observe::Fact::Known(_))
         && !seen.facts.deleting
         && !seen.facts.is_open()
+        && seen.create_failed().is_none()
     {
-        // What was read and is not in status is read again.
+        // What was read and is not in status is read again; of what a failed create left behind nothing stands there.
         open(&memory).forget_looks();
     }
     match said {
         Ok(held) => held.map_or(again, |held| again.min(held)),
-        Err(error) => {
+        Err(Unsaid::TooSoon(rest)) => rest,
+        Err(Unsaid::Failed(error)) => {
             let Facts { key, .. } = &seen.facts;
             tracing::warn!(namespace = key.namespace, name = key.name, %error, "status not written");
-            let wait = open(&memory).backoff.fail();
-            if error.is_refusal() {
-                wait
-            } else {
-                wait.min(pace::DEPENDENCY)
-            }
+            let mut memory = open(&memory);
+            let wait = memory.backoff.fail();
+            let wait = wait.min(not_written_again(error.is_refusal()));
+            // What is stale is put right by the event that shows it.
+            let is_stale = error.is_stale() && !error.is_denied();
+            memory.unsaid_until = (!is_stale).then(|| Instant::now() + wait);
+            wait
         }
     }
 }
@@ -181,7 +199,8 @@ fn rested(
         }
     }
     let verdict = plan.tell.verdict.as_ref();
-    if verdict.is_some_and(|verdict| verdict.state == State::Ready) {
+    // As long as it cannot be said, something fails.
+    if is_said && verdict.is_some_and(|verdict| verdict.state == State::Ready) {
         memory.backoff.reset();
     }
     let poll = memory
@@ -274,11 +293,16 @@ fn next(
         Outcome::NotDone(why, verdict) => {
             tracing::warn!(namespace, name, why, "not done, trying again");
             let wait = memory.backoff.fail();
-            if verdict.is_some() {
-                wait
-            } else {
-                wait.min(pace::DEPENDENCY)
-            }
+            wait.min(not_written_again(verdict.is_some()))
         }
+    }
+}
+
+/// Longest wait after a write that was not done.
+fn not_written_again(is_refused: bool) -> Duration {
+    if is_refused {
+        AFTER_WRITE_REFUSED
+    } else {
+        pace::DEPENDENCY
     }
 }

@@ -7,13 +7,16 @@ use super::listing::Listing;
 use super::memory::{Memory, Wants, open};
 use super::pace::Sight;
 use super::plan::Needs;
-use super::{Context, login};
-use crate::api::Verb;
+use super::references::{self, Found};
+use super::vault::connection::{self, ConnectionFact};
+use super::{Context, login, vault};
 use crate::api::conditions::Reason;
+use crate::api::{Marker, Verb};
 use crate::cloud::{Detail, ServerId, TaskId, TaskState};
 use crate::inventory::{Interest, Sighting, Subject};
+use crate::runtime::chance;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Problem, Seat, Standing};
+use crate::session::{Claim, Problem, Room, Seat, Standing};
 use jiff::Timestamp;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -55,7 +58,7 @@ pub struct SeatFacts {
     pub settle: Duration,
     /// A short digest of endpoint and token.
     pub credential: String,
-    /// A listing of this token has shown a server of ours.
+    /// A listing of this token has shown a server that was recorded under the same credential as this one.
     pub shown_ours: bool,
 }
 
@@ -80,6 +83,20 @@ pub struct Observation {
     pub secret_version: Option<String>,
     /// The login, read only when a server may be bought in this turn.
     pub login: login::LoginFact,
+    /// What was looked up for the selectors of the spec.
+    pub found: Found,
+    /// UID and resourceVersion of the connection Secret, if it is wanted and exists.
+    pub connection_version: Option<String>,
+    /// The connection Secret, read only where it may have to be written.
+    pub connection: ConnectionFact,
+    /// Whether the Account's limits leave room for a server, asked only when one may be bought in this turn.
+    pub room: Room,
+    /// The detail of the server that is to be taken over, read only when one is found.
+    pub candidate: Fact<Detail>,
+    /// Whether it may be taken over, asked only when it may be in this turn.
+    pub claim: Claim,
+    /// Another Instance that has the better right to the server that was taken over.
+    pub rival: Option<ObjectKey>,
     /// What this process remembers, after this look.
     pub memory: Memory,
     /// Monotonic time of the look.
@@ -97,6 +114,10 @@ pub async fn observe(
     let now = Instant::now();
     let mut remembered = open(memory).clone();
     remembered.meet(facts.binding(), context.memories.doubts(), now);
+    let token = facts.spec.reconcile.as_ref();
+    let token = token.map(|reconcile| reconcile.token.as_str());
+    let done = facts.status.last_reconcile_token.as_deref();
+    remembered.asked_to_look(token, done, now);
     if facts.deleting {
         remembered.releasing_since.get_or_insert(now);
     }
@@ -111,17 +132,37 @@ pub async fn observe(
         detail: Fact::NotAsked,
         secret_version: secret_version(context, &facts),
         login: login::LoginFact::NotAsked,
+        found: Found::default(),
+        connection_version: facts
+            .spec
+            .connection_secret
+            .as_ref()
+            .and_then(|secret| version_of(context, &facts, &secret.name)),
+        connection: ConnectionFact::NotAsked,
+        room: Room::NotAsked,
+        candidate: Fact::NotAsked,
+        claim: Claim::NotAsked,
+        rival: rival(context, &facts),
         memory: remembered,
         now,
         // Whole seconds, as status keeps them: a fraction would look like a change at every turn.
-        wall: Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default(),
+        wall: chance::time_of_day(),
         facts,
     };
     // An object that others hold while it is deleted is no matter of ours any more.
     let ours = !seen.facts.deleting || seen.facts.is_held();
     if let Some(seat) = seat.as_ref().filter(|_| ours) {
+        if seen.facts.places.is_empty() {
+            // Region or zone is given by name: without its code there is no listing to look at.
+            references::find::place(&mut seen, seat, context).await;
+            seen.facts.places.extend(seen.facts.here.clone());
+        }
         attend(context, &seen.facts, &mut seen.memory, seat);
         seen.listing = Some(Listing::look(&seat.session.inventory, &seen.facts.places));
+        let (id, listing) = (seen.facts.id(), seen.listing.as_ref());
+        if id.is_some_and(|id| listing.is_some_and(|listing| listing.row(&id).is_some())) {
+            seen.memory.shown_by = Some(seat.credential.clone());
+        }
         take_back_gone(&mut seen);
         if seen.facts.deleting {
             look::at_release(&mut seen, seat, context).await;
@@ -141,14 +182,36 @@ pub async fn observe(
 pub async fn learn(
     context: &Context,
     seen: &mut Observation,
-    needs: Needs,
+    needs: &Needs,
     seat: Option<&Seat>,
     memory: &Mutex<Memory>,
 ) -> bool {
     let Some(seat) = seat else { return false };
     match needs {
         Needs::Login if matches!(seen.login, login::LoginFact::NotAsked) => {
-            seen.login = login::read(context, &seen.facts, seat).await;
+            let key = references::key(seen).map(|key| key.id);
+            seen.login = login::read(context, &seen.facts, key, seat).await;
+            true
+        }
+        Needs::Room if seen.room == Room::NotAsked => {
+            let roll = context.sessions.roll();
+            let Facts { uid, .. } = &seen.facts;
+            seen.room = roll.take(uid, &seen.account_key, seat.most, Instant::now());
+            true
+        }
+        Needs::Candidate(id) if matches!(seen.candidate, Fact::NotAsked) => {
+            look::at_candidate(seen, seat, context, id).await;
+            true
+        }
+        Needs::Claim(id) if seen.claim == Claim::NotAsked => {
+            let marker = match &seen.candidate {
+                Fact::Known(detail) => detail.name().and_then(Marker::in_name),
+                Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
+            };
+            // Its own marker says that it is its own.
+            let marker = marker.filter(|marker| *marker != seen.facts.marker);
+            let roll = context.sessions.roll();
+            seen.claim = roll.claim(&seen.facts.uid, &seen.account_key, id, marker.as_ref());
             true
         }
         Needs::Detail if matches!(seen.detail, Fact::NotAsked) => {
@@ -156,7 +219,24 @@ pub async fn learn(
             *open(memory) = seen.memory.clone();
             true
         }
-        Needs::Nothing | Needs::Login | Needs::Detail => false,
+        Needs::References(scope) => references::find::references(seen, *scope, seat, context).await,
+        Needs::Rotation => {
+            let known = vault::since_when(context, &seen.facts, &mut seen.memory).await;
+            open(memory).rotation.clone_from(&seen.memory.rotation);
+            known.is_some() && known == seen.secret_version
+        }
+        Needs::Connection if matches!(seen.connection, ConnectionFact::NotAsked) => {
+            connection::look(context, seen, seat).await;
+            open(memory).connection.clone_from(&seen.memory.connection);
+            true
+        }
+        Needs::Nothing
+        | Needs::Login
+        | Needs::Room
+        | Needs::Candidate(_)
+        | Needs::Claim(_)
+        | Needs::Detail
+        | Needs::Connection => false,
     }
 }
 
@@ -165,14 +245,14 @@ pub async fn learn(
 fn account(context: &Context, facts: &Facts, key: &ObjectKey) -> (AccountFact, Option<Arc<Seat>>) {
     let standing = context.sessions.standing(key);
     if let Standing::Usable(seat) = standing {
-        return (AccountFact::Seat(seat_facts(&seat)), Some(seat));
+        return (AccountFact::Seat(seat_facts(&seat, facts)), Some(seat));
     }
     let refused =
         matches!(&standing, Standing::Unusable(problem) if problem.reason == Reason::TokenRefused);
     if facts.deleting
         && let Some(seat) = context.sessions.last_seat(key, refused)
     {
-        return (AccountFact::Seat(seat_facts(&seat)), Some(seat));
+        return (AccountFact::Seat(seat_facts(&seat, facts)), Some(seat));
     }
     let fact = match standing {
         Standing::Unusable(problem) => AccountFact::Unusable(problem),
@@ -183,20 +263,32 @@ fn account(context: &Context, facts: &Facts, key: &ObjectKey) -> (AccountFact, O
 }
 
 fn secret_version(context: &Context, facts: &Facts) -> Option<String> {
-    let reference = facts.spec.login.password_secret_ref.as_ref()?;
-    let secret = ObjectKey {
-        namespace: facts.key.namespace.clone(),
-        name: reference.name.clone(),
-    };
-    let version = context.secrets.of(&secret)?;
-    Some(login::named_version(reference, &version))
+    let reference = facts.login_secret()?;
+    let version = version_of(context, facts, &reference.name)?;
+    Some(login::named_version(&reference, &version))
 }
 
-fn seat_facts(seat: &Seat) -> SeatFacts {
+/// UID and resourceVersion of a Secret of the Instance's namespace, if it exists.
+fn version_of(context: &Context, facts: &Facts, name: &str) -> Option<String> {
+    context.secrets.of(&ObjectKey {
+        namespace: facts.key.namespace.clone(),
+        name: name.to_owned(),
+    })
+}
+
+/// Who has the better right to the server that this object took over.
+fn rival(context: &Context, facts: &Facts) -> Option<ObjectKey> {
+    let id = facts.id().filter(|_| facts.imported().is_some())?;
+    context.sessions.roll().rival(&facts.uid, &id)
+}
+
+fn seat_facts(seat: &Seat, facts: &Facts) -> SeatFacts {
+    let bought_with = facts.binding().map(|binding| binding.credential.as_str());
     SeatFacts {
         settle: seat.settle,
         credential: seat.credential.clone(),
-        shown_ours: seat.session.inventory.has_shown_ours(),
+        shown_ours: bought_with
+            .is_some_and(|bought_with| seat.session.inventory.has_shown(bought_with)),
     }
 }
 
@@ -212,6 +304,9 @@ pub fn attend(context: &Context, facts: &Facts, memory: &mut Memory, seat: &Seat
         pass_after: wants.pass_after,
         passes_wanted: wants.passes,
         releasing: facts.deleting,
+        credential: facts
+            .binding()
+            .map(|binding| binding.credential.as_str().into()),
     };
     let subject: Subject = facts.uid.as_str().into();
     if memory
@@ -239,6 +334,11 @@ fn take_back_gone(seen: &mut Observation) {
 /// field out.
 pub fn is_idle(pending: Option<&str>) -> bool {
     pending.is_none_or(|word| word.is_empty() || word == "NONE")
+}
+
+/// Whether a server is off, and nothing is done to it.
+pub fn is_off(detail: &Detail) -> bool {
+    detail.status() == Some("STOPPED") && is_idle(detail.pending())
 }
 
 impl Observation {
@@ -269,6 +369,11 @@ impl Observation {
             .or_else(|| self.memory.told_task(binding).cloned())
     }
 
+    /// The recorded server, unless it is somebody else's by right: then nothing is done to it.
+    pub fn own_id(&self) -> Option<ServerId> {
+        self.facts.id().filter(|_| self.rival.is_none())
+    }
+
     /// The server whose release comes next: the recorded one, then one that this process was given, then any with the
     /// marker; those that are known to be gone are left out.
     pub fn release_target(&self) -> Option<ServerId> {
@@ -278,8 +383,7 @@ impl Observation {
             .iter()
             .flat_map(|listing| listing.bearing(&self.facts.marker));
         let alive = |id: &ServerId| !self.memory.gone.contains_key(id);
-        self.facts
-            .id()
+        self.own_id()
             .into_iter()
             .chain(given)
             .chain(listed)

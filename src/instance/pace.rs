@@ -16,7 +16,7 @@ pub const AGAIN: Duration = Duration::from_secs(10);
 /// The same for an operation that takes long: it is not asked for more often than anybody would notice.
 const AGAIN_LATER: [(Duration, Duration); 2] = [
     (Duration::from_secs(30 * 60), Duration::from_secs(60)),
-    (Duration::from_secs(5 * 60), Duration::from_secs(30)),
+    (Duration::from_secs(5 * 60), Duration::from_secs(20)),
 ];
 /// Longest wait after a failure whose cause is a dependency (the service or the apiserver is down): within 30 s after it is
 /// back, everything goes on.
@@ -218,7 +218,7 @@ mod tests {
         );
         assert!(is_due(&poll(Some(3), None), guess, None, after(13)));
         assert!(
-            !is_due(&poll(Some(400), None), guess, None, after(420)),
+            !is_due(&poll(Some(400), None), guess, None, after(415)),
             "an old operation is asked for less often"
         );
     }

@@ -3,24 +3,34 @@
 //! An intent is one patch of the main resource with `uid` and `resourceVersion`: a stale cache, a second controller or a
 //! re-created namesake makes it fail with 409. It writes finalizer and record together.
 
-use super::Context;
 use super::facts::Facts;
 use super::memory::{Attempt, Memory, Post, open};
-use super::observe::Observation;
+use super::observe::{Fact, Observation};
 use super::plan::{Plan, ReleaseReason, Request, Step};
+use super::{Context, vault};
 use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{Binding, Instance, Verb};
-use crate::cloud::{Lane, ServerId};
-use crate::runtime::KubeError;
+use crate::cloud::{Detail, Lane, ServerId};
+use crate::runtime::events::News;
 use crate::runtime::kubernetes::{call, patch_params};
+use crate::runtime::{KubeError, chance};
 use crate::session::Seat;
 use kube::api::Patch;
 use kube::{Api, ResourceExt};
-use rand::RngExt;
 use serde_json::json;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::time::Instant;
+
+/// Swaps that are tried in one turn: with another writer at 100 Hz and a read and a patch of a few milliseconds, more
+/// than half of them succeed.
+const SWAPS: u32 = 6;
+/// A server that was listed as ours so lately is not looked at once more before its release: an identifier is not given
+/// away again within seconds. Two listings at the pace of running operations.
+const JUST_LISTED: Duration = Duration::from_secs(10);
+/// Longest wait for that look, the wait for the request limit included, so that the turn has time left for the release.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// What may be done now, because what it needs is on record.
 #[derive(Debug)]
@@ -52,10 +62,17 @@ pub enum Recorded {
     },
     /// The finalizer may go.
     Finish,
+    /// The finalizer may go, and what there is at the service stays.
+    LetGo {
+        /// What is told about it.
+        news: Option<News>,
+    },
     /// The object is not what the plan was made from: look again.
     Stale,
     /// The apiserver did not do it.
     Failed(KubeError),
+    /// The operator has no right to write Secrets.
+    SecretRefused(String),
     /// A look at the service that had to come first did not succeed.
     Unconfirmed(String),
     /// The recorded server is somebody else's: the record was edited, or the service gave its identifier away again.
@@ -122,8 +139,10 @@ pub async fn record(
                 Err(other) => other,
             }
         }
+        Step::Secret(step) => vault::write(context, seen, step, memory).await,
         Step::Release { id, why } => confirm_release(context, seen, id, *why, seat).await,
         Step::Finish => Recorded::Finish,
+        Step::LetGo { news } => Recorded::LetGo { news: news.clone() },
     }
 }
 
@@ -141,36 +160,20 @@ async fn intend(
     if !facts.is_held() {
         finalizers.push(FINALIZER.to_owned());
     }
-    let patch = json!({"metadata": {
-        "uid": facts.uid,
-        "resourceVersion": facts.resource_version,
-        "finalizers": finalizers,
-        "annotations": {BINDING: text},
-    }});
-    let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
-    let params = patch_params();
-    let patch = Patch::Merge(&patch);
     let seen_before = context.highest_version.load(Ordering::SeqCst);
-    let written = call(
-        "record the intent",
-        api.patch_metadata(&facts.key.name, &params, &patch),
-    )
-    .await;
-    context.metrics.kube_write(
-        "intent",
-        written.as_ref().map_or_else(KubeError::category, |_| "ok"),
-    );
-    let version = match written {
-        Ok(object) => object.metadata.resource_version.unwrap_or_default(),
-        Err(error) if error.is_conflict() || error.is_not_found() => return Err(Recorded::Stale),
-        Err(error) if error.may_have_happened() => {
-            let now = fresh(context, facts).await?;
-            if now.annotations().get(BINDING) != Some(&text) {
-                return Err(Recorded::Failed(error));
+    let roll = context.sessions.roll();
+    roll.announce(&facts.uid, true);
+    let version = match swap(context, facts, &finalizers, &text).await {
+        Ok(version) => version,
+        Err(other) => {
+            let may_stand = matches!(&other, Recorded::Failed(error) if error.may_have_happened());
+            roll.announce(&facts.uid, may_stand);
+            if may_stand && post == Post::NotSent {
+                // Should it turn out to stand, nothing was sent for it.
+                remember(&mut open(memory), binding, post);
             }
-            now.resource_version().unwrap_or_default()
+            return Err(other);
         }
-        Err(error) => return Err(Recorded::Failed(error)),
     };
     if went_back(context, &version, seen_before) {
         return Err(Recorded::Stale);
@@ -189,23 +192,76 @@ async fn intend(
     if post == Post::NotSent && binding.operation.verb != Verb::Create {
         memory.announced = Some(Box::new(binding.clone()));
     }
-    let known = memory
-        .attempts
-        .get(&binding.attempt)
-        .is_some_and(|attempt| attempt.nonce == binding.nonce);
-    if !known {
-        let attempt = Attempt {
-            nonce: binding.nonce.clone(),
-            account: binding.account.clone(),
-            verb: binding.operation.verb,
-            is_own: post == Post::NotSent,
-            tries: 0,
-            since: Instant::now(),
-            post,
-        };
-        memory.attempts.insert(binding.attempt, attempt);
-    }
+    remember(&mut memory, binding, post);
     Ok(text)
+}
+
+/// The attempt of a record that this process wrote, or may have written.
+fn remember(memory: &mut Memory, binding: &Binding, post: Post) {
+    let known = memory.attempts.get(&binding.attempt);
+    if known.is_some_and(|attempt| attempt.nonce == binding.nonce) {
+        return;
+    }
+    let attempt = Attempt {
+        nonce: binding.nonce.clone(),
+        account: binding.account.clone(),
+        verb: binding.operation.verb,
+        is_own: post == Post::NotSent,
+        tries: 0,
+        since: Instant::now(),
+        post,
+    };
+    memory.attempts.insert(binding.attempt, attempt);
+}
+
+/// The compare-and-swap itself; gives the new version.
+///
+/// Somebody who writes labels or a foreign annotation many times a second makes the version of a plan old before the
+/// patch arrives. What stands now is read then, and if it is in everything that a plan looks at what the plan was made
+/// from, it is swapped at its own version.
+async fn swap(
+    context: &Context,
+    facts: &Facts,
+    finalizers: &[String],
+    text: &str,
+) -> Result<String, Recorded> {
+    let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
+    let params = patch_params();
+    let mut version = facts.resource_version.clone();
+    for _ in 0..SWAPS {
+        let patch = json!({"metadata": {
+            "uid": facts.uid,
+            "resourceVersion": version,
+            "finalizers": finalizers,
+            "annotations": {BINDING: text},
+        }});
+        let patch = Patch::Merge(&patch);
+        let written = api.patch_metadata(&facts.key.name, &params, &patch);
+        let written = call("record the intent", written).await;
+        let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
+        context.metrics.kube_write("intent", result);
+        match written {
+            Ok(object) => return Ok(object.metadata.resource_version.unwrap_or_default()),
+            Err(error) if error.is_not_found() => return Err(Recorded::Stale),
+            Err(error) if !error.is_conflict() && !error.may_have_happened() => {
+                return Err(Recorded::Failed(error));
+            }
+            Err(error) => {
+                let now = fresh(context, facts).await?;
+                if now.annotations().get(BINDING).map(String::as_str) == Some(text) {
+                    return Ok(now.resource_version().unwrap_or_default());
+                }
+                if !error.is_conflict() {
+                    return Err(Recorded::Failed(error));
+                }
+                if !facts.is_same_but_version(&Facts::of(&context.settings.cluster, &now)) {
+                    return Err(Recorded::Stale);
+                }
+                version = now.resource_version().unwrap_or_default();
+            }
+        }
+    }
+    Err(Recorded::Stale)
 }
 
 /// Whether the resourceVersion of a write of ours is lower than one that was seen before the write began: etcd was
@@ -229,7 +285,8 @@ fn went_back(context: &Context, version: &str, seen_before: u64) -> bool {
     true
 }
 
-/// A destructive call needs a fresh read of the object; a surplus release also the recorded server alive in this turn.
+/// A destructive call needs a fresh read of the object, and a look at the server that is to go; a surplus release also the
+/// recorded server alive in this turn.
 async fn confirm_release(
     context: &Context,
     seen: &Observation,
@@ -238,22 +295,16 @@ async fn confirm_release(
     seat: Option<&Seat>,
 ) -> Recorded {
     let facts = &seen.facts;
-    let listed = seen.listing.as_ref().and_then(|listing| listing.row(id));
-    let stranger =
-        listed.filter(|(row, _)| row.name.is_some() && row.marker.as_ref() != Some(&facts.marker));
-    if let Some((row, _)) = stranger {
-        let name = row.name.as_deref().unwrap_or_default();
-        return Recorded::NotOurs(format!(
-            "the record names server {id}, which is called {name} at the service: that is not a name this Instance gives, so \
-             the server is not released; rename it to end in -{}, or mend or remove the annotation {BINDING}",
-            facts.marker
-        ));
+    if let Err(not_ours) = look_at(seen, id, why, seat).await {
+        return not_ours;
     }
     let now = match fresh(context, facts).await {
         Ok(now) => now,
         Err(other) => return other,
     };
-    if !stands(&now, facts) || is_deleting(&now) != (why == ReleaseReason::Deleted) {
+    // The spec may have been changed to keep the server.
+    let is_as_planned = stands(&now, facts) && now.spec == *facts.spec;
+    if !is_as_planned || is_deleting(&now) != (why == ReleaseReason::Deleted) {
         return Recorded::Stale;
     }
     if why == ReleaseReason::Surplus {
@@ -272,6 +323,74 @@ async fn confirm_release(
     Recorded::Release {
         id: id.clone(),
         why,
+    }
+}
+
+/// A server that is to be released bears our marker, as a listing of just now or its detail shows: the service may have
+/// given its identifier away again since. That it is not there at all is for the release to hear. A detail that this turn
+/// has asked for already is not asked for again.
+async fn look_at(
+    seen: &Observation,
+    id: &ServerId,
+    why: ReleaseReason,
+    seat: Option<&Seat>,
+) -> Result<(), Recorded> {
+    let facts = &seen.facts;
+    let listed = seen.listing.as_ref().and_then(|listing| listing.row(id));
+    let listed = listed.and_then(|(row, at)| Some((row.name.clone()?, at)));
+    let is_new = |at: Instant| seen.now < at + JUST_LISTED;
+    let name = match (listed, seat) {
+        (Some((name, at)), _) if is_new(at) => Some(name),
+        (listed, None) => listed.map(|(name, _)| name),
+        (listed, Some(seat)) => {
+            let listed = listed.map(|(name, _)| name);
+            match look_again(seen, id, why, seat).await {
+                Fact::Known(detail) => detail.name().map(ToOwned::to_owned).or(listed),
+                Fact::Absent => None,
+                // A detail that cannot be read must not hold a release up for ever.
+                Fact::Unknown(_) | Fact::NotAsked if listed.is_some() => listed,
+                Fact::Unknown(trouble) => {
+                    return Err(Recorded::Unconfirmed(format!(
+                        "server {id} was not seen, so it is not released yet: {trouble}"
+                    )));
+                }
+                Fact::NotAsked => None,
+            }
+        }
+    };
+    match name {
+        Some(name) if !facts.is_own_name(id, &name) => {
+            let remedy = facts.imported().map_or_else(
+                || format!("to end in -{}", facts.marker),
+                |imported| format!("back to {imported}"),
+            );
+            Err(Recorded::NotOurs(format!(
+                "the record names server {id}, which is called {name} at the service: that is not a name this Instance gives, \
+                 so the server is not released; rename it {remedy}, or mend or remove the annotation {BINDING}"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The detail of a server that is to be released: what this turn was told of it, or what the service says now.
+async fn look_again(
+    seen: &Observation,
+    id: &ServerId,
+    why: ReleaseReason,
+    seat: &Seat,
+) -> Fact<Detail> {
+    // The turn has looked at the server that is to go, unless that is a second one.
+    let is_asked = !matches!(seen.detail, Fact::NotAsked | Fact::Absent);
+    if is_asked && why != ReleaseReason::Surplus {
+        return seen.detail.clone();
+    }
+    let detail = seat.session.client.detail(Lane::Urgent, id);
+    match tokio::time::timeout(LOOK, detail).await {
+        Ok(Ok(detail)) => Fact::Known(detail),
+        Ok(Err(error)) if error.is_no_such_instance() => Fact::Absent,
+        Ok(Err(error)) => Fact::Unknown(error.to_string()),
+        Err(_) => Fact::Unknown("the request limit left no room for a query".to_owned()),
     }
 }
 
@@ -302,5 +421,5 @@ fn is_deleting(now: &Instance) -> bool {
 
 /// A word that no other turn has written.
 fn nonce() -> String {
-    format!("{:016x}", rand::rng().random::<u64>())
+    format!("{:016x}", chance::word())
 }

@@ -3,9 +3,10 @@
 use super::Context;
 use super::act::Outcome;
 use super::facts::Facts;
-use super::memory::{Memory, open};
+use super::memory::{Memory, Said, open};
 use super::observe::Observation;
 use super::plan::{Plan, ReleaseReason, Step, Tell, doing, ended, operation, refused};
+use super::references;
 use crate::api::conditions::{READY, Reason, Verdict};
 use crate::api::{Addresses, EndReason, Instance, InstanceStatus, Verb};
 use crate::cloud::ServerId;
@@ -23,22 +24,33 @@ use tokio::time::Instant;
 
 /// A progress that ends within this time is not worth a write (design section 6).
 pub const PROGRESS_AFTER: Duration = Duration::from_secs(2);
+/// How often is said again what somebody else took back.
+const GAINSAID: Duration = Duration::from_secs(30);
 /// Entries of the history that are kept.
 const HISTORY: usize = 8;
 /// Fields of the service that move by themselves: fresh in status only together with another change.
 const SELF_MOVING: [&str; 1] = ["usedFlow"];
 
+/// Why a status that is to be written is not.
+#[derive(Debug)]
+pub enum Unsaid {
+    /// It could not be written.
+    Failed(KubeError),
+    /// It could not be written a moment ago: what wakes the object meanwhile makes no write of it. With the rest of the wait.
+    TooSoon(Duration),
+}
+
 /// Writes status if it changed, tells Events, and gives what is still to be written: a progress that has to last first.
 ///
 /// # Errors
-/// The status could not be written. Nothing is lost: the next turn says it again.
+/// The status is not written. Nothing is lost: a later turn says it again.
 pub async fn report(
     context: &Context,
     seen: &Observation,
     plan: &Plan,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
-) -> Result<Option<Duration>, KubeError> {
+) -> Result<Option<Duration>, Unsaid> {
     if matches!(outcome, Outcome::Stale | Outcome::Finished) {
         // What the plan was made from is not what stands: there is nothing to say about it.
         return Ok(None);
@@ -46,12 +58,28 @@ pub async fn report(
     let facts = &seen.facts;
     let verdict = verdict(plan, outcome);
     let tell = &tell(seen, plan, outcome);
-    let held = hold(seen, tell, verdict.as_ref(), outcome, memory);
+    let held = hold(seen, tell, verdict.as_ref(), outcome, memory)
+        .or_else(|| gainsaid(facts, tell, verdict.as_ref()?, memory));
     let status = status(facts, seen.wall, tell, verdict.as_ref());
     let writes = held.is_none() && differs(&facts.status, &status);
     if writes {
-        let version = write(context, facts, &status).await?;
-        open(memory).wrote(version.as_deref(), Instant::now());
+        if let Some(until) = open(memory).unsaid_until.filter(|until| seen.now < *until) {
+            return Err(Unsaid::TooSoon(until - seen.now));
+        }
+        let written = write(context, facts, &status).await;
+        let Some(version) = written.map_err(Unsaid::Failed)? else {
+            // There is nobody to tell: nor are there Events about what was seen of an object that is gone.
+            return Ok(None);
+        };
+        let (now, mut memory) = (Instant::now(), open(memory));
+        memory.unsaid_until = None;
+        memory.wrote(Some(&version), now);
+        memory.said = verdict.as_ref().map(|said| Said {
+            at: now,
+            generation: facts.generation,
+            reason: said.reason,
+            id: status.id.clone(),
+        });
     }
     let changed = change_of_ready(&facts.status.conditions, &status.conditions).filter(|_| writes);
     // What a plan has to tell is told with the status that shows it, or once its record is written.
@@ -67,6 +95,11 @@ pub async fn report(
 /// want, which ends its attempt.
 fn tell(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Tell {
     let mut tell = plan.tell.clone();
+    tell.resolved = references::pins(seen);
+    if matches!(plan.step, Step::Record { .. }) && !matches!(outcome, Outcome::Written) {
+        // What is not on record is not its server: told in status all the same, it would stand in the way of whoever has it.
+        tell.id = tell.id.filter(|id| seen.facts.id().as_ref() == Some(id));
+    }
     let Step::Call {
         binding, announce, ..
     } = &plan.step
@@ -170,6 +203,26 @@ fn hold(
     (!rest.is_zero()).then_some(rest)
 }
 
+/// What this process said last stands no more, and it would say the same again: somebody else says otherwise. Two who see
+/// it differently must not write for ever. Gives the rest of the wait; what else there is to tell does not wait.
+fn gainsaid(
+    facts: &Facts,
+    tell: &Tell,
+    verdict: &Verdict,
+    memory: &Mutex<Memory>,
+) -> Option<Duration> {
+    let said = open(memory).said.clone()?;
+    let tells_another =
+        tell.id.is_some() && tell.id.as_ref().map(ServerId::as_str) != said.id.as_deref();
+    let is_repeated =
+        said.generation == facts.generation && said.reason == verdict.reason && !tells_another;
+    let is_other = ready(&facts.status.conditions)?.reason != said.reason.as_str()
+        || facts.status.id != said.id;
+    let waits = is_repeated && is_other && tell.ended.is_none() && !is_owed(facts, tell);
+    let rest = (said.at + GAINSAID).saturating_duration_since(Instant::now());
+    (waits && !rest.is_zero()).then_some(rest)
+}
+
 /// Whether status must tell of a running operation at once: it holds the only receipt, or it still says that all is as the
 /// spec wants it, or why nothing is done.
 fn is_owed(facts: &Facts, tell: &Tell) -> bool {
@@ -210,12 +263,16 @@ pub fn status(
         next.detail.clear();
         next.addresses = None;
         next.applied = None;
+        next.resolved = None;
     }
     if let Some(id) = &tell.id {
         next.id = Some(id.to_string());
     }
     if let Some(applied) = &tell.applied {
         next.applied = Some(applied.clone());
+    }
+    if let Some(token) = &tell.reconciled {
+        next.last_reconcile_token = Some(token.clone());
     }
     if let Some(detail) = &tell.detail {
         next.detail = detail.clone();
@@ -230,6 +287,10 @@ pub fn status(
         next.history.insert(0, entry.clone());
         next.history.truncate(HISTORY);
         next.operation = None;
+    }
+    // While nothing is bought, nothing is pinned.
+    if verdict.is_some() {
+        next.resolved = tell.resolved.clone().filter(|_| next.id.is_some());
     }
     if differs(former, &next) {
         next.last_observed_time = Some(Time(wall));
@@ -267,8 +328,10 @@ fn differs(former: &InstanceStatus, next: &InstanceStatus) -> bool {
     core(former) != core(next)
 }
 
-/// JSON patch on `/status`: test the UID, then put the whole status. A merge would never remove a field, and a namesake
-/// that was re-created meanwhile must not get it.
+/// JSON patch on `/status`: test the UID and the generation that status speaks of, then put the whole status. A merge would
+/// never remove a field, a namesake that was re-created meanwhile must not get it, and what a process says whose watch is
+/// late (it has just taken over) must not take back what its predecessor said of a newer spec. Gives the new version; none
+/// when the object is gone.
 async fn write(
     context: &Context,
     facts: &Facts,
@@ -279,6 +342,7 @@ async fn write(
         WHAT,
         json!([
             {"op": "test", "path": "/metadata/uid", "value": facts.uid},
+            {"op": "test", "path": "/status/observedGeneration", "value": facts.status.observed_generation},
             {"op": "add", "path": "/status", "value": status},
         ]),
     )?;
@@ -289,8 +353,7 @@ async fn write(
     let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
     context.metrics.kube_write("status", result);
     match written {
-        Ok(object) => Ok(object.metadata.resource_version),
-        // Gone, or a namesake: there is nobody to tell.
+        Ok(object) => Ok(Some(object.metadata.resource_version.unwrap_or_default())),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }

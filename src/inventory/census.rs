@@ -1,13 +1,15 @@
 //! Who owns what is listed: the servers of nobody, and those of Instances that are gone.
 
-use std::collections::HashMap;
-
 use tokio::time::Instant;
 
 use super::state::State;
-use super::{Counts, PlaceCounts, Unowned};
+use super::watched::Watched;
+use super::{Census, Counts, PlaceCounts, Row, Unowned};
 use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
+
+/// Whether somebody who has no interest yet owns a server.
+type Claim<'a> = &'a dyn Fn(&ServerId, Option<&Marker>) -> bool;
 
 impl State {
     pub(super) fn bury(&mut self, marker: Marker, places: Vec<Place>, now: Instant) {
@@ -37,6 +39,8 @@ impl State {
                 found.extend(
                     pass.bearing(marker)
                         .iter()
+                        // One that was taken over is somebody's, whatever its name says.
+                        .filter(|id| !self.ids.contains_key(*id))
                         .map(|id| (marker.clone(), id.clone(), place.clone())),
                 );
             }
@@ -61,8 +65,8 @@ impl State {
         }
     }
 
-    pub(super) fn has_shown_ours(&self) -> bool {
-        self.shown_ours
+    pub(super) fn has_shown(&self, credential: &str) -> bool {
+        self.shown.contains(credential)
     }
 
     /// Every finalised UID that is remembered, and where its servers may be.
@@ -81,26 +85,43 @@ impl State {
     }
 
     pub(super) fn counts(&self) -> Counts {
-        let places = self.places.iter().map(|(place, watched)| {
-            let rows = watched.view.newest.as_ref().map(|pass| &pass.rows);
-            let counts = PlaceCounts {
-                servers: rows.map_or(0, HashMap::len),
-                unowned: rows.map_or(0, |rows| {
-                    rows.values()
-                        .filter(|row| !self.owns(&row.id, row.marker.as_ref()))
-                        .count()
-                }),
-                passes: watched.passes,
-                failures: watched.failures,
-            };
-            (place.clone(), counts)
-        });
-        Counts {
-            places: places.collect(),
+        let places = self.places.iter();
+        let places = places
+            .map(|(place, watched)| (place.clone(), self.count(watched, &|_, _| false)))
+            .collect();
+        Counts { places }
+    }
+
+    fn count(&self, watched: &Watched, owns: Claim<'_>) -> PlaceCounts {
+        let rows = watched.view.newest.as_ref().map(|pass| &pass.rows);
+        let rows = || rows.iter().flat_map(|rows| rows.values());
+        PlaceCounts {
+            servers: rows().count(),
+            unowned: rows().filter(|row| self.is_nobodys(row, owns)).count(),
+            in_flight: watched.in_flight,
+            passes: watched.passes,
+            failures: watched.failures,
         }
     }
 
+    pub(super) fn census(&self, owns: Claim<'_>) -> Option<Census> {
+        let is_listed = |watched: &Watched| watched.passes > 0;
+        if self.places.is_empty() || !self.places.values().all(is_listed) {
+            return None;
+        }
+        let places = self.places.iter();
+        let places = places.map(|(place, watched)| (place.clone(), self.count(watched, owns)));
+        Some(Census {
+            places: places.collect(),
+            unowned: self.nobodys(owns),
+        })
+    }
+
     pub(super) fn unowned(&self) -> Vec<Unowned> {
+        self.nobodys(&|_, _| false)
+    }
+
+    fn nobodys(&self, owns: Claim<'_>) -> Vec<Unowned> {
         let mut unowned = Vec::new();
         for (place, watched) in &self.places {
             let rows = watched
@@ -108,15 +129,20 @@ impl State {
                 .newest
                 .iter()
                 .flat_map(|pass| pass.rows.values());
-            let nobodys = rows.filter(|row| !self.owns(&row.id, row.marker.as_ref()));
+            let nobodys = rows.filter(|row| self.is_nobodys(row, owns));
             unowned.extend(nobodys.map(|row| Unowned {
                 id: row.id.clone(),
                 name: row.name.clone(),
                 place: place.clone(),
+                image: row.image.clone(),
             }));
         }
         unowned.sort_unstable_by(|a, b| (&a.place, &a.id).cmp(&(&b.place, &b.id)));
         unowned
+    }
+
+    fn is_nobodys(&self, row: &Row, owns: Claim<'_>) -> bool {
+        !self.owns(&row.id, row.marker.as_ref()) && !owns(&row.id, row.marker.as_ref())
     }
 
     fn owns(&self, id: &ServerId, marker: Option<&Marker>) -> bool {

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Shared, Subject, pass};
 use crate::cloud::Client;
+use crate::runtime::chance;
 
 /// Runs until cancelled.
 pub(super) async fn run(
@@ -36,6 +37,8 @@ pub(super) async fn run(
             }
         };
         tokio::select! {
+            // In this order, so that a run can be repeated from its seed.
+            biased;
             () = cancel.cancelled() => return,
             () = shared.changed.notified() => {}
             () = next => {}
@@ -43,7 +46,7 @@ pub(super) async fn run(
                 if let Err(error) = &result {
                     tracing::debug!(%place, error = %error, "listing pass failed");
                 }
-                let stretch = 1.0 + jitter * (2.0 * rand::random::<f64>() - 1.0);
+                let stretch = 1.0 + jitter * chance::share();
                 let (completed, now) = (result.is_ok(), Instant::now());
                 let subjects = shared.lock().completed(&place, result, stretch, now);
                 subjects.into_iter().for_each(&wake);

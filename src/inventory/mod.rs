@@ -26,11 +26,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use breaker::Frozen;
 pub use pass::{Pass, PassError};
-pub use row::Row;
+pub use row::{Row, addresses};
 pub use view::{Absence, Sighting, View, Why};
 
 use crate::api::Marker;
-use crate::cloud::{Client, Place, ServerId};
+use crate::cloud::{Client, ImageId, Place, ServerId};
 
 /// Who has an interest: the UID of an Instance.
 pub type Subject = Arc<str>;
@@ -53,6 +53,9 @@ pub struct Interest {
     pub passes_wanted: u8,
     /// The server on record is being released: its disappearance is no alarm.
     pub releasing: bool,
+    /// The digest of endpoint and token that its record was made under: a listing that shows its server is of the same
+    /// account.
+    pub credential: Option<Arc<str>>,
 }
 
 /// How often a place is listed for an interest.
@@ -76,7 +79,7 @@ pub struct Settings {
     pub buried: Duration,
     /// Between the end of a pass and a further one that was asked for: two proofs must not make a storm.
     pub min_gap: Duration,
-    /// First pause after a failed pass, doubled up to 20 s, or up to `quiet` where the token is refused.
+    /// First pause after a failed pass, doubled up to 20 s, or up to 25 s where the token is refused.
     pub failure_pause: Duration,
     /// Share by which intervals vary, so that accounts drift apart.
     pub jitter: f64,
@@ -107,6 +110,8 @@ pub struct Unowned {
     pub name: Option<String>,
     /// Where it is listed.
     pub place: Place,
+    /// Its image, if the row has one.
+    pub image: Option<ImageId>,
 }
 
 /// Figures of one place.
@@ -116,6 +121,8 @@ pub struct PlaceCounts {
     pub servers: usize,
     /// Those among them that no interest owns.
     pub unowned: usize,
+    /// Interests that have something in flight there.
+    pub in_flight: usize,
     /// Passes completed since the place is watched.
     pub passes: u64,
     /// Passes that failed since the place is watched.
@@ -141,11 +148,23 @@ impl Counts {
     }
 }
 
+/// What is listed in every watched place, and who owns it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Figures by place.
+    pub places: BTreeMap<Place, PlaceCounts>,
+    /// Servers of nobody, by place and identifier.
+    pub unowned: Vec<Unowned>,
+}
+
 /// The listings of one (endpoint, token). Cheap to clone; all clones are one inventory.
 #[derive(Clone)]
 pub struct Inventory {
     shared: Arc<Shared>,
 }
+
+/// Pause before a driver that panicked begins again: what made it panic may well be there still.
+const BEGINS_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the handles and the driver have in common. The lock is never held across a wait or a call.
 struct Shared {
@@ -166,6 +185,30 @@ impl Shared {
     }
 }
 
+/// Keeps the driver running until its token ends. One that panics is started again: whoever waits for a listing would else wait
+/// for ever, and nothing would show it.
+async fn drive(
+    shared: Arc<Shared>,
+    client: Client,
+    wake: impl Fn(Subject) + Send + Sync + 'static,
+    cancel: CancellationToken,
+) {
+    let wake = Arc::new(wake);
+    loop {
+        let wake = wake.clone();
+        let wake = move |subject| wake(subject);
+        let driver = driver::run(shared.clone(), client.clone(), wake, cancel.clone());
+        match tokio::spawn(driver).await {
+            Err(error) if error.is_panic() => {
+                tracing::error!("the reading of listings panicked; it begins again");
+            }
+            Ok(()) | Err(_) => return,
+        }
+        shared.lock().abandon();
+        tokio::time::sleep(BEGINS_AGAIN).await;
+    }
+}
+
 impl Inventory {
     /// Starts the driver. It ends with the token; without interests it makes no call.
     pub fn spawn(
@@ -179,7 +222,7 @@ impl Inventory {
             changed: Notify::new(),
             passes: watch::Sender::new(0),
         });
-        tokio::spawn(driver::run(shared.clone(), client, wake, cancel));
+        tokio::spawn(drive(shared.clone(), client, wake, cancel));
         Self { shared }
     }
 
@@ -224,10 +267,11 @@ impl Inventory {
         self.shared.lock().buried_alive(Instant::now())
     }
 
-    /// Whether any pass ever showed a server that was recorded by an interest or bore its marker: the evidence that
-    /// the token belongs to our account.
-    pub fn has_shown_ours(&self) -> bool {
-        self.shared.lock().has_shown_ours()
+    /// Whether any pass ever showed a server that was recorded under this credential, by its id or its marker: the
+    /// evidence that the token of this inventory belongs to the same account. Servers of other credentials show nothing
+    /// of it: two Accounts may have come to share a token by mistake.
+    pub fn has_shown(&self, credential: &str) -> bool {
+        self.shared.lock().has_shown(credential)
     }
 
     /// Takes over the finalised UIDs of the inventory of a former token.
@@ -249,6 +293,12 @@ impl Inventory {
     /// Figures of every watched place.
     pub fn counts(&self) -> Counts {
         self.shared.lock().counts()
+    }
+
+    /// Figures of every watched place, and the servers that neither an interest owns nor `owns` claims, which knows of
+    /// Instances that had no turn yet. None until every place was listed.
+    pub fn census(&self, owns: impl Fn(&ServerId, Option<&Marker>) -> bool) -> Option<Census> {
+        self.shared.lock().census(&owns)
     }
 
     /// Servers that no interest owns. Only as true as the interests are complete: at start, not before every Instance

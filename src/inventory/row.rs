@@ -1,6 +1,7 @@
 //! One server as a listing shows it, kept small: ten thousand of them, twice, are held in memory.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -10,6 +11,9 @@ use crate::cloud::{ImageId, ServerId};
 
 /// Fields that move by themselves: the traffic counter of a quiet server is no change of it.
 const SELF_MOVING: [&str; 1] = ["usedFlow"];
+
+/// Fields with an address of the server.
+const ADDRESSES: [&str; 2] = ["publicIpAddress", "internalIpAddress"];
 
 /// One server of a listing. Only what is looked at is kept; the rest is in the digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +28,8 @@ pub struct Row {
     pub pending: Option<String>,
     /// `imageResourceUUID`, if rows carry it.
     pub image: Option<ImageId>,
+    /// `publicIpAddress` and `internalIpAddress`, if rows carry them.
+    pub addresses: [Option<IpAddr>; 2],
     /// The marker in the name.
     pub marker: Option<Marker>,
     digest: u64,
@@ -54,6 +60,7 @@ impl Row {
             status: text("ecsStatus").map(str::to_owned),
             pending: text("ecsPendingStatus").map(str::to_owned),
             image: text("imageResourceUUID").map(ImageId::from),
+            addresses: addresses(fields),
             digest: digest(present.iter().copied(), fields),
             keys: keys.share(&present),
         })
@@ -65,10 +72,44 @@ impl Row {
         digest(self.keys.iter().map(AsRef::as_ref), detail) == self.digest
     }
 
+    /// Whether one of its addresses is this; none where the row tells no address, or leaves out the one that it could be.
+    pub fn has_address(&self, address: IpAddr) -> Option<bool> {
+        if self.addresses.contains(&Some(address)) {
+            return Some(true);
+        }
+        let [public, internal] = ADDRESSES;
+        let field = if is_private(address) {
+            internal
+        } else {
+            public
+        };
+        let is_told = self.keys.iter().any(|key| **key == *field);
+        let tells_any = self.addresses.iter().any(Option::is_some);
+        (tells_any && is_told).then_some(false)
+    }
+
+    /// Whether it shows the state and the image: otherwise their changes show in the detail alone.
+    pub fn tells_enough(&self) -> bool {
+        self.status.is_some() && self.image.is_some()
+    }
+
     /// A number that differs when a field differs.
     pub fn digest(&self) -> u64 {
         self.digest
     }
+}
+
+/// Whether an address is of a private network, which no public address is.
+fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_private(),
+        IpAddr::V6(address) => address.is_unique_local(),
+    }
+}
+
+/// The addresses that a row or a detail tells, as far as they are any.
+pub fn addresses(fields: &Map<String, Value>) -> [Option<IpAddr>; 2] {
+    ADDRESSES.map(|field| fields.get(field)?.as_str()?.trim().parse().ok())
 }
 
 /// Key sets seen lately, so that rows share them: listings have one or two.
@@ -174,6 +215,33 @@ mod tests {
         assert!(row.agrees_with(detail.as_object().unwrap()));
         detail["cpu"] = json!(4);
         assert!(!row.agrees_with(detail.as_object().unwrap()));
+    }
+
+    #[test]
+    fn an_address_is_known_as_far_as_the_row_tells_one() {
+        let has = |fields: Value, address: &str| {
+            let mut fields = fields;
+            fields["ecsResourceUUID"] = json!("ecs-1");
+            row(&fields).unwrap().has_address(address.parse().unwrap())
+        };
+        let both = json!({"publicIpAddress": "203.0.113.7", "internalIpAddress": "10.0.0.4"});
+        assert_eq!(has(both.clone(), "203.0.113.7"), Some(true));
+        assert_eq!(has(both.clone(), "10.0.0.4"), Some(true));
+        assert_eq!(has(both, "10.0.0.5"), Some(false));
+        let inside_left_out = json!({"publicIpAddress": "203.0.113.7"});
+        assert_eq!(has(inside_left_out.clone(), "10.0.0.4"), None);
+        assert_eq!(has(inside_left_out, "203.0.113.8"), Some(false));
+        let inside_empty = json!({"publicIpAddress": "203.0.113.7", "internalIpAddress": ""});
+        assert_eq!(has(inside_empty, "10.0.0.4"), Some(false));
+        let six = json!({"publicIpAddress": "2001:DB8:0::1"});
+        assert_eq!(has(six, "2001:db8::1"), Some(true));
+        for none in [
+            json!({}),
+            json!({"publicIpAddress": ""}),
+            json!({"publicIpAddress": 7}),
+        ] {
+            assert_eq!(has(none, "10.0.0.4"), None);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::breaker::Recorded;
 use super::pass::{Pass, PassError};
 use super::tombs::Tombs;
 use super::view::View;
-use super::watched::{Watched, fingerprint, shows, wanted};
+use super::watched::{Watched, evidence, fingerprint, wanted};
 use super::{Attention, Interest, Settings, Subject};
 use crate::api::Marker;
 use crate::cloud::{Lane, Place, ServerId};
@@ -26,7 +26,8 @@ pub(super) struct State {
     gone: HashSet<ServerId>,
     pub tombs: Tombs,
     pub expired: Option<Instant>,
-    pub shown_ours: bool,
+    /// Credentials under which servers were recorded that a pass has shown.
+    pub shown: HashSet<Arc<str>>,
 }
 
 /// An interest, and what its subject was last woken for.
@@ -55,7 +56,7 @@ impl State {
             gone: HashSet::new(),
             tombs: Tombs::default(),
             expired: None,
-            shown_ours: false,
+            shown: HashSet::new(),
         }
     }
 
@@ -156,7 +157,7 @@ impl State {
                 held.prints.insert(place.clone(), print);
             }
         }
-        self.shown_ours |= shows(interest, &newest);
+        self.shown.extend(evidence(interest, &newest));
         let quiet = interest.attention == Attention::Quiet && !interest.releasing;
         if let Some(id) =
             new_id.filter(|id| quiet && !newest.rows.contains_key(*id) && !self.gone.contains(*id))
@@ -243,6 +244,13 @@ impl State {
         due
     }
 
+    /// The driver is gone, and with it the passes that were running.
+    pub(super) fn abandon(&mut self) {
+        self.places
+            .values_mut()
+            .for_each(|watched| watched.running = false);
+    }
+
     /// The lane of a place's next page.
     pub(super) fn lane(&self, place: &Place) -> Lane {
         match self.places.get(place) {
@@ -285,8 +293,11 @@ impl State {
             .iter()
             .filter_map(|subject| self.held.get(subject))
             .map(|held| &held.interest);
-        self.shown_ours =
-            self.shown_ours || interests.clone().any(|interest| shows(interest, &pass));
+        self.shown.extend(
+            interests
+                .clone()
+                .filter_map(|interest| evidence(interest, &pass)),
+        );
         let counted = interests
             .filter(|interest| !interest.releasing)
             .filter_map(|interest| {

@@ -133,15 +133,15 @@ impl View {
             .unwrap_or_default()
     }
 
-    /// The servers with exactly this name, in the newest pass.
-    pub fn named(&self, name: &str) -> Vec<ServerId> {
+    /// The servers of the newest pass, in no order.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
         let rows = self.newest.iter().flat_map(|pass| pass.rows.values());
-        let mut ids: Vec<_> = rows
-            .filter(|row| row.name.as_deref() == Some(name))
-            .map(|row| row.id.clone())
-            .collect();
-        ids.sort_unstable();
-        ids
+        rows.map(AsRef::as_ref)
+    }
+
+    /// Whether the newest pass began after this instant, and is evidence of what it does not show.
+    pub fn is_whole(&self, since: Instant) -> bool {
+        self.evidence(since, 1).is_ok()
     }
 
     /// Whether both of the two newest passes show a server.
@@ -159,6 +159,19 @@ impl View {
     /// Whether one pass, begun after `since`, shows no server with the marker.
     pub fn absent_once(&self, marker: &Marker, since: Instant) -> Absence {
         self.absence(marker, None, since, 1)
+    }
+
+    /// Whether two passes in a row, both begun after `since`, prove that this server is not there, whichever others are.
+    pub fn proven_gone(&self, id: &ServerId, since: Instant) -> Absence {
+        let is_listed = |pass: &Arc<Pass>| pass.rows.contains_key(id);
+        if self.newest.as_ref().is_some_and(is_listed) {
+            return Absence::Present(vec![id.clone()]);
+        }
+        // Two passes that count as evidence show the same servers, so the one before does not show it either.
+        match self.evidence(since, 2) {
+            Ok(()) => Absence::Proven,
+            Err(why) => Absence::NotYet(why),
+        }
     }
 
     fn absence(

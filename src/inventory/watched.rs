@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -14,6 +15,9 @@ use crate::cloud::ServerId;
 
 /// Longest pause between two tries of a pass: a service that came back is to be found within half a minute.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+
+/// The same where the token is refused; with its jitter it stays within half a minute.
+const REFUSED_PAUSE: Duration = Duration::from_secs(25);
 
 /// One place that somebody is interested in.
 #[derive(Default)]
@@ -73,10 +77,11 @@ impl Watched {
             due = due.min(earliest.max(*after + Duration::from_millis(1)));
         }
         if self.failures_in_a_row > 0 {
-            // A token that was refused is good again when somebody mends it, and until then each try is a nuisance.
+            // A token that was refused is good again when somebody mends it, and until then each try is a nuisance. But it may
+            // have been the service's own trouble, which tells nobody that it is over.
             let refused = matches!(self.view.last_error(), Some(PassError::Cloud(error)) if error.is_unauthorized());
             let most = if refused {
-                settings.quiet
+                REFUSED_PAUSE.min(settings.quiet)
             } else {
                 LONGEST_PAUSE.min(settings.quiet)
             };
@@ -132,13 +137,12 @@ pub(super) fn fingerprint(interest: &Interest, pass: &Pass) -> u64 {
     hasher.finish()
 }
 
-/// Whether a pass shows a server that an interest records or marks.
-pub(super) fn shows(interest: &Interest, pass: &Pass) -> bool {
-    interest
-        .id
-        .as_ref()
-        .is_some_and(|id| pass.rows.contains_key(id))
-        || !pass.bearing(&interest.marker).is_empty()
+/// The credential of an interest, where a pass shows a server that it records or marks.
+pub(super) fn evidence(interest: &Interest, pass: &Pass) -> Option<Arc<str>> {
+    let id = interest.id.as_ref();
+    let shows = id.is_some_and(|id| pass.rows.contains_key(id))
+        || !pass.bearing(&interest.marker).is_empty();
+    interest.credential.clone().filter(|_| shows)
 }
 
 pub(super) fn wanted(interest: &Interest) -> u8 {

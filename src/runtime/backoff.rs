@@ -1,6 +1,6 @@
 //! How long an object that failed waits before it is tried again.
 
-use rand::RngExt;
+use super::chance;
 use std::time::Duration;
 
 /// First wait (design section 9). A second is shorter than anybody watches and longer than most hiccups.
@@ -24,7 +24,7 @@ pub struct Backoff {
 impl Backoff {
     /// Notes a failure and gives the wait before the next try.
     pub fn fail(&mut self) -> Duration {
-        let wait = delay(self.failures, rand::rng().random_range(-1.0..=1.0));
+        let wait = delay(self.failures, chance::share());
         self.failures = self.failures.saturating_add(1);
         wait
     }

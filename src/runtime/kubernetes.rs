@@ -1,17 +1,24 @@
 //! Calls to the kube-apiserver, each under a deadline of its own, none repeated by a transport.
 
+use super::{Pulse, Term};
 use crate::api::names::MANAGER;
+use data_encoding::BASE64;
 use kube::api::Patch;
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
+use tokio::time::Instant;
 
 /// Deadline of one call (design section 9). An apiserver that needs longer is down for our purposes.
 pub const DEADLINE: Duration = Duration::from_secs(15);
 
-/// A watch with nothing to tell is ended by the server after this many seconds and noticed as half-open 5 s later: events
-/// are late by at most half a minute when a connection dies without a word.
-pub const WATCH_SECONDS: u32 = 25;
+/// A watch with nothing to tell is ended by the server after this many seconds and noticed as half-open 5 s later: with the
+/// time that another needs to begin, events are late by half a minute when a connection dies without a word.
+pub const WATCH_SECONDS: u32 = 20;
 
 /// How the apiserver's audit log names us.
 const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
@@ -27,9 +34,17 @@ pub enum KubeError {
         /// The apiserver's answer.
         status: Box<kube::core::Status>,
     },
-    /// No answer within [`DEADLINE`].
-    #[error("{operation}: no answer from the apiserver within {} s", DEADLINE.as_secs())]
+    /// No answer in time.
+    #[error("{operation}: no answer from the apiserver within {} s", .deadline.as_secs_f32())]
     Timeout {
+        /// What was attempted.
+        operation: &'static str,
+        /// How long it was waited for.
+        deadline: Duration,
+    },
+    /// Nothing was sent: another process may be the active one by now.
+    #[error("{operation}: this process is not the active one")]
+    NotActive {
         /// What was attempted.
         operation: &'static str,
     },
@@ -84,8 +99,23 @@ impl KubeError {
         match self {
             Self::Refused { status, .. } => status.code >= 500,
             Self::Timeout { .. } | Self::Transport { .. } => true,
-            Self::Unwritable { .. } => false,
+            Self::NotActive { .. } | Self::Unwritable { .. } => false,
         }
+    }
+
+    /// The same error in words that hold none of these values, plain or in base64: an admission webhook may quote what was
+    /// to be written.
+    #[must_use]
+    pub fn hiding<'a>(mut self, values: impl IntoIterator<Item = &'a str>) -> Self {
+        if let Self::Refused { status, .. } = &mut self {
+            for value in values.into_iter().filter(|value| !value.is_empty()) {
+                let encoded = BASE64.encode(value.as_bytes());
+                for form in [value, encoded.as_str()] {
+                    status.message = status.message.replace(form, "[hidden]");
+                }
+            }
+        }
+        self
     }
 
     /// Label of metrics: bounded, without names.
@@ -102,6 +132,7 @@ impl KubeError {
             },
             Self::Timeout { .. } => "timeout",
             Self::Transport { .. } => "transport",
+            Self::NotActive { .. } => "not_active",
             Self::Unwritable { .. } => "unwritable",
         }
     }
@@ -115,14 +146,32 @@ pub async fn call<T>(
     operation: &'static str,
     future: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, KubeError> {
-    match tokio::time::timeout(DEADLINE, future).await {
+    call_within(DEADLINE, operation, future).await
+}
+
+/// Waits for one call, at most so long.
+///
+/// # Errors
+/// See [`KubeError`].
+pub async fn call_within<T>(
+    deadline: Duration,
+    operation: &'static str,
+    future: impl Future<Output = kube::Result<T>>,
+) -> Result<T, KubeError> {
+    match tokio::time::timeout(deadline, future).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(kube::Error::Api(status))) => Err(KubeError::Refused { operation, status }),
+        Ok(Err(kube::Error::Service(error))) if error.is::<NotActive>() => {
+            Err(KubeError::NotActive { operation })
+        }
         Ok(Err(source)) => Err(KubeError::Transport {
             operation,
             source: Box::new(source),
         }),
-        Err(_) => Err(KubeError::Timeout { operation }),
+        Err(_) => Err(KubeError::Timeout {
+            operation,
+            deadline,
+        }),
     }
 }
 
@@ -135,6 +184,13 @@ pub enum ClientError {
         /// The cause.
         #[source]
         source: Box<kube::config::InferConfigError>,
+    },
+    /// A kubeconfig, or a context in it, that cannot be read.
+    #[error("the kubeconfig is not usable: check --kubeconfig, KUBECONFIG and --context")]
+    Kubeconfig {
+        /// The cause.
+        #[source]
+        source: Box<kube::config::KubeconfigError>,
     },
     /// The configuration does not make a client.
     #[error("the cluster's configuration is not usable")]
@@ -151,11 +207,47 @@ pub enum ClientError {
 /// # Errors
 /// No configuration, or one that cannot be used.
 pub async fn client() -> Result<Client, ClientError> {
-    let mut config = Config::infer()
-        .await
-        .map_err(|source| ClientError::Config {
-            source: Box::new(source),
-        })?;
+    built(inferred().await?)
+}
+
+async fn inferred() -> Result<Config, ClientError> {
+    Config::infer().await.map_err(|source| ClientError::Config {
+        source: Box::new(source),
+    })
+}
+
+/// A client as kubectl makes it, for commands, and where its apiserver is: from this kubeconfig, else from the usual places,
+/// with this context.
+///
+/// # Errors
+/// No kubeconfig, or one that cannot be used.
+pub async fn client_of(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<(Client, String), ClientError> {
+    let unusable = |source| ClientError::Kubeconfig {
+        source: Box::new(source),
+    };
+    let read = match kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None if context.is_none() => return named(inferred().await?),
+        None => Kubeconfig::read(),
+    };
+    let options = KubeConfigOptions {
+        context: context.map(ToOwned::to_owned),
+        ..KubeConfigOptions::default()
+    };
+    let read = read.map_err(unusable)?;
+    let config = Config::from_custom_kubeconfig(read, &options);
+    named(config.await.map_err(unusable)?)
+}
+
+fn named(config: Config) -> Result<(Client, String), ClientError> {
+    let server = config.cluster_url.to_string();
+    Ok((built(config)?, server.trim_end_matches('/').to_owned()))
+}
+
+fn built(mut config: Config) -> Result<Client, ClientError> {
     config.default_retry = false;
     config.headers.push((
         http::header::USER_AGENT,
@@ -169,6 +261,62 @@ pub async fn client() -> Result<Client, ClientError> {
     };
     let builder = kube::client::ClientBuilder::try_from(config).map_err(unusable)?;
     Ok(builder.build())
+}
+
+/// Why a write was not sent.
+#[derive(Debug, Error)]
+#[error("this process is not the active one")]
+struct NotActive;
+
+/// The same client, but for what it refuses to send: any write while the term does not last. This is what makes a standby
+/// silent, and a process silent that was stopped past its term, wherever in a turn it stood.
+pub fn writes_within(client: Client, term: Term) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (client, term) = (client.clone(), term.clone());
+        async move {
+            if *request.method() != http::Method::GET && !term.holds() {
+                return Err(kube::Error::Service(Box::new(NotActive)));
+            }
+            client.send(request).await
+        }
+    });
+    Client::new(service, namespace)
+}
+
+/// Why a watch was not begun.
+#[derive(Debug, Error)]
+#[error("no answer within {} s", DEADLINE.as_secs())]
+struct NoAnswer;
+
+/// Between the beginnings of two watches: one that is opened and closed at once is opened again without a pause by the client
+/// library, which sees no error in it.
+const WATCH_AGAIN: Duration = Duration::from_millis(500);
+
+/// The same client, but each answer has to begin within [`DEADLINE`]: for watches, whose streams have no end. Each request
+/// that was answered, or was not, is a sign of life of the watch.
+pub fn watching(client: Client, pulse: Pulse) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let next = Arc::new(Mutex::new(Instant::now()));
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (client, pulse, next) = (client.clone(), pulse.clone(), next.clone());
+        async move {
+            let query = request.uri().query().unwrap_or_default();
+            if query.split('&').any(|part| part == "watch=true") {
+                let at = {
+                    let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+                    let at = Instant::now().max(*next);
+                    *next = at + WATCH_AGAIN;
+                    at
+                };
+                tokio::time::sleep_until(at).await;
+            }
+            let answered = tokio::time::timeout(DEADLINE, client.send(request)).await;
+            pulse.beat();
+            answered.unwrap_or_else(|_| Err(kube::Error::Service(Box::new(NoAnswer))))
+        }
+    });
+    Client::new(service, namespace)
 }
 
 /// How writes name us.
@@ -203,6 +351,38 @@ pub fn pointer(keys: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Api;
+    use kube::api::PostParams;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[tokio::test(start_paused = true)]
+    async fn outside_its_term_a_process_reads_and_writes_nothing() {
+        static SENT: AtomicUsize = AtomicUsize::new(0);
+        let server = tower::service_fn(|_: http::Request<Body>| async {
+            SENT.fetch_add(1, Ordering::SeqCst);
+            let body = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}"#;
+            Ok::<_, kube::Error>(http::Response::new(Body::from(body.as_bytes().to_vec())))
+        });
+        let term = Term::awaited();
+        let client = writes_within(Client::new(server, "default"), term.clone());
+        let api: Api<ConfigMap> = Api::default_namespaced(client);
+        let write = async || {
+            let (params, object) = (PostParams::default(), ConfigMap::default());
+            call("write", api.create(&params, &object))
+                .await
+                .map(|_| ())
+        };
+        assert!(call("read", api.get("a")).await.is_ok());
+        let refused = write().await.unwrap_err();
+        assert!(matches!(refused, KubeError::NotActive { .. }), "{refused}");
+        assert!(!refused.may_have_happened());
+        assert!(term.lasts_until(Instant::now() + Duration::from_secs(10)));
+        assert!(write().await.is_ok());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert!(write().await.is_err(), "its time has run out");
+        assert_eq!(SENT.load(Ordering::SeqCst), 2, "one read, one write");
+    }
 
     #[test]
     fn a_pointer_escapes_its_keys() {

@@ -3,9 +3,11 @@
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -40,7 +42,14 @@ pub struct Metrics {
     cloud_seconds: Family<OperationLabel, Histogram>,
     kube_writes: Family<CallLabels, Counter>,
     surplus_released: Counter,
+    left_behind: Counter,
+    active: Gauge,
+    log_dropped: Counter,
+    dropped_lines: Arc<OnceLock<DroppedLines>>,
 }
+
+/// Tells how many lines of the log were dropped so far.
+type DroppedLines = Box<dyn Fn() -> u64 + Send + Sync>;
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -82,6 +91,24 @@ impl Default for Metrics {
             "Servers released because another one was recorded for their Instance",
             surplus_released.clone(),
         );
+        let left_behind = Counter::default();
+        registry.register(
+            "servers_left_behind",
+            "Servers whose Instance went before they were confirmed gone",
+            left_behind.clone(),
+        );
+        let active = Gauge::default();
+        registry.register(
+            "active",
+            "1 in the process that acts, 0 in one that stands by",
+            active.clone(),
+        );
+        let log_dropped = Counter::default();
+        registry.register(
+            "log_lines_dropped",
+            "Lines of the log that nobody read in time",
+            log_dropped.clone(),
+        );
         let registry = Arc::new(Mutex::new(registry));
         Self {
             registry,
@@ -91,6 +118,10 @@ impl Default for Metrics {
             cloud_seconds,
             kube_writes,
             surplus_released,
+            left_behind,
+            active,
+            log_dropped,
+            dropped_lines: Arc::default(),
         }
     }
 }
@@ -137,8 +168,26 @@ impl Metrics {
         self.surplus_released.inc();
     }
 
+    /// An Instance went and its server did not.
+    pub fn left_behind(&self) {
+        self.left_behind.inc();
+    }
+
+    /// Whether this process acts.
+    pub fn active(&self, active: bool) {
+        self.active.set(active.into());
+    }
+
+    /// Where to ask, at each scrape, how many lines of the log were dropped. The first that is given stays.
+    pub fn count_dropped_lines(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
+        let _ = self.dropped_lines.set(Box::new(count));
+    }
+
     /// The text that a scrape gets.
     pub fn encode(&self) -> String {
+        if let Some(count) = self.dropped_lines.get() {
+            self.log_dropped.inner().store(count(), Ordering::Relaxed);
+        }
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {

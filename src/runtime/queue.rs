@@ -1,7 +1,7 @@
 //! The queue of one kind: at most one turn of an object at a time, a bounded number of turns in all, a deadline for
 //! each, and a panic that stays the matter of its object.
 
-use super::Metrics;
+use super::{Metrics, Pulse};
 use futures::channel::mpsc;
 use futures::{StreamExt, future::BoxFuture};
 use kube::Resource;
@@ -11,6 +11,7 @@ use kube::runtime::{Config, applier};
 use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -24,22 +25,37 @@ pub const TURN: Duration = Duration::from_secs(120);
 /// How soon an object is looked at again whose turn panicked or overran: its error is a defect of ours, so not often.
 const AFTER_DEFECT: Duration = Duration::from_secs(60);
 
+/// How often a request goes round of which nothing comes, to show that the queue runs.
+const ROUND: Duration = Duration::from_secs(10);
+/// How long no request may come round before the queue counts as stuck: longer than all its turns at once may take.
+pub const SILENCE: Duration = Duration::from_secs(150);
+
 /// Asks for turns.
 pub struct Trigger<K: Resource> {
     queue: mpsc::UnboundedSender<ReconcileRequest<K>>,
+    open: Arc<AtomicBool>,
 }
 
 impl<K: Resource> Clone for Trigger<K> {
     fn clone(&self) -> Self {
         Self {
             queue: self.queue.clone(),
+            open: self.open.clone(),
         }
     }
 }
 
 impl<K: Resource<DynamicType = ()>> Trigger<K> {
+    /// Lets requests through. Before, nobody takes them: whoever opens asks for a turn of every object after that.
+    pub fn open(&self) {
+        self.open.store(true, Ordering::SeqCst);
+    }
+
     /// Asks for a turn of this object; several requests before it runs are one.
     pub fn wake(&self, key: &ObjectKey) {
+        if !self.open.load(Ordering::SeqCst) {
+            return; // a standby of weeks must not collect them
+        }
         let obj_ref = ObjectRef::new(&key.name).within(&key.namespace);
         let reason = ReconcileReason::Custom {
             reason: String::new(),
@@ -60,11 +76,12 @@ impl<K: Resource> Debug for Trigger<K> {
 /// The far end of a [`Trigger`].
 pub type Requests<K> = mpsc::UnboundedReceiver<ReconcileRequest<K>>;
 
-/// A queue and its end. Requests for one object collapse in the scheduler behind it, so its length is bounded by the
+/// A queue that is not open yet, and its end. Requests for one object collapse in the scheduler behind it, so its length is bounded by the
 /// number of changes between two of its polls.
 pub fn channel<K: Resource>() -> (Trigger<K>, Requests<K>) {
     let (queue, requests) = mpsc::unbounded();
-    (Trigger { queue }, requests)
+    let open = Arc::default();
+    (Trigger { queue, open }, requests)
 }
 
 #[derive(Debug, Error)]
@@ -83,6 +100,7 @@ pub async fn run<K, F>(
     requests: Requests<K>,
     concurrency: u16,
     metrics: Metrics,
+    pulse: Pulse,
     cancel: CancellationToken,
     turn: F,
 ) where
@@ -90,7 +108,7 @@ pub async fn run<K, F>(
     F: Fn(Arc<K>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
 {
     let kind = K::kind(&()).into_owned();
-    let requests = requests
+    let requests = futures::stream::select(requests, rounds())
         .map(Ok::<_, Infallible>)
         .take_until(cancel.cancelled_owned());
     let turns = applier(
@@ -103,6 +121,7 @@ pub async fn run<K, F>(
     );
     turns
         .for_each(|result| {
+            pulse.beat();
             match result {
                 Ok(_) => metrics.turn(&kind, "ok"),
                 // Asked for, and gone before its turn came: nothing to do.
@@ -117,6 +136,20 @@ pub async fn run<K, F>(
         .await;
 }
 
+/// Requests for an object that no apiserver takes, since it has no name. That it is not found comes back through channel,
+/// scheduler and runner.
+fn rounds<K: Resource<DynamicType = ()>>() -> impl futures::Stream<Item = ReconcileRequest<K>> {
+    let ticks = tokio::time::interval(ROUND);
+    futures::stream::unfold(ticks, |mut ticks| async {
+        ticks.tick().await;
+        let reason = ReconcileReason::Custom {
+            reason: String::new(),
+        };
+        let obj_ref = ObjectRef::new("");
+        Some((ReconcileRequest { obj_ref, reason }, ticks))
+    })
+}
+
 /// A turn in a task of its own, so that a panic or an overrun ends that turn and nothing else.
 fn guarded(turn: BoxFuture<'static, Duration>) -> BoxFuture<'static, Result<Action, Defect>> {
     let task = AbortOnDropHandle::new(tokio::spawn(tokio::time::timeout(TURN, turn)));
@@ -128,3 +161,6 @@ fn guarded(turn: BoxFuture<'static, Duration>) -> BoxFuture<'static, Result<Acti
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

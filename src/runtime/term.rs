@@ -1,27 +1,120 @@
-//! The term during which this process may call what changes the world.
+//! The term during which this process may change the world.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// One term of being the active operator. Without a Lease it is the life of the process.
+/// The one term of a process as the active operator; cheap to clone. Without a Lease it is the life of the process.
 ///
-/// A turn belongs to the term in which it began and dies with it; the check stands right before each mutating call and
-/// uses the monotonic clock (design section 4, rule 4).
+/// A process has one term at most: what is over never begins again, so a turn that began in it cannot go on in a later one
+/// (design section 4, rule 4). Whoever asks reads the monotonic clock himself: a process that was stopped for a while learns
+/// of its end at the first question, and not only when a task that should have told it gets its turn.
 #[derive(Clone, Debug)]
 pub struct Term {
-    ended: CancellationToken,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    state: Mutex<State>,
+    over: CancellationToken,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Standing by.
+    Awaited,
+    /// Active: until it is ended, or until this instant.
+    Held(Option<Instant>),
+    Over,
 }
 
 impl Term {
-    /// A term that begins now and ends when `ended` is cancelled.
-    pub fn begin(ended: CancellationToken) -> Self {
-        Self { ended }
+    /// The term of a process that needs no Lease: from now until [`Term::end`].
+    pub fn of_process() -> Self {
+        Self::in_state(State::Held(None))
+    }
+
+    /// A term that has not begun.
+    pub fn awaited() -> Self {
+        Self::in_state(State::Awaited)
+    }
+
+    fn in_state(state: State) -> Self {
+        let inner = Inner {
+            state: Mutex::new(state),
+            over: CancellationToken::new(),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Begins an awaited term, or moves the end of one that lasts, to `until`. Gives whether it lasts: one that is over stays so.
+    #[must_use = "a term that is over stays so"]
+    pub fn lasts_until(&self, until: Instant) -> bool {
+        let mut state = self.look();
+        if *state != State::Over {
+            *state = State::Held(Some(until));
+        }
+        self.settle(&mut state)
+    }
+
+    /// Ends it for good.
+    pub fn end(&self) {
+        *self.look() = State::Over;
+        self.inner.over.cancel();
+    }
+
+    /// Whether this process may change anything now.
+    pub fn holds(&self) -> bool {
+        self.settle(&mut self.look())
     }
 
     /// Whether a mutating call that takes at most `needed` may begin before `turn_ends`.
     pub fn allows(&self, turn_ends: Instant, needed: Duration) -> bool {
-        !self.ended.is_cancelled() && turn_ends.saturating_duration_since(Instant::now()) >= needed
+        self.holds() && turn_ends.saturating_duration_since(Instant::now()) >= needed
+    }
+
+    /// Waits until a term that has begun is over.
+    pub async fn ended(&self) {
+        loop {
+            let until = match *self.look() {
+                State::Over => return,
+                State::Held(until) => until,
+                State::Awaited => None,
+            };
+            let passed = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.inner.over.cancelled() => return,
+                () = passed => { self.holds(); }
+            }
+        }
+    }
+
+    /// The state, after a look at the clock: an end that has passed is final.
+    fn look(&self) -> MutexGuard<'_, State> {
+        let mut state = self
+            .inner
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.settle(&mut state);
+        state
+    }
+
+    fn settle(&self, state: &mut State) -> bool {
+        if matches!(*state, State::Held(Some(until)) if Instant::now() >= until) {
+            *state = State::Over;
+            self.inner.over.cancel();
+        }
+        matches!(*state, State::Held(_))
     }
 }
 
@@ -29,21 +122,62 @@ impl Term {
 mod tests {
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     #[tokio::test(start_paused = true)]
     async fn a_call_needs_a_living_term_and_time_to_spare() {
-        let end = CancellationToken::new();
-        let term = Term::begin(end.clone());
-        let turn_ends = Instant::now() + Duration::from_secs(90);
-        assert!(term.allows(turn_ends, Duration::from_secs(60)));
-        tokio::time::advance(Duration::from_secs(31)).await;
+        let term = Term::of_process();
+        let turn_ends = Instant::now() + 90 * SECOND;
+        assert!(term.allows(turn_ends, 60 * SECOND));
+        tokio::time::advance(31 * SECOND).await;
         assert!(
-            !term.allows(turn_ends, Duration::from_secs(60)),
+            !term.allows(turn_ends, 60 * SECOND),
             "a call that could outlive the turn"
         );
-        end.cancel();
+        term.end();
+        assert!(!term.allows(turn_ends, SECOND), "a term that is over");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_that_nobody_ends_ends_by_the_clock_alone_and_for_good() {
+        let term = Term::awaited();
+        assert!(!term.holds(), "it has not begun");
+        assert!(term.lasts_until(Instant::now() + 10 * SECOND));
+        tokio::time::advance(9 * SECOND).await;
+        assert!(term.holds());
         assert!(
-            !term.allows(turn_ends, Duration::from_secs(1)),
-            "a term that is over"
+            term.lasts_until(Instant::now() + 10 * SECOND),
+            "renewed in time"
         );
+        tokio::time::advance(10 * SECOND).await;
+        assert!(!term.holds(), "no task had to run for it to be over");
+        assert!(
+            !term.lasts_until(Instant::now() + 10 * SECOND),
+            "what is over never begins again"
+        );
+        assert!(!term.holds());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_that_comes_back_after_the_end_does_not_prolong_it() {
+        let term = Term::awaited();
+        assert!(term.lasts_until(Instant::now() + 10 * SECOND));
+        tokio::time::advance(11 * SECOND).await;
+        assert!(!term.lasts_until(Instant::now() + 9 * SECOND));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn its_end_is_told_when_the_last_renewal_has_run_out() {
+        let term = Term::awaited();
+        let begun = Instant::now();
+        assert!(term.lasts_until(begun + 10 * SECOND));
+        let waiter = tokio::spawn({
+            let term = term.clone();
+            async move { term.ended().await }
+        });
+        tokio::time::sleep(5 * SECOND).await;
+        assert!(term.lasts_until(begun + 15 * SECOND));
+        waiter.await.unwrap();
+        assert_eq!(begun.elapsed().as_secs(), 15);
     }
 }

@@ -1,19 +1,39 @@
 //! One watch: its own task, its own backoff, and notices that come only after the store shows what they speak of.
+//!
+//! Whatever happens to the connection, it is noticed, and the watch is tried again at most ten seconds later:
+//!
+//! | what hangs | noticed after |
+//! |---|---|
+//! | opening a connection | 5 s |
+//! | a request without an answer | 15 s |
+//! | a stream that died without a word | 25 s |
+//! | a page of a listing that does not come to its end | 45 s |
 
-use super::Metrics;
-use futures::StreamExt;
+mod pacing;
+
+use super::{Metrics, Pulse};
+use futures::{Stream, StreamExt};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{WatchStreamExt, reflector::Lookup};
 use kube::{Api, Resource};
+use pacing::Pacing;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::pin::pin;
+use std::time::Duration;
 use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+
+/// Longest wait for the next object or page of a listing, whose pages hold 500 objects.
+const LISTING: Duration = Duration::from_secs(45);
+/// How long a watch may show no sign of life: idle for 25 s, a wait of 10 s, a request of 15 s, or a stuck listing and the
+/// next; with something to spare.
+pub const SILENCE: Duration = Duration::from_secs(90);
 
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,17 +91,26 @@ pub struct Watch {
     pub task: JoinHandle<()>,
 }
 
+/// What a watch is about.
+pub struct Subject<K> {
+    /// The objects. Its client is to be one of [`super::kubernetes::watching`].
+    pub api: Api<K>,
+    /// Which of them.
+    pub config: watcher::Config,
+    /// Drops what nobody reads before it is stored.
+    pub prune: fn(&mut K),
+}
+
 /// Watches until cancelled.
 ///
 /// Notices of a listing are told after the store was swapped, so that nobody looks a listed object up in the store
-/// before. An error of this watch delays this watch only. `prune` drops what nobody reads before it is stored.
+/// before. An error of this watch delays this watch only.
 pub fn spawn<K>(
-    api: Api<K>,
-    config: watcher::Config,
-    prune: impl Fn(&mut K) + Send + 'static,
-    mut writer: Option<Writer<K>>,
+    subject: Subject<K>,
+    writer: Option<Writer<K>>,
     metrics: Metrics,
-    mut told: impl FnMut(Notice) + Send + 'static,
+    pulse: Pulse,
+    told: impl FnMut(Notice) + Send + 'static,
     cancel: CancellationToken,
 ) -> Watch
 where
@@ -95,35 +124,106 @@ where
         + 'static,
 {
     let (is_synced, synced) = signal::channel(false);
+    let mut follower = Follower {
+        writer,
+        known: Known::default(),
+        is_synced,
+        metrics,
+        pulse,
+        told,
+    };
     let task = tokio::spawn(async move {
-        let kind = <K as Resource>::kind(&()).into_owned();
-        let mut known = Known::default();
-        let stream = watcher(api, config.timeout(super::kubernetes::WATCH_SECONDS))
-            .default_backoff()
-            .modify(move |object| prune(object))
-            .take_until(cancel.cancelled_owned());
-        let mut stream = pin!(stream);
-        while let Some(event) = stream.next().await {
-            let event = match event {
-                Ok(event) => event,
-                Err(error) => {
-                    metrics.watch_error(&kind);
-                    tracing::warn!(kind, error = %brief(&error), "watch failed, going on");
-                    continue;
-                }
-            };
-            if let Some(writer) = &mut writer {
-                writer.apply_watcher_event(&event);
+        let mut pacing = Pacing::default();
+        let follow = async {
+            loop {
+                let stream = watcher(
+                    subject.api.clone(),
+                    subject
+                        .config
+                        .clone()
+                        .timeout(super::kubernetes::WATCH_SECONDS),
+                );
+                follower.follow(stream.modify(subject.prune)).await;
+                sleep(pacing.fail()).await;
             }
-            for notice in known.take(&event) {
-                told(notice);
-            }
-            if matches!(event, Event::InitDone) {
-                is_synced.send_replace(true);
-            }
+        };
+        tokio::select! {
+            () = follow => {}
+            () = cancel.cancelled() => {}
         }
     });
     Watch { synced, task }
+}
+
+/// What goes on when a watch begins anew.
+struct Follower<K: Lookup<DynamicType = ()> + Clone + 'static, F> {
+    writer: Option<Writer<K>>,
+    known: Known,
+    is_synced: signal::Sender<bool>,
+    metrics: Metrics,
+    pulse: Pulse,
+    told: F,
+}
+
+impl<K, F> Follower<K, F>
+where
+    K: Resource<DynamicType = ()> + Lookup<DynamicType = ()> + Clone + 'static,
+    F: FnMut(Notice),
+{
+    /// Follows a stream of events until a new one is needed, which begins with a listing.
+    async fn follow(&mut self, events: impl Stream<Item = watcher::Result<Event<K>>>) {
+        let kind = <K as Resource>::kind(&()).into_owned();
+        let mut events = pin!(events.backoff(Pacing::default()));
+        let mut is_listing = true;
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = sleep(LISTING), if is_listing => {
+                    self.metrics.watch_error(&kind);
+                    tracing::warn!(kind, "a listing got stuck, beginning anew");
+                    return;
+                }
+            };
+            self.pulse.beat();
+            let Some(event) = event else { return };
+            match event {
+                Ok(event) => {
+                    is_listing = match event {
+                        Event::Init | Event::InitApply(_) => true,
+                        Event::InitDone | Event::Apply(_) | Event::Delete(_) => false,
+                    };
+                    self.take(&event);
+                }
+                Err(error) => {
+                    self.metrics.watch_error(&kind);
+                    tracing::warn!(kind, error = %brief(&error), "watch failed, going on");
+                    if is_lost(&error) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, event: &Event<K>) {
+        if let Some(writer) = &mut self.writer {
+            writer.apply_watcher_event(event);
+        }
+        for notice in self.known.take(event) {
+            (self.told)(notice);
+        }
+        if matches!(event, Event::InitDone) {
+            self.is_synced.send_replace(true);
+        }
+    }
+}
+
+/// Whether the version to go on from may not be had any more, or not be what it was: a server that refuses it in its answer
+/// would be asked for it for ever, and after a restore of etcd it lies ahead, where nothing is told until the cluster has
+/// counted that far. So whatever broke a watch, it begins anew with a listing; one that only ends, as each does after a
+/// while, goes on where it was. A listing that failed begins anew by itself.
+fn is_lost(error: &watcher::Error) -> bool {
+    !matches!(error, watcher::Error::InitialListFailed(_))
 }
 
 /// Says what failed without the body of an answer, which could hold anything.
@@ -219,70 +319,4 @@ fn gone(key: ObjectKey, uid: String) -> Notice {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::api::ObjectMeta;
-
-    fn object(name: &str, uid: &str) -> ConfigMap {
-        ConfigMap {
-            metadata: ObjectMeta {
-                name: Some(name.into()),
-                uid: Some(uid.into()),
-                ..ObjectMeta::default()
-            },
-            ..ConfigMap::default()
-        }
-    }
-
-    fn told(known: &mut Known, events: &[Event<ConfigMap>]) -> Vec<(String, String, Change)> {
-        events
-            .iter()
-            .flat_map(|e| known.take(e))
-            .map(|n| (n.key.name, n.uid, n.change))
-            .collect()
-    }
-
-    #[test]
-    fn a_listing_is_told_when_it_is_complete_and_tells_what_it_lacks() {
-        let mut known = Known::default();
-        let first = vec![
-            Event::Init,
-            Event::InitApply(object("a", "1")),
-            Event::InitApply(object("b", "2")),
-        ];
-        assert!(
-            told(&mut known, &first).is_empty(),
-            "half a listing is not told"
-        );
-        assert_eq!(told(&mut known, &[Event::InitDone]).len(), 2);
-        let again = vec![
-            Event::Init,
-            Event::InitApply(object("b", "2")),
-            Event::InitDone,
-        ];
-        let notices = told(&mut known, &again);
-        assert!(
-            notices.contains(&("a".into(), "1".into(), Change::Gone)),
-            "{notices:?}"
-        );
-        assert!(
-            notices.contains(&("b".into(), "2".into(), Change::Listed)),
-            "{notices:?}"
-        );
-    }
-
-    #[test]
-    fn a_namesake_with_another_uid_means_that_the_former_is_gone() {
-        let mut known = Known::default();
-        told(&mut known, &[Event::Apply(object("a", "1"))]);
-        let notices = told(&mut known, &[Event::Apply(object("a", "2"))]);
-        assert_eq!(
-            notices,
-            [
-                ("a".into(), "1".into(), Change::Gone),
-                ("a".into(), "2".into(), Change::Applied)
-            ]
-        );
-    }
-}
+mod tests;

@@ -1,26 +1,31 @@
-//! Who we are at a service: the client, request limit and inventory of one (endpoint, token), shared by all Accounts that
+//! Who we are at a service: the client, request limit, inventory and catalog of one (endpoint, token), shared by all Accounts that
 //! name them, and the seat of each Account in it.
 //!
 //! A token lives in memory only, as long as a seat uses it, and is read again when its Secret moves.
 
+mod copies;
+mod roll;
 mod secrets;
 
 use crate::api::conditions::Reason;
 use crate::api::{AccountSpec, KeyLoginPassword, Marker};
+use crate::catalog::Catalog;
 use crate::cloud::{BuildError, Client, Gate, Http, Limits, Observer, Paths, Place};
 use crate::inventory::{Inventory, Settings, Subject};
-use crate::runtime::Metrics;
 use crate::runtime::watch::ObjectKey;
+use crate::runtime::{KubeError, Metrics};
 use data_encoding::HEXLOWER;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-pub use secrets::{SecretProblem, SecretVersions, read_key};
+pub use copies::{Copies, TokenCopy};
+pub use roll::{Claim, Most, Owned, Roll, Room, Turn};
+pub use secrets::{Content, SecretProblem, SecretVersions, read, read_key};
 
 /// What is shared by all Accounts with one endpoint and one token.
 #[derive(Debug)]
@@ -31,6 +36,8 @@ pub struct Session {
     pub client: Client,
     /// What the service says exists.
     pub inventory: Inventory,
+    /// What the service offers.
+    pub catalog: Catalog,
     cancel: CancellationToken,
 }
 
@@ -53,6 +60,10 @@ pub struct Seat {
     pub settle: Duration,
     /// What is sent as password with key login.
     pub key_login_password: KeyLoginPassword,
+    /// How many servers the Account may have, and how fast.
+    pub most: Most,
+    /// The Account's spec and the token, for a copy of both.
+    source: Arc<(AccountSpec, SecretString)>,
 }
 
 /// The versions that a seat was made from.
@@ -110,7 +121,9 @@ struct Inner {
     http: Http,
     settings: Settings,
     metrics: Metrics,
-    wake: Box<dyn Fn(Subject) + Send + Sync>,
+    wake: Arc<dyn Fn(Subject) + Send + Sync>,
+    roll: Roll,
+    copies: OnceLock<Copies>,
     cancel: CancellationToken,
     open: Mutex<HashMap<[u8; 32], Weak<Session>>>,
     seats: Mutex<HashMap<ObjectKey, Entry>>,
@@ -126,13 +139,17 @@ impl Sessions {
         wake: impl Fn(Subject) + Send + Sync + 'static,
         cancel: CancellationToken,
     ) -> Self {
+        let wake: Arc<dyn Fn(Subject) + Send + Sync> = Arc::new(wake);
+        let woken = wake.clone();
         let inner = Inner {
             sessions: AtomicU64::new(1),
+            roll: Roll::new(cluster.clone(), move |subject| woken(subject)),
+            copies: OnceLock::new(),
             cluster,
             http,
             settings,
             metrics,
-            wake: Box::new(wake),
+            wake,
             cancel,
             open: Mutex::default(),
             seats: Mutex::default(),
@@ -180,21 +197,104 @@ impl Sessions {
         token: &SecretString,
         made_from: MadeFrom,
     ) -> Result<Arc<Seat>, BuildError> {
-        let session = self.session(spec, token)?;
-        session.client.gate().set_limits(limits(spec));
-        let seat = Arc::new(Seat {
-            session,
-            credential: credential(&self.inner.cluster, spec, token),
-            made_from,
-            settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
-            key_login_password: spec.key_login_password,
-        });
+        let seat = self.make(spec, token, made_from)?;
+        seat.session.client.gate().set_limits(limits(spec));
         let mut seats = self.seats();
         let entry = seats.entry(account.clone()).or_default();
         if let Some(former) = entry.newest.replace(seat.clone()) {
             seat.session.inventory.inherit(&former.session.inventory);
         }
         Ok(seat)
+    }
+
+    fn make(
+        &self,
+        spec: &AccountSpec,
+        token: &SecretString,
+        made_from: MadeFrom,
+    ) -> Result<Arc<Seat>, BuildError> {
+        Ok(Arc::new(Seat {
+            session: self.session(spec, token)?,
+            credential: credential(&self.inner.cluster, spec, token),
+            made_from,
+            settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
+            key_login_password: spec.key_login_password,
+            most: most(spec),
+            source: Arc::new((spec.clone(), token.clone())),
+        }))
+    }
+
+    /// Which Instances have a server, or are about to have one.
+    pub fn roll(&self) -> &Roll {
+        &self.inner.roll
+    }
+
+    /// From here on tokens are copied, so that deletions go on after a restart although Secret and Account went.
+    pub fn keep_copies(&self, copies: Copies) {
+        // Set once, before anybody asks.
+        let _ = self.inner.copies.set(copies);
+    }
+
+    /// Sees to it that there is a copy of an Account's token, where copies are kept. A failure is told and holds nothing up.
+    pub async fn copy(&self, account: &ObjectKey, seat: &Seat) {
+        let Some(copies) = self.inner.copies.get() else {
+            return;
+        };
+        let (spec, token) = &*seat.source;
+        if let Err(error) = copies.keep(account, spec, token).await {
+            let ObjectKey { namespace, name } = account;
+            tracing::warn!(namespace, name, %error, "the token has no copy: until it has, do not delete the namespace");
+        }
+    }
+
+    /// Reads the copies of one namespace, or all: an Account that is gone, or has no token, has a seat for deletions
+    /// again. Gives the Accounts.
+    ///
+    /// # Errors
+    /// They could not be read.
+    pub async fn restore(&self, namespace: Option<&str>) -> Result<Vec<ObjectKey>, KubeError> {
+        let Some(copies) = self.inner.copies.get() else {
+            return Ok(Vec::new());
+        };
+        let mut restored = Vec::new();
+        for TokenCopy {
+            account,
+            spec,
+            token,
+        } in copies.read(namespace).await?
+        {
+            let made_from = MadeFrom {
+                secret: String::new(),
+                account: String::new(),
+                generation: -1,
+            };
+            match self.make(&spec, &token, made_from) {
+                Ok(seat) => {
+                    let mut seats = self.seats();
+                    // Until its watch tells of it, the Account is taken for gone.
+                    let entry = seats.entry(account.clone()).or_insert_with(|| Entry {
+                        departed: true,
+                        ..Entry::default()
+                    });
+                    entry.last.get_or_insert(seat);
+                    restored.push(account);
+                }
+                Err(error) => {
+                    let ObjectKey { namespace, name } = &account;
+                    tracing::warn!(namespace, name, %error, "the copy of a token is of no use");
+                }
+            }
+        }
+        Ok(restored)
+    }
+
+    /// Deletes the copies of tokens that no Instance needs. To be called only once all Instances are known.
+    pub async fn drop_copies(&self) {
+        if let Some(copies) = self.inner.copies.get() {
+            copies
+                .drop_but(|account| self.inner.roll.needs(account))
+                .await;
+        }
     }
 
     /// The newest seat that was made for an Account, if it was made from this.
@@ -314,13 +414,15 @@ impl Sessions {
             paths,
             gate,
         )?
-        .with_observer(observer);
+        .with_observer(observer)
+        .with_missing_codes(spec.missing_codes.clone());
         let cancel = self.inner.cancel.child_token();
         let inner = self.inner.clone();
         let wake = move |subject| (inner.wake)(subject);
         let inventory = Inventory::spawn(client.clone(), self.inner.settings, wake, cancel.clone());
         let session = Arc::new(Session {
             number: self.inner.sessions.fetch_add(1, Ordering::Relaxed),
+            catalog: Catalog::new(client.clone()),
             client,
             inventory,
             cancel,
@@ -350,12 +452,21 @@ impl std::fmt::Debug for Sessions {
     }
 }
 
-fn limits(spec: &AccountSpec) -> Limits {
+/// The request limits of an Account.
+pub fn limits(spec: &AccountSpec) -> Limits {
     let positive = |n: i32| u32::try_from(n).unwrap_or(1).max(1);
     Limits {
         per_second: f64::from(positive(spec.requests.per_second)),
         burst: positive(spec.requests.burst),
         concurrent: positive(spec.requests.concurrent) as usize,
+    }
+}
+
+fn most(spec: &AccountSpec) -> Most {
+    let count = |n: i32| usize::try_from(n).unwrap_or(0);
+    Most {
+        instances: spec.max_instances.map(count),
+        creates: spec.create_rate.as_ref().map(|rate| count(rate.per_minute)),
     }
 }
 
@@ -371,13 +482,16 @@ fn credential(cluster: &str, spec: &AccountSpec, token: &SecretString) -> String
     HEXLOWER.encode(&digest[..4])
 }
 
-/// Accounts that differ in their paths do not share a session either: they may well talk to different services.
+/// Accounts that differ in their paths do not share a session either: they may well talk to different services. Nor do
+/// those that read its errors differently.
 fn session_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
     let paths = serde_json::to_vec(&spec.paths).unwrap_or_default();
+    let codes = serde_json::to_vec(&spec.missing_codes).unwrap_or_default();
     digest(&[
         spec.endpoint.trim_end_matches('/').as_bytes(),
         token.expose_secret().as_bytes(),
         &paths,
+        &codes,
     ])
 }
 

@@ -3,9 +3,10 @@ use crate::runtime::KubeError;
 use crate::runtime::kubernetes::call;
 use crate::runtime::watch::{Change, Notice, ObjectKey};
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Api, Client};
-use secrecy::SecretString;
-use std::collections::HashMap;
+use secrecy::{ExposeSecret, SecretString};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 use zeroize::Zeroize;
@@ -31,6 +32,20 @@ impl SecretVersions {
                 let now = version(&notice.uid, &notice.version);
                 versions.insert(notice.key.clone(), now.clone()) != Some(now)
             }
+        }
+    }
+
+    /// A write of ours was answered with this version: known at once, whenever the watch tells it.
+    pub fn wrote(&self, secret: ObjectKey, uid: &str, resource_version: &str) {
+        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        // The watch may have been quicker, and know of a later write already.
+        let known = versions
+            .get(&secret)
+            .and_then(|known| known.split_once('/'));
+        let known = known.filter(|(known_uid, _)| *known_uid == uid);
+        let number = |text: &str| text.parse::<u64>().unwrap_or_default();
+        if known.is_none_or(|(_, known)| number(known) < number(resource_version)) {
+            versions.insert(secret, version(uid, resource_version));
         }
     }
 
@@ -88,6 +103,90 @@ pub enum SecretProblem {
     },
 }
 
+/// A Secret as it was read. Its values are wiped when it is dropped.
+#[derive(Debug, Default)]
+pub struct Content {
+    /// Its UID.
+    pub uid: String,
+    /// Its resourceVersion.
+    pub resource_version: String,
+    /// The object that controls it.
+    pub controller: Option<OwnerReference>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Values by key, without white space at the end; none where a value is no text.
+    values: BTreeMap<String, Option<SecretString>>,
+}
+
+impl Content {
+    /// Takes a Secret apart, and wipes what it held.
+    pub fn of(secret: &mut Secret) -> Self {
+        let meta = std::mem::take(&mut secret.metadata);
+        let mut owners = meta.owner_references.into_iter().flatten();
+        let values = secret.data.take().unwrap_or_default().into_iter();
+        Self {
+            uid: meta.uid.unwrap_or_default(),
+            resource_version: meta.resource_version.unwrap_or_default(),
+            controller: owners.find(|owner| owner.controller == Some(true)),
+            labels: meta.labels.unwrap_or_default(),
+            annotations: meta.annotations.unwrap_or_default(),
+            values: values
+                .map(|(key, mut bytes)| {
+                    let text = std::str::from_utf8(&bytes.0);
+                    let text = text.map(|text| SecretString::from(text.trim_end()));
+                    bytes.0.zeroize();
+                    (key, text.ok())
+                })
+                .collect(),
+        }
+    }
+
+    /// UID and resourceVersion.
+    pub fn version(&self) -> String {
+        version(&self.uid, &self.resource_version)
+    }
+
+    /// What stands under a key, if it is a text.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        let value = self.values.get(key)?.as_ref()?;
+        Some(value.expose_secret())
+    }
+
+    /// The value of a key that has to be there; `secret` is the Secret's name.
+    ///
+    /// # Errors
+    /// There is none, it is empty, or it is no text.
+    pub fn take(&mut self, secret: &str, key: &str) -> Result<SecretString, SecretProblem> {
+        let (secret, key) = (secret.to_owned(), key.to_owned());
+        match self.values.remove(&key) {
+            None => Err(SecretProblem::NoKey { secret, key }),
+            Some(None) => Err(SecretProblem::NotText { secret, key }),
+            Some(Some(text)) if text.expose_secret().is_empty() => {
+                Err(SecretProblem::Empty { secret, key })
+            }
+            Some(Some(text)) => Ok(text),
+        }
+    }
+}
+
+/// Reads a Secret.
+///
+/// # Errors
+/// There is none, or it could not be read.
+pub async fn read(client: &Client, namespace: &str, name: &str) -> Result<Content, SecretProblem> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    match call("read Secret", api.get(name)).await {
+        Ok(mut secret) => Ok(Content::of(&mut secret)),
+        Err(error) if error.is_not_found() => Err(SecretProblem::NoSecret(name.to_owned())),
+        Err(source) => Err(SecretProblem::Unread {
+            secret: name.to_owned(),
+            source,
+        }),
+    }
+}
+
 /// Reads one key of a Secret, and the Secret's UID and resourceVersion. White space at the end is dropped: a line feed
 /// from an editor belongs neither to a token nor to a password.
 ///
@@ -98,48 +197,39 @@ pub async fn read_key(
     namespace: &str,
     reference: &SecretKeyRef,
 ) -> Result<(SecretString, String), SecretProblem> {
-    let SecretKeyRef { name, key } = reference;
-    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let mut secret = match call("read Secret", api.get(name)).await {
-        Ok(secret) => secret,
-        Err(error) if error.is_not_found() => return Err(SecretProblem::NoSecret(name.clone())),
-        Err(source) => {
-            return Err(SecretProblem::Unread {
-                secret: name.clone(),
-                source,
-            });
-        }
-    };
-    let read_version = version(
-        secret.metadata.uid.as_deref().unwrap_or_default(),
-        secret
-            .metadata
-            .resource_version
-            .as_deref()
-            .unwrap_or_default(),
-    );
-    let mut data = secret.data.take().unwrap_or_default();
-    let found = data.remove(key).map(|bytes| bytes.0);
-    for (_, mut other) in data {
-        other.0.zeroize();
-    }
-    let mut bytes = found.ok_or_else(|| SecretProblem::NoKey {
-        secret: name.clone(),
-        key: key.clone(),
-    })?;
-    let text = std::str::from_utf8(&bytes).map(|text| SecretString::from(text.trim_end()));
-    let empty = bytes.iter().all(u8::is_ascii_whitespace);
-    bytes.zeroize();
-    let text = text.map_err(|_| SecretProblem::NotText {
-        secret: name.clone(),
-        key: key.clone(),
-    })?;
-    if empty {
-        Err(SecretProblem::Empty {
-            secret: name.clone(),
-            key: key.clone(),
-        })
-    } else {
-        Ok((text, read_version))
+    let mut content = read(client, namespace, &reference.name).await?;
+    let text = content.take(&reference.name, &reference.key)?;
+    Ok((text, content.version()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_of_ours_is_known_at_once_and_takes_nothing_newer_back() {
+        let (versions, key) = (
+            SecretVersions::default(),
+            ObjectKey {
+                namespace: "ns".into(),
+                name: "login".into(),
+            },
+        );
+        let told = |version: &str| {
+            versions.note(&Notice {
+                key: key.clone(),
+                uid: "u1".into(),
+                version: version.into(),
+                change: Change::Applied,
+            })
+        };
+        versions.wrote(key.clone(), "u1", "9");
+        assert_eq!(versions.of(&key).as_deref(), Some("u1/9"));
+        assert!(!told("9"), "the watch tells nothing new");
+        assert!(told("11"));
+        versions.wrote(key.clone(), "u1", "10");
+        assert_eq!(versions.of(&key).as_deref(), Some("u1/11"));
+        versions.wrote(key.clone(), "u2", "3");
+        assert_eq!(versions.of(&key).as_deref(), Some("u2/3"), "made anew");
     }
 }

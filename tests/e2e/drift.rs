@@ -9,6 +9,7 @@ use crate::support::{
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
 use cloud_server_operator::api::{Instance, Verb};
 use cloud_simulator::catalogue;
+use cloud_simulator::faults::{Act, Rule, When};
 use cloud_simulator::model::Console;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -193,6 +194,44 @@ async fn a_server_that_vanished_is_not_bought_again_although_its_status_is_lost_
     world.finish().await;
 }
 
+/// A service whose words for "no such instance" are none that we know: the Account names them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn words_of_the_service_for_what_is_gone_are_read_as_the_account_says() {
+    let (world, web) = ready(Setup::default(), "own-words").await;
+    let server = world.only_server(&web).id;
+    let words = Act::Error {
+        status: 400,
+        code: "InstanceUuid.Invalid".to_owned(),
+        message: "the instance uuid is invalid".to_owned(),
+        retry_after: None,
+        when: When::BeforeEffect,
+    };
+    busy(&world).await;
+    let looks = world.sim.fault(Rule::on("/instance/detail", words));
+    console(&world, Console::Release { server });
+    let looked = async |more: u64| {
+        eventually("it is looked for", async || {
+            match world.sim.faults().hits(looks) {
+                hits if hits < more => Err(format!("{hits} looks")),
+                _ => Ok(()),
+            }
+        })
+        .await;
+    };
+    looked(1).await;
+    world.delete("web").await;
+    // Whether it may be released shows in its detail.
+    looked(world.sim.faults().hits(looks) + 2).await;
+    let held = world.get("web").await;
+    assert!(!held.finalizers().is_empty(), "{}", outline(&held));
+    world
+        .change_account("default", json!({"missingCodes": ["uuid.invalid"]}))
+        .await;
+    world.gone("web").await;
+    world.sim.faults().clear();
+    world.finish().await;
+}
+
 /// The record is as old as the backup: what was done since is not undone and not done again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_old_backup_erases_and_restarts_nothing() {
@@ -321,7 +360,7 @@ async fn lost_in_flight(verb: Verb, loss: Loss) {
     quiet(&world, "web").await;
     let now = world.get("web").await;
     let server = world.only_server(&now);
-    assert_eq!(server.image, now.spec.image.id);
+    assert_eq!(Some(&server.image), now.spec.image.id.as_ref());
     let password = match verb {
         Verb::ModifyPassword => World::NEW_PASSWORD,
         _ => World::PASSWORD,

@@ -5,19 +5,20 @@
 
 mod listings;
 mod tasks;
+mod untold;
 
 use crate::support::{
-    PATIENCE, Setup, World, busy, condition, console, counts, eventually, instance,
-    instance_by_key, is_ready, new_password, other_image, outline, password_of, path_of, posts,
-    quiet_all, reason, stopped, token,
+    PATIENCE, Setup, World, busy, condition, console, counts, end_task, eventually, failed,
+    instance, instance_by_key, is_ready, new_password, other_image, outline, password_of, path_of,
+    posts, quiet_all, reason, stopped, token,
 };
 use cloud_server_operator::api::{Instance, Marker, Verb};
 use cloud_simulator::catalogue;
 use cloud_simulator::faults::{Act, Listing, Rule, When};
-use cloud_simulator::model::{Console, CreateRequest, Request, TaskScript};
+use cloud_simulator::model::{Console, TaskScript};
 use kube::ResourceExt;
-use kube::api::ListParams;
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 /// An answer that says nothing of the outcome, or is no answer.
 fn spoilt() -> Vec<(&'static str, Act)> {
@@ -107,7 +108,7 @@ async fn did(world: &World, name: &str, verb: Verb) -> Instance {
 fn is_as_wanted(world: &World, instance: &Instance, password: &str) {
     let server = world.only_server(instance);
     assert_eq!(id_of(instance), server.id);
-    assert_eq!(server.image, instance.spec.image.id);
+    assert_eq!(Some(&server.image), instance.spec.image.id.as_ref());
     assert_eq!(server.pending, "NONE");
     let has = password_of(world, &server.id);
     let name = instance.name_any();
@@ -246,13 +247,8 @@ async fn each_fault_on(verb: Verb) {
 
 /// Names and UIDs of all Instances.
 async fn uids(world: &World) -> Vec<(String, String)> {
-    let all = world
-        .instances()
-        .list(&ListParams::default())
-        .await
-        .unwrap();
-    let each = all.into_iter();
-    each.map(|i| (i.name_any(), i.uid().unwrap())).collect()
+    let each = world.all().await.into_iter();
+    each.map(|(name, i)| (name, i.uid().unwrap())).collect()
 }
 
 /// The Instance as it asks for the verb.
@@ -294,6 +290,7 @@ async fn a_call_that_hangs_is_given_up_and_holds_nobody_else() {
         .containing("\"hangs-")
         .times(1);
     world.sim.fault(rule);
+    let hung = Instant::now();
     world.apply(&instance("hangs")).await;
     world
         .sim
@@ -302,8 +299,10 @@ async fn a_call_that_hangs_is_given_up_and_holds_nobody_else() {
         .unwrap();
     world.apply(&instance("other")).await;
     let other = world.ready("other").await;
+    let hangs = world.get("hangs").await;
+    // Given up after a minute; on a machine that stood still that may be over.
     assert!(
-        !is_ready(&world.get("hangs").await),
+        !is_ready(&hangs) || hung.elapsed() > Duration::from_secs(55),
         "it hung, or the test tests nothing"
     );
     // A query hangs as well, half as long.
@@ -389,43 +388,4 @@ async fn spoilt_listings_buy_and_release_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn huge_broken_and_slow_listings_buy_and_release_nothing() {
     spoilt_answers_of("/instance/list", &on_queries()[5..]).await;
-}
-
-/// The same image with another key: nothing that the service shows tells whether it was done, and doing it erases.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reinstall_of_which_nothing_tells_is_not_repeated_until_asked_again() {
-    // Long enough for a look at the server while it is reinstalled.
-    let world = Setup::default().tasks(3_000).begin("untold").await;
-    let names = ["before", "after"];
-    let fleet = fleet(&world, &names, instance).await;
-    let path = path_of(Verb::Reinstall);
-    for (instance, when) in fleet.iter().zip([When::BeforeEffect, When::AfterEffect]) {
-        let rule = Rule::on(path, Act::Lose { when }).containing(&id_of(instance));
-        world.sim.fault(rule.times(1));
-    }
-    for name in names {
-        world.apply(&instance_by_key(name)).await;
-    }
-    let told = world.until_reason("before", "OutcomeUnknown").await;
-    assert_eq!(condition(&told, "Stalled").unwrap().status, "True");
-    // The service was seen at it.
-    did(&world, "after", Verb::Reinstall).await;
-    quiet_all(&world).await;
-    assert_eq!(reason(&world.get("before").await), "OutcomeUnknown");
-    let ids: Vec<_> = fleet.iter().map(id_of).collect();
-    let done = || {
-        ids.iter()
-            .map(|id| counts(&world, Verb::Reinstall, Some(id)))
-    };
-    assert!(done().eq([(0, 0), (1, 1)]), "{}", world.ledger_text());
-    // A new token asks again.
-    let mut manifest = instance_by_key("before");
-    manifest["spec"]["reinstall"] = json!({"token": "again"});
-    world.apply(&manifest).await;
-    let now = did(&world, "before", Verb::Reinstall).await;
-    let server = world.only_server(&now);
-    assert_eq!(server.key.as_deref(), Some(catalogue::example().key));
-    quiet_all(&world).await;
-    assert!(done().eq([(1, 1), (1, 1)]), "{}", world.ledger_text());
-    world.finish().await;
 }

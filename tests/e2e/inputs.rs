@@ -135,7 +135,7 @@ fn answers() -> Vec<Row> {
         row(
             "a-web-page-in-answer-to-the-create",
             Begins::New,
-            [Settle(75), SoldOut, Answers("/instance/create", Act::Html)],
+            [Settle(150), SoldOut, Answers("/instance/create", Act::Html)],
             (RECONCILING, "CreateUnconfirmed"),
             [Plain, Restocked],
         ),
@@ -313,7 +313,7 @@ fn every_message_belongs_to_a_row() {
         .chain(["undecodable"])
         .map(|row| format!("{row}.snap"))
         .collect();
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/snapshots");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/snapshots");
     let mut kept: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
         .map(|file| file.unwrap().file_name().into_string().unwrap())

@@ -1,14 +1,14 @@
 //! An Instance's ordinary life: created, ready, deleted, alone or with its namespace.
 
 use crate::support::{
-    Setup, condition, create_calls, eventually, instance, instance_by_key, marker_of, outline,
-    stays,
+    Setup, condition, create_calls, delete, eventually, instance, instance_by_key, marker_of,
+    outline, stays,
 };
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
 use cloud_simulator::Readings;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams};
+use kube::api::Api;
 use std::time::Duration;
 
 /// Every field of the specification's section 2.3.
@@ -237,25 +237,11 @@ async fn a_deleted_namespace_goes_with_all_its_servers_although_secret_and_accou
     }
     assert_eq!(world.sim.live_servers().len(), 3);
     // The namespace controller takes kinds in no order; the worst one is made certain here.
-    world
-        .secrets()
-        .delete("cloud-token", &DeleteParams::default())
-        .await
-        .unwrap();
-    world
-        .secrets()
-        .delete("login", &DeleteParams::default())
-        .await
-        .unwrap();
-    world
-        .accounts()
-        .delete("default", &DeleteParams::default())
-        .await
-        .unwrap();
+    delete(&world.secrets(), "cloud-token").await;
+    delete(&world.secrets(), "login").await;
+    delete(&world.accounts(), "default").await;
     let api: Api<Namespace> = Api::all(world.client.clone());
-    api.delete(&world.namespace, &DeleteParams::default())
-        .await
-        .unwrap();
+    delete(&api, &world.namespace).await;
     eventually("the namespace is gone", async || {
         match api.get_opt(&world.namespace).await {
             Ok(None) => Ok(()),

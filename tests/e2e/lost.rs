@@ -1,12 +1,11 @@
 //! Answers to a create that are lost, late, doubled or wrong: one server in the end, and nobody had to help.
 
-use crate::support::{PATIENCE, Setup, World, create_calls, eventually, instance};
+use crate::support::{PATIENCE, Setup, World, create_calls, eventually, failed, instance};
 use cloud_simulator::faults::{Act, Rule, When};
 use cloud_simulator::model::{Console, TaskScript};
 use cloud_simulator::readings::FailedCreate;
 use cloud_simulator::{Readings, Source};
-use kube::ResourceExt;
-use kube::api::DeleteParams;
+use serde_json::json;
 
 const CREATE: &str = "/instance/create";
 
@@ -137,7 +136,7 @@ async fn a_create_executed_late_and_its_successor_end_as_one_server() {
     let world = Setup::default().begin("late").await;
     world
         .sim
-        .fault(Rule::on(CREATE, Act::Late { millis: 20_000 }).times(1));
+        .fault(Rule::on(CREATE, Act::Late { millis: 90_000 }).times(1));
     world.apply(&instance("web")).await;
     let ready = world.ready("web").await;
     let recorded = ready.status.as_ref().unwrap().id.clone().unwrap();
@@ -178,8 +177,12 @@ async fn a_create_executed_after_its_instance_is_gone_is_released() {
         .wait_until(|w| w.servers().len() == 1, PATIENCE)
         .await
         .unwrap();
+    // Long against what a deletion takes: until it has settled, and been looked for, nothing is bought in its place.
+    world
+        .change_account("default", json!({"settleSeconds": 30}))
+        .await;
     world.sim.fault(
-        Rule::on(CREATE, Act::Late { millis: 25_000 })
+        Rule::on(CREATE, Act::Late { millis: 150_000 })
             .containing("web")
             .times(1),
     );
@@ -232,9 +235,7 @@ async fn a_create_whose_task_fails_is_cleaned_up_and_made_again() {
         });
         world.sim.fault(Rule::on(CREATE, fail).times(1));
         world.apply(&instance("web")).await;
-        let failed = world.until_reason("web", "CreateFailed").await;
-        let message = &failed.status.unwrap().conditions[0].message;
-        assert!(message.contains("the host is full"), "{message}");
+        failed(&world, "web", "the host is full").await;
         let ready = world.ready("web").await;
         let server = world.only_server(&ready);
         let status = ready.status.as_ref().unwrap();
@@ -290,11 +291,7 @@ async fn a_server_released_at_the_console_is_reported_and_not_bought_again() {
     world.until_reason("web", "ServerMissing").await;
     assert_eq!(create_calls(&world.sim), 2, "{}", world.ledger_text());
     // It can be deleted all the same.
-    world
-        .instances()
-        .delete(&missing.name_any(), &DeleteParams::default())
-        .await
-        .unwrap();
+    world.delete("web").await;
     world.gone("web").await;
     let releases: Vec<_> = world
         .sim

@@ -8,19 +8,31 @@
     reason = "a panic is how a test fails"
 )]
 
+mod account;
+mod catalog;
+mod commands;
 mod cost;
-mod crash;
-mod crash_verbs;
 mod drift;
+mod examples;
 mod faults;
+mod host;
+mod import;
 mod inputs;
+mod kubernetes;
+mod lease;
 mod life;
+mod login;
 mod lost;
 mod needs;
+mod policies;
 mod process;
 mod readings;
 mod record;
+mod references;
 mod rules;
 mod safety;
+mod secrets;
+mod service;
 mod support;
+mod torture;
 mod verbs;

@@ -2,8 +2,8 @@
 //! operation has one effect for each, and leaves nothing behind. The ledger is the truth.
 
 use crate::support::{
-    Mark, Setup, World, at_rest, effects, ended, eventually, instance, instance_by_key, is_ready,
-    mark, new_password, outline, password_of, posts, quiet, written,
+    Mark, Setup, World, at_rest, effects, ended, eventually, insist, instance, instance_by_key,
+    is_ready, mark, new_password, outline, password_of, posts, quiet, written,
 };
 use cloud_server_operator::api::{Instance, Verb};
 use cloud_simulator::catalogue;
@@ -128,7 +128,11 @@ impl Life {
         eventually(
             "the Account tells of one server, and of none unowned",
             async || {
-                let account = self.world.accounts().get("default").await.unwrap();
+                let account = insist("read it", async || {
+                    self.world.accounts().get("default").await
+                })
+                .await
+                .unwrap();
                 let status = account.status.unwrap_or_default();
                 match (status.servers, status.unowned_servers) {
                     (Some(1), Some(0)) => Ok(()),

@@ -8,7 +8,6 @@ use cloud_server_operator::api::names::{BINDING, FINALIZER};
 use cloud_simulator::Ledger;
 use cloud_simulator::faults::{Act, Listing, Rule, When};
 use kube::ResourceExt;
-use kube::api::ListParams;
 use std::time::Duration;
 
 const ANOTHER: &str = "token-of-another-account";
@@ -238,16 +237,11 @@ async fn an_operator_that_crashes_again_and_again_buys_each_server_once() {
         world.restart().await;
     }
     eventually("all are gone", async || {
-        let left = world
-            .instances()
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items;
+        let left = world.all().await;
         if left.is_empty() {
             Ok(())
         } else {
-            Err(left.iter().map(outline).collect::<Vec<_>>().join("\n"))
+            Err(left.values().map(outline).collect::<Vec<_>>().join("\n"))
         }
     })
     .await;

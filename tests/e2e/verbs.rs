@@ -1,10 +1,13 @@
 //! What happens to a server that exists: reinstalled, given another password, stopped, started, restarted; each verb by
 //! itself. The ledger is the truth: one call, one effect, and then nothing more.
 
+mod power;
+mod wiped;
+
 use crate::support::{
-    Mark, Setup, World, condition, console, done, effects, eventually, instance, instance_by_key,
-    is_ready, mark, new_password, other_image, outline, password_of, posts, quiet, reason, stopped,
-    token, with, written,
+    Mark, Setup, World, condition, console, done, effects, end_task, endless, eventually, failed,
+    instance, instance_by_key, is_ready, mark, new_password, other_image, outline, password_of,
+    posts, quiet, reason, stopped, token, with, written,
 };
 use cloud_server_operator::api::{Instance, Verb};
 use cloud_simulator::catalogue;
@@ -182,91 +185,6 @@ async fn verbs_image_and_password_together_are_one_reinstall() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_stop_and_start_are_called_once_each() {
-    for (tasks, _) in DURATIONS {
-        let (world, _) = begin(Setup::default().tasks(tasks), "power").await;
-        let before = mark(&world, "web").await;
-        world.apply(&stopped("web")).await;
-        let ready = done(&world, "web", &before, &[Verb::Stop]).await;
-        cost(&world, &before, "stop", ["StopAccepted", "Stopped"], MOST).await;
-        assert_eq!(
-            ready.status.as_ref().unwrap().detail["ecsStatus"],
-            "STOPPED"
-        );
-        quiet(&world, "web").await;
-
-        let before = mark(&world, "web").await;
-        world.apply(&instance("web")).await;
-        let ready = done(&world, "web", &before, &[Verb::Start]).await;
-        cost(&world, &before, "start", ["StartAccepted", "Started"], MOST).await;
-        assert_eq!(
-            ready.status.as_ref().unwrap().detail["ecsStatus"],
-            "STARTED"
-        );
-        quiet(&world, "web").await;
-        world.finish().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_server_stopped_at_the_console_is_started_again() {
-    let (world, ready) = begin(Setup::default(), "console-off").await;
-    let server = world.only_server(&ready).id;
-    let before = mark(&world, "web").await;
-    console(&world, Console::PowerOff { server });
-    done(&world, "web", &before, &[Verb::Start]).await;
-    assert_eq!(
-        posts(&world, before.seq),
-        ["start"],
-        "{}",
-        world.ledger_text()
-    );
-    world.told("Started", 1).await;
-    quiet(&world, "web").await;
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_server_started_at_the_console_is_stopped_again() {
-    let world = Setup::default().begin("console-on").await;
-    let before = Mark::default();
-    world.apply(&stopped("web")).await;
-    let ready = done(&world, "web", &before, &[Verb::Create, Verb::Stop]).await;
-    let server = world.only_server(&ready).id;
-    let before = mark(&world, "web").await;
-    console(&world, Console::PowerOn { server });
-    done(&world, "web", &before, &[Verb::Stop]).await;
-    assert_eq!(
-        posts(&world, before.seq),
-        ["stop"],
-        "{}",
-        world.ledger_text()
-    );
-    quiet(&world, "web").await;
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_an_unmanaged_power_state_is_left_alone() {
-    let (world, ready) = begin(Setup::default(), "unmanaged").await;
-    let server = world.only_server(&ready).id;
-    world
-        .apply(&with("web", |spec| spec["powerState"] = json!("Unmanaged")))
-        .await;
-    world.ready("web").await;
-    let before = mark(&world, "web").await;
-    console(&world, Console::PowerOff { server });
-    world
-        .until("web", "shows that it is off", |i| {
-            i.status.as_ref().unwrap().detail["ecsStatus"] == "STOPPED" && is_ready(i)
-        })
-        .await;
-    quiet(&world, "web").await;
-    assert_eq!(posts(&world, before.seq), [""; 0]);
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_an_image_given_at_the_console_is_told_and_not_erased() {
     let (mut world, ready) = begin(Setup::default(), "rebuilt").await;
     let server = world.only_server(&ready).id;
@@ -289,8 +207,9 @@ async fn verbs_an_image_given_at_the_console_is_told_and_not_erased() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_there_and_back_while_a_reinstall_runs_ends_where_it_began() {
-    let (world, ready) = begin(Setup::default().tasks(4_000), "there-and-back").await;
+    let (world, ready) = begin(Setup::default(), "there-and-back").await;
     let before = mark(&world, "web").await;
+    endless(&world, Verb::Reinstall);
     world.apply(&other_image("web")).await;
     world
         .until("web", "shows the reinstall in flight", |i| {
@@ -299,6 +218,7 @@ async fn verbs_there_and_back_while_a_reinstall_runs_ends_where_it_began() {
         })
         .await;
     world.apply(&instance("web")).await;
+    end_task(&world, &ready);
     done(&world, "web", &before, &[Verb::Reinstall, Verb::Reinstall]).await;
     quiet(&world, "web").await;
     assert_eq!(world.only_server(&ready).image, catalogue::example().image);
@@ -307,35 +227,6 @@ async fn verbs_there_and_back_while_a_reinstall_runs_ends_where_it_began() {
         ["reinstallSystem", "reinstallSystem"]
     );
     world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_restart_token_restarts_once() {
-    for (tasks, most) in DURATIONS {
-        let (world, _) = begin(Setup::default().tasks(tasks), "restart").await;
-        for word in ["one", "two"] {
-            let before = mark(&world, "web").await;
-            world.apply(&token("web", word)).await;
-            let ready = done(&world, "web", &before, &[Verb::Restart]).await;
-            cost(
-                &world,
-                &before,
-                "restart",
-                ["RestartAccepted", "Restarted"],
-                most,
-            )
-            .await;
-            assert_eq!(applied(&ready).restart.as_deref(), Some(word));
-            quiet(&world, "web").await;
-        }
-        // No token asks for nothing.
-        let before = mark(&world, "web").await;
-        world.apply(&instance("web")).await;
-        world.ready("web").await;
-        quiet(&world, "web").await;
-        assert_eq!(posts(&world, before.seq), [""; 0]);
-        world.finish().await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -359,46 +250,6 @@ async fn verbs_a_reinstall_token_reinstalls_once_with_the_same_image() {
     world.finish().await;
 }
 
-/// The power goes back and forth, by us and by others: what a listing showed before an operation of ours is news after it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_server_stopped_at_the_console_twice_is_started_twice() {
-    let (world, ready) = begin(Setup::default(), "console-twice").await;
-    let server = world.only_server(&ready).id;
-    for _ in 0..2 {
-        let before = mark(&world, "web").await;
-        let server = server.clone();
-        console(&world, Console::PowerOff { server });
-        done(&world, "web", &before, &[Verb::Start]).await;
-        assert_eq!(
-            posts(&world, before.seq),
-            ["start"],
-            "{}",
-            world.ledger_text()
-        );
-    }
-    world.finish().await;
-}
-
-/// The token is any text, also one that encoders write in different ways; it stands in the record, which patches test.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_restart_token_of_any_text_restarts_once_and_holds_no_deletion() {
-    let (world, _) = begin(Setup::default(), "token").await;
-    let word = "<a> & \"b\" \\ / ü \u{2028} \u{1f600} 'c'";
-    let before = mark(&world, "web").await;
-    world.apply(&token("web", word)).await;
-    let ready = done(&world, "web", &before, &[Verb::Restart]).await;
-    // What stands in the spec: the apiserver reads an applied patch as YAML, which folds lines.
-    let spec = ready.spec.restart.as_ref().map(|restart| &restart.token);
-    assert_eq!(applied(&ready).restart.as_ref(), spec);
-    let restarted = ["RestartAccepted", "Restarted"];
-    cost(&world, &before, "restart", restarted, 3).await;
-    world.delete("web").await;
-    world.gone("web").await;
-    let refused = world.writes().await;
-    assert!(refused.iter().all(Entry::is_success), "{refused:#?}");
-    world.finish().await;
-}
-
 /// The service takes an operation and its task fails: told, and tried again, until it is done once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_an_operation_whose_task_fails_is_told_and_tried_again() {
@@ -414,9 +265,7 @@ async fn verbs_an_operation_whose_task_fails_is_told_and_tried_again() {
         });
         world.sim.fault(Rule::on(path, act).times(1));
         world.apply(&change("web")).await;
-        let told = world.until_reason("web", "OperationFailed").await;
-        let ready = condition(&told, "Ready").unwrap();
-        assert!(ready.message.contains(&reason), "{}", ready.message);
+        failed(&world, "web", &reason).await;
         let ready = world.ready("web").await;
         let history = &ready.status.as_ref().unwrap().history;
         let ends: Vec<_> = history.iter().map(|e| (e.verb, e.succeeded)).collect();
@@ -425,32 +274,6 @@ async fn verbs_an_operation_whose_task_fails_is_told_and_tried_again() {
         quiet(&world, "web").await;
         world.finish().await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_restart_token_of_a_stopped_server_restarts_nothing() {
-    let world = Setup::default().begin("token-off").await;
-    let start = Mark::default();
-    world.apply(&stopped("web")).await;
-    done(&world, "web", &start, &[Verb::Create, Verb::Stop]).await;
-    let before = mark(&world, "web").await;
-    let mut manifest = token("web", "one");
-    manifest["spec"]["powerState"] = json!("Stopped");
-    world.apply(&manifest).await;
-    world.ready("web").await;
-    quiet(&world, "web").await;
-    assert_eq!(posts(&world, before.seq), [""; 0]);
-    // It has restarted when it runs again.
-    world.apply(&token("web", "one")).await;
-    done(&world, "web", &before, &[Verb::Start]).await;
-    quiet(&world, "web").await;
-    assert_eq!(
-        posts(&world, before.seq),
-        ["start"],
-        "{}",
-        world.ledger_text()
-    );
-    world.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -490,9 +313,10 @@ async fn verbs_a_reinstall_taken_back_while_the_server_stops_for_it_erases_nothi
         reinstall_needs_stop: true,
         ..Readings::default()
     };
-    let setup = Setup::default().tasks(5_000).readings(readings);
+    let setup = Setup::default().readings(readings);
     let (world, ready) = begin(setup, "taken-back").await;
     let before = mark(&world, "web").await;
+    endless(&world, Verb::Stop);
     world.apply(&other_image("web")).await;
     eventually("the server is being stopped", async || {
         match effects(&world, before.seq).contains(&"StopAccepted".to_owned()) {
@@ -502,6 +326,7 @@ async fn verbs_a_reinstall_taken_back_while_the_server_stops_for_it_erases_nothi
     })
     .await;
     world.apply(&instance("web")).await;
+    end_task(&world, &ready);
     world
         .until("web", "runs again", |i| {
             let status = i.status.as_ref().unwrap();
@@ -516,76 +341,24 @@ async fn verbs_a_reinstall_taken_back_while_the_server_stops_for_it_erases_nothi
     world.finish().await;
 }
 
-/// Status is wiped, with the operator running or not; nothing is called because of that.
-async fn wiped(mut world: World, running: bool) {
-    let before = mark(&world, "web").await;
-    if !running {
-        world.kill();
-    }
-    world.wipe_status("web").await;
-    if !running {
-        world.start().await;
-    }
-    world.ready("web").await;
-    quiet(&world, "web").await;
-    assert_eq!(
-        posts(&world, before.seq),
-        [""; 0],
-        "{}",
-        world.ledger_text()
-    );
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_wiped_status_restarts_nothing() {
-    for running in [true, false] {
-        let (world, _) = begin(Setup::default(), "wiped-restart").await;
-        let before = mark(&world, "web").await;
-        world.apply(&token("web", "one")).await;
-        done(&world, "web", &before, &[Verb::Restart]).await;
-        wiped(world, running).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_wiped_status_reinstalls_nothing() {
-    for running in [true, false] {
-        let (world, _) = begin(Setup::default(), "wiped-reinstall").await;
-        let before = mark(&world, "web").await;
-        world.apply(&other_image("web")).await;
-        done(&world, "web", &before, &[Verb::Reinstall]).await;
-        wiped(world, running).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn verbs_a_wiped_status_sets_no_password() {
-    for running in [true, false] {
-        let (world, _) = begin(Setup::default(), "wiped-password").await;
-        let before = mark(&world, "web").await;
-        new_password(&world).await;
-        done(&world, "web", &before, &[Verb::ModifyPassword]).await;
-        wiped(world, running).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_a_deletion_while_an_operation_runs_leaves_nothing() {
-    let changes: [(&str, Change); 3] = [
-        ("reinstall", other_image),
-        ("stop", stopped),
-        ("restart", |name| token(name, "one")),
+    let changes: [(Verb, Change); 3] = [
+        (Verb::Reinstall, other_image),
+        (Verb::Stop, stopped),
+        (Verb::Restart, |name| token(name, "one")),
     ];
-    for (what, change) in changes {
-        let (world, _) = begin(Setup::default().tasks(4_000), "leave").await;
+    for (verb, change) in changes {
+        let (world, ready) = begin(Setup::default(), "leave").await;
+        endless(&world, verb);
         world.apply(&change("web")).await;
         world
-            .until("web", &format!("shows the {what} in flight"), |i| {
+            .until("web", &format!("shows the {verb} in flight"), |i| {
                 i.status.as_ref().unwrap().operation.is_some()
             })
             .await;
         world.delete("web").await;
+        end_task(&world, &ready);
         world.gone("web").await;
         assert_eq!(world.sim.live_servers(), [], "{}", world.ledger_text());
         world.finish().await;

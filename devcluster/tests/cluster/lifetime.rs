@@ -12,10 +12,13 @@ use devcluster::{Cluster, Component, Error};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
     Api,
-    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams},
+    api::{ApiResource, DynamicObject, GroupVersionKind},
 };
 
-use crate::{config_map, eventually, install_widgets, namespace, owned, shared};
+use crate::{
+    calls::{create, delete, insist, is_there},
+    config_map, eventually, install_widgets, namespace, owned, shared,
+};
 
 /// Whether a process of this id exists.
 fn alive(process: u32) -> bool {
@@ -46,13 +49,7 @@ async fn two_clusters_run_side_by_side_and_one_ends_alone() {
     let second = Cluster::builder().audit(false).start().await.unwrap();
     let client = namespace(first, "only-in-the-first").await;
     let elsewhere = Api::<Namespace>::all(second.client().await.unwrap());
-    assert!(
-        elsewhere
-            .get_opt("only-in-the-first")
-            .await
-            .unwrap()
-            .is_none()
-    );
+    assert!(!is_there(&elsewhere, "only-in-the-first").await);
     let directory = second.directory().to_owned();
     let ended = processes(&directory);
 
@@ -60,13 +57,7 @@ async fn two_clusters_run_side_by_side_and_one_ends_alone() {
 
     assert!(!directory.exists());
     assert!(!ended.into_iter().any(alive));
-    assert!(
-        Api::<Namespace>::all(client)
-            .get_opt("only-in-the-first")
-            .await
-            .unwrap()
-            .is_some()
-    );
+    assert!(is_there(&Api::<Namespace>::all(client), "only-in-the-first").await);
 }
 
 #[tokio::test]
@@ -96,8 +87,23 @@ async fn a_cluster_ends_when_its_owner_is_killed() {
     assert!(!orphans.into_iter().any(alive), "the directory goes last");
 }
 
+/// Half a minute after its start the collector looks for new kinds by itself: one that knows them from the start needs no
+/// part of that. A bound that may not grow, so a machine that stands still gets three rounds.
 #[tokio::test]
 async fn restarted_controllers_collect_what_a_new_kind_owned() {
+    let mut rounds = Vec::new();
+    while rounds.len() < 3 {
+        let took = collecting_of_a_new_kind().await;
+        if took < Duration::from_secs(20) {
+            return;
+        }
+        rounds.push(took);
+    }
+    panic!("the collector did not know the kind: {rounds:?}");
+}
+
+/// How long what a new kind owns outlives its owner, with controllers that were started after that kind.
+async fn collecting_of_a_new_kind() -> Duration {
     let cluster = Cluster::builder().start().await.unwrap();
     let client = namespace(&cluster, "new-kinds").await;
     install_widgets(&cluster, "new-kinds").await;
@@ -116,26 +122,21 @@ async fn restarted_controllers_collect_what_a_new_kind_owned() {
         &ApiResource::from_gvk(&kind),
     );
     let config_maps = Api::<ConfigMap>::namespaced(client, "new-kinds");
-    let owner = widgets.get("w").await.unwrap();
+    let owner = insist("the owner is read", async || widgets.get("w").await);
+    let owner = owner.await.unwrap();
     let owned = owned("owned", "devcluster.test/v1", "Widget", &owner);
-    config_maps
-        .create(&PostParams::default(), &owned)
-        .await
-        .unwrap();
+    create(&config_maps, &owned).await;
 
     let began = Instant::now();
-    widgets.delete("w", &DeleteParams::default()).await.unwrap();
+    delete(&widgets, "w").await;
 
     eventually("the owned object is gone", async || {
-        config_maps.get_opt("owned").await.unwrap().is_none()
+        !is_there(&config_maps, "owned").await
     })
     .await;
-    assert!(
-        began.elapsed() < Duration::from_secs(20),
-        "the collector did not know the kind: {:?}",
-        began.elapsed()
-    );
+    let took = began.elapsed();
     cluster.stop().await;
+    took
 }
 
 #[tokio::test]
@@ -146,10 +147,7 @@ async fn objects_outlast_the_processes_and_a_kept_directory_outlasts_the_cluster
         .data_dir(directory.path().join("kept"));
     let cluster = builder.clone().start().await.unwrap();
     let config_maps = Api::<ConfigMap>::namespaced(namespace(&cluster, "lasting").await, "lasting");
-    config_maps
-        .create(&PostParams::default(), &config_map("one"))
-        .await
-        .unwrap();
+    create(&config_maps, &config_map("one")).await;
 
     let refused = builder.clone().start().await.unwrap_err();
     assert!(matches!(refused, Error::InUse { .. }), "{refused}");
@@ -161,10 +159,10 @@ async fn objects_outlast_the_processes_and_a_kept_directory_outlasts_the_cluster
     );
     cluster.start_component(Component::Etcd).await.unwrap();
     cluster.start_component(Component::Apiserver).await.unwrap();
-    assert!(config_maps.get_opt("one").await.unwrap().is_some());
+    assert!(is_there(&config_maps, "one").await);
 
     cluster.stop().await;
     let cluster = builder.start().await.unwrap();
     let config_maps = Api::<ConfigMap>::namespaced(cluster.client().await.unwrap(), "lasting");
-    assert!(config_maps.get_opt("one").await.unwrap().is_some());
+    assert!(is_there(&config_maps, "one").await);
 }

@@ -5,7 +5,9 @@
     reason = "a test may end with a panic, and so may what it calls"
 )]
 
+mod calls;
 mod executables;
+mod harm;
 mod lifetime;
 
 use std::{
@@ -14,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use calls::{create, delete, insist, is_there};
 use devcluster::{Cluster, audit};
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Namespace, ServiceAccount},
@@ -21,7 +24,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ObjectMeta, PostParams},
+    api::{ObjectMeta, PostParams},
 };
 use tokio::sync::OnceCell;
 
@@ -54,10 +57,7 @@ async fn namespace(cluster: &Cluster, name: &str) -> kube::Client {
         },
         ..Namespace::default()
     };
-    Api::<Namespace>::all(client.clone())
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
+    create(&Api::<Namespace>::all(client.clone()), &namespace).await;
     client
 }
 
@@ -136,11 +136,12 @@ fn widget(namespace: &str, size: u32) -> String {
 
 /// Installs the widgets and makes one of size 1.
 async fn install_widgets(cluster: &Cluster, namespace: &str) {
-    assert!(
+    eventually("widgets are installed", async || {
         kubectl(cluster, &["apply", "-f", "-"], WIDGETS)
             .status
             .success()
-    );
+    })
+    .await;
     eventually("a widget can be made", async || {
         kubectl(cluster, &["apply", "-f", "-"], &widget(namespace, 1))
             .status
@@ -149,25 +150,21 @@ async fn install_widgets(cluster: &Cluster, namespace: &str) {
     .await;
 }
 
-#[tokio::test]
-async fn a_rule_of_a_custom_resource_refuses_with_its_message() {
-    let cluster = shared().await;
-    namespace(cluster, "rules").await;
-    install_widgets(cluster, "rules").await;
-
-    let refused = kubectl(cluster, &["apply", "-f", "-"], &widget("rules", 2));
-
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(
-        !refused.status.success() && said.contains("a widget keeps its size"),
-        "{said}"
-    );
+/// A token of this account.
+async fn token(cluster: &Cluster, namespace: &str, account: &str) -> String {
+    let mut token = String::new();
+    eventually("a token is given", async || {
+        let arguments = ["create", "token", account, "-n", namespace];
+        let output = kubectl(cluster, &arguments, "");
+        token = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+        output.status.success()
+    })
+    .await;
+    token
 }
 
-#[tokio::test]
-async fn a_service_account_may_do_nothing_that_no_role_allows() {
-    let cluster = shared().await;
-    let admin = namespace(cluster, "roles").await;
+/// Makes an account that no role knows; gives a token of it.
+async fn nobody(cluster: &Cluster, admin: kube::Client, namespace: &str) -> String {
     let account = ServiceAccount {
         metadata: ObjectMeta {
             name: Some("nobody".to_owned()),
@@ -175,18 +172,39 @@ async fn a_service_account_may_do_nothing_that_no_role_allows() {
         },
         ..ServiceAccount::default()
     };
-    Api::<ServiceAccount>::namespaced(admin, "roles")
-        .create(&PostParams::default(), &account)
-        .await
-        .unwrap();
-    let output = kubectl(cluster, &["create", "token", "nobody", "-n", "roles"], "");
-    let token = String::from_utf8(output.stdout).unwrap();
+    let accounts = Api::<ServiceAccount>::namespaced(admin, namespace);
+    create(&accounts, &account).await;
+    token(cluster, namespace, "nobody").await
+}
 
-    let nobody = cluster.client_for(token.trim()).await.unwrap();
-    let error = Api::<ConfigMap>::namespaced(nobody, "roles")
-        .list(&kube::api::ListParams::default())
-        .await
-        .unwrap_err();
+#[tokio::test]
+async fn a_rule_of_a_custom_resource_refuses_with_its_message() {
+    let cluster = shared().await;
+    namespace(cluster, "rules").await;
+    install_widgets(cluster, "rules").await;
+
+    eventually("the rule's message is said", async || {
+        let refused = kubectl(cluster, &["apply", "-f", "-"], &widget("rules", 2));
+        assert!(!refused.status.success(), "{refused:?}");
+        // Anything else is about a machine that is busy.
+        String::from_utf8_lossy(&refused.stderr).contains("a widget keeps its size")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_service_account_may_do_nothing_that_no_role_allows() {
+    let cluster = shared().await;
+    let admin = namespace(cluster, "roles").await;
+    let token = nobody(cluster, admin, "roles").await;
+
+    let nobody = cluster.client_for(&token).await.unwrap();
+    let config_maps = Api::<ConfigMap>::namespaced(nobody, "roles");
+    let params = kube::api::ListParams::default();
+    let listed = insist("ConfigMaps are listed", async || {
+        config_maps.list(&params).await
+    });
+    let error = listed.await.unwrap_err();
 
     let kube::Error::Api(status) = error else {
         panic!("{error}")
@@ -204,28 +222,23 @@ async fn a_service_account_may_do_nothing_that_no_role_allows() {
 #[tokio::test]
 async fn a_kubeconfig_for_a_token_works_in_kubectl() {
     let cluster = shared().await;
-    namespace(cluster, "kubeconfigs").await;
-    let output = kubectl(
-        cluster,
-        &["create", "token", "default", "-n", "kube-system"],
-        "",
-    );
+    let admin = namespace(cluster, "kubeconfigs").await;
+    let token = nobody(cluster, admin, "kubeconfigs").await;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("kubeconfig");
-    cluster
-        .write_kubeconfig(&path, String::from_utf8(output.stdout).unwrap().trim())
-        .unwrap();
+    cluster.write_kubeconfig(&path, &token).unwrap();
 
-    let output = cluster
-        .kubectl()
-        .args(["auth", "whoami"])
-        .env("KUBECONFIG", &path)
-        .output()
-        .unwrap();
-
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut said = String::new();
+    eventually("kubectl is answered", async || {
+        let mut kubectl = cluster.kubectl();
+        let kubectl = kubectl.args(["auth", "whoami"]).env("KUBECONFIG", &path);
+        let output = kubectl.output().unwrap();
+        said = String::from_utf8_lossy(&output.stdout).into_owned();
+        output.status.success()
+    })
+    .await;
     assert!(
-        said.contains("system:serviceaccount:kube-system:default"),
+        said.contains("system:serviceaccount:kubeconfigs:nobody"),
         "{said}"
     );
 }
@@ -235,22 +248,16 @@ async fn a_deleted_namespace_goes_with_what_is_in_it() {
     let cluster = shared().await;
     let client = namespace(cluster, "leaving").await;
     let config_maps = Api::<ConfigMap>::namespaced(client.clone(), "leaving");
-    config_maps
-        .create(&PostParams::default(), &config_map("luggage"))
-        .await
-        .unwrap();
+    create(&config_maps, &config_map("luggage")).await;
     let namespaces = Api::<Namespace>::all(client);
 
-    namespaces
-        .delete("leaving", &DeleteParams::default())
-        .await
-        .unwrap();
+    delete(&namespaces, "leaving").await;
 
     eventually("the namespace is gone", async || {
-        namespaces.get_opt("leaving").await.unwrap().is_none()
+        !is_there(&namespaces, "leaving").await
     })
     .await;
-    assert!(config_maps.get_opt("luggage").await.unwrap().is_none());
+    assert!(!is_there(&config_maps, "luggage").await);
 }
 
 #[tokio::test]
@@ -258,23 +265,13 @@ async fn what_is_owned_goes_with_its_owner() {
     let cluster = shared().await;
     let client = namespace(cluster, "owners").await;
     let config_maps = Api::<ConfigMap>::namespaced(client, "owners");
-    let owner = config_maps
-        .create(&PostParams::default(), &config_map("owner"))
-        .await
-        .unwrap();
-    let owned = owned("owned", "v1", "ConfigMap", &owner);
-    config_maps
-        .create(&PostParams::default(), &owned)
-        .await
-        .unwrap();
+    let owner = create(&config_maps, &config_map("owner")).await;
+    create(&config_maps, &owned("owned", "v1", "ConfigMap", &owner)).await;
 
-    config_maps
-        .delete("owner", &DeleteParams::default())
-        .await
-        .unwrap();
+    delete(&config_maps, "owner").await;
 
     eventually("the owned object is gone", async || {
-        config_maps.get_opt("owned").await.unwrap().is_none()
+        !is_there(&config_maps, "owned").await
     })
     .await;
 }

@@ -1,6 +1,6 @@
 //! Makes the catalogue from short tables.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::{Catalogue, Charge, Firewall, Image, ImageKind, Key, Package, Region, Zone, example};
@@ -154,6 +154,7 @@ pub(super) fn catalogue() -> Catalogue {
         images,
         firewalls,
         keys,
+        withdrawn: HashSet::new(),
     }
 }
 

@@ -1,13 +1,14 @@
 //! What the service sells: regions and zones, packages, images, security groups and key pairs.
 //!
-//! The catalogue is the same for every seed and every account, so that examples can name codes. Accounts share its
+//! The catalogue is the same for every seed and every account, so that examples can name codes. What a test adds to it is
+//! known to that one service, until it ends. Accounts share its
 //! security groups, key pairs and self-made images; instances are each account's own.
 
 mod generate;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use crate::time::Timestamp;
@@ -161,7 +162,7 @@ pub struct Key {
 }
 
 /// Everything for sale, with its indices.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Catalogue {
     regions: Vec<Region>,
     packages: Vec<Package>,
@@ -172,6 +173,7 @@ pub struct Catalogue {
     image_by_id: HashMap<String, usize>,
     firewall_by_id: HashMap<String, usize>,
     key_by_id: HashMap<String, usize>,
+    withdrawn: HashSet<String>,
 }
 
 impl Catalogue {
@@ -241,6 +243,36 @@ impl Catalogue {
         self.firewall_by_id
             .get(id)
             .and_then(|at| self.firewalls.get(*at))
+    }
+
+    /// The service adds an image: from now on it is listed and can be installed.
+    pub fn add_image(&mut self, image: Image) {
+        self.image_by_id.insert(image.id.clone(), self.images.len());
+        self.images.push(image);
+    }
+
+    /// The service lists an image no longer. Servers that have it go on, and show its name.
+    pub fn withdraw_image(&mut self, id: &str) {
+        self.withdrawn.insert(id.to_owned());
+    }
+
+    /// Whether an image is listed.
+    #[must_use]
+    pub fn is_listed(&self, image: &Image) -> bool {
+        !self.withdrawn.contains(&image.id)
+    }
+
+    /// The customer adds a security group.
+    pub fn add_firewall(&mut self, firewall: Firewall) {
+        self.firewall_by_id
+            .insert(firewall.id.clone(), self.firewalls.len());
+        self.firewalls.push(firewall);
+    }
+
+    /// The customer adds a key pair.
+    pub fn add_key(&mut self, key: Key) {
+        self.key_by_id.insert(key.id.clone(), self.keys.len());
+        self.keys.push(key);
     }
 
     /// All key pairs, newest first.

@@ -49,6 +49,21 @@ pub enum Listing {
     Repeated,
     /// Whatever page is asked for, the first comes.
     FirstPageForEver,
+    /// This page never comes; in its place comes the one after it, and so on.
+    SkippedPage {
+        /// Its number, from 1.
+        page: usize,
+    },
+    /// This page comes under the next number as well, and all that follow come one number later.
+    DoubledPage {
+        /// Its number, from 1.
+        page: usize,
+    },
+    /// `rowCount` is this on every page.
+    WrongCount {
+        /// What it says.
+        count: u64,
+    },
     /// The rows are those of another account.
     Foreign {
         /// Whose.
@@ -73,6 +88,8 @@ pub enum Spoil {
     Huge(usize),
     /// One byte at a time, so far apart.
     SlowBytes(Duration),
+    /// Every object in it has this text in two fields more.
+    Quote(String),
 }
 
 /// What happens to a call.
@@ -160,6 +177,12 @@ pub enum Act {
         /// Between two bytes.
         millis: u64,
     },
+    /// The body repeats a text, such as one that it should keep to itself: every object in it has it as `password` and in
+    /// `accessToken`.
+    Quote {
+        /// The text.
+        text: String,
+    },
     /// No answer ever; the connection stays open.
     Hang {
         /// Executed or not.
@@ -177,6 +200,17 @@ pub enum Act {
     Stale,
     /// The rows of a listing are not as they should be.
     Listing(Listing),
+    /// A request limit: calls beyond it are answered with 429 and not executed. Only those count as met.
+    Limit {
+        /// Calls in a second in the long run.
+        per_second: u32,
+        /// Calls at once after a pause.
+        #[serde(default = "one_call")]
+        burst: u32,
+        /// `Retry-After`, in seconds.
+        #[serde(default)]
+        retry_after: Option<u64>,
+    },
     /// The task that it makes does not go well.
     Task(TaskScript),
 }
@@ -187,6 +221,10 @@ fn internal() -> String {
 
 const fn accepted() -> u16 {
     202
+}
+
+const fn one_call() -> u32 {
+    1
 }
 
 const fn ten_megabytes() -> usize {
@@ -213,11 +251,13 @@ impl Act {
             Self::Nulls => "nulls",
             Self::Huge { .. } => "huge",
             Self::SlowBytes { .. } => "slow-bytes",
+            Self::Quote { .. } => "quote",
             Self::Hang { .. } => "hang",
             Self::Duplicate => "duplicate",
             Self::Late { .. } => "late",
             Self::Stale => "stale",
             Self::Listing(_) => "listing",
+            Self::Limit { .. } => "limit",
             Self::Task(_) => "task",
         }
     }
@@ -282,12 +322,22 @@ impl Act {
             Self::SlowBytes { millis } => {
                 plan.spoil = Some(Spoil::SlowBytes(Duration::from_millis(*millis)));
             }
+            Self::Quote { text } => plan.spoil = Some(Spoil::Quote(text.clone())),
             Self::Duplicate => plan.execution = Execution::Twice,
             Self::Late { millis } => {
                 plan.execution = Execution::Late(Duration::from_millis(*millis));
             }
             Self::Stale => plan.stale = snapshot.cloned(),
             Self::Listing(listing) => plan.listing = Some(listing.clone()),
+            Self::Limit { retry_after, .. } => plan.before.push(Step::Answer(Override {
+                status: 429,
+                body: json!({
+                    "code": "RequestLimit.Exceeded",
+                    "httpStatus": 429,
+                    "message": "too many requests",
+                }),
+                retry_after: *retry_after,
+            })),
             Self::Task(script) => plan.script = script.clone(),
         }
     }

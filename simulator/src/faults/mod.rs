@@ -4,6 +4,7 @@
 //! act does to a plan stands in the file `acts`, once for each.
 
 mod acts;
+mod bucket;
 mod hold;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,8 @@ use serde::{Deserialize, Serialize};
 
 pub use acts::{Act, ClientGone, Listing, Spoil, When};
 pub use hold::{Hold, HoldState, NotReached};
+
+use bucket::Bucket;
 
 use crate::mix;
 use crate::model::{TaskScript, World};
@@ -198,6 +201,7 @@ struct Armed {
     hits: u64,
     hold: Option<Arc<HoldState>>,
     snapshot: Option<Arc<Mutex<World>>>,
+    bucket: Option<Bucket>,
 }
 
 /// A rule and what became of it.
@@ -264,6 +268,12 @@ impl Faults {
             _ => ClientGone::Execute,
         }));
         let holds = matches!(rule.act, Act::Hold { .. });
+        let bucket = match rule.act {
+            Act::Limit {
+                per_second, burst, ..
+            } => Some(Bucket::full(per_second, burst)),
+            _ => None,
+        };
         if holds && rule.times.is_none() {
             rule.times = Some(1);
         }
@@ -277,6 +287,7 @@ impl Faults {
             hits: 0,
             hold: holds.then(|| Arc::clone(&hold)),
             snapshot: snapshot.map(|world| Arc::new(Mutex::new(world))),
+            bucket,
         });
         (id, hold)
     }
@@ -348,6 +359,9 @@ impl Faults {
             let purpose = format!("fault {}", armed.id);
             let drawn = mix::chance(self.seed, &purpose, armed.seen, armed.rule.probability);
             if armed.seen < armed.rule.nth || spent || !drawn {
+                continue;
+            }
+            if armed.bucket.as_mut().is_some_and(Bucket::takes_one) {
                 continue;
             }
             armed.hits += 1;

@@ -47,6 +47,7 @@ pub(super) fn respond(
             body["ballast"] = json!("x".repeat(*bytes));
             Body::from(body.to_string())
         }
+        Some(Spoil::Quote(text)) => Body::from(quoting(&reply.body, text).to_string()),
         Some(Spoil::SlowBytes(pause)) => {
             let bytes = whole();
             length = Some(bytes.len());
@@ -116,6 +117,24 @@ fn change(value: &Value, to: &dyn Fn(&Value) -> Value) -> Value {
             .collect(),
         Value::Array(rows) => rows.iter().map(|row| change(row, to)).collect(),
         leaf => to(leaf),
+    }
+}
+
+/// A copy in which every object has a text in two fields more.
+fn quoting(value: &Value, text: &str) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: serde_json::Map<_, _> = fields
+                .iter()
+                .map(|(name, value)| (name.clone(), quoting(value, text)))
+                .collect();
+            for field in ["password", "accessToken"] {
+                fields.insert(field.to_owned(), json!(text));
+            }
+            Value::Object(fields)
+        }
+        Value::Array(rows) => rows.iter().map(|row| quoting(row, text)).collect(),
+        leaf => leaf.clone(),
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::World;
 use super::reply::Effect;
-use super::server::Power;
+use super::server::{Power, Server};
 
 /// An action at the console. It is done at once, and whatever runs on the server is cancelled by it, but for `EndTask`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,13 @@ pub enum Console {
     Rebuild { server: String, image: String },
     /// What runs on the server ends now as it was to end, also a task that never ends by itself.
     EndTask { server: String },
+    /// The identifier of a released server is given away again: to a server of this name, deployed at once, in this
+    /// account. All else of it is as it was.
+    Recycle {
+        server: String,
+        account: String,
+        name: String,
+    },
     /// The region sells nothing and leaves the region list; its servers live on.
     SellOut { region: String },
     /// The region sells again.
@@ -84,6 +91,11 @@ impl World {
                 self.end_task_of(number);
                 Effect::None
             }
+            Console::Recycle {
+                server,
+                account,
+                name,
+            } => self.recycle(server, account, name)?,
             Console::SellOut { region } => self.set_sold_out(region, true)?,
             Console::Restock { region } => self.set_sold_out(region, false)?,
         };
@@ -91,6 +103,41 @@ impl World {
             self.events.push(effect.clone());
         }
         Ok(effect)
+    }
+
+    fn recycle(
+        &mut self,
+        server: String,
+        account: String,
+        name: String,
+    ) -> Result<Effect, ConsoleError> {
+        let unknown = |what, id: &str| ConsoleError {
+            what,
+            id: id.to_owned(),
+        };
+        if self.accounts.iter().all(|each| each.name != account) {
+            return Err(unknown("account", &account));
+        }
+        let former = self.record(&server).filter(|server| !server.is_live());
+        let former = former.ok_or_else(|| unknown("released server", &server))?;
+        let heir = Server {
+            number: self.servers_made,
+            account,
+            name: name.clone(),
+            power: Power::Started,
+            task: None,
+            pending: None,
+            created_at: self.now,
+            visible_at: self.now,
+            released_at: None,
+            looks: 0,
+            ..former.clone()
+        };
+        self.servers_made += 1;
+        self.dirty.meta = true;
+        self.index(&heir);
+        self.servers.insert(heir.number, heir);
+        Ok(Effect::Created { server, name })
     }
 
     fn at_console(&mut self, id: &str) -> Result<u64, ConsoleError> {

@@ -123,7 +123,9 @@ impl World {
         };
         let all = self.catalogue.images().iter();
         let all = all.filter(|image| {
-            image.region == region.code && kind.is_none_or(|kind| kind == image.kind)
+            image.region == region.code
+                && kind.is_none_or(|kind| kind == image.kind)
+                && self.catalogue.is_listed(image)
         });
         let page = paging.cut(all);
         let rows = page.rows.into_iter().cloned().collect();

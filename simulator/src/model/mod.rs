@@ -247,6 +247,11 @@ impl World {
         &self.catalogue
     }
 
+    /// What it sells, to be changed: for this service alone, as long as the process lives.
+    pub fn catalogue_mut(&mut self) -> &mut Catalogue {
+        Arc::make_mut(&mut self.catalogue)
+    }
+
     /// How it answers open questions.
     #[must_use]
     pub const fn readings(&self) -> &Readings {

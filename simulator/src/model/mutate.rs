@@ -122,6 +122,10 @@ impl World {
         script: TaskScript,
     ) -> Accepted {
         let number = self.require_server(account, body.server.as_deref())?;
+        if body.force_stop == Some(true) && self.servers[&number].pending == Some(Verb::Stop) {
+            // The power is cut under a stop that takes its time.
+            self.cancel_task_of(number);
+        }
         self.require_idle(number)?;
         self.require_power(number, Power::Started, "NotStarted")?;
         let answer = self.begin(number, Verb::Stop, Work::Plain, script);

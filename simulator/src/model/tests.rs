@@ -369,20 +369,24 @@ fn paging_is_validated() {
     }
 }
 
-/// Not a benchmark: a guard against a world that is dear to make or slow to ask.
+/// Not a benchmark: a guard against a world that is dear to make or slow to ask. The best of five rounds: a machine that stands
+/// still lets one of them take long, not all.
 #[test]
 fn a_world_is_cheap() {
-    let begun = std::time::Instant::now();
-    for _ in 0..500 {
-        let mut world = world(Readings::default());
-        let server = deployed(&mut world);
-        let _ = accepted(call(&mut world, 2_000, Request::Release(on(&server))));
-        world.advance(at(10_000));
-        assert!(world.clone().live_servers().is_empty());
-    }
-    assert!(
-        begun.elapsed() < Duration::from_secs(5),
-        "{:?}",
+    let round = || {
+        let begun = std::time::Instant::now();
+        for _ in 0..500 {
+            let mut world = world(Readings::default());
+            let server = deployed(&mut world);
+            let _ = accepted(call(&mut world, 2_000, Request::Release(on(&server))));
+            world.advance(at(10_000));
+            assert!(world.clone().live_servers().is_empty());
+        }
         begun.elapsed()
+    };
+    let most = Duration::from_secs(5);
+    assert!(
+        (0..5).any(|_| round() < most),
+        "each of five rounds took longer than {most:?}"
     );
 }

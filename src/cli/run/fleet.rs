@@ -4,6 +4,7 @@ use super::undecodable;
 use super::wiring::{Guarded, Parts, Stores};
 use crate::api::{Account, Instance};
 use crate::inventory::Subject;
+use crate::runtime::kubernetes;
 use crate::runtime::queue::{self, Requests};
 use crate::runtime::watch::{self, Change, Notice, Synced};
 use crate::{account, instance};
@@ -19,7 +20,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Secrets of these types are of no interest and often many.
-const SECRET_FIELDS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token";
+const SECRET_FIELDS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,\
+                             type!=cloudserver.dev/token-copy";
 /// Turns of Accounts at the same time.
 const ACCOUNT_TURNS: u16 = 16;
 
@@ -53,39 +55,56 @@ impl Fleet {
                 }
             }
         };
-        let secret_config = watcher::Config::default().fields(SECRET_FIELDS);
-        let (metrics, client) = (&parts.metrics, &parts.client);
+        let scope = namespace.unwrap_or("all namespaces");
+        let kinds = ["Secrets", "Accounts", "Instances"].map(|kind| format!("{kind} of {scope}"));
+        let pulses = kinds.each_ref().map(|kind| {
+            parts
+                .pulses
+                .expect(format!("watch of {kind}"), watch::SILENCE)
+        });
+        let [secret_client, account_client, instance_client] = pulses
+            .each_ref()
+            .map(|pulse| kubernetes::watching(parts.client.clone(), pulse.clone()));
+        let [secret_pulse, account_pulse, instance_pulse] = pulses;
+        let metrics = &parts.metrics;
         let watches = [
             watch::spawn(
-                api::<PartialObjectMeta<Secret>>(client, namespace),
-                secret_config,
-                |secret| prune(secret.meta_mut()),
+                watch::Subject {
+                    api: api::<PartialObjectMeta<Secret>>(&secret_client, namespace),
+                    config: watcher::Config::default().fields(SECRET_FIELDS),
+                    prune: |secret| prune(secret.meta_mut()),
+                },
                 None,
                 metrics.clone(),
+                secret_pulse,
                 told_of_secret,
                 stop.clone(),
             ),
             watch::spawn(
-                api::<Guarded<Account>>(client, namespace),
-                watcher::Config::default(),
-                |account| prune(account.meta_mut()),
+                watch::Subject {
+                    api: api::<Guarded<Account>>(&account_client, namespace),
+                    config: watcher::Config::default(),
+                    prune: |account| prune(account.meta_mut()),
+                },
                 Some(account_writer),
                 metrics.clone(),
+                account_pulse,
                 told_of_account(parts, &stores),
                 stop.clone(),
             ),
             watch::spawn(
-                api::<Guarded<Instance>>(client, namespace),
-                watcher::Config::default(),
-                |instance| prune(instance.meta_mut()),
+                watch::Subject {
+                    api: api::<Guarded<Instance>>(&instance_client, namespace),
+                    config: watcher::Config::default(),
+                    prune: |instance| prune(instance.meta_mut()),
+                },
                 Some(instance_writer),
                 metrics.clone(),
+                instance_pulse,
                 told_of_instance(parts, &stores),
                 stop.clone(),
             ),
         ];
-        let scope = namespace.unwrap_or("all namespaces");
-        let kinds = ["Secrets", "Accounts", "Instances"].map(|kind| format!("{kind} of {scope}"));
         let (synced, watches) = kinds
             .into_iter()
             .zip(watches)
@@ -113,6 +132,14 @@ impl Fleet {
                 () = stop.cancelled() => return,
             }
         }
+        self.stores.open();
+        let scope = self.stores.namespace.clone();
+        let scope = scope.as_deref().unwrap_or("all namespaces");
+        let pulse = |kind: &str| {
+            let name = format!("queue of {kind} of {scope}");
+            parts.pulses.expect(name, queue::SILENCE)
+        };
+        let (account_pulse, instance_pulse) = (pulse("Accounts"), pulse("Instances"));
         let accounts = {
             let context = parts.accounts.clone();
             queue::run(
@@ -120,6 +147,7 @@ impl Fleet {
                 self.account_requests,
                 ACCOUNT_TURNS,
                 parts.metrics.clone(),
+                account_pulse,
                 stop.clone(),
                 move |object: Arc<Guarded<Account>>| {
                     let context = context.clone();
@@ -146,6 +174,7 @@ impl Fleet {
                 self.instance_requests,
                 concurrency,
                 parts.metrics,
+                instance_pulse,
                 stop,
                 move |object: Arc<Guarded<Instance>>| {
                     let context = context.clone();
@@ -169,7 +198,7 @@ impl Fleet {
     }
 }
 
-fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+pub(super) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
         + DeserializeOwned
@@ -207,16 +236,23 @@ fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send
         parts.instances.memories.clone(),
         stores.clone(),
     );
+    let context = parts.instances.clone();
     let highest = parts.instances.highest_version.clone();
+    let born_after = parts.born_after.clone();
     move |notice| {
-        if let Ok(version) = notice.version.parse() {
-            highest.fetch_max(version, Ordering::SeqCst);
-        }
+        let version = notice.version.parse().unwrap_or_default();
+        highest.fetch_max(version, Ordering::SeqCst);
         if notice.change == Change::Gone {
-            memories.forget(&notice.uid);
+            instance::remains::gone(&context, &notice.key, &notice.uid);
             sessions.leave(&Subject::from(notice.uid.as_str()));
+            sessions.roll().gone(&notice.uid);
         } else {
-            memories.saw(&notice.uid, &notice.key, notice.change == Change::Applied);
+            stores.enrol(&notice.key, sessions.roll());
+            // The first that is told of an object is its creation, unless a listing told it.
+            let is_newborn =
+                notice.change == Change::Applied && version > born_after.load(Ordering::SeqCst);
+            memories.saw(&notice.uid, &notice.key, is_newborn);
+            memories.shown(&notice.uid, version);
             stores.wake_instance.wake(&notice.key);
         }
     }

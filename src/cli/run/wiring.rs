@@ -1,16 +1,17 @@
 //! What the scopes share, and how one thing wakes another.
 
 use crate::api::{Account, Instance};
+use crate::cli::owners;
 use crate::cloud::Http;
 use crate::inventory::{Settings as ListingSettings, Subject};
 use crate::runtime::events::Events;
 use crate::runtime::queue::Trigger;
 use crate::runtime::watch::ObjectKey;
-use crate::runtime::{Metrics, Term};
-use crate::session::{SecretVersions, Sessions};
+use crate::runtime::{Metrics, Pulses, Term};
+use crate::session::{Roll, SecretVersions, Sessions};
 use crate::{account, instance};
 use kube::core::DeserializeGuard;
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, ResourceExt};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -38,6 +39,9 @@ pub(super) struct Parts {
     pub(super) metrics: Metrics,
     pub(super) client: Client,
     pub(super) stores: Arc<OnceLock<Vec<Stores>>>,
+    /// Only an object whose first version is newer than this appeared in our own term.
+    pub(super) born_after: Arc<AtomicU64>,
+    pub(super) pulses: Pulses,
 }
 
 impl Parts {
@@ -45,6 +49,7 @@ impl Parts {
         client: Client,
         cluster: String,
         metrics: Metrics,
+        term: Term,
         stop: &CancellationToken,
     ) -> Result<Self, String> {
         let http = Http::new().map_err(|error| super::chain(&error))?;
@@ -68,8 +73,6 @@ impl Parts {
             stop.child_token(),
         );
         let events = Events::new(client.clone(), std::env::var("POD_NAME").ok());
-        // Running turns may end what they began after the stop signal: the term ends with the process.
-        let term = Term::begin(CancellationToken::new());
         let account_memories = account::Memories::default();
         let doubt_account = {
             let (stores, memories) = (stores.clone(), account_memories.clone());
@@ -89,6 +92,8 @@ impl Parts {
             }
         };
         let secrets = SecretVersions::default();
+        // A process that stands by has given birth to nothing yet; one without a Lease is active all its life.
+        let born_after = if term.holds() { 0 } else { u64::MAX };
         Ok(Self {
             instances: instance::Context {
                 client: client.clone(),
@@ -117,6 +122,8 @@ impl Parts {
             metrics,
             client,
             stores,
+            born_after: Arc::new(AtomicU64::new(born_after)),
+            pulses: Pulses::default(),
         })
     }
 }
@@ -134,6 +141,27 @@ fn scopes_of<'a>(
 }
 
 impl Stores {
+    /// Lets requests for turns through, and asks for one of every object that is there.
+    pub(super) fn open(&self) {
+        self.wake_account.open();
+        self.wake_instance.open();
+        for account in self.accounts.state() {
+            self.wake_account.wake(&ObjectKey::of(&*account));
+        }
+        for instance in self.instances.state() {
+            self.wake_instance.wake(&ObjectKey::of(&*instance));
+        }
+    }
+
+    /// Enters an Instance, as the store shows it, in the roll; what of it cannot be read counts by its record.
+    pub(super) fn enrol(&self, key: &ObjectKey, roll: &Roll) {
+        let reference = ObjectRef::new(&key.name).within(&key.namespace);
+        let Some(object) = self.instances.get(&reference) else {
+            return; // gone again: the next notice says so
+        };
+        owners::enrol(roll, &object);
+    }
+
     pub(super) fn wake_where(&self, namespace: &str, wanted: impl Fn(&Instance) -> bool) {
         for object in self.instances.state() {
             let Ok(instance) = &object.0 else { continue };
@@ -152,8 +180,7 @@ impl Stores {
             }
         }
         self.wake_where(&secret.namespace, |instance| {
-            let reference = instance.spec.login.password_secret_ref.as_ref();
-            reference.is_some_and(|reference| reference.name == secret.name)
+            instance.secrets().any(|name| name == secret.name)
         });
     }
 }

@@ -154,6 +154,51 @@ async fn refusals_in_a_row_double_the_pause_and_an_answer_ends_that() {
     assert_eq!(start.elapsed().as_secs(), 3);
 }
 
+/// The service allows four a second, we were told twenty.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_allows_less_than_we_were_told_refuses_few() {
+    let gate = Gate::new(limits(20.0, 20, 8));
+    let (start, mut tokens, mut at) = (Instant::now(), 4.0_f64, Instant::now());
+    let (mut taken, mut refused) = (0, 0);
+    while start.elapsed() < Duration::from_secs(300) {
+        let permit = gate.permit(Lane::Operation).await;
+        tokens = (tokens + at.elapsed().as_secs_f64() * 4.0).min(4.0);
+        at = Instant::now();
+        if tokens >= 1.0 {
+            tokens -= 1.0;
+            taken += 1;
+            gate.answered();
+        } else {
+            refused += 1;
+            gate.refused(None);
+        }
+        drop(permit);
+    }
+    assert!(refused * 50 < taken, "{refused} refused, {taken} taken");
+    // Two thirds of what it allows.
+    assert!(taken > 800, "{taken} taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_passing_squeeze_is_forgotten() {
+    let gate = Gate::new(limits(10.0, 10, 8));
+    gate.refused(None);
+    gate.answered();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(100) {
+        drop(gate.permit(Lane::Operation).await);
+    }
+    let start = Instant::now();
+    for _ in 0..50 {
+        drop(gate.permit(Lane::Operation).await);
+    }
+    assert!(
+        start.elapsed() <= Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn new_limits_hold_at_once_also_for_who_waits() {
     let gate = Gate::new(limits(0.01, 1, 1));

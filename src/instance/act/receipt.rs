@@ -36,6 +36,10 @@ impl Attempt<'_> {
             match written {
                 Ok(()) => return true,
                 Err(error) if error.is_not_found() || self.is_other_object().await => {
+                    if self.facts.spec.keeps_its_server() {
+                        // It is told as left behind.
+                        return false;
+                    }
                     // Only a server that this very call bought has no other home.
                     if receipt.operation.verb == Verb::Create {
                         let name = &self.facts.key.name;
@@ -78,6 +82,14 @@ impl Attempt<'_> {
             .sessions
             .bury(self.account, seat, &receipt.marker, places);
         let permit = seat.session.client.permit(Lane::Urgent).await;
+        // Buried, it is not left behind: whoever sees it releases it.
+        open(self.memory).is_finished = true;
+        // Stopped since its call, this process may have been followed by another one, which took the server over for an object
+        // that came back under the same marker.
+        if self.has_time().is_err() {
+            tracing::error!(server = %id, "a server without an Instance was not released: no time, or no Lease, is left");
+            return;
+        }
         if let Err(error) = seat.session.client.release(permit, id).await {
             tracing::error!(server = %id, %error, "a server without an Instance was not released; listings look out for it");
         }

@@ -3,6 +3,7 @@
 use super::{Attempt, Outcome, not_written, room};
 use crate::api::names::{BINDING, FINALIZER};
 use crate::cloud::ServerId;
+use crate::instance::facts::Facts;
 use crate::instance::memory::{ReleaseCall, open};
 use crate::instance::pace;
 use crate::instance::plan::ReleaseReason;
@@ -83,6 +84,38 @@ impl Attempt<'_> {
                 .sessions
                 .bury(self.account, seat, &facts.marker, facts.places.clone());
         }
+        // The Event first: afterwards there is nothing left to tell it about.
+        let news = self.seen.own_id().map(|id| {
+            let note = format!("server {id} is released and confirmed gone");
+            News::normal("Released", note)
+        });
+        self.take_finalizer(news, Vec::new()).await
+    }
+
+    /// Takes the finalizer away and leaves what there is at the service, if the spec that wants it so still stands. Its marker
+    /// is not remembered: a server of it that turns up late is kept as well.
+    pub(super) async fn let_go(&self, news: Option<News>) -> Outcome {
+        let Facts {
+            key,
+            generation,
+            status,
+            ..
+        } = self.facts;
+        let server = self.facts.id().map(|id| id.to_string());
+        let server = server.or_else(|| status.id.clone());
+        tracing::info!(
+            namespace = key.namespace,
+            name = key.name,
+            server,
+            "kept at the service"
+        );
+        let is_wanted = json!({"op": "test", "path": "/metadata/generation", "value": generation});
+        self.take_finalizer(news, vec![is_wanted]).await
+    }
+
+    /// The patch that lets the object go, after these tests of its own.
+    async fn take_finalizer(&self, news: Option<News>, tests: Vec<Value>) -> Outcome {
+        let facts = self.facts;
         let kept: Vec<&String> = facts
             .finalizers
             .iter()
@@ -92,18 +125,14 @@ impl Attempt<'_> {
             json!({"op": "test", "path": "/metadata/uid", "value": facts.uid}),
             json!({"op": "test", "path": "/metadata/finalizers", "value": facts.finalizers}),
         ];
+        patch.extend(tests);
         if let Some(text) = &facts.annotation {
             let path = pointer(&["metadata", "annotations", BINDING]);
             patch.push(json!({"op": "test", "path": path, "value": text}));
         }
         patch.push(json!({"op": "replace", "path": "/metadata/finalizers", "value": kept}));
-        // The Event first: afterwards there is nothing left to tell it about.
-        if let Some(id) = facts.id() {
-            let news = News::normal(
-                "Released",
-                format!("server {id} is released and confirmed gone"),
-            );
-            self.context.events.tell(&facts.reference, &news).await;
+        if let Some(news) = &news {
+            self.context.events.tell(&facts.reference, news).await;
         }
         let written = self
             .patch("remove the finalizer", Value::Array(patch))
@@ -111,8 +140,14 @@ impl Attempt<'_> {
         let result = written.as_ref().map_or_else(KubeError::category, |()| "ok");
         self.context.metrics.kube_write("finalizer", result);
         match written {
-            Ok(()) => Outcome::Finished,
-            Err(error) if error.is_not_found() => Outcome::Finished,
+            Ok(()) => {
+                open(self.memory).is_finished = true;
+                Outcome::Finished
+            }
+            Err(error) if error.is_not_found() => {
+                open(self.memory).is_finished = true;
+                Outcome::Finished
+            }
             Err(error) if error.is_stale() && !error.is_denied() => Outcome::Stale,
             Err(error) => not_written(&error),
         }

@@ -34,20 +34,42 @@ struct Remembered {
 impl Memories {
     /// An object was seen by the watch; `born_here` counts only at the first sight.
     pub fn saw(&self, uid: &str, key: &ObjectKey, born_here: bool) {
+        self.met(uid, key, born_here);
+    }
+
+    /// The same; gives what is remembered of it.
+    pub fn met(&self, uid: &str, key: &ObjectKey, born_here: bool) -> Arc<Mutex<Memory>> {
         let mut inner = self.lock();
-        if inner.by_uid.contains_key(uid) {
-            return;
-        }
-        let mut memory = Memory::new(born_here, Instant::now());
-        memory.epoch = inner.doubts.epoch;
-        let memory = Arc::new(Mutex::new(memory));
-        inner.by_uid.insert(
-            uid.to_owned(),
+        let epoch = inner.doubts.epoch;
+        let made = || {
+            let mut memory = Memory::new(born_here, Instant::now());
+            memory.epoch = epoch;
             Remembered {
                 key: key.clone(),
-                memory,
-            },
-        );
+                memory: Arc::new(Mutex::new(memory)),
+            }
+        };
+        let remembered = inner.by_uid.entry(uid.to_owned()).or_insert_with(made);
+        remembered.memory.clone()
+    }
+
+    /// The watch showed an object in this version.
+    pub fn shown(&self, uid: &str, version: u64) {
+        if let Some(memory) = self.get(uid) {
+            super::open(&memory).shown(version, Instant::now());
+        }
+    }
+
+    /// This process becomes the active one. What it saw while it stood by was not born in its term, and the clocks of what
+    /// it waits for begin now: another process may have acted until a moment ago.
+    pub fn begin_term(&self) {
+        let mut inner = self.lock();
+        let doubts = inner.doubts;
+        for remembered in inner.by_uid.values_mut() {
+            let mut memory = Memory::new(false, Instant::now());
+            memory.epoch = doubts.epoch;
+            remembered.memory = Arc::new(Mutex::new(memory));
+        }
     }
 
     /// What is remembered of an object; none when it is gone.
@@ -73,9 +95,10 @@ impl Memories {
         self.lock().doubts
     }
 
-    /// An object is gone for good.
-    pub fn forget(&self, uid: &str) {
-        self.lock().by_uid.remove(uid);
+    /// An object is gone for good. Gives what was remembered of it.
+    pub fn forget(&self, uid: &str) -> Option<Arc<Mutex<Memory>>> {
+        let forgotten = self.lock().by_uid.remove(uid);
+        forgotten.map(|forgotten| forgotten.memory)
     }
 
     /// Which object has this UID.

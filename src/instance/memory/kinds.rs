@@ -16,6 +16,43 @@ pub struct Passwords {
     pub current: Option<[u8; 32]>,
 }
 
+/// What is to stand in the connection Secret, but for the password, which is told by the version of its Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// Name of the Secret.
+    pub name: String,
+    /// Where the server is.
+    pub host: String,
+    /// Where it is logged in to.
+    pub port: &'static str,
+    /// As whom.
+    pub username: String,
+    /// With which key pair, if not with a password.
+    pub key: Option<String>,
+    /// The version of the login Secret whose password is in force, if it is logged in to with one.
+    pub secret: Option<String>,
+}
+
+/// A connection Secret that was looked at or written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connected {
+    /// What it was to say.
+    pub wanted: Connection,
+    /// Its UID and resourceVersion then.
+    pub version: Option<String>,
+    /// Why it does not say so.
+    pub trouble: Option<ConnectionTrouble>,
+}
+
+/// Why a connection Secret is not as it is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionTrouble {
+    /// For people, with the remedy.
+    pub words: String,
+    /// Tried again no sooner; none where only another version of the Secret changes anything.
+    pub until: Option<Instant>,
+}
+
 /// What became of the one POST of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Post {

@@ -1,7 +1,7 @@
 //! The reads of a turn: the task, the server's detail. Each when it is due, each at most once.
 
-use super::{Fact, Observation, is_idle};
-use crate::api::Verb;
+use super::{Fact, Observation, is_idle, is_off};
+use crate::api::{Verb, resync_period};
 use crate::cloud::{Error, Lane, ServerId, TaskId, TaskState};
 use crate::instance::memory::{Ended, Gone, Odd};
 use crate::instance::pace::{self, Sight};
@@ -29,6 +29,15 @@ pub(super) async fn at_server(seen: &mut Observation, seat: &Seat, context: &Con
         at_remains(seen, seat, context, id).await;
     } else if needs_detail(seen, &id) {
         at_detail(seen, seat, context, id, Lane::Resync).await;
+    }
+}
+
+/// How often the detail is read anew, and whether the spec says so: then it is read whatever the listing tells.
+fn resync(seen: &Observation) -> (Duration, bool) {
+    let period = seen.facts.spec.resync_period.as_deref();
+    match period.and_then(resync_period) {
+        Some(period) => (period, true),
+        None => (RESYNC, false),
     }
 }
 
@@ -104,9 +113,27 @@ pub(super) async fn at_recorded(seen: &mut Observation, seat: &Seat, context: &C
     }
 }
 
+/// Reads the detail of a server that is to be taken over.
+pub(super) async fn at_candidate(
+    seen: &mut Observation,
+    seat: &Seat,
+    context: &Context,
+    id: &ServerId,
+) {
+    let asked = seat.session.client.detail(Lane::Operation, id);
+    seen.candidate = match tokio::time::timeout(READ, asked).await {
+        Ok(Ok(detail)) => Fact::Known(detail),
+        Ok(Err(error)) if error.is_no_such_instance() => Fact::Absent,
+        Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),
+        Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
+    };
+}
+
 /// What a failed create left behind, until it is known to be gone.
 async fn at_remains(seen: &mut Observation, seat: &Seat, context: &Context, id: ServerId) {
-    if seen.memory.gone.contains_key(&id) || !detail_is_due(seen, &id) {
+    let looked = seen.memory.looked;
+    let is_due = looked.is_none_or(|at| seen.now >= at + UNREAD || is_led(seen, &id, at));
+    if seen.memory.gone.contains_key(&id) || !is_due {
         return;
     }
     at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
@@ -121,9 +148,7 @@ fn detail_is_due(seen: &Observation, id: &ServerId) -> bool {
     let Some(looked) = seen.memory.looked else {
         return true;
     };
-    let led = seen
-        .sight(id)
-        .is_some_and(|sight| sight.at > looked && seen.memory.led_by != Some(sight.digest));
+    let led = is_led(seen, id, looked);
     let poll = seen.memory.poll.as_ref();
     if seen.memory.unread || poll.is_some_and(|poll| poll.odd.is_some()) {
         // Listings do not make it readable.
@@ -138,13 +163,31 @@ fn detail_is_due(seen: &Observation, id: &ServerId) -> bool {
     led || seen.now >= looked + pace::again(age)
 }
 
+/// Whether the listing shows something that it did not show when the detail was read last.
+fn is_led(seen: &Observation, id: &ServerId, looked: Instant) -> bool {
+    let sight = seen.sight(id);
+    sight.is_some_and(|sight| sight.at > looked && seen.memory.led_by != Some(sight.digest))
+}
+
 /// Whether the listing gives a reason to read the detail: it shows something else than the status, or too little, or the
 /// server is not in it. What the listing shows unchanged costs no call.
 fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
     let detail = &seen.facts.status.detail;
+    let (period, is_asked_for) = resync(seen);
+    let known = seen.memory.looked.unwrap_or(seen.memory.first_seen);
+    if is_asked_for && !seen.memory.unread && seen.now >= known + period {
+        return true;
+    }
+    let token = seen.memory.reconcile.as_ref();
+    if token.is_some_and(|(_, since)| seen.memory.looked.is_none_or(|looked| looked < *since)) {
+        return true;
+    }
     let Some(looked) = seen.memory.looked else {
         return match seen.listing.as_ref().map(|listing| listing.sighting(id)) {
-            Some(Sighting::Present(row, _)) => detail.is_empty() || !row.agrees_with(detail),
+            Some(Sighting::Present(row, _)) => {
+                let old = seen.now >= seen.memory.first_seen + period;
+                detail.is_empty() || !row.agrees_with(detail) || (old && !row.tells_enough())
+            }
             Some(Sighting::Absent { .. }) => true,
             Some(Sighting::Unknown(why)) => why == Why::Frozen,
             None => false,
@@ -153,7 +196,7 @@ fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
     if seen.memory.unread {
         return seen.now >= looked + UNREAD;
     }
-    let old = seen.now >= looked + RESYNC;
+    let old = seen.now >= looked + period;
     let pending = detail
         .get("ecsPendingStatus")
         .and_then(serde_json::Value::as_str);
@@ -161,7 +204,7 @@ fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
     let news = |digest| old || busy || seen.memory.led_by != Some(digest);
     match seen.listing.as_ref().map(|listing| listing.sighting(id)) {
         Some(Sighting::Present(row, _)) if !detail.is_empty() && row.agrees_with(detail) => {
-            busy || (old && row.status.is_none())
+            busy || (old && !row.tells_enough())
         }
         Some(Sighting::Present(row, at)) => at > looked && news(row.digest()),
         Some(Sighting::Absent { began }) => began > looked && news(0),
@@ -313,6 +356,7 @@ async fn at_detail(
         Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
     };
     seen.memory.unread = matches!(seen.detail, Fact::Unknown(_));
+    seen.memory.was_off = matches!(&seen.detail, Fact::Known(detail) if is_off(detail));
     if !seen.memory.unread {
         // A listing from before the purchase cannot show the server, and leads to nothing.
         let bought = seen.memory.newest_attempt();
@@ -320,6 +364,8 @@ async fn at_detail(
             .filter(|sight| sight.digest != 0 || bought.is_none_or(|bought| sight.at > bought));
         seen.memory.led_by = sight.map(|sight| sight.digest);
         seen.memory.not_found = matches!(seen.detail, Fact::Absent);
+        let since = seen.memory.missing_since.unwrap_or(seen.now);
+        seen.memory.missing_since = seen.memory.not_found.then_some(since);
     }
 }
 

@@ -1,24 +1,34 @@
 //! While no server is recorded: buy one, and never a second.
 
-use super::{Needs, Plan, Request, SOON, Step, Tell, frozen, recover, want, words};
+use super::refer::{self, Purchase};
+use super::{
+    Needs, Plan, Request, SOON, Step, Tell, found, frozen, import, restraint, secret, want, words,
+};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Before, Binding, HistoryEntry, OpenOperation, Verb, names};
-use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
+use crate::api::{Before, Binding, Import, OpenOperation, Verb, attempt_number, names};
+use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode};
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::memory::{Attempt, Post};
 use crate::instance::observe::{Observation, SeatFacts};
+use crate::instance::references;
 use crate::inventory::Absence;
-use crate::runtime::events::News;
+use crate::session::Room;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// A Secret that could not be read is tried again after this time: the apiserver's trouble is no event of the Secret.
 const UNREAD: Duration = Duration::from_secs(15);
 
+/// Whoever waits for room is woken when there is some; this often it looks by itself, which calls and writes nothing.
+const NO_ROOM: Duration = Duration::from_secs(60);
+
 /// Nothing is recorded for this object.
 pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
     if let Some(plan) = first_what_is_ours(seen, seat) {
         return plan;
+    }
+    if let Some(wanted) = &seen.facts.spec.import {
+        return imported(seen, seat, wanted);
     }
     let memory = &seen.memory;
     let status = &seen.facts.status;
@@ -47,6 +57,14 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
         // A server was known once and is nowhere now. Missing is not gone: nothing is bought in its place.
         Absence::Proven if status.id.is_some() => missing(seen),
         Absence::Proven => create(seen, seat, &Origin::First),
+    }
+}
+
+/// A server is taken over, once what it is compared with is known.
+fn imported(seen: &Observation, seat: &SeatFacts, wanted: &Import) -> Plan {
+    match refer::purchase(seen) {
+        Ok(_) => import::plan(seen, seat, wanted),
+        Err(plan) => *plan,
     }
 }
 
@@ -87,11 +105,16 @@ pub(super) fn after_failure(seen: &Observation, seat: &SeatFacts, binding: &Bind
     create(seen, seat, &Origin::Failed(binding))
 }
 
+/// Somebody else released the server, as is proven: another one, as the spec wants it.
+pub(super) fn after_loss(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> Plan {
+    create(seen, seat, &Origin::Released(binding))
+}
+
 /// What comes before anything is bought: a receipt that is owed, a server that is found by its name, a listing that is
 /// not to be trusted.
 fn first_what_is_ours(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
-    record_given(seen, seat)
-        .or_else(|| adopt(seen, seat))
+    found::given(seen, seat)
+        .or_else(|| found::adopt(seen, seat))
         .or_else(|| frozen(seen))
 }
 
@@ -105,6 +128,28 @@ enum Origin<'a> {
     Lost(&'a Binding),
     /// An attempt whose task failed.
     Failed(&'a Binding),
+    /// A server that somebody else released.
+    Released(&'a Binding),
+}
+
+impl Origin<'_> {
+    /// The record of the attempt before, and how many were lost, failed and replaced with the new one.
+    fn counts(&self) -> (Option<&Binding>, u32, u32, u32) {
+        let (former, lost, failed, recreated) = match self {
+            Self::First => return (None, 0, 0, 0),
+            Self::Refused(former) => (former, 0, Some(0), 0),
+            Self::Lost(former) => (former, 1, Some(0), 0),
+            Self::Failed(former) => (former, 0, Some(1), 0),
+            // Another server is made anew, whatever failed before the one that is gone.
+            Self::Released(former) => (former, 0, None, 1),
+        };
+        (
+            Some(former),
+            former.lost.saturating_add(lost),
+            failed.map_or(0, |more| former.failed.saturating_add(more)),
+            former.recreated.saturating_add(recreated),
+        )
+    }
 }
 
 fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
@@ -120,22 +165,30 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
             super::LONG,
         );
     }
-    let login = match login(seen) {
-        Ok(credentials) => credentials,
+    if let Some(wanted) = &seen.facts.spec.import {
+        return imported(seen, seat, wanted);
+    }
+    if let Some(plan) = restraint::instead_of_a_purchase(seen) {
+        return plan;
+    }
+    let ready = refer::purchase(seen).and_then(|purchase| Ok((purchase, login(seen)?)));
+    let (purchase, login) = match ready {
+        Ok(ready) => ready,
         Err(plan) => return *plan,
     };
-    let (former, lost, failed) = match *origin {
-        Origin::First => (None, 0, 0),
-        Origin::Refused(binding) => (Some(binding), binding.lost, binding.failed),
-        Origin::Lost(binding) => (Some(binding), binding.lost + 1, binding.failed),
-        Origin::Failed(binding) => (Some(binding), binding.lost, binding.failed + 1),
-    };
+    if let Err(plan) = room(seen) {
+        return *plan;
+    }
+    let (former, lost, failed, recreated) = origin.counts();
     let mut binding = Binding {
         lost,
         failed,
+        recreated,
         ..blank(seen, seat)
     };
     binding.operation.target = want::as_read(seen, &login);
+    binding.operation.waiting_password = login.is_waiting();
+    binding.resolved.clone_from(&purchase.pins);
     if let Some(former) = former {
         // A restored object goes on under the marker of the one that it was.
         binding.uid.clone_from(&former.uid);
@@ -151,7 +204,7 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
             .collect();
     }
     let tell = Tell::progress(Reason::Creating, creating(seen));
-    let request = Box::new(Request::Create(request(seen, login.login)));
+    let request = Box::new(Request::Create(request(seen, purchase, login.login)));
     Plan::act(
         Step::Call {
             binding: Box::new(binding),
@@ -181,17 +234,26 @@ fn again(
         tell.progress = matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable);
         return Plan::rest(tell, at - seen.now);
     }
-    if changed {
+    if restraint::restraint(seen).is_some() || seen.facts.spec.import.is_some() {
         return create(seen, seat, &Origin::Refused(binding));
     }
-    let login = match login(seen) {
-        Ok(login) => login,
+    let ready = refer::purchase(seen).and_then(|purchase| Ok((purchase, login(seen)?)));
+    let (purchase, login) = match ready {
+        Ok(ready) => ready,
         Err(plan) => return *plan,
     };
+    // What is posted is what the intent recorded: what a selector means by now may be something else.
+    if changed || refer::is_other(&purchase, binding) {
+        return create(seen, seat, &Origin::Refused(binding));
+    }
+    if let Err(plan) = room(seen) {
+        return *plan;
+    }
     let tell = Tell::progress(Reason::Creating, creating(seen));
     let mut binding = binding.clone();
     binding.operation.target = want::as_read(seen, &login);
-    let request = Box::new(Request::Create(request(seen, login.login)));
+    binding.operation.waiting_password = login.is_waiting();
+    let request = Box::new(Request::Create(request(seen, purchase, login.login)));
     Plan::act(
         Step::Call {
             binding: Box::new(binding),
@@ -228,98 +290,10 @@ fn settle(seen: &Observation, seat: &SeatFacts, binding: &Binding, settled: Inst
     }
 }
 
-/// A server bears our marker and no record names it: it is ours. Of several the one that status knew, else the first by
-/// identifier; the others become surplus.
-pub(super) fn adopt(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
-    let found = found(seen);
-    let known = seen.facts.status.id.as_deref().map(ServerId::from);
-    let id = known
-        .filter(|id| found.contains(id))
-        .or_else(|| found.into_iter().next())?;
-    let note = format!("found server {id} by its name and recorded it");
-    let mut plan = record(seen, seat, &id, None);
-    plan.tell.news.push(News::normal("Adopted", note));
-    Some(plan)
-}
-
-/// Servers with our marker that are not known to be gone, in order.
-fn found(seen: &Observation) -> Vec<ServerId> {
-    let listed = seen
-        .listing
-        .iter()
-        .flat_map(|listing| listing.bearing(&seen.facts.marker));
-    listed
-        .filter(|id| !seen.memory.gone.contains_key(id))
-        .collect()
-}
-
-/// The service gave this process a server and the record does not name it yet: nothing comes before that.
-fn record_given(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
-    let (number, id, task) = seen.memory.given()?;
-    let current = seen.facts.binding().map_or(0, |binding| binding.attempt);
-    (number >= current).then(|| record(seen, seat, id, task.map(ToString::to_string)))
-}
-
-/// The record of a server that exists. Without a task it was found instead of received: its request may have been doubled.
-fn record(seen: &Observation, seat: &SeatFacts, id: &ServerId, task: Option<String>) -> Plan {
-    let status = &seen.facts.status;
-    // Status still tells that this server was bought, and which attempt was the last to end.
-    let is_known = status.id.as_deref() == Some(id.as_str())
-        && (status.applied.is_some() || status.history.iter().any(bought));
-    let newest = status.history.iter().map(|entry| entry.attempt).max();
-    let ended = newest.filter(|_| is_known).map(u32::try_from);
-    if let (None, Some(mut binding)) = (
-        seen.facts.binding(),
-        recover::in_flight(seen, blank(seen, seat)).filter(|_| is_known),
-    ) {
-        // The record was lost in the middle of an operation that status tells of.
-        binding.id = Some(id.to_string());
-        let tell = Tell::default().with_id(Some(id.clone()));
-        let binding = Box::new(binding);
-        return Plan::act(Step::Record { binding }, tell);
-    }
-    let mut binding = match (seen.facts.binding(), ended) {
-        (Some(binding), _) => {
-            let mut binding = binding.clone();
-            if !seen.facts.is_open() || binding.operation.verb != Verb::Create {
-                // The recorded attempt has ended; what is found now belongs to none that is known.
-                binding.attempt = next_attempt(seen);
-                binding.nonce.clear();
-                binding.operation.verb = Verb::Create;
-            }
-            binding.lost += u32::from(task.is_none());
-            binding
-        }
-        // The record was lost in the middle of an operation that status tells of.
-        // Only the record was lost.
-        (None, Some(Ok(attempt))) => Binding {
-            attempt,
-            ..blank(seen, seat)
-        },
-        (None, _) => Binding {
-            lost: 1,
-            ..blank(seen, seat)
-        },
-    };
-    binding.id = Some(id.to_string());
-    binding.task = task;
-    let tell = Tell::progress(Reason::Creating, creating(seen)).with_id(Some(id.clone()));
-    Plan::act(
-        Step::Record {
-            binding: Box::new(binding),
-        },
-        tell,
-    )
-}
-
-fn bought(entry: &HistoryEntry) -> bool {
-    entry.verb == Verb::Create && entry.succeeded
-}
-
 /// A record of a new attempt, of which nothing is known yet. Cluster and nonce are filled in when it is written.
-fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
+pub(super) fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
     let facts = &seen.facts;
-    let spec = &facts.spec;
+    let id = |meaning: Option<references::Meaning>| meaning.map(|m| m.id).unwrap_or_default();
     Binding {
         cluster: String::new(),
         namespace: facts.key.namespace.clone(),
@@ -329,6 +303,7 @@ fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
         attempt: next_attempt(seen),
         nonce: String::new(),
         id: None,
+        imported: None,
         task: None,
         operation: OpenOperation {
             verb: Verb::Create,
@@ -337,14 +312,18 @@ fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
             uid: facts.uid.clone(),
             // Of a server that was found nobody knows what was asked for: what the spec says counts.
             target: want::as_specified(seen),
+            waiting_password: false,
             before: Before::default(),
         },
-        package: spec.package.code.clone(),
-        firewall: spec.firewall.id.clone(),
+        // Empty where a selector is not looked up: of a server that was found, nobody tells.
+        package: id(references::package(seen)),
+        firewall: id(references::firewall(seen)),
+        resolved: references::pins(seen),
         unfinished: None,
         places: vec![facts.place().to_string()],
         lost: 0,
         failed: 0,
+        recreated: 0,
         account: seen.account_key.name.clone(),
         credential: seat.credential.clone(),
     }
@@ -360,23 +339,25 @@ pub(super) fn next_attempt(seen: &Observation) -> u32 {
         .iter()
         .map(|entry| entry.attempt)
         .chain(status.operation.iter().map(|o| o.attempt));
-    let told = told
-        .filter_map(|attempt| u32::try_from(attempt).ok())
-        .max()
-        .unwrap_or(0);
-    recorded.max(remembered).max(told) + 1
+    let told = told.filter_map(attempt_number).max().unwrap_or(0);
+    recorded.max(remembered).max(told).saturating_add(1)
 }
 
-fn request(seen: &Observation, login: Login) -> CreateRequest {
-    let spec = &seen.facts.spec;
+fn request(seen: &Observation, purchase: Purchase, login: Login) -> CreateRequest {
     CreateRequest {
-        package: PackageCode::from(spec.package.code.as_str()),
-        place: seen.facts.place(),
+        package: PackageCode::from(purchase.package),
+        place: purchase.place,
         name: names::server_name(&seen.facts.key.name, &seen.facts.marker),
-        image: ImageId::from(spec.image.id.as_str()),
-        firewall: FirewallId::from(spec.firewall.id.as_str()),
+        image: ImageId::from(purchase.image),
+        firewall: FirewallId::from(purchase.firewall),
         login,
     }
+}
+
+/// The Secret with the login could not be read.
+pub(super) fn unread(why: &str) -> Plan {
+    let verdict = Verdict::reconciling(Reason::SecretUnread, why);
+    Plan::rest(Tell::of(verdict), UNREAD)
 }
 
 /// The login, or the plan that says what is the matter with it. It is read only once a plan asks for it.
@@ -386,10 +367,8 @@ pub(super) fn login(seen: &Observation) -> Result<Credentials, Box<Plan>> {
         LoginFact::Problem(verdict) => {
             Err(Box::new(Plan::rest(Tell::of(verdict.clone()), super::LONG)))
         }
-        LoginFact::Unread(why) => {
-            let verdict = Verdict::reconciling(Reason::SecretUnread, why);
-            Err(Box::new(Plan::rest(Tell::of(verdict), UNREAD)))
-        }
+        LoginFact::Unread(why) => Err(Box::new(unread(why))),
+        LoginFact::Missing => Err(Box::new(secret::generate(seen))),
         LoginFact::NotAsked => {
             let mut plan = Plan::rest(Tell::default(), SOON);
             plan.needs = Needs::Login;
@@ -398,7 +377,38 @@ pub(super) fn login(seen: &Observation) -> Result<Credentials, Box<Plan>> {
     }
 }
 
-fn creating(seen: &Observation) -> String {
+/// The Account's limits leave room for one more, or the plan that waits for it. Asked last: who waits for something else
+/// takes nobody's place.
+fn room(seen: &Observation) -> Result<(), Box<Plan>> {
+    let account = &seen.account_key.name;
+    let plan = match seen.room {
+        Room::Taken => return Ok(()),
+        Room::NotAsked => {
+            let mut plan = Plan::rest(Tell::default(), SOON);
+            plan.needs = Needs::Room;
+            plan
+        }
+        Room::Full(most) => {
+            let message = format!(
+                "Account {account} may have {most} Instances with a server (spec.maxInstances), and as many have one or are \
+                 about to have one: delete one that is not needed, or raise the limit"
+            );
+            let verdict = Verdict::reconciling(Reason::AccountLimitReached, message);
+            Plan::rest(Tell::of(verdict), NO_ROOM)
+        }
+        Room::TooFast { per_minute, wait } => {
+            let message = format!(
+                "Account {account} may buy {per_minute} servers a minute (spec.createRate.perMinute), and as many were \
+                 bought: it goes on by itself"
+            );
+            let wait = wait.max(super::NEXT);
+            Plan::rest(Tell::progress(Reason::CreateRateReached, message), wait)
+        }
+    };
+    Err(Box::new(plan))
+}
+
+pub(super) fn creating(seen: &Observation) -> String {
     format!(
         "the service is creating the server in {}",
         seen.facts.place()
@@ -435,8 +445,8 @@ fn waiting_to_settle(seen: &Observation, settled: Instant) -> Plan {
 fn missing(seen: &Observation) -> Plan {
     let id = seen.facts.status.id.clone().unwrap_or_default();
     let message = format!(
-        "server {id} is not at the service any more and its record is lost; nothing is bought in its place: delete this \
-         Instance and apply it again to get a new server"
+        "server {id} is not at the service any more and its record is lost; nothing is bought in its place: {}",
+        words::another(&seen.facts.spec)
     );
     Plan::rest(
         Tell::of(Verdict::stalled(Reason::ServerMissing, message)),

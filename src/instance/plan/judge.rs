@@ -1,9 +1,10 @@
 //! Compares what a server shows with what the spec wants, and says how things stand.
 
-use super::{want, words};
+use super::{erase, refer, restraint, want, words};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Applied, Binding, Marker, PowerState, names};
+use crate::api::{Applied, Binding, PowerState};
 use crate::instance::observe::{Observation, is_idle};
+use crate::instance::references;
 use serde_json::{Map, Value};
 
 /// Compares the server with what the spec wants and what the service has taken.
@@ -24,7 +25,7 @@ pub(super) fn judge(
         );
         return Verdict::reconciling(Reason::OperationPending, message);
     }
-    let name = names::server_name(&seen.facts.key.name, &seen.facts.marker);
+    let name = seen.facts.server_name();
     let renamed = text(detail, "instanceName").filter(|found| *found != name);
     if let (Some(found), false) = (renamed, is_ours(seen, detail)) {
         let message = format!(
@@ -34,22 +35,32 @@ pub(super) fn judge(
         return Verdict::drifted(Reason::NameDiffers, message);
     }
     if let Some(verb) = want::wanted(seen, binding, applied, detail).first() {
+        if restraint::is_observed(seen) {
+            return restraint::differs(&format!("the spec asks for a {verb} of the server"));
+        }
         return Verdict::reconciling(
             words::reason(*verb),
             format!("the spec asks for a {verb} of the server"),
         );
     }
+    if let Some(verdict) = refer::trouble(seen) {
+        return verdict;
+    }
+    if let Some(verdict) = erase::held(seen, binding, applied, detail) {
+        return verdict;
+    }
+    let wanted_image = references::image(seen).map(|image| image.id);
     match (
         spec.power_state,
         text(detail, "ecsStatus"),
-        text(detail, "imageResourceUUID"),
+        text(detail, "imageResourceUUID").zip(wanted_image.as_deref()),
     ) {
-        (_, _, Some(image)) if image != spec.image.id => Verdict::drifted(
+        (_, _, Some((image, wanted))) if image != wanted => Verdict::drifted(
             Reason::ImageDiffers,
             format!(
-                "the server was given image {image} at the service, the spec says {}; nothing is erased because of that: \
-                 set spec.image.id to {image} to accept it; a new spec.reinstall.token brings back the image of the spec",
-                spec.image.id
+                "the server was given image {image} at the service, the spec says {wanted}; nothing is erased because of \
+                 that: set spec.image.id to {image} to accept it; a new spec.reinstall.token brings back the image of the \
+                 spec"
             ),
         ),
         _ if renamed.is_some() => Verdict::drifted(
@@ -96,24 +107,43 @@ pub(super) fn pending(detail: &Map<String, Value>) -> Option<&str> {
     text(detail, "ecsPendingStatus")
 }
 
-/// Whether the server bears our marker, as far as it shows a name: another one may be somebody else's, by a record that
+/// Whether the server bears our marker, or the name with which it was taken over, as far as it shows a name: another one may be somebody else's, by a record that
 /// was edited or an identifier that the service gave away again.
 pub(super) fn is_ours(seen: &Observation, detail: &Map<String, Value>) -> bool {
-    text(detail, "instanceName")
-        .is_none_or(|name| Marker::in_name(name).as_ref() == Some(&seen.facts.marker))
+    let name = text(detail, "instanceName");
+    let id = seen.facts.id();
+    name.zip(id)
+        .is_none_or(|(name, id)| seen.facts.is_own_name(&id, name))
 }
 
 /// The spec was edited between the purchase and the first status: such an edit can only be taken back.
 pub(super) fn bought_otherwise(seen: &Observation, binding: &Binding) -> Option<Verdict> {
     let spec = &seen.facts.spec;
     let here = seen.facts.place().to_string();
+    let place = binding.places.last().unwrap_or(&here);
+    // What selectors mean was recorded; see below for those that were edited.
+    let (package, firewall) = (&spec.package.code, &spec.firewall.id);
     let bought = [
-        ("package", &binding.package, &spec.package.code),
-        ("firewall", &binding.firewall, &spec.firewall.id),
-        ("place", binding.places.last().unwrap_or(&here), &here),
-        ("Account", &binding.account, &spec.account_ref.name),
+        ("package", &binding.package, package.as_ref()),
+        ("firewall", &binding.firewall, firewall.as_ref()),
+        ("place", place, seen.facts.here.as_ref().map(|_| &here)),
+        ("Account", &binding.account, Some(&spec.account_ref.name)),
     ];
-    let (what, was, wanted) = bought.into_iter().find(|(_, was, wanted)| was != wanted)?;
+    let other = bought
+        .into_iter()
+        .find(|(_, was, wanted)| wanted.is_some_and(|wanted| *was != wanted));
+    let edited = || {
+        let (what, wanted) = references::edited(&seen.facts, binding)?;
+        let was = match what {
+            "package" => &binding.package,
+            "firewall" => &binding.firewall,
+            _ => place,
+        };
+        Some((what, was.clone(), wanted))
+    };
+    let (what, was, wanted) = other
+        .and_then(|(what, was, wanted)| Some((what, was.clone(), wanted?.clone())))
+        .or_else(edited)?;
     let message = format!(
         "the server was bought with {what} {was}, the spec wants {wanted}: set the spec back, or delete the Instance and \
          create a new one"

@@ -2,8 +2,8 @@
 
 use super::judge::{judge, pending};
 use super::{
-    FAILED, LONG, Plan, ReleaseReason, SOON, Step, Tell, buy, frozen, is_our_account, pursue, want,
-    words,
+    FAILED, LONG, Plan, ReleaseReason, SOON, Step, Tell, buy, found, frozen, import,
+    is_our_account, pursue, refer, replace, restraint, secret, want, words,
 };
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, EndReason, HistoryEntry, Verb};
@@ -32,6 +32,9 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> P
     let Some(id) = seen.facts.id() else {
         return Plan::rest(Tell::default(), SOON);
     };
+    if let Some(rival) = &seen.rival {
+        return import::conflict(rival, &id);
+    }
     if let Some(reason) = seen.create_failed() {
         return clean_up(seen, seat, binding, &id, &reason);
     }
@@ -47,6 +50,9 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> P
         Surplus::Look => watch_again(seen, seat, binding, &id)
             .in_flight()
             .within(RELEASE_AGAIN),
+        Surplus::Release(_) if restraint::restraint(seen).is_some() => {
+            watch_again(seen, seat, binding, &id)
+        }
         Surplus::Release(other) => {
             let tell = Tell::default().with_id(Some(id));
             Plan::act(
@@ -88,12 +94,17 @@ fn follow(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId
         {
             gone(seen, seat, id)
         }
-        (Fact::Known(TaskState::Succeeded), Fact::Unknown(why)) => running(
-            seen,
-            binding,
-            id,
-            format!("server {id} is created; its detail could not be read: {why}"),
-        ),
+        // It was found missing by a process that had seen more of it: that stands until it is seen otherwise.
+        (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_)) if is_told_missing(seen) => {
+            Plan::rest(Tell::default().with_id(Some(id.clone())), SOON).in_flight()
+        }
+        (Fact::Known(TaskState::Succeeded), Fact::Unknown(why)) => {
+            let message = format!("server {id} is created; its detail could not be read: {why}");
+            let mut plan = running(seen, binding, id, message);
+            // Not the course of things: other words for the same reason are worth a write.
+            plan.tell.progress = false;
+            plan
+        }
         (Fact::Known(TaskState::Succeeded), _) => running(
             seen,
             binding,
@@ -129,6 +140,10 @@ fn follow(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId
 }
 
 fn running(seen: &Observation, binding: &Binding, id: &ServerId, note: String) -> Plan {
+    let (reason, note) = match &binding.imported {
+        Some(_) => (Reason::Importing, words::importing(id, &seen.detail)),
+        None => (Reason::Creating, note),
+    };
     let overdue = seen
         .memory
         .poll
@@ -139,7 +154,7 @@ fn running(seen: &Observation, binding: &Binding, id: &ServerId, note: String) -
             format!("{note}, for longer than such operations take: look at the service's console");
         Tell::of(Verdict::stalled(Reason::OperationOverdue, note))
     } else {
-        Tell::progress(Reason::Creating, note)
+        Tell::progress(reason, note)
     };
     tell.operation = Some(words::operation(binding, seen.task_id().as_ref()));
     Plan::rest(tell.with_id(Some(id.clone())), SOON).in_flight_while_readable(seen)
@@ -147,17 +162,20 @@ fn running(seen: &Observation, binding: &Binding, id: &ServerId, note: String) -
 
 /// The create has ended well.
 fn done(seen: &Observation, binding: &Binding, id: &ServerId, detail: &Detail) -> Plan {
+    if let Some(plan) = secret::settle_first(seen, binding, id) {
+        return plan;
+    }
     let applied = &want::applied(seen, binding);
     let mut tell =
         Tell::of(judge(seen, binding, applied, &detail.fields)).with_id(Some(id.clone()));
     tell.applied = Some(want::taken_over(seen, binding, applied, &detail.fields));
     tell.detail = Some(detail.fields.clone());
     tell.ended = Some(ended(seen, binding, None, None));
-    let place = seen.facts.place();
-    tell.news.push(News::normal(
-        "Created",
-        format!("server {id} was created in {place}"),
-    ));
+    if binding.imported.is_none() {
+        let place = seen.facts.place();
+        let note = format!("server {id} was created in {place}");
+        tell.news.push(News::normal("Created", note));
+    }
     let listed = seen
         .listing
         .as_ref()
@@ -217,11 +235,15 @@ fn clean_up(
                 },
                 tell,
             ),
+            // Whoever may not release it says so after each look, and nothing else in between.
+            Fact::NotAsked if restraint::restraint(seen).is_some() => {
+                Plan::rest(Tell::default(), SOON).in_flight()
+            }
             _ => Plan::rest(tell, SOON).in_flight(),
         };
     };
     // A doubled request made another server: it takes the place of the failed one.
-    if let Some(plan) = buy::adopt(seen, seat) {
+    if let Some(plan) = found::adopt(seen, seat) {
         return plan;
     }
     // It is gone: what cannot be changed while a server exists may be mended now.
@@ -313,7 +335,9 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
     let former = &seen.facts.status.detail;
     let sighting = seen.listing.as_ref().map(|listing| listing.sighting(id));
     let told = |verdict: Verdict| Tell::of(verdict).with_id(Some(id.clone()));
-    let nothing = || Tell::default().with_id(Some(id.clone()));
+    // One that status has let go is not named again before it is seen again: another one is to take its place.
+    let nothing = || Tell::default().with_id(seen.facts.told_id());
+    let is_let_go = seen.facts.told_id().is_none();
     // The detail was read after that listing.
     let is_past = |at| !seen.memory.unread && seen.memory.looked.is_some_and(|looked| at <= looked);
     match (&seen.detail, sighting) {
@@ -354,7 +378,7 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
         // What could not be read is read again soon; until then what stands is the best that is known.
         (Fact::NotAsked, _) if seen.memory.unread => Plan::rest(nothing(), UNREAD),
         // It was never seen, and its detail cannot be read.
-        (Fact::Unknown(why), _) if former.is_empty() => {
+        (Fact::Unknown(why), _) if former.is_empty() && !is_let_go => {
             let message = format!("server {id} is recorded; its detail could not be read: {why}");
             Plan::rest(
                 told(Verdict::reconciling(Reason::ServerUnobserved, message)),
@@ -368,27 +392,42 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
     }
 }
 
-/// Whether a recorded server should be there and is in no listing: seen before, or bought longer ago than a new server
-/// takes to appear.
+/// Whether a recorded server should be there and is in no listing: seen before, or bought so long before the listing began
+/// that a new server had appeared. A listing from before the purchase shows nothing of it.
 pub(super) fn is_missing(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> bool {
-    let settling = seen
-        .memory
-        .newest_attempt()
-        .is_some_and(|since| seen.now < since + seat.settle);
+    let bought = seen.memory.newest_attempt();
     let was_seen = !seen.facts.status.detail.is_empty();
-    let absent = seen
-        .listing
-        .as_ref()
-        .is_some_and(|listing| matches!(listing.sighting(id), Sighting::Absent { .. }));
-    absent && (was_seen || !settling)
+    let sighting = seen.listing.as_ref().map(|listing| listing.sighting(id));
+    match sighting {
+        Some(Sighting::Absent { began }) => {
+            was_seen || bought.is_none_or(|since| began >= since + seat.settle)
+        }
+        Some(Sighting::Present(..) | Sighting::Unknown(_)) | None => false,
+    }
+}
+
+/// Status says of this very spec that the recorded server is missing.
+pub(super) fn is_told_missing(seen: &Observation) -> bool {
+    is_told(seen, Reason::ServerMissing)
+}
+
+/// Whether status says so, of the spec as it is.
+pub(super) fn is_told(seen: &Observation, reason: Reason) -> bool {
+    let status = &seen.facts.status;
+    let reason = reason.as_str();
+    status.observed_generation == seen.facts.generation
+        && status.conditions.iter().any(|told| told.reason == reason)
 }
 
 /// Detail and listing agree that the recorded server is not there. Missing is not gone: it is reported, never bought again.
 pub(super) fn gone(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
+    if let Some(plan) = replace::plan(seen, seat, id) {
+        return plan;
+    }
     let verdict = if is_our_account(seen, seat) {
         let message = format!(
-            "server {id} is not at the service any more; nothing is bought in its place: delete this Instance and apply \
-             it again to get a new server"
+            "server {id} is not at the service any more; nothing is bought in its place: {}",
+            words::another(&seen.facts.spec)
         );
         Verdict::stalled(Reason::ServerMissing, message)
     } else {
@@ -415,6 +454,7 @@ fn decide(
     let mut tell = Tell::of(judge(seen, binding, &applied, detail)).with_id(Some(id.clone()));
     tell.applied = Some(want::taken_over(seen, binding, &applied, detail));
     Plan::rest(tell, if is_idle(pending(detail)) { LONG } else { BUSY })
+        .within(refer::again(seen).unwrap_or(LONG))
 }
 
 /// An operation that ended, for the history.

@@ -1,14 +1,16 @@
 //! While the object is being deleted: release what is recorded, then everything with the marker, then prove that nothing
 //! is left, then let the object go (design section 4, rule 8).
 
-use super::{LONG, Plan, ReleaseReason, SOON, Step, Tell, frozen, is_our_account};
-use crate::api::Verb;
+use super::{LONG, Plan, ReleaseReason, SOON, Step, Tell, frozen, is_our_account, restraint};
 use crate::api::conditions::{Reason, Verdict};
+use crate::api::{DeletionPolicy, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
+use crate::instance::facts::Record;
 use crate::instance::listing::Listing;
 use crate::instance::memory::{Gone, Post, ReleaseCall};
 use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
 use crate::inventory::Absence;
+use crate::runtime::events::News;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -22,10 +24,109 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts) -> Plan {
     if let Some(plan) = frozen(seen) {
         return plan;
     }
+    if is_kept(seen) {
+        return find_out(seen, seat);
+    }
     match seen.release_target() {
         Some(id) => release(seen, &id),
         None => prove(seen, seat),
     }
+}
+
+/// Whether the server stays at the service when its Instance goes.
+fn is_kept(seen: &Observation) -> bool {
+    seen.facts.spec.deletion_policy == DeletionPolicy::Retain || restraint::is_observed(seen)
+}
+
+/// What needs no look at the service: a protected Instance stays, and one whose server is known and kept goes.
+pub(super) fn without_the_service(seen: &Observation) -> Option<Plan> {
+    if !seen.facts.deleting {
+        return None;
+    }
+    if seen.facts.spec.deletion_protection {
+        let message = "this Instance was deleted while spec.deletionProtection is true, so nothing is released: set \
+                       spec.deletionProtection to false to have its server released; to keep the server, set \
+                       spec.deletionPolicy to Retain before that";
+        let verdict = Verdict::stalled(Reason::DeletionProtected, message);
+        return Some(Plan::rest(Tell::of(verdict), LONG));
+    }
+    if !is_kept(seen) || matches!(seen.facts.record, Record::Invalid(_)) {
+        return None;
+    }
+    let given = || seen.memory.given().map(|(_, id, _)| id.clone());
+    // Of a record without a server status tells nothing: the attempt is newer.
+    let told = || {
+        let id = seen.facts.status.id.as_deref();
+        id.map(ServerId::from)
+            .filter(|_| seen.facts.binding().is_none())
+    };
+    let known = seen.facts.id().or_else(given).or_else(told)?;
+    Some(let_go(seen, &[known]))
+}
+
+/// A server is to be kept and none is known, though one may have been bought: it is looked for, so that it can be told.
+fn find_out(seen: &Observation, seat: &SeatFacts) -> Plan {
+    let listing = seen.listing.as_ref();
+    let found: Vec<ServerId> = listing
+        .iter()
+        .flat_map(|listing| listing.bearing(&seen.facts.marker))
+        .collect();
+    let record = seen.facts.binding();
+    if !found.is_empty() || record.is_some_and(|binding| seen.memory.nothing_bought(binding)) {
+        return let_go(seen, &found);
+    }
+    let since = clock(seen, seat);
+    match listing.map(|listing| listing.proven_absent(&seen.facts.marker, None, since)) {
+        Some(Absence::Proven) if is_our_account(seen, seat) => let_go(seen, &[]),
+        Some(Absence::Proven) => unconfirmed(),
+        Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
+            let message = "a create may have bought a server: it is looked for by its name, so that it can be told before this \
+                           Instance goes; nothing is released";
+            let tell = Tell::progress(Reason::CreateUnconfirmed, message);
+            let rest = since.saturating_duration_since(seen.now);
+            if rest.is_zero() {
+                Plan::rest(tell, SOON).wanting(since, 2)
+            } else {
+                Plan::rest(tell, rest.min(SOON)).in_flight()
+            }
+        }
+    }
+}
+
+/// The object goes, and these servers stay.
+fn let_go(seen: &Observation, servers: &[ServerId]) -> Plan {
+    let why = match seen.facts.spec.deletion_policy {
+        DeletionPolicy::Retain => "spec.deletionPolicy is Retain",
+        DeletionPolicy::Release => "spec.managementPolicy is Observe",
+    };
+    let names: Vec<String> = servers.iter().map(ToString::to_string).collect();
+    let was_released = |id| {
+        let call = seen.memory.releases.get(id);
+        call.is_some_and(|call: &ReleaseCall| call.accepted)
+    };
+    let open = seen.facts.binding().filter(|_| seen.facts.is_open());
+    let open = open.map(|binding| binding.operation.verb);
+    let rest = match open {
+        _ if servers.iter().any(was_released) => {
+            "; but its release was called before that: look at the service's console".to_owned()
+        }
+        _ if seen.memory.not_found => {
+            "; but the service knew no such server at the last look".to_owned()
+        }
+        Some(verb) => format!("; its {verb} was not seen to end"),
+        None => String::new(),
+    };
+    let password = match seen.facts.spec.login.generate {
+        Some(_) => "; the Secret with its generated password goes with this Instance",
+        None => "",
+    };
+    let note = format!(
+        "server {} is kept at the service and goes on being billed, since {why}{rest}{password}",
+        names.join(", ")
+    );
+    let news = (!servers.is_empty()).then(|| News::normal("Retained", note));
+    let tell = Tell::default().with_id(seen.facts.id());
+    Plan::act(Step::LetGo { news }, tell)
 }
 
 /// A server of ours is not known to be gone.
@@ -118,7 +219,7 @@ fn repeat(id: &ServerId, tell: Tell, waits: Duration) -> Plan {
 
 /// Everything that is known is gone: prove that nothing else is there.
 fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
-    let id = seen.facts.id();
+    let id = seen.own_id();
     let record = seen.facts.binding();
     if record.is_some_and(|binding| seen.memory.nothing_bought(binding)) {
         // This process knows what became of each call: there is nothing to look for, nor a place where it could be.
@@ -140,13 +241,9 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
             Plan::act(Step::Finish, Tell::default().with_id(id))
         }
         Some(Absence::Proven) => {
-            let message = "the service knows no such server, but the token was changed since it was bought and nothing \
-                           shows that it belongs to the same account: give the Account a token of the account that \
-                           bought the server, or, if the console shows it gone, remove the finalizer by hand";
-            Plan::rest(
-                Tell::of(Verdict::reconciling(Reason::ReleaseUnconfirmed, message)).with_id(id),
-                LONG,
-            )
+            let mut plan = unconfirmed();
+            plan.tell.id = id;
+            plan
         }
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
             let trouble = seen.listing.as_ref().and_then(Listing::trouble);
@@ -164,6 +261,15 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
             }
         }
     }
+}
+
+/// Nothing shows that it is our account whose listing lacks the server.
+fn unconfirmed() -> Plan {
+    let message = "the service knows no such server, but the token was changed since it was bought and nothing shows that it \
+                   belongs to the same account: give the Account a token of the account that bought the server, or, if the \
+                   console shows it gone, remove the finalizer by hand";
+    let verdict = Verdict::reconciling(Reason::ReleaseUnconfirmed, message);
+    Plan::rest(Tell::of(verdict), LONG)
 }
 
 /// The instant after which both passes of the proof must begin.
@@ -194,7 +300,8 @@ fn is_clean(seen: &Observation) -> bool {
     };
     // Of what came after the create no server can be left.
     let of_create = binding.operation.verb == Verb::Create;
-    let answered = binding.id.is_some() && (binding.task.is_some() || !of_create);
+    let was_bought = of_create && binding.imported.is_none();
+    let answered = binding.id.is_some() && (binding.task.is_some() || !was_bought);
     let known = seen
         .memory
         .attempt(binding)

@@ -1,15 +1,26 @@
 //! Decides: a pure function of what was observed. At most one step, always a reason, no client, no clock of its own.
 //!
-//! One file for each stretch of an Instance's way: [`buy`] while no server is recorded, [`keep`] while one is, [`want`] when
-//! it is to become another than it is, [`pursue`] while such an operation is open, [`recover`] when its record was lost
-//! meanwhile, and [`leave`] while the object is being deleted.
+//! One file for each stretch of an Instance's way: [`buy`] while no server is recorded, [`found`] where there is one all the
+//! same, [`import`] where one is to be taken over instead, [`keep`] while one is recorded, [`replace`] when it is gone for good,
+//! [`want`] when it is to become another than it is, [`refer`] where selectors are to be looked up, [`pursue`] while such an
+//! operation is open, [`recover`] when its record was lost meanwhile, [`secret`] for what is kept in Secrets, and [`leave`] while
+//! the object is being deleted. [`restraint`] takes out of every plan what the spec forbids.
+//! [`outlook`](mod@outlook) tells all that would come of an object before it is applied.
 
 mod buy;
+mod erase;
+mod found;
+mod import;
 mod judge;
 mod keep;
 mod leave;
+mod outlook;
 mod pursue;
 mod recover;
+mod refer;
+mod replace;
+mod restraint;
+mod secret;
 mod want;
 mod words;
 
@@ -17,8 +28,9 @@ use super::facts::Record;
 use super::listing::Listing;
 use super::memory::Wants;
 use super::observe::{AccountFact, Observation, SeatFacts};
+use super::references::Scope;
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Applied, Binding, HistoryEntry, OperationStatus};
+use crate::api::{Applied, Binding, HistoryEntry, OperationStatus, Resolved};
 use crate::cloud::{CreateRequest, PasswordRequest, ReinstallRequest, ServerId};
 use crate::inventory::Attention;
 use crate::runtime::events::News;
@@ -27,7 +39,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub(super) use keep::{UNREAD, ended};
+pub use outlook::{Act, Deed, Outlook, outlook};
 pub(super) use pursue::refused_again;
+pub use restraint::restrained_from;
 pub(super) use words::{doing, operation, refused};
 
 /// Somebody at the console may well stop a server twice; after that something else is the matter.
@@ -70,15 +84,46 @@ pub struct Plan {
 }
 
 /// What a plan has to know and nobody has read yet: to be planned again with it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing.
     #[default]
     Nothing,
     /// The login.
     Login,
+    /// A place among the Instances of the Account that may have a server.
+    Room,
     /// The server as the service shows it now.
     Detail,
+    /// The server that is to be taken over, as the service shows it now.
+    Candidate(ServerId),
+    /// Whether it may be taken over.
+    Claim(ServerId),
+    /// What selectors of the spec mean.
+    References(Scope),
+    /// Since when a generated password is in force.
+    Rotation,
+    /// The connection Secret.
+    Connection,
+}
+
+/// What is written into a Secret of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretStep {
+    /// A first password, where no Secret is.
+    Generate,
+    /// Another password beside the one in force, which is to be set next.
+    Renew {
+        /// The version of the Secret that stands.
+        version: String,
+    },
+    /// The password of this version is in force.
+    Settle {
+        /// The version of the Secret that stands.
+        version: String,
+    },
+    /// What a client needs to connect.
+    Connect,
 }
 
 /// The one thing that a turn does.
@@ -113,8 +158,15 @@ pub enum Step {
         /// Why.
         why: ReleaseReason,
     },
+    /// Write a Secret of ours.
+    Secret(SecretStep),
     /// Take the finalizer away: the server is confirmed gone.
     Finish,
+    /// Take the finalizer away and leave what there is at the service.
+    LetGo {
+        /// What is told about it.
+        news: Option<News>,
+    },
 }
 
 /// What is asked of the service.
@@ -167,17 +219,30 @@ pub struct Tell {
     pub operation: Option<OperationStatus>,
     /// What the service has taken, when that moved.
     pub applied: Option<Applied>,
+    /// The token of spec.reconcile that was carried out.
+    pub reconciled: Option<String>,
+    /// What the selectors of the spec mean; filled in when it is told.
+    pub resolved: Option<Resolved>,
     /// An operation that ended.
     pub ended: Option<HistoryEntry>,
     /// Events beside the one that every change of the Ready reason brings.
     pub news: Vec<News>,
 }
 
-/// Plans one turn.
+/// Plans one turn. What the operator keeps in Secrets comes when nothing else is to be done.
 pub fn plan(seen: &Observation) -> Plan {
+    let plan = secret::connect(seen, secret::renew(seen, decide(seen)));
+    restraint::restrained(seen, restraint::looking(seen, plan))
+}
+
+/// What is to be done with the server, whether the spec lets it be done or not.
+fn decide(seen: &Observation) -> Plan {
     if seen.facts.deleting && !seen.facts.is_held() {
         // Others may hold the object; our part is done.
         return Plan::rest(Tell::default(), LONG);
+    }
+    if let Some(plan) = leave::without_the_service(seen) {
+        return plan;
     }
     if let Some(binding) = seen
         .facts
@@ -205,6 +270,9 @@ pub fn plan(seen: &Observation) -> Plan {
     if let Some(plan) = recover::put_back(seen) {
         return plan;
     }
+    if let Some(plan) = refer::first(seen) {
+        return plan;
+    }
     match (&seen.facts.record, seen.facts.deleting) {
         (Record::Invalid(why), _) => Plan::rest(
             Tell::of(Verdict::stalled(Reason::BindingInvalid, why.clone())),
@@ -220,7 +288,7 @@ pub fn plan(seen: &Observation) -> Plan {
 /// A record without the finalizer (a backup that was restored, a finalizer removed by hand): before anything else the
 /// object is held again, or it could vanish and leave its server behind.
 fn hold_again(seen: &Observation, binding: &Binding) -> Plan {
-    let tell = Tell::default().with_id(seen.facts.id());
+    let tell = Tell::default().with_id(seen.facts.told_id());
     Plan::act(
         Step::Record {
             binding: Box::new(binding.clone()),
@@ -300,6 +368,16 @@ impl Plan {
             step,
             ..Self::rest(tell, SOON)
         }
+    }
+
+    /// Whether its step may buy a server.
+    pub fn buys(&self) -> bool {
+        matches!(&self.step, Step::Call { request, .. } if matches!(**request, Request::Create(_)))
+    }
+
+    /// Whether there may be a server on record after its step that was not there before.
+    pub fn begins(&self) -> bool {
+        self.buys() || matches!(self.step, Step::Record { .. })
     }
 
     /// Looked at again within this time, whatever else the plan says.

@@ -5,10 +5,11 @@
 
 mod call;
 mod end;
+mod force;
 mod settle;
 
-pub(super) use end::failures;
 pub(in crate::instance) use end::refused_again;
+pub(super) use end::{failures, told_pause};
 
 use super::keep::{self, AT_REST};
 use super::{Plan, Request, SOON, Step, Tell, words};
@@ -44,6 +45,10 @@ pub(super) fn follow(
     }
     let verb = binding.operation.verb;
     let attempt = seen.memory.attempt(binding);
+    let was_taken = attempt.is_some_and(|attempt| matches!(attempt.post, Post::Accepted { .. }));
+    if keep::is_told_missing(seen) && !was_taken && !matches!(seen.detail, Fact::Known(_)) {
+        return Plan::rest(Tell::default().with_id(Some(id.clone())), SOON).in_flight();
+    }
     let since = attempt.map_or(seen.now, |attempt| attempt.since);
     match (attempt.map(|attempt| &attempt.post), seen.task_id()) {
         // The call was taken and the record does not say so yet: nothing comes before that.
@@ -89,6 +94,9 @@ impl Open<'_> {
 
     /// The task tells.
     fn by_task(&self) -> Plan {
+        if let Some(plan) = self.cut_power() {
+            return plan;
+        }
         let seen_task = &self.seen.task;
         match (seen_task, &self.seen.detail) {
             (Fact::Known(TaskState::Failed { reason }), _) => {
@@ -117,6 +125,9 @@ impl Open<'_> {
 
     /// The server's state tells.
     fn by_state(&self) -> Plan {
+        if let Some(plan) = self.cut_power() {
+            return plan;
+        }
         match (&self.seen.detail, self.effect()) {
             (Fact::Known(detail), Some(true)) if is_idle(detail.pending()) => {
                 self.finish(detail, false)
@@ -164,9 +175,12 @@ impl Open<'_> {
         match operation.verb {
             Verb::Start => Some(detail.status() == Some("STARTED")),
             Verb::Stop => Some(detail.status() == Some("STOPPED")),
-            Verb::Reinstall if self.shows_by_image() => {
-                detail.image().map(|image| image.as_str() == target)
-            }
+            Verb::Reinstall if self.shows_by_image() => match detail.image()?.as_str() {
+                image if image == target => Some(true),
+                image if operation.before.image.as_deref() == Some(image) => Some(false),
+                // Somebody else installed this one, after ours or instead of it.
+                _ => None,
+            },
             Verb::Reinstall => was_seen,
             Verb::Restart => was_seen,
             Verb::ModifyPassword | Verb::Create | Verb::Release => None,

@@ -22,8 +22,10 @@ pub(super) fn put_back(seen: &Observation) -> Option<Plan> {
     });
     // A record that is gone altogether is rebuilt once the server is found.
     let told = || in_flight(seen, stands?.clone());
+    // A spec that went back (etcd was restored) is older than the wish: nobody wishes it any more.
+    let is_wished = |binding: &Binding| binding.operation.generation <= seen.facts.generation;
     let binding = remembered
-        .filter(|binding| !has_ended(seen, i64::from(binding.attempt)))
+        .filter(|binding| !has_ended(seen, i64::from(binding.attempt)) && is_wished(binding))
         .or_else(told)?;
     let is_whole = stands.is_some_and(|stands| {
         stands.attempt > binding.attempt
@@ -58,6 +60,8 @@ pub(super) fn in_flight(seen: &Observation, older: Binding) -> Option<Binding> {
         generation: seen.facts.generation,
         uid: seen.facts.uid.clone(),
         target: want::as_specified(seen),
+        // Nothing tells: where the operator makes the password, it may be one that waits.
+        waiting_password: shown.verb.bears_login() && seen.facts.spec.login.generate.is_some(),
         before: Before {
             image: judge::text(&status.detail, "imageResourceUUID").map(ToOwned::to_owned),
             running: judge::text(&status.detail, "ecsStatus") == Some("STARTED"),

@@ -1,21 +1,30 @@
 //! One row of the way at a time: an observation in, a step and a reason out.
 
 mod buy;
+mod chores;
+mod import;
 mod keep;
 mod leave;
+mod outlook;
+mod policies;
 mod pursue;
+mod refer;
+mod replace;
+mod secret;
 mod want;
 
 use super::*;
 use crate::api::conditions::State;
 use crate::api::{Before, Instance, InstanceStatus, Marker, OpenOperation, Verb};
-use crate::cloud::{Detail, Login, TaskId, TaskState};
+use crate::cloud::{Detail, Login, Place, TaskId, TaskState};
 use crate::instance::facts::Facts;
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::memory::{Attempt, Doubts, Gone, Memories, Memory, Post, ReleaseCall, open};
 use crate::instance::observe::Fact;
+use crate::instance::vault::connection::ConnectionFact;
 use crate::inventory::testing;
 use crate::runtime::watch::ObjectKey;
+use crate::session::{Claim, Room};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -46,7 +55,7 @@ impl Scene {
                 credential: "secret/1".into(),
                 shown_ours: false,
             }),
-            listing: Some(Listing::of(testing::view(None, None))),
+            listing: Some(Listing::of(here(), testing::view(None, None))),
             task: Fact::NotAsked,
             following: None,
             account_key: ObjectKey {
@@ -59,7 +68,15 @@ impl Scene {
                 login: Login::Password("Abcdef1!".into()),
                 secret: Some("login/1".into()),
                 digest: Some([1; 32]),
+                generated: None,
             }),
+            found: crate::instance::references::Found::default(),
+            connection_version: None,
+            connection: ConnectionFact::NotAsked,
+            room: Room::Taken,
+            candidate: Fact::NotAsked,
+            claim: Claim::NotAsked,
+            rival: None,
             memory,
             now,
             wall: Timestamp::UNIX_EPOCH,
@@ -137,7 +154,10 @@ impl Scene {
             let count = u64::try_from(servers.len()).ok();
             let first = testing::pass(began, rows(), count);
             let second = testing::pass(began + Duration::from_secs(5), rows(), count);
-            seen.listing = Some(Listing::of(testing::view(Some(first), Some(second))));
+            seen.listing = Some(Listing::of(
+                here(),
+                testing::view(Some(first), Some(second)),
+            ));
             seen.now = began + Duration::from_secs(10);
         })
     }
@@ -171,6 +191,7 @@ fn binding() -> Binding {
         attempt: 1,
         nonce: "n1".into(),
         id: None,
+        imported: None,
         task: None,
         operation: OpenOperation {
             verb: Verb::Create,
@@ -184,17 +205,24 @@ fn binding() -> Binding {
                 restart: None,
                 reinstall: None,
             },
+            waiting_password: false,
             before: Before::default(),
         },
         package: "p".into(),
         firewall: "fw-1".into(),
         unfinished: None,
+        resolved: None,
         places: vec!["r/z".into()],
         lost: 0,
         failed: 0,
+        recreated: 0,
         account: "default".into(),
         credential: "secret/1".into(),
     }
+}
+
+fn here() -> Place {
+    Place::new("r", "z")
 }
 
 fn ours() -> String {

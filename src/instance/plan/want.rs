@@ -4,21 +4,28 @@
 //! the spec or of a Secret erases or changes anything (design section 4, rules 10 and 11). One operation at a time: what
 //! is open is resolved in [`pursue`](super::pursue) before the spec is looked at again.
 
-use super::{FAILED, Needs, Plan, Request, Step, Tell, buy, frozen, judge, pursue, words};
+use super::{
+    FAILED, Needs, Plan, Request, Step, Tell, buy, erase, frozen, judge, pursue, refer, restraint,
+    words,
+};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Applied, Before, Binding, EndReason, OpenOperation, PowerState, Verb};
+use crate::api::{Applied, Before, Binding, EndReason, ForceStop, OpenOperation, PowerState, Verb};
 use crate::cloud::{ImageId, Login, PasswordRequest, ReinstallRequest, ServerId};
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::observe::{Fact, Observation, is_idle};
+use crate::instance::references;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// What the spec asks for, as far as it can be told without reading a Secret.
+/// What the spec asks for, as far as it can be told without reading a Secret. Without an image where that, or the key pair, is not
+/// looked up yet: then nothing is asked for.
 pub(super) fn as_specified(seen: &Observation) -> Applied {
     let spec = &seen.facts.spec;
-    let key = spec.login.ssh_key.as_ref().map(|key| key.id.clone());
+    let key = references::key(seen).map(|key| key.id);
+    // Where image or key is not looked up, nothing can be said about the installation.
+    let image = references::image(seen).filter(|_| !references::installation_is_open(seen));
     Applied {
-        image: spec.image.id.clone(),
+        image: image.map(|image| image.id).unwrap_or_default(),
         password_secret: seen.secret_version.clone().filter(|_| key.is_none()),
         key,
         restart: spec.restart.as_ref().map(|restart| restart.token.clone()),
@@ -41,18 +48,58 @@ pub(super) fn as_read(seen: &Observation, credentials: &Credentials) -> Applied 
 pub(super) fn applied(seen: &Observation, binding: &Binding) -> Applied {
     let told = seen.facts.status.applied.clone();
     told.filter(|applied| !applied.image.is_empty())
-        .unwrap_or_else(|| recorded(seen, binding))
+        .unwrap_or_else(|| last_applied(seen, binding))
 }
 
 /// What the recorded operation was to make of the server. Where the record does not say, or was made for a former life of
 /// the object (a restored backup), what the spec says counts: nothing destructive follows from a missing record.
 pub(super) fn recorded(seen: &Observation, binding: &Binding) -> Applied {
-    let target = &binding.operation.target;
-    if target.image.is_empty() || is_former(seen, binding) {
-        as_specified(seen)
-    } else {
-        target.clone()
+    let operation = &binding.operation;
+    if is_former(seen, binding) && seen.facts.spec.login.generate.is_some() {
+        // The Secret of the former life went with it, and nobody has set what stands in the one of this life.
+        return Applied {
+            password_secret: None,
+            ..as_specified(seen)
+        };
     }
+    if operation.target.image.is_empty() || is_former(seen, binding) {
+        return as_specified(seen);
+    }
+    let mut target = operation.target.clone();
+    if operation.waiting_password && seen.facts.spec.login.generate.is_none() {
+        // Nobody moves it to where the spec looks for the password by now: the one that stands there is set.
+        target.password_secret = None;
+    }
+    target
+}
+
+/// What was applied, as the record tells it. The image that a reinstall was to install which ended badly is not: the wish
+/// stands, also where status lost what was applied before it. Its token and key count as applied, since nothing tells
+/// whether they were before, and nothing destructive follows from a missing record.
+fn last_applied(seen: &Observation, binding: &Binding) -> Applied {
+    let (operation, mut target) = (&binding.operation, recorded(seen, binding));
+    let is_told = !operation.target.image.is_empty() && !is_former(seen, binding);
+    if is_told && ended_badly(seen, binding) {
+        match operation.verb {
+            Verb::Reinstall => {
+                let before = operation.before.image.clone();
+                target.image = before.unwrap_or(target.image);
+            }
+            // Setting a password does no harm twice: the wish stands.
+            Verb::ModifyPassword => target.password_secret = None,
+            Verb::Create | Verb::Release | Verb::Start | Verb::Stop | Verb::Restart => {}
+        }
+    }
+    target
+}
+
+/// Whether the history tells that the recorded operation was not done.
+fn ended_badly(seen: &Observation, binding: &Binding) -> bool {
+    let history = &seen.facts.status.history;
+    let entry = history
+        .iter()
+        .find(|entry| entry.attempt == i64::from(binding.attempt));
+    entry.is_some_and(|entry| !entry.succeeded)
 }
 
 /// Whether the recorded operation was announced for a former life of the object.
@@ -71,17 +118,20 @@ pub(super) fn wanted(
     detail: &Map<String, Value>,
 ) -> Vec<Verb> {
     let spec = as_specified(seen);
-    let other_key = spec.key != applied.key;
-    let reinstall = other_key
-        || is_other_image(seen, binding, applied, &spec, detail)
-        || is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref());
+    let other_key = match spec.image.is_empty() {
+        // Not looked up yet, but it is known whether there is to be one.
+        true => applied.key.is_some() != seen.facts.spec.login.ssh_key.is_some(),
+        false => spec.key != applied.key,
+    };
+    let reinstall = erase::reinstall(seen, binding, applied, detail) == erase::Reinstall::Due;
     // With another key a password means a reinstall, which brings it.
     let password = !other_key
-        && is_new(
-            spec.password_secret.as_ref(),
-            applied.password_secret.as_ref(),
-        )
-        && !is_same_password(seen);
+        && (lacks_secret(seen)
+            || is_new(
+                spec.password_secret.as_ref(),
+                applied.password_secret.as_ref(),
+            ))
+        && !is_same_password(seen, applied);
     let restart = is_new(spec.restart.as_ref(), applied.restart.as_ref());
     let state = judge::text(detail, "ecsStatus");
     let power = seen.facts.spec.power_state;
@@ -106,13 +156,13 @@ pub(super) fn wanted(
 }
 
 /// A word that stands in the spec and was not applied; one that was taken out of the spec asks for nothing.
-fn is_new(specified: Option<&String>, applied: Option<&String>) -> bool {
+pub(super) fn is_new(specified: Option<&String>, applied: Option<&String>) -> bool {
     specified.is_some() && specified != applied
 }
 
 /// The spec wants another image than was applied. One that the server shows already is a drift that the spec accepts, but
 /// for what a reinstall to it left behind that did not end well.
-fn is_other_image(
+pub(super) fn is_other_image(
     seen: &Observation,
     binding: &Binding,
     applied: &Applied,
@@ -138,7 +188,24 @@ pub(super) fn taken_over(
     if !is_done || !is_idle(judge::pending(detail)) {
         return applied.clone();
     }
-    let specified = as_specified(seen);
+    let mut specified = match &seen.login {
+        // What was read may be newer than what the watch has told.
+        LoginFact::Ready(credentials) if is_same_password(seen, applied) => {
+            as_read(seen, credentials)
+        }
+        _ => as_specified(seen),
+    };
+    if erase::reinstall(seen, binding, applied, detail).is_held() {
+        // What only a reinstall brings, and none may begin, is not there.
+        specified.image.clone_from(&applied.image);
+        specified.reinstall.clone_from(&applied.reinstall);
+        if specified.key != applied.key {
+            specified.key.clone_from(&applied.key);
+            specified
+                .password_secret
+                .clone_from(&applied.password_secret);
+        }
+    }
     // A Secret that is missing takes nothing away, and neither does a token that was taken out.
     let password_secret = match &specified.key {
         Some(_) => None,
@@ -151,20 +218,45 @@ pub(super) fn taken_over(
         Some("STARTED" | "STOPPED") => specified.restart,
         _ => None,
     };
+    let is_unknown = specified.image.is_empty();
+    let (image, key) = match is_unknown {
+        true => (applied.image.clone(), applied.key.clone()),
+        false => (specified.image, specified.key),
+    };
     Applied {
         password_secret,
         restart: restart.or_else(|| applied.restart.clone()),
-        reinstall: specified.reinstall.or_else(|| applied.reinstall.clone()),
-        image: specified.image,
-        key: specified.key,
+        // A token asks for an image, and is carried out once that is known.
+        reinstall: specified
+            .reinstall
+            .filter(|_| !is_unknown)
+            .or_else(|| applied.reinstall.clone()),
+        image,
+        key,
     }
 }
 
-fn is_same_password(seen: &Observation) -> bool {
-    match (&seen.login, seen.memory.password.current) {
-        (LoginFact::Ready(credentials), Some(current)) => credentials.digest == Some(current),
-        _ => false,
-    }
+/// The Secret that the operator is to make is not there: whoever took it away wants another password.
+fn lacks_secret(seen: &Observation) -> bool {
+    seen.facts.spec.login.generate.is_some() && seen.secret_version.is_none()
+}
+
+/// Whether the password that was read is the one that the server has: it is the version that was applied, or was settled
+/// from it by ourselves, or holds what this process knows to be on the server. One that waits in a Secret of ours is not:
+/// it is set once more, so that its end shows there.
+fn is_same_password(seen: &Observation, applied: &Applied) -> bool {
+    let LoginFact::Ready(credentials) = &seen.login else {
+        return false;
+    };
+    let generated = credentials.generated.as_ref();
+    let in_force = applied.password_secret.as_ref();
+    let is_applied = in_force.is_some() && in_force == credentials.secret.as_ref();
+    let settled_from = generated.and_then(|generated| generated.settled_from.as_ref());
+    let is_settled_from = in_force.is_some() && in_force == settled_from;
+    let current = seen.memory.password.current;
+    let is_known = current.is_some() && credentials.digest == current;
+    is_applied
+        || (generated.is_none_or(|generated| generated.is_settled) && (is_settled_from || is_known))
 }
 
 /// Whether an operation may be begun or repeated: the server is idle and ours, and nothing is in doubt.
@@ -188,7 +280,14 @@ pub(super) fn begin(
 ) -> Option<Plan> {
     let applied = applied(seen, binding);
     let wanted = wanted(seen, binding, &applied, detail);
-    if wanted.is_empty() {
+    let is_touched = wanted.contains(&Verb::ModifyPassword) && seen.secret_version.is_some();
+    if restraint::is_observed(seen) && is_touched && matches!(seen.login, LoginFact::NotAsked) {
+        // A Secret that was only touched is no difference.
+        let mut plan = Plan::rest(Tell::default().with_id(Some(id.clone())), super::SOON);
+        plan.needs = Needs::Login;
+        return Some(plan);
+    }
+    if wanted.is_empty() || restraint::restraint(seen).is_some() {
         return None;
     }
     if let Some(mut plan) = frozen(seen) {
@@ -201,14 +300,15 @@ pub(super) fn begin(
     }
     let mut held_up: Option<Plan> = None;
     for verb in wanted {
-        let plan = match pause(seen, verb, &applied) {
+        let plan = match pause(seen, binding, verb, &applied) {
             Some(left) => Plan::rest(
                 Tell::of(waiting(seen, verb)).with_id(Some(id.clone())),
                 left,
             ),
             None => announce(seen, binding, id, verb, &applied, detail),
         };
-        if matches!(plan.step, Step::Call { .. }) || plan.needs != Needs::Nothing {
+        if matches!(plan.step, Step::Call { .. } | Step::Secret(_)) || plan.needs != Needs::Nothing
+        {
             return Some(plan);
         }
         // What is wanted first is what is told.
@@ -217,12 +317,21 @@ pub(super) fn begin(
     held_up
 }
 
-/// How long the same wish still waits after it ended badly.
-fn pause(seen: &Observation, verb: Verb, applied: &Applied) -> Option<Duration> {
-    let pause = seen.memory.pauses.get(&verb)?;
-    let is_same = pause.generation == seen.facts.generation
-        && pause.target == target(verb, applied, as_specified(seen));
-    (is_same && pause.until > seen.now).then(|| pause.until - seen.now)
+/// How long the same wish still waits after it ended badly, as this process remembers it or as the history tells: another process
+/// may have said so.
+fn pause(seen: &Observation, binding: &Binding, verb: Verb, applied: &Applied) -> Option<Duration> {
+    let wish = target(verb, applied, as_specified(seen));
+    let is_same =
+        |generation: i64, target: &Applied| generation == seen.facts.generation && *target == wish;
+    let known = seen.memory.pauses.get(&verb);
+    let known = known
+        .filter(|pause| is_same(pause.generation, &pause.target))
+        .map(|pause| pause.until.saturating_duration_since(seen.now));
+    let operation = &binding.operation;
+    let told = (operation.verb == verb && is_same(operation.generation, &operation.target))
+        .then(|| pursue::told_pause(seen, binding))
+        .flatten();
+    known.max(told).filter(|left| !left.is_zero())
 }
 
 /// Why a wish waits: how it ended the last time.
@@ -273,6 +382,7 @@ fn announce(
             return *plan;
         }
     };
+    let waiting_password = credentials.as_ref().is_some_and(Credentials::is_waiting);
     let specified = match &credentials {
         Some(credentials) => as_read(seen, credentials),
         None => as_specified(seen),
@@ -283,6 +393,7 @@ fn announce(
         generation: seen.facts.generation,
         uid: seen.facts.uid.clone(),
         target: target(verb, applied, specified),
+        waiting_password,
         before: Before {
             image: judge::text(detail, "imageResourceUUID").map(ToOwned::to_owned),
             running: judge::text(detail, "ecsStatus") == Some("STARTED")
@@ -290,8 +401,10 @@ fn announce(
         },
     };
     let unfinished = unfinished(binding, verb, applied);
+    let resolved = refer::after(seen, binding, verb);
     let binding = Binding {
         unfinished,
+        resolved,
         attempt: buy::next_attempt(seen),
         nonce: String::new(),
         task: None,
@@ -393,7 +506,7 @@ pub(super) fn request(
         (Verb::Start, _) => Some(Request::Start(server)),
         (Verb::Stop, _) => Some(Request::Stop {
             id: server,
-            force: false,
+            force: seen.facts.spec.stop_policy.force == ForceStop::Always,
         }),
         (Verb::Restart, _) => Some(Request::Restart(server)),
         (Verb::Create | Verb::Release | Verb::Reinstall | Verb::ModifyPassword, _) => None,

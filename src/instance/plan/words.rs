@@ -1,10 +1,20 @@
 //! What is said about an operation: reasons, sentences, Events.
 
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, OperationStatus, Verb};
-use crate::cloud::{ServerId, TaskId};
+use crate::api::{Binding, InstanceSpec, OperationStatus, Verb};
+use crate::cloud::{Detail, ServerId, TaskId};
+use crate::instance::observe::{Fact, is_idle};
 use crate::runtime::events::News;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// How to get another server where none is bought by itself. An Instance that imports buys none, however often it is applied.
+pub(super) fn another(spec: &InstanceSpec) -> String {
+    let how = match spec.import {
+        Some(_) => " without spec.import",
+        None => "",
+    };
+    format!("delete this Instance and apply it again{how} to get a new server")
+}
 
 /// What stands in a condition while an operation runs.
 pub(super) fn reason(verb: Verb) -> Reason {
@@ -16,6 +26,22 @@ pub(super) fn reason(verb: Verb) -> Reason {
         Verb::Start => Reason::Starting,
         Verb::Stop => Reason::Stopping,
         Verb::Restart => Reason::Restarting,
+    }
+}
+
+/// A server that was taken over and not seen since: nobody creates it.
+pub(super) fn importing(id: &ServerId, detail: &Fact<Detail>) -> String {
+    match detail {
+        Fact::Unknown(why) => {
+            format!("server {id} is taken over; its detail could not be read: {why}")
+        }
+        Fact::Known(detail) if !is_idle(detail.pending()) => {
+            let word = detail.pending().unwrap_or_default();
+            format!("server {id} is taken over; the service is busy with it ({word})")
+        }
+        Fact::Known(_) | Fact::NotAsked | Fact::Absent => {
+            format!("server {id} is taken over, and looked at once more")
+        }
     }
 }
 

@@ -31,6 +31,7 @@ fn interest(name: &str, id: Option<&str>, attention: Attention) -> Interest {
         pass_after: None,
         passes_wanted: 1,
         releasing: false,
+        credential: Some("secret/1".into()),
     }
 }
 
@@ -242,7 +243,7 @@ async fn a_quiet_subject_is_woken_by_a_change_and_only_once() {
         "vanished"
     );
     assert!(pass(&mut bench, vec![row("ecs-2", "b", "STARTED")]).is_empty());
-    assert!(bench.state.has_shown_ours());
+    assert!(bench.state.has_shown("secret/1"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -354,7 +355,7 @@ async fn an_empty_first_listing_freezes_against_the_record_also_when_it_comes_la
             .attend(&subject(name), quiet(name, Some(&format!("ecs-{name}"))));
     }
     assert!(bench.state.view(&place()).frozen().is_some());
-    assert!(!bench.state.has_shown_ours());
+    assert!(!bench.state.has_shown("secret/1"));
 }
 
 #[tokio::test(start_paused = true)]

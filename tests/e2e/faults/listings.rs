@@ -19,22 +19,7 @@ fn strangers(world: &World, listing: &Listing) {
         Listing::FirstPageForEver => (60, World::TOKEN),
         _ => (1, token),
     };
-    let example = catalogue::example();
-    let create = |number: usize| CreateRequest {
-        package_code: Some(example.package.to_owned()),
-        region_code: Some(example.region.to_owned()),
-        zone_code: Some(example.zone.to_owned()),
-        instance_name: Some(format!("stranger-{number}")),
-        image: Some(example.image.to_owned()),
-        key: Some(example.key.to_owned()),
-        firewall: Some(example.firewall.to_owned()),
-        password: None,
-    };
-    for number in 0..count {
-        let request = Request::Create(create(number));
-        let made = world.sim.world(|w| w.call(w.now(), Some(token), &request));
-        made.outcome.unwrap();
-    }
+    world.strangers(token, count);
 }
 
 /// Listings that are wrong, several passes of them: nothing is called, nobody is alarmed, and all is well afterwards.

@@ -40,17 +40,7 @@ async fn each_script_on(verb: Verb) {
     for name in &names {
         world.apply(&changed(name, verb)).await;
     }
-    let failed = match verb {
-        Verb::Create => "CreateFailed",
-        _ => "OperationFailed",
-    };
-    let told = world.until_reason("fails", failed).await;
-    let ready = condition(&told, "Ready").unwrap();
-    assert!(
-        ready.message.contains("not in the mood"),
-        "{}",
-        ready.message
-    );
+    failed(&world, "fails", "not in the mood").await;
     for name in names.iter().filter(|name| **name != "never-ends") {
         did(&world, name, verb).await;
     }

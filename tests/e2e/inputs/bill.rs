@@ -2,39 +2,29 @@
 
 use crate::support::World;
 use cloud_simulator::{Entry, Source};
+use jiff::Timestamp;
 
-/// Calls that a broken object may cost in the window.
+/// Calls that a broken object may cost in a minute.
 const CALLS: usize = 6;
 /// Passes of the listing are shared by all Instances of an Account and counted apart: one every five seconds,
 /// which vary by a tenth.
 const PASSES: usize = 14;
-/// Writes of the Account's status in the window: it follows the counts of its servers, at most once in 30 s.
+/// Writes of the Account's status in a minute: it follows the counts of its servers, at most once in 30 s.
 const ACCOUNT_WRITES: usize = 2;
-/// Turns of the object in the window: more would be a hot loop, also where it calls and writes nothing.
+/// Turns of the object in a minute: more would be a hot loop, also where it calls and writes nothing.
 const TURNS: usize = 30;
 
-/// What a broken object costs.
+/// What was spent until a moment, as far as it is counted at once.
 #[derive(Clone, Copy, Debug)]
-pub struct Bill {
-    /// Calls that came to the service, without listings.
-    pub calls: usize,
-    /// Passes of the listing that all Instances share.
-    pub passes: usize,
-    /// The calls that these were.
-    pub pages: usize,
-    /// Calls that found no service.
-    pub unsent: usize,
-    /// Writes on Instances: there is no other than the broken one.
-    pub writes: usize,
-    /// Writes on Accounts.
-    pub account_writes: usize,
-    /// Events of the namespace.
-    pub events: usize,
-    /// Turns of Instances.
-    pub turns: usize,
+pub struct Count {
+    at: Timestamp,
+    calls: usize,
+    passes: usize,
+    unsent: usize,
+    turns: usize,
 }
 
-impl Bill {
+impl Count {
     /// What was spent until now.
     pub async fn of(world: &mut World) -> Self {
         let (_, metrics) = world.operator().metrics().await;
@@ -43,46 +33,73 @@ impl Bill {
         let listed = |entry: &&Entry| called(entry) && entry.path == "/instance/list";
         let listings = ledger.entries().filter(listed).count();
         let first = |entry: &&Entry| listed(entry) && entry.request["page"] == "1";
-        let writes = world.all_writes().await;
         Self {
+            at: Timestamp::now(),
             calls: ledger.entries().filter(called).count() - listings,
             passes: ledger.entries().filter(first).count(),
-            pages: listings,
             unsent: sum(&metrics, "cloud_calls_total", "result=\"not_sent\""),
-            writes: writes.iter().filter(|e| e.resource == "instances").count(),
-            account_writes: writes.iter().filter(|e| e.resource == "accounts").count(),
-            events: writes.iter().filter(|e| e.resource == "events").count(),
             turns: sum(&metrics, "reconciles_total", "kind=\"Instance\""),
         }
     }
+}
 
-    /// What was spent since.
-    pub fn since(&self, before: &Self) -> Self {
+/// What a broken object costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Bill {
+    /// How long the window was.
+    pub seconds: usize,
+    /// Calls that came to the service, without listings.
+    pub calls: usize,
+    /// Passes of the listing that all Instances share.
+    pub passes: usize,
+    /// Calls that found no service.
+    pub unsent: usize,
+    /// Writes on Instances: there is no other than the broken one.
+    pub writes: usize,
+    /// Writes on Accounts.
+    pub account_writes: usize,
+    /// Turns of Instances.
+    pub turns: usize,
+}
+
+impl Bill {
+    /// What was spent since. Writes are told by the time at which they came: their lines may be written later.
+    pub async fn since(before: &Count, world: &mut World) -> Self {
+        let now = Count::of(world).await;
+        let mut writes = world.all_writes_since(before.at).await;
+        writes.retain(|entry| entry.received_at < now.at);
+        let on = |resource: &str| writes.iter().filter(|e| e.resource == resource).count();
         Self {
-            calls: self.calls - before.calls,
-            passes: self.passes - before.passes,
-            pages: self.pages - before.pages,
-            unsent: self.unsent - before.unsent,
-            writes: self.writes - before.writes,
-            account_writes: self.account_writes - before.account_writes,
-            events: self.events - before.events,
-            turns: self.turns - before.turns,
+            seconds: usize::try_from(now.at.duration_since(before.at).as_secs()).unwrap(),
+            calls: now.calls - before.calls,
+            passes: now.passes - before.passes,
+            unsent: now.unsent - before.unsent,
+            writes: on("instances"),
+            account_writes: on("accounts"),
+            turns: now.turns - before.turns,
         }
     }
 
-    /// What was more than it may be.
+    /// What was more than it may be in a window of this length: on a machine that stands still it is longer than a minute.
     pub fn too_much(&self) -> Vec<String> {
+        let most = |in_a_minute: usize| (in_a_minute * self.seconds.max(60)).div_ceil(60);
         let bounds = [
-            ("calls", self.calls + self.unsent, CALLS),
-            ("passes of the listing", self.passes, PASSES),
+            ("calls", self.calls + self.unsent, most(CALLS)),
+            ("passes of the listing", self.passes, most(PASSES)),
             ("writes", self.writes, 0),
-            ("writes of Accounts", self.account_writes, ACCOUNT_WRITES),
-            ("turns", self.turns, TURNS),
+            (
+                "writes of Accounts",
+                self.account_writes,
+                most(ACCOUNT_WRITES),
+            ),
+            ("turns", self.turns, most(TURNS)),
         ];
         bounds
             .into_iter()
             .filter(|(_, spent, most)| spent > most)
-            .map(|(what, spent, most)| format!("{spent} {what} in a minute, at most {most}"))
+            .map(|(what, spent, most)| {
+                format!("{spent} {what} in {} s, at most {most}", self.seconds)
+            })
             .collect()
     }
 }

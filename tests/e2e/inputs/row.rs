@@ -95,14 +95,4 @@ impl Row {
         self.servers = 1;
         self
     }
-
-    /// Whether it is mended where a watch sees it.
-    pub fn is_mended_in_the_cluster(&self) -> bool {
-        self.mended.iter().all(|step| {
-            matches!(
-                step,
-                Step::Spec(..) | Step::Secret(..) | Step::Endpoint(_) | Step::Account
-            )
-        })
-    }
 }

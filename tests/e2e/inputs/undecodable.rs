@@ -1,9 +1,9 @@
 //! An Instance that this version of the operator cannot read: what it meets that was rolled back, under the definitions
 //! and with the objects of the newer version. No schema of ours lets one in.
 
-use super::bill::Bill;
+use super::bill::{Bill, Count};
 use super::play::{WINDOW, assert_message, redacted};
-use crate::support::{Setup, World, create_calls, eventually, instance, own};
+use crate::support::{Setup, World, create_calls, eventually, insist, instance, own};
 use kube::api::{Api, DynamicObject};
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
@@ -22,7 +22,11 @@ async fn status_of(world: &World, name: &str) -> Value {
     let kind = ApiResource::erase::<cloud_server_operator::api::Instance>(&());
     let api: Api<DynamicObject> =
         Api::namespaced_with(world.client.clone(), &world.namespace, &kind);
-    api.get(name).await.unwrap().data["status"].clone()
+    insist("read it", async || api.get(name).await)
+        .await
+        .unwrap()
+        .data["status"]
+        .clone()
 }
 
 /// Reason and message of Ready.
@@ -38,7 +42,7 @@ async fn an_instance_that_cannot_be_read_is_told_left_alone_and_holds_up_nobody(
     let mut world = Setup::default().cluster(own().await).begin("newer").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
-    let before = status_of(&world, "web").await;
+    let stood = status_of(&world, "web").await;
     let newer = json!([{"op": "add", "path": POWER_STATES, "value": "Hibernated"}]).to_string();
     let patch = ["patch", "crd", "instances.cloudserver.dev", "--type=json"];
     let (done, text) = world
@@ -66,16 +70,16 @@ async fn an_instance_that_cannot_be_read_is_told_left_alone_and_holds_up_nobody(
     .await;
     world.told("Undecodable", 2).await;
 
-    let spent = Bill::of(&mut world).await;
+    let before = Count::of(&mut world).await;
     let posts = world.sim.ledger().mutating().len();
     sleep(WINDOW).await;
-    let spent = Bill::of(&mut world).await.since(&spent);
+    let spent = Bill::since(&before, &mut world).await;
     println!("ROW undecodable: {spent:?}");
     assert_eq!(spent.too_much(), Vec::<String>::new());
     assert_eq!(world.sim.ledger().mutating().len(), posts);
     let after = status_of(&world, "web").await;
     for field in ["id", "detail", "applied", "history"] {
-        assert_eq!(after[field], before[field], "what was seen of it stands");
+        assert_eq!(after[field], stood[field], "what was seen of it stands");
     }
     assert_eq!(after["observedGeneration"], 2);
     let kinds = after["conditions"].as_array().unwrap().iter();

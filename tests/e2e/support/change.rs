@@ -6,7 +6,8 @@ use super::world::World;
 use cloud_server_operator::api::{HistoryEntry, Instance, Verb};
 use cloud_simulator::faults::{Act, Rule};
 use cloud_simulator::model::{Console, Effect, ServerInfo, TaskScript};
-use jiff::Timestamp;
+use devcluster::audit::Entry;
+use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
 /// Longer than a listing at the pace of running operations (5 s), and longer than the settling time (2 s).
@@ -52,16 +53,35 @@ pub async fn written(world: &World, name: &str, since: &Mark) -> Vec<String> {
 }
 
 async fn written_since(world: &World, name: Option<&str>, since: Timestamp) -> Vec<String> {
-    let told = |e: &devcluster::audit::Entry| match name {
+    let told = |e: &Entry| match name {
         Some(_) => format!("{}/{} {}", e.verb, e.subresource, e.code),
         None => format!("{}/{} {} {}", e.verb, e.subresource, e.name, e.code),
     };
-    let writes = world.writes().await;
+    let writes = once(world.writes().await);
     writes
         .iter()
         .filter(|e| e.received_at >= since && name.is_none_or(|name| e.name == name))
         .map(told)
         .collect()
+}
+
+/// How long the operator waits for the answer to a write.
+const DEADLINE: SignedDuration = SignedDuration::from_secs(15);
+
+/// The writes in the order in which they came, without those that were made again because the answer came too late to be heard:
+/// it is the apiserver that stood still.
+pub fn once(mut writes: Vec<Entry>) -> Vec<Entry> {
+    writes.sort_by_key(|write| write.received_at);
+    let same = |a: &Entry, b: &Entry| {
+        (&a.resource, &a.name, &a.subresource) == (&b.resource, &b.name, &b.subresource)
+    };
+    let is_again = |nth: usize| {
+        let mut former = writes[..nth].iter().rev();
+        let former = former.find(|former| same(former, &writes[nth]));
+        former.is_some_and(|former| former.duration() >= DEADLINE)
+    };
+    let new: Vec<_> = (0..writes.len()).filter(|nth| !is_again(*nth)).collect();
+    new.into_iter().map(|nth| writes[nth].clone()).collect()
 }
 
 /// Paths of the calls that were made to change something since, refused or not.
@@ -113,6 +133,21 @@ pub async fn done(world: &World, name: &str, mark: &Mark, verbs: &[Verb]) -> Ins
     assert!(newer.iter().all(|entry| entry.succeeded), "{newer:#?}");
     at_rest(world, &instance);
     instance
+}
+
+/// Waits until the history tells of an attempt that failed with these words. It goes on telling when the next attempt has
+/// begun or succeeded, unlike the reason of Ready, which a writer or a reader that is late may miss.
+pub async fn failed(world: &World, name: &str, words: &str) -> Instance {
+    let what = format!("a failed attempt is told: {words}");
+    let tells = |entry: &HistoryEntry| {
+        let message = entry.message.as_deref().unwrap_or_default();
+        !entry.succeeded && message.contains(words)
+    };
+    let holds = |instance: &Instance| {
+        let status = instance.status.as_ref();
+        status.is_some_and(|status| status.history.iter().any(tells))
+    };
+    world.until(name, &what, holds).await
 }
 
 /// Ready, nothing in flight, one server.
@@ -207,6 +242,19 @@ pub fn password_of(world: &World, id: &str) -> Option<String> {
 /// Acts behind the operator's back.
 pub fn console(world: &World, action: Console) {
     world.sim.world(|w| w.console(action)).unwrap();
+}
+
+/// The task of the next call of this verb ends when the test says so ([`end_task`]): what is told while it runs does not depend
+/// on how soon the operator asks.
+pub fn endless(world: &World, verb: Verb) {
+    let never = Act::Task(TaskScript::Never);
+    world.sim.fault(Rule::on(path_of(verb), never).times(1));
+}
+
+/// The task that runs on the Instance's server ends well.
+pub fn end_task(world: &World, instance: &Instance) {
+    let server = world.only_server(instance).id;
+    console(world, Console::EndTask { server });
 }
 
 /// An Instance whose create never ends: it keeps the listing at the pace of running operations (5 s), where a test need not

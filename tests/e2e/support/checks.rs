@@ -1,15 +1,20 @@
 //! What must hold at the end of every test, whatever it was about.
 
 use super::cluster::Shared;
+use super::wait::insist;
 use super::world::World;
 use cloud_server_operator::api::{Account, Instance, Marker};
 use cloud_simulator::model::Effect;
 use cloud_simulator::{Entry, Simulator, Source};
 use devcluster::audit;
+use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
-use kube::ResourceExt;
+use k8s_openapi::serde::Serialize;
+use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{Api, ListParams};
+use kube::{Resource, ResourceExt};
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 /// The marker in the names of an Instance's servers.
 pub fn marker_of(instance: &Instance) -> String {
@@ -74,37 +79,10 @@ impl World {
         if let Some(metrics) = self.last_metrics().await {
             pages.push(("metrics".to_owned(), metrics));
         }
-        let all = ListParams::default();
-        for object in Api::<Instance>::namespaced(self.client.clone(), &self.namespace)
-            .list(&all)
-            .await
-            .unwrap()
-        {
-            pages.push((
-                format!("Instance {}", object.name_any()),
-                serde_json::to_string(&object).unwrap(),
-            ));
-        }
-        for object in Api::<Account>::namespaced(self.client.clone(), &self.namespace)
-            .list(&all)
-            .await
-            .unwrap()
-        {
-            pages.push((
-                format!("Account {}", object.name_any()),
-                serde_json::to_string(&object).unwrap(),
-            ));
-        }
-        for event in Api::<Event>::namespaced(self.client.clone(), &self.namespace)
-            .list(&all)
-            .await
-            .unwrap()
-        {
-            pages.push((
-                format!("Event {}", event.name_any()),
-                serde_json::to_string(&event).unwrap(),
-            ));
-        }
+        let (client, namespace) = (&self.client, &self.namespace);
+        pages.extend(texts(&Api::<Instance>::namespaced(client.clone(), namespace)).await);
+        pages.extend(texts(&Api::<Account>::namespaced(client.clone(), namespace)).await);
+        pages.extend(texts(&Api::<Event>::namespaced(client.clone(), namespace)).await);
         for (place, text) in pages {
             for secret in [World::PASSWORD, World::NEW_PASSWORD, World::TOKEN] {
                 let encoded = data_encoding::BASE64.encode(secret.as_bytes());
@@ -128,6 +106,21 @@ impl World {
         entries
     }
 
+    /// Those of [`World::writes`] that came since. The line of a request is written after its answer, so a count of lines may
+    /// miss what was answered already: a window begins at a time, not at a count.
+    pub async fn writes_since(&self, since: Timestamp) -> Vec<audit::Entry> {
+        let mut entries = self.writes().await;
+        entries.retain(|entry| entry.received_at >= since);
+        entries
+    }
+
+    /// Those of [`World::all_writes`] that came since; see [`World::writes_since`].
+    pub async fn all_writes_since(&self, since: Timestamp) -> Vec<audit::Entry> {
+        let mut entries = self.all_writes().await;
+        entries.retain(|entry| entry.received_at >= since);
+        entries
+    }
+
     /// All writes of the operator in this namespace, whatever they are on.
     pub async fn all_writes(&self) -> Vec<audit::Entry> {
         let mut entries = self.audit_log().await;
@@ -135,6 +128,27 @@ impl World {
             entry.user == Shared::USER && entry.namespace == self.namespace && entry.is_write()
         });
         entries
+    }
+
+    /// What others than the operator wrote of an Instance, and was taken.
+    pub async fn others_writes(&self, name: &str) -> Vec<audit::Entry> {
+        let mut entries = self.audit_log().await;
+        entries.retain(|entry| {
+            entry.user != Shared::USER
+                && entry.namespace == self.namespace
+                && (entry.resource.as_str(), entry.name.as_str()) == ("instances", name)
+                && entry.is_write()
+                && entry.is_success()
+        });
+        entries
+    }
+
+    /// The lines of the audit log about this namespace, as they are.
+    pub async fn audit_text(&self) -> String {
+        let path = self.shared.cluster.audit_log_path();
+        let all = tokio::fs::read_to_string(path).await.unwrap();
+        let lines = all.lines().filter(|line| line.contains(&self.namespace));
+        lines.map(|line| format!("{line}\n")).collect()
     }
 
     /// The log of all tests is long: read where nobody waits.
@@ -152,6 +166,22 @@ impl World {
             .filter(|entry| entry.method == "POST" || !entry.effect.is_none());
         lines.map(line).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// All objects of a kind, each by its name and as it stands.
+async fn texts<K>(api: &Api<K>) -> Vec<(String, String)>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let (kind, params) = (K::kind(&()), ListParams::default());
+    let what = format!("{kind}s are listed");
+    let all = insist(&what, async || api.list(&params).await);
+    let each = all.await.unwrap().into_iter();
+    each.map(|object| {
+        let text = serde_json::to_string(&object).unwrap();
+        (format!("{kind} {}", object.name_any()), text)
+    })
+    .collect()
 }
 
 fn is_released(entry: &Entry) -> bool {

@@ -1,14 +1,27 @@
 //! The control plane of a run, with our kinds and with the operator's own rights.
 
+use super::command;
+use super::wait::PATIENCE;
 use devcluster::Cluster;
-use std::process::{Output, Stdio};
+use std::process::Output;
 use std::sync::Arc;
-use tokio::io::AsyncWriteExt;
+use std::time::Duration;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep};
 
 /// The manifests that a user installs: the operator runs with exactly these rights.
-const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
+/// What lets it write Secrets besides.
+const SECRET_WRITER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/secret-writer");
+/// One of each kind.
+const ACCOUNTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/account.yaml");
+const INSTANCES: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../examples/instance-key.yaml"
+);
+/// Between two tries of a command.
+const PAUSE: Duration = Duration::from_millis(200);
 const NAMESPACE: &str = "cloud-server-system";
 const ACCOUNT: &str = "cloud-server-operator";
 
@@ -50,28 +63,25 @@ async fn start() -> Result<Shared, String> {
         .start()
         .await
         .map_err(|error| error.to_string())?;
+    // Each of them may be done twice, and a single one that an apiserver without a processor leaves unanswered would be the
+    // failure of every test.
     let run = async |arguments: &[&str]| {
-        let output = kubectl_of(&cluster, arguments, "").await;
+        let deadline = Instant::now() + PATIENCE;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-        if output.status.success() {
-            Ok(text(&output.stdout))
-        } else {
-            Err(format!("{arguments:?}: {}", text(&output.stderr)))
+        loop {
+            let output = kubectl_of(&cluster, arguments, "").await;
+            if output.status.success() {
+                return Ok(text(&output.stdout));
+            }
+            if Instant::now() > deadline {
+                return Err(format!("{arguments:?}: {}", text(&output.stderr)));
+            }
+            sleep(PAUSE).await;
         }
     };
     run(&["apply", "--server-side", "-k", DEPLOY]).await?;
-    let kinds = [
-        "crd/instances.cloudserver.dev",
-        "crd/accounts.cloudserver.dev",
-    ];
-    run(&[
-        "wait",
-        "--for=condition=Established",
-        "--timeout=60s",
-        kinds[0],
-        kinds[1],
-    ])
-    .await?;
+    run(&["apply", "--server-side", "-k", SECRET_WRITER]).await?;
+    until_served(&cluster).await?;
     let token = run(&[
         "create",
         "token",
@@ -84,22 +94,41 @@ async fn start() -> Result<Shared, String> {
     Ok(Shared { cluster, token })
 }
 
+/// Waits until our kinds are read and written. A definition that is `Established` may still be refused for seconds, by 404
+/// and by 429, while the apiserver sets its storage up.
+///
+/// # Errors
+/// What the apiserver said last.
+pub async fn until_served(cluster: &Cluster) -> Result<(), String> {
+    let apply = ["apply", "--server-side", "--dry-run=server"];
+    let apply = [&apply[..], &["-f", ACCOUNTS, "-f", INSTANCES]].concat();
+    let get = ["get", "accounts,instances", "--all-namespaces"];
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut refused = None;
+        for arguments in [&apply[..], &get[..]] {
+            let output = kubectl_of(cluster, arguments, "").await;
+            if !output.status.success() {
+                refused = Some(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+            }
+        }
+        let Some(refused) = refused else {
+            return Ok(());
+        };
+        if Instant::now() > deadline {
+            return Err(format!("the kinds are not served: {refused}"));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
 /// Runs the cluster's own kubectl as an administrator.
 pub async fn kubectl(arguments: &[&str], input: &str) -> Output {
     kubectl_of(&shared().await.cluster, arguments, input).await
 }
 
-pub(super) async fn kubectl_of(cluster: &Cluster, arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::from(cluster.kubectl())
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(input.as_bytes()).await.unwrap();
-    drop(stdin);
-    child.wait_with_output().await.unwrap()
+/// Runs the kubectl of a cluster as an administrator.
+pub async fn kubectl_of(cluster: &Cluster, arguments: &[&str], input: &str) -> Output {
+    let mut kubectl = Command::from(cluster.kubectl());
+    command::run(kubectl.args(arguments).kill_on_drop(true), input).await
 }

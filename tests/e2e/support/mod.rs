@@ -1,25 +1,44 @@
 //! What every test stands on: one control plane for all, and for each test a namespace, a service and an operator.
 
+mod again;
 mod change;
 mod checks;
 mod cluster;
+mod command;
+mod fleet;
+mod forward;
+mod kubectl;
+mod link;
 mod objects;
 mod operator;
-pub mod proxy;
+pub mod recorder;
+mod second;
+mod setup;
 mod side_by_side;
+mod stall;
 mod wait;
+pub mod wire;
+mod wires;
 mod world;
 
+pub use again::{create, delete};
 pub use change::{
-    Mark, at_rest, busy, console, counts, done, effects, ended, mark, new_password, password_of,
-    path_of, posts, quiet, quiet_all, written,
+    Mark, at_rest, busy, console, counts, done, effects, end_task, ended, endless, failed, mark,
+    new_password, once, password_of, path_of, posts, quiet, quiet_all, written,
 };
 pub use checks::{create_calls, marker_of};
-pub use cluster::{kubectl, own};
+pub use cluster::{Shared, kubectl, kubectl_of, own, until_served};
+pub use command::{EXECUTABLE, run};
+pub use fleet::{busiest, names};
+pub use forward::end_to_end;
+pub use link::Weather;
 pub use objects::{
     condition, instance, instance_by_key, is_ready, other_image, outline, reason, stopped, token,
     with,
 };
-pub use side_by_side::side_by_side;
-pub use wait::{PATIENCE, eventually, stays};
-pub use world::{Setup, World};
+pub use operator::get;
+pub use setup::Setup;
+pub use side_by_side::{each_side_by_side, side_by_side};
+pub use stall::{all_stalls, longest_stall, watch_stalls};
+pub use wait::{PATIENCE, eventually, insist, is_for_now, stays};
+pub use world::World;

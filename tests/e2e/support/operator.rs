@@ -1,9 +1,19 @@
 //! The operator as a process of its own.
 
 use super::wait::eventually;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// How it is started, where that matters.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// A program and its arguments that become the operator: its command line follows.
+    pub around: Vec<String>,
+    /// Environment besides what it always has.
+    pub environment: Vec<(String, String)>,
+}
 
 /// A running operator. Dropping it kills it by its own process id.
 pub struct Operator {
@@ -12,22 +22,24 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts it with this kubeconfig; its log goes to a file of its own.
-    pub fn start(kubeconfig: &Path, namespace: &str, log: PathBuf, filter: &str) -> Self {
+    /// Starts it with this kubeconfig and these flags; its log goes to a file of its own.
+    pub fn start<F: AsRef<OsStr>>(
+        kubeconfig: &Path,
+        flags: impl IntoIterator<Item = F>,
+        log: PathBuf,
+        filter: &str,
+        launch: &Launch,
+    ) -> Self {
         let file = File::create(&log).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_cloud-server-operator"))
-            .args(["run", "--namespace", namespace, "--listen", "127.0.0.1:0"])
-            // Nothing of this machine's settings: neither a proxy nor another cluster.
-            .env_clear()
-            .env("KUBECONFIG", kubeconfig)
-            .env("RUST_LOG", filter)
-            .env("RUST_BACKTRACE", "1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(file)
-            .spawn()
-            .unwrap();
+        let name = log.file_stem().unwrap().to_owned();
+        let mut command = command(kubeconfig, filter, &name, launch);
+        let child = command.args(flags).stderr(file).spawn().unwrap();
         Self { child, log }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// SIGKILL; returns when it is gone.
@@ -36,13 +48,35 @@ impl Operator {
         let _ = self.child.wait();
     }
 
-    /// SIGTERM.
+    /// SIGTERM: it is asked to end.
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// SIGSTOP: it stands still when this returns, wherever it is, and knows nothing of it.
+    pub fn pause(&self) {
+        devcluster::freeze(self.id()).unwrap();
+    }
+
+    /// SIGCONT: it goes on where it stood.
+    pub fn go_on(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
         let sent = Command::new("kill")
-            .args(["-TERM", &self.child.id().to_string()])
+            .args([format!("-{name}"), self.child.id().to_string()])
             .status()
             .unwrap();
-        assert!(sent.success(), "the operator was not there to get SIGTERM");
+        assert!(
+            sent.success(),
+            "the operator was not there to get SIG{name}"
+        );
+    }
+
+    /// How it calls itself in its Lease, before the underscore.
+    pub fn name(&self) -> String {
+        self.log.file_stem().unwrap().to_str().unwrap().to_owned()
     }
 
     /// Waits until it has ended by itself.
@@ -72,6 +106,11 @@ impl Operator {
             found.ok_or_else(|| format!("its log: {log}"))
         })
         .await
+    }
+
+    /// The URL of one of its pages.
+    pub async fn url(&self, page: &str) -> String {
+        format!("http://{}/{page}", self.address().await)
     }
 
     /// Waits until `/readyz` says yes.
@@ -121,6 +160,30 @@ impl Drop for Operator {
             );
         }
     }
+}
+
+fn command(kubeconfig: &Path, filter: &str, name: &OsStr, launch: &Launch) -> Command {
+    // It dies with the test that started it, also where that one is killed.
+    let operator = [
+        "/usr/bin/setpriv",
+        "--pdeathsig=KILL",
+        env!("CARGO_BIN_EXE_operator-under-test"),
+    ];
+    let line = [&launch.around[..], &operator.map(str::to_owned)].concat();
+    let mut command = Command::new(&line[0]);
+    command
+        .args(&line[1..])
+        .args(["run", "--listen", "127.0.0.1:0"])
+        // Nothing of this machine's settings: neither a proxy nor another cluster.
+        .env_clear()
+        .env("KUBECONFIG", kubeconfig)
+        .env("POD_NAME", name)
+        .env("RUST_LOG", filter)
+        .env("RUST_BACKTRACE", "1")
+        .envs(launch.environment.iter().cloned())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command
 }
 
 /// Status, content type and text of a page.

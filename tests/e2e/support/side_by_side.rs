@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 /// Plays each item in a world of its own, so many of them at once, and fails with all that failed.
 pub async fn side_by_side<T, F>(
@@ -16,26 +16,56 @@ pub async fn side_by_side<T, F>(
     T: Debug + Send + 'static,
     F: Future<Output = ()>,
 {
+    let mut failed = Vec::new();
     let room = Arc::new(Semaphore::new(at_once));
+    let items = items.into_iter().map(|item| (format!("{item:?}"), item));
+    let play = move |item: T| {
+        println!("begins: {item:?}");
+        play(item)
+    };
+    each_side_by_side(room, items, play, |item, ended| match ended {
+        Ok(()) => println!("done: {item}"),
+        Err(why) => failed.push(format!("{item}: {why}")),
+    })
+    .await;
+    assert!(failed.is_empty(), "{} failed: {failed:#?}", failed.len());
+}
+
+/// Plays each item in a world of its own, as many at once as there is room, and tells of each, by its key, how it ended:
+/// what it gave, or the words of its panic.
+pub async fn each_side_by_side<K, T, R, F>(
+    room: Arc<Semaphore>,
+    items: impl IntoIterator<Item = (K, T)>,
+    play: impl Fn(T) -> F + Clone + Send + 'static,
+    mut tell: impl FnMut(K, Result<R, String>),
+) where
+    K: Send + 'static,
+    T: Send + 'static,
+    R: Send + 'static,
+    F: Future<Output = R>,
+{
     let mut worlds = JoinSet::new();
-    for item in items {
+    for (key, item) in items {
         let (room, handle, play) = (room.clone(), Handle::current(), play.clone());
-        // A thread of its own: a world waits for programs, and its futures need not be sent about.
-        worlds.spawn_blocking(move || {
-            handle.block_on(async {
-                let _permit = room.acquire_owned().await.unwrap();
-                let what = format!("{item:?}");
-                println!("begins: {what}");
-                play(item).await;
-                println!("done: {what}");
-            });
+        worlds.spawn(async move {
+            let _permit = room.acquire_owned().await;
+            // A thread of its own: a world waits for programs, and its futures need not be sent about.
+            let world = tokio::task::spawn_blocking(move || handle.block_on(play(item)));
+            (key, world.await.map_err(words))
         });
     }
-    let mut failed = Vec::new();
     while let Some(ended) = worlds.join_next().await {
-        if let Err(error) = ended {
-            failed.push(error.to_string());
-        }
+        let (key, result) = ended.expect("whoever waits for a world does not panic");
+        tell(key, result);
     }
-    assert!(failed.is_empty(), "{} failed: {failed:#?}", failed.len());
+}
+
+/// What a panic said.
+fn words(error: JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else {
+        return "it was cancelled".to_owned();
+    };
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default()
 }

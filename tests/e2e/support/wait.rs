@@ -3,8 +3,8 @@
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Long enough for a machine that builds three other things meanwhile; counts are asserted, times are not.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+/// Long enough for a slow machine that builds other things meanwhile; counts are asserted, times are not.
+pub const PATIENCE: Duration = Duration::from_secs(240);
 const POLL: Duration = Duration::from_millis(100);
 
 /// Waits until `look` gives a value. When it never does, says what was waited for and which half was missing last.
@@ -23,6 +23,22 @@ pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, 
     }
 }
 
+/// Makes a call again while the apiserver cannot answer it for now: its store is slow, or it has too much to do. What it
+/// answers is given, also where that is a refusal.
+pub async fn insist<T>(
+    what: &str,
+    mut call: impl AsyncFnMut() -> kube::Result<T>,
+) -> kube::Result<T> {
+    eventually(what, async || match call().await {
+        Ok(value) => Ok(Ok(value)),
+        Err(kube::Error::Api(status)) if !matches!(status.code, 429 | 500..=504) => {
+            Ok(Err(kube::Error::Api(status)))
+        }
+        Err(error) => Err(error.to_string()),
+    })
+    .await
+}
+
 /// Watches that something stays so for a window. That nothing happens can only be seen by looking for a while: the caller
 /// says why the window is long enough.
 pub async fn stays(
@@ -37,4 +53,19 @@ pub async fn stays(
         }
         sleep(POLL * 2).await;
     }
+}
+
+/// What our command says where nobody answered in time: it asks once, as its user wants, on a machine that others share.
+const FOR_NOW: [&str; 6] = [
+    "no answer from the apiserver",
+    "could not be reached",
+    "could not reach the service",
+    "Too Many Requests",
+    "TooManyRequests",
+    "(re)initializing",
+];
+
+/// Whether a command of ours that failed would not have on a quieter machine.
+pub fn is_for_now(words: &str) -> bool {
+    FOR_NOW.iter().any(|part| words.contains(part))
 }

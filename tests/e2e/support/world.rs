@@ -1,201 +1,50 @@
 //! The world of one test: a namespace, a service, an Account, an operator.
 
-use super::cluster::{Shared, kubectl_of, shared};
+use super::again::delete;
+use super::cluster::Shared;
 use super::objects::{is_ready, outline};
-use super::operator::Operator;
-use super::proxy::Proxy;
-use super::wait::eventually;
+use super::operator::{Launch, Operator};
+use super::recorder::Recorder;
+use super::setup::MOVED;
+use super::wait::{eventually, insist};
+use super::wire::Wire;
+use super::wires::Links;
 use cloud_server_operator::api::{Account, Instance, Marker};
+use cloud_simulator::Simulator;
 use cloud_simulator::model::ServerInfo;
-use cloud_simulator::wire::Endpoint;
-use cloud_simulator::{Readings, Simulator};
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
-
-/// Other paths: the Account's field, the endpoint, where it is served. The create's own path is another's here.
-const MOVED: [(&str, Endpoint, &str); 15] = [
-    ("create", Endpoint::Create, "/v9/make"),
-    ("release", Endpoint::Release, "/v9/give-back"),
-    ("reinstall", Endpoint::Reinstall, "/v9/wipe"),
-    ("modifyPassword", Endpoint::ModifyPassword, "/v9/secret"),
-    ("start", Endpoint::Start, "/v9/power/on"),
-    ("stop", Endpoint::Stop, "/v9/power/off"),
-    ("restart", Endpoint::Restart, "/v9/power/cycle"),
-    ("detail", Endpoint::Detail, "/v9/one"),
-    ("task", Endpoint::TaskResult, "/v9/work"),
-    ("instances", Endpoint::InstanceList, "/instance/create"),
-    ("firewalls", Endpoint::FirewallList, "/v9/walls"),
-    ("images", Endpoint::ImageList, "/v9/systems"),
-    ("keys", Endpoint::KeyList, "/v9/keys"),
-    ("packages", Endpoint::PackageList, "/v9/sizes"),
-    ("regions", Endpoint::RegionList, "/v9/places"),
-];
-
-/// What a test wants otherwise than most.
-pub struct Setup {
-    tasks: Duration,
-    readings: Readings,
-    proxy: bool,
-    filter: &'static str,
-    account: bool,
-    secrets: bool,
-    operator: bool,
-    moved: bool,
-    cluster: Option<Arc<Shared>>,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self {
-            tasks: Duration::from_millis(300),
-            readings: Readings::default(),
-            proxy: false,
-            filter: "info",
-            account: true,
-            secrets: true,
-            operator: true,
-            moved: false,
-            cluster: None,
-        }
-    }
-}
-
-impl Setup {
-    /// How long the service's tasks take.
-    pub fn tasks(mut self, millis: u64) -> Self {
-        self.tasks = Duration::from_millis(millis);
-        self
-    }
-
-    /// How the service reads the specification.
-    pub fn readings(mut self, readings: Readings) -> Self {
-        self.readings = readings;
-        self
-    }
-
-    /// The operator reaches the apiserver through a proxy.
-    pub fn proxy(mut self) -> Self {
-        self.proxy = true;
-        self
-    }
-
-    /// What the operator logs.
-    pub fn filter(mut self, filter: &'static str) -> Self {
-        self.filter = filter;
-        self
-    }
-
-    /// No Account and no Secrets: the test makes them.
-    pub fn bare(mut self) -> Self {
-        (self.account, self.secrets) = (false, false);
-        self
-    }
-
-    /// The service is at none of the paths that the specification and its field notes name; the Accounts say where.
-    pub fn moved(mut self) -> Self {
-        self.moved = true;
-        self
-    }
-
-    /// Not in the control plane that all share.
-    pub fn cluster(mut self, cluster: Arc<Shared>) -> Self {
-        self.cluster = Some(cluster);
-        self
-    }
-
-    /// The operator is started by the test.
-    pub fn without_operator(mut self) -> Self {
-        self.operator = false;
-        self
-    }
-
-    /// Makes it. `name` begins the namespace's name.
-    pub async fn begin(self, name: &str) -> World {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let shared = match &self.cluster {
-            Some(own) => own.clone(),
-            None => shared().await,
-        };
-        let client = shared.cluster.client().await.unwrap();
-        let namespace = format!("{name}-{}", COUNT.fetch_add(1, Ordering::SeqCst));
-        let object = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
-        Api::<Namespace>::all(client.clone())
-            .create(&PostParams::default(), &object)
-            .await
-            .unwrap();
-        let mut service = Simulator::builder()
-            .task_duration(self.tasks)
-            .readings(self.readings.clone())
-            .token(World::TOKEN);
-        for (_, endpoint, path) in MOVED.iter().filter(|_| self.moved) {
-            service = service.path(*endpoint, path);
-        }
-        let sim = service.start().await.unwrap();
-        let proxy = match self.proxy {
-            true => Some(Proxy::start(shared.cluster.url(), shared.cluster.ca_pem()).await),
-            false => None,
-        };
-        let directory = tempfile::Builder::new()
-            .prefix("cso-e2e-")
-            .tempdir()
-            .unwrap();
-        let mut kubeconfig = shared.cluster.kubeconfig_for(&shared.token);
-        if let Some(proxy) = &proxy {
-            kubeconfig = kubeconfig.replace(shared.cluster.url(), proxy.address());
-        }
-        std::fs::write(directory.path().join("kubeconfig"), kubeconfig).unwrap();
-        let mut world = World {
-            client,
-            namespace,
-            sim,
-            proxy,
-            operator: None,
-            directory,
-            filter: self.filter,
-            moved: self.moved,
-            starts: 0,
-            shared,
-        };
-        if self.secrets {
-            world.secret("cloud-token", "token", World::TOKEN).await;
-            world.secret("login", "password", World::PASSWORD).await;
-        }
-        if self.account {
-            world.account("default", world.sim.url()).await;
-        }
-        if self.operator {
-            world.start().await;
-        }
-        world
-    }
-}
 
 /// A running world.
 pub struct World {
     // First, so that it ends first.
-    operator: Option<Operator>,
+    pub(super) operator: Option<Operator>,
+    pub(super) standby: Option<Operator>,
     /// An administrator.
     pub client: Client,
     /// The test's own namespace.
     pub namespace: String,
     /// The service.
     pub sim: Simulator,
-    proxy: Option<Proxy>,
-    directory: TempDir,
-    filter: &'static str,
-    moved: bool,
-    starts: usize,
-    // Last: whoever holds it last ends it.
-    pub(super) shared: Arc<Shared>,
+    pub(super) recorder: Option<Recorder>,
+    pub(super) wire: Option<Wire>,
+    pub(super) links: Option<Links>,
+    pub(super) launch: Launch,
+    pub(super) directory: TempDir,
+    pub(super) filter: &'static str,
+    pub(super) moved: bool,
+    pub(super) leases: Option<&'static [&'static str]>,
+    pub(super) keeps_tokens: bool,
+    pub(super) starts: usize,
+    /// The control plane. Last: whoever holds it last ends it.
+    pub shared: Arc<Shared>,
 }
 
 impl World {
@@ -203,6 +52,8 @@ impl World {
     pub const PASSWORD: &'static str = "Canary7pass!word";
     /// The password that comes after it, likewise.
     pub const NEW_PASSWORD: &'static str = "Second8pass-word";
+    /// How long a Lease of [`Setup::leases`] is valid.
+    pub const LEASE: Duration = Duration::from_secs(30);
     /// The service's token, likewise.
     pub const TOKEN: &'static str = "canary-token-5f0e8c2b";
 
@@ -213,30 +64,67 @@ impl World {
             .expect("the operator was not started")
     }
 
-    /// The proxy before the apiserver.
-    pub fn proxy(&self) -> &Proxy {
-        self.proxy
+    /// The proxies that number requests.
+    pub fn recorder(&self) -> &Recorder {
+        self.recorder
             .as_ref()
-            .expect("the test did not ask for a proxy")
+            .expect("the test did not ask for a recorder")
     }
 
-    /// Starts the operator and waits until it is ready.
+    /// The wire to the apiserver.
+    pub fn wire(&self) -> &Wire {
+        self.wire.as_ref().expect("the test did not ask for a wire")
+    }
+
+    /// Starts the operator and waits until it is ready. With [`Setup::leases`] it acts as soon as it has the Lease: see
+    /// [`World::until_holder`].
     pub async fn start(&mut self) {
+        let lease = self.namespace.clone();
+        let operator = self.launch("kubeconfig", &lease);
+        self.operator = Some(operator);
+        self.operator().ready().await;
+    }
+
+    /// Address and authority of the apiserver.
+    pub fn apiserver(&self) -> (&str, &str) {
+        (self.shared.cluster.url(), self.shared.cluster.ca_pem())
+    }
+
+    /// The operator's own token.
+    pub fn operator_token(&self) -> &str {
+        &self.shared.token
+    }
+
+    pub(super) fn launch(&mut self, kubeconfig: &str, lease: &str) -> Operator {
         self.starts += 1;
         let log = self.log_path(self.starts);
-        let kubeconfig = self.directory.path().join("kubeconfig");
-        self.operator = Some(Operator::start(
-            &kubeconfig,
-            &self.namespace,
-            log,
-            self.filter,
-        ));
-        self.operator().ready().await;
+        let kubeconfig = self.directory.path().join(kubeconfig);
+        let mut flags = vec!["--namespace", &self.namespace];
+        if let Some(times) = self.leases {
+            flags.extend(times);
+            flags.extend(["--leader-elect-resource-name", lease]);
+        } else {
+            flags.push("--leader-elect=false");
+        }
+        flags.push(match self.keeps_tokens {
+            true => "--keep-tokens-namespace=cloud-server-system",
+            false => "--keep-tokens=false",
+        });
+        Operator::start(&kubeconfig, flags, log, self.filter, &self.launch)
     }
 
     /// Kills the operator.
     pub fn kill(&mut self) {
         self.operator().kill();
+    }
+
+    /// Starts the operator again if it has ended by itself, as Kubernetes does with a container. Only who loses a Lease may
+    /// end.
+    pub async fn revive(&mut self) {
+        if !self.operator().is_running() {
+            assert!(self.leases.is_some(), "the operator ended by itself");
+            self.start().await;
+        }
     }
 
     /// Kills it and starts another.
@@ -271,10 +159,12 @@ impl World {
         }))
         .unwrap();
         let params = PatchParams::apply("user").force();
-        self.secrets()
-            .patch(name, &params, &Patch::Apply(&secret))
-            .await
-            .unwrap();
+        let secrets = self.secrets();
+        let patch = Patch::Apply(&secret);
+        let written = insist("a Secret is written", async || {
+            secrets.patch(name, &params, &patch).await
+        });
+        written.await.unwrap();
     }
 
     /// Writes an Account with the token in Secret `cloud-token`, or replaces it.
@@ -295,20 +185,24 @@ impl World {
             account["spec"]["paths"][field] = json!(path);
         }
         let params = PatchParams::apply("user").force();
-        self.accounts()
-            .patch(name, &params, &Patch::Apply(&account))
-            .await
-            .unwrap();
+        let accounts = self.accounts();
+        let patch = Patch::Apply(&account);
+        let written = insist("an Account is written", async || {
+            accounts.patch(name, &params, &patch).await
+        });
+        written.await.unwrap();
     }
 
     /// Applies an Instance as a user does.
     pub async fn apply(&self, manifest: &Value) -> Instance {
         let name = manifest["metadata"]["name"].as_str().unwrap();
         let params = PatchParams::apply("user").force();
-        self.instances()
-            .patch(name, &params, &Patch::Apply(manifest))
-            .await
-            .unwrap()
+        let instances = self.instances();
+        let patch = Patch::Apply(manifest);
+        let written = insist("an Instance is applied", async || {
+            instances.patch(name, &params, &patch).await
+        });
+        written.await.unwrap()
     }
 
     /// The Instances of the namespace.
@@ -329,14 +223,18 @@ impl World {
     /// The Events of the namespace with this reason.
     pub async fn events(&self, reason: &str) -> Vec<Event> {
         let api: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
-        let mut events = api.list(&ListParams::default()).await.unwrap().items;
+        let all = ListParams::default();
+        let found = insist("Events are listed", async || api.list(&all).await);
+        let mut events = found.await.unwrap().items;
         events.retain(|event| event.reason.as_deref() == Some(reason));
         events
     }
 
     /// An Instance as it is now.
     pub async fn get(&self, name: &str) -> Instance {
-        self.instances().get(name).await.unwrap()
+        let instances = self.instances();
+        let found = insist("an Instance is read", async || instances.get(name).await);
+        found.await.unwrap()
     }
 
     /// Waits until so many Events of a reason were told: they come after the status that they are about.
@@ -385,10 +283,7 @@ impl World {
 
     /// Deletes an Instance; does not wait.
     pub async fn delete(&self, name: &str) {
-        self.instances()
-            .delete(name, &DeleteParams::default())
-            .await
-            .unwrap();
+        delete(&self.instances(), name).await;
     }
 
     /// Waits until an Instance is gone.
@@ -425,44 +320,6 @@ impl World {
             self.ledger_text()
         );
         live.remove(0)
-    }
-
-    /// Runs kubectl, which has to succeed.
-    pub async fn run(&self, arguments: &[&str], input: &str) {
-        let (done, text) = self.kubectl(arguments, input).await;
-        assert!(done, "{arguments:?}: {text}");
-    }
-
-    /// Applies any text, as a user at kubectl does.
-    ///
-    /// # Errors
-    /// What kubectl says about a refusal.
-    pub async fn kubectl_apply(&self, manifest: &Value) -> Result<(), String> {
-        let arguments = ["apply", "--server-side", "--field-manager=user"];
-        let arguments = [&arguments[..], &["--force-conflicts", "-f", "-"]].concat();
-        match self.kubectl(&arguments, &manifest.to_string()).await {
-            (true, _) => Ok(()),
-            (false, why) => Err(why),
-        }
-    }
-
-    /// The status of an Instance is lost.
-    pub async fn wipe_status(&self, name: &str) {
-        let patch = r#"[{"op":"replace","path":"/status","value":{"observedGeneration":-1}}]"#;
-        let arguments = ["patch", "instance", name, "--subresource=status"];
-        self.run(
-            &[&arguments[..], &["--type=json", "-p", patch]].concat(),
-            "",
-        )
-        .await;
-    }
-
-    /// Runs kubectl in this namespace, as an administrator.
-    pub async fn kubectl(&self, arguments: &[&str], input: &str) -> (bool, String) {
-        let all = [&["-n", self.namespace.as_str()], arguments].concat();
-        let output = kubectl_of(&self.shared.cluster, &all, input).await;
-        let text = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8(text).unwrap())
     }
 
     /// The end of every test: what holds always is checked once more.

@@ -7,7 +7,7 @@ use crate::cloud::Detail;
 use crate::instance::login::LoginFact;
 use crate::instance::memory::Aside;
 use crate::instance::observe::{Fact, is_idle};
-use crate::instance::plan::{Needs, Plan, Request, SOON, Step, Tell, keep, want, words};
+use crate::instance::plan::{Needs, Plan, Request, SOON, Step, Tell, keep, restraint, want, words};
 use std::time::Duration;
 
 /// A server that was stopped or started within an attempt shows it within this time, or is asked again.
@@ -39,7 +39,12 @@ impl Open<'_> {
             return self.conclude(End::Refused(message.to_owned()));
         }
         if !want::is_still_asked(self.seen, self.binding) {
-            return self.conclude(End::Superseded(message.to_owned()));
+            // A stop that was asked for meanwhile shows late at some services; until then the server is not at rest.
+            return if self.is_being_stopped() {
+                self.stopping()
+            } else {
+                self.conclude(End::Superseded(message.to_owned()))
+            };
         }
         if why == Reason::Stopping {
             return match &self.seen.detail {
@@ -66,6 +71,12 @@ impl Open<'_> {
             Some(at) if at > self.seen.now => self.later(message, why, at - self.seen.now),
             _ => self.again(),
         }
+    }
+
+    /// It was asked to stop lately, and is not seen stopped.
+    fn is_being_stopped(&self) -> bool {
+        let is_stopped = matches!(&self.seen.detail, Fact::Known(detail) if is_idle(detail.pending()) && detail.status() == Some("STOPPED"));
+        self.was_asked(Verb::Stop) == Some(true) && !is_stopped
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -183,6 +194,11 @@ impl Open<'_> {
             PowerState::Unmanaged => self.binding.operation.before.running,
         };
         let in_vain = self.was_asked(Verb::Start) == Some(false);
-        wanted && detail.status() == Some("STOPPED") && !in_vain && !self.is_of_a_lost_status()
+        // Where servers are only looked at, it stays as it is.
+        wanted
+            && detail.status() == Some("STOPPED")
+            && !in_vain
+            && !self.is_of_a_lost_status()
+            && !restraint::is_observed(self.seen)
     }
 }

@@ -2,9 +2,11 @@
 
 use super::Open;
 use crate::api::conditions::Reason;
-use crate::api::{EndReason, Verb};
+use crate::api::{Binding, EndReason, Verb};
 use crate::instance::observe::{Fact, Observation, is_idle};
-use crate::instance::plan::{FAILED, NEXT, Needs, Plan, Request, Tell, judge, keep, want, words};
+use crate::instance::plan::{
+    FAILED, NEXT, Needs, Plan, Request, Tell, judge, keep, secret, want, words,
+};
 use std::time::Duration;
 
 /// What the service refused as wrong is asked for again after these times, the last one from then on, if nobody mends it
@@ -34,6 +36,11 @@ impl Open<'_> {
     /// was stopped for a reinstall which did not come is started first.
     pub(super) fn conclude(&self, end: End) -> Plan {
         let (seen, binding, verb) = (self.seen, self.binding, self.verb());
+        if matches!(end, End::Well)
+            && let Some(plan) = secret::settle_first(seen, binding, self.id)
+        {
+            return plan;
+        }
         let detail = match &seen.detail {
             Fact::Known(detail) => Some(detail),
             Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
@@ -119,6 +126,29 @@ impl Open<'_> {
 pub(in crate::instance) fn refused_again(seen: &Observation, verb: Verb) -> Duration {
     let before = since_success(seen, verb).filter(|reason| *reason == Some(EndReason::Refused));
     REFUSED[before.count().min(REFUSED.len() - 1)]
+}
+
+/// What is left of the time for which the recorded operation waits that ended badly, as the history tells.
+pub(in crate::instance::plan) fn told_pause(
+    seen: &Observation,
+    binding: &Binding,
+) -> Option<Duration> {
+    let verb = binding.operation.verb;
+    let mut history = seen.facts.status.history.iter();
+    let entry = history.find(|entry| entry.attempt == i64::from(binding.attempt))?;
+    let reason = entry.reason.filter(|_| !entry.succeeded)?;
+    let times = since_success(seen, verb).filter(|other| *other == Some(EndReason::Refused));
+    let whole = match reason {
+        EndReason::Failed | EndReason::AnswerLost => {
+            FAILED[failures(seen, verb).clamp(1, FAILED.len()) - 1]
+        }
+        EndReason::Refused => REFUSED[times.count().clamp(1, REFUSED.len()) - 1],
+        EndReason::Superseded => return None,
+    };
+    let age = seen.wall.as_second() - entry.finished_at.0.as_second();
+    // Of a clock that is behind, the whole time.
+    let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
+    Some(whole.saturating_sub(age))
 }
 
 /// How often the service failed to do this since it last did it.

@@ -4,7 +4,8 @@ use super::{End, Open};
 use crate::api::Verb;
 use crate::api::conditions::{Reason, Verdict};
 use crate::instance::observe::{Fact, is_idle};
-use crate::instance::plan::{LONG, Needs, Plan, Request, SOON, Tell, want};
+use crate::instance::plan::{LONG, Needs, Plan, Request, SOON, Tell, keep, want};
+use crate::instance::references;
 use tokio::time::Instant;
 
 impl Open<'_> {
@@ -24,6 +25,10 @@ impl Open<'_> {
         match effect {
             Some(true) => self.finish(detail, true),
             Some(false) => self.conclude(End::Lost("the server shows that it was not carried out")),
+            // A password that the operator made is in force only where the service has said so.
+            None if self.is_of_a_generated_password() => {
+                self.conclude(End::Lost("nothing tells whether it was carried out"))
+            }
             // What the spec asked for counts as applied.
             None if self.is_of_a_lost_status() || want::is_former(seen, self.binding) => {
                 self.conclude(End::Well)
@@ -38,8 +43,12 @@ impl Open<'_> {
 
     /// Nothing was read in this turn.
     fn settle_unseen(&self, settled: Instant) -> Plan {
-        let memory = &self.seen.memory;
+        let (seen, memory) = (self.seen, &self.seen.memory);
         let was_settled = memory.looked.is_some_and(|looked| looked >= settled) && !memory.unread;
+        // What the server showed is forgotten between two looks, and status holds what came of it.
+        if was_settled && keep::is_told(seen, Reason::OutcomeUnknown) && self.is_undecidable() {
+            return self.outcome_unknown();
+        }
         let was_at_rest = memory.at_rest_since.is_some() && !memory.pending_seen;
         if !(was_settled && was_at_rest && self.verb() == Verb::Reinstall) {
             return self.unconfirmed(settled);
@@ -53,14 +62,20 @@ impl Open<'_> {
         plan
     }
 
+    fn is_of_a_generated_password(&self) -> bool {
+        let login = &self.seen.facts.spec.login;
+        self.verb() == Verb::ModifyPassword && login.generate.is_some()
+    }
+
     /// A reinstall with the same image: executed unseen, and never executed, look alike. Another image, key or token asks
     /// again.
     fn is_undecidable(&self) -> bool {
         let applied = want::applied(self.seen, self.binding);
         let wish = want::target(Verb::Reinstall, &applied, want::as_specified(self.seen));
         let target = &self.binding.operation.target;
-        let is_same = wish.image == target.image
-            && wish.key == target.key
+        // What is not looked up may well be the same.
+        let is_open = references::installation_is_open(self.seen);
+        let is_same = (is_open || (wish.image == target.image && wish.key == target.key))
             && wish.reinstall == target.reinstall;
         self.verb() == Verb::Reinstall && is_same
     }

@@ -102,6 +102,21 @@ fn a_lost_answer_whose_server_shows_up_is_adopted_at_once() {
 }
 
 #[test]
+fn a_server_that_was_found_is_recorded_where_it_is_listed() {
+    let scene = Scene::recorded(None, |binding| {
+        binding.places = vec!["r/z".into(), "r/later".into()];
+    });
+    let plan = scene
+        .post(Post::Unknown)
+        .listed(Duration::ZERO, &[(ID, &ours())])
+        .plan();
+    let Step::Record { binding } = &plan.step else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(binding.places, ["r/later", "r/z"], "the newest place last");
+}
+
+#[test]
 fn an_empty_listing_of_another_account_proves_nothing() {
     let scene = Scene::recorded(None, |binding| binding.credential = "secret/old".into())
         .post(Post::Unknown)
@@ -183,5 +198,23 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
         };
         assert_eq!(binding.id.as_deref(), Some(ID));
         assert_eq!(binding.task.as_deref(), Some("t-1"));
+    }
+}
+
+#[test]
+fn numbers_that_nobody_can_have_counted_are_not_counted_on_from() {
+    let told = |attempt: i64| {
+        let mut instance = instance();
+        let mut status = InstanceStatus::clone(&Scene::converged().0.facts.status);
+        status.id = None;
+        status.detail.clear();
+        status.history[0].attempt = attempt;
+        instance.status = Some(status);
+        Scene::of(&instance, true).listed(SETTLE, &[]).plan()
+    };
+    let attempt = |plan: &Plan| announced(plan).map(|binding| binding.attempt);
+    assert_eq!(attempt(&told(7)), Some(8));
+    for absurd in [i64::from(u32::MAX), i64::MAX, -1] {
+        assert_eq!(attempt(&told(absurd)), Some(1), "{absurd}");
     }
 }

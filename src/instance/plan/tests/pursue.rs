@@ -1,9 +1,11 @@
 //! An operation on a recorded server is open.
 
+mod lost;
+mod stop;
+
 use super::want::{as_bought, with_spec};
 use super::*;
-use crate::api::PowerState;
-use crate::instance::memory::{Aside, Odd};
+use crate::instance::memory::Odd;
 
 /// An operation of this process, announced, and this is what became of its call.
 pub(super) fn open_operation(verb: Verb, target: Applied, post: Post) -> Scene {
@@ -36,7 +38,7 @@ pub(super) fn open_operation(verb: Verb, target: Applied, post: Post) -> Scene {
 }
 
 /// The record names a task, which stands like this, and the server shows this.
-fn with_task(scene: Scene, state: Fact<TaskState>, shown: &[(&str, &str)]) -> Scene {
+pub(super) fn with_task(scene: Scene, state: Fact<TaskState>, shown: &[(&str, &str)]) -> Scene {
     let found = Fact::Known(detail(shown));
     scene.with(|seen| {
         let Record::Speaks(binding) = &mut seen.facts.record else {
@@ -53,7 +55,7 @@ fn shows(scene: Scene, shown: &[(&str, &str)]) -> Scene {
     scene.with(|seen| seen.detail = found)
 }
 
-fn later(scene: Scene, time: Duration) -> Scene {
+pub(super) fn later(scene: Scene, time: Duration) -> Scene {
     scene.with(|seen| seen.now += time)
 }
 
@@ -97,79 +99,6 @@ fn end(scene: &Scene) -> Option<bool> {
 
 const SECOND: (&str, &str) = ("imageResourceUUID", "img-2");
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
-
-#[test]
-fn a_lost_answer_is_settled_by_what_the_server_shows() {
-    for (verb, target, shown, early, settled) in [
-        (Verb::Reinstall, to_second(), vec![SECOND], None, Some(true)),
-        (Verb::Reinstall, to_second(), vec![], None, Some(false)),
-        (Verb::Start, as_bought(), vec![], Some(true), Some(true)),
-        (Verb::Start, as_bought(), vec![OFF], None, Some(false)),
-        (Verb::Stop, as_bought(), vec![OFF], Some(true), Some(true)),
-        (Verb::Stop, as_bought(), vec![], None, Some(false)),
-        (Verb::ModifyPassword, as_bought(), vec![], None, Some(false)),
-        (Verb::Restart, as_bought(), vec![], None, Some(false)),
-    ] {
-        let lost = || shows(open_operation(verb, target.clone(), Post::Unknown), &shown);
-        assert_eq!(end(&lost()), early, "{verb} {shown:?}, at once");
-        let after = later(lost(), SETTLE * 2);
-        assert_eq!(end(&after), settled, "{verb} {shown:?}, settled");
-        assert!(rests(&after.plan()), "told before anything is repeated");
-        let busy = [shown.clone(), vec![("ecsPendingStatus", "BUSY")]].concat();
-        let busy = shows(lost(), &busy);
-        assert_eq!(
-            end(&later(busy, SETTLE * 2)),
-            None,
-            "{verb}: not while it is busy"
-        );
-        let unread = lost().with(|seen| seen.detail = Fact::Unknown("odd".into()));
-        assert_eq!(end(&later(unread, SETTLE * 2)), None, "{verb}: not unseen");
-    }
-}
-
-#[test]
-fn evidence_that_the_service_took_it_ends_the_wait() {
-    for (verb, shown, ends) in [
-        (Verb::Reinstall, vec![SECOND], Some(true)),
-        (Verb::Reinstall, vec![], None),
-        (Verb::Restart, vec![], Some(true)),
-        (Verb::ModifyPassword, vec![], None),
-    ] {
-        let lost = shows(open_operation(verb, to_second(), Post::Unknown), &shown);
-        let seen = lost.memory(|memory| memory.pending_seen = true);
-        assert_eq!(end(&seen), ends, "{verb} {shown:?}");
-    }
-}
-
-#[test]
-fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
-    let lost = || {
-        shows(
-            open_operation(Verb::Reinstall, to_key(), Post::Unknown),
-            &[],
-        )
-    };
-    // The spec still asks for what was asked for.
-    let lost = || {
-        with_spec(lost(), |spec| {
-            spec.login.password_secret_ref = None;
-            spec.login.ssh_key = Some(crate::api::SshKeyRef { id: "key-1".into() });
-        })
-    };
-    let plan = later(lost(), SETTLE * 2).plan();
-    let unknown = (State::Stalled, Reason::OutcomeUnknown);
-    assert_eq!(reason(&plan), Some(unknown));
-    assert!(rests(&plan) && plan.tell.ended.is_none());
-    let seen_busy = lost().memory(|memory| memory.pending_seen = true);
-    assert_eq!(end(&seen_busy), Some(true), "the service was seen at it");
-    for change in [
-        |spec: &mut crate::api::InstanceSpec| spec.image.id = "img-2".into(),
-        |spec: &mut crate::api::InstanceSpec| spec.login.ssh_key = None,
-    ] {
-        let asked_again = later(with_spec(lost(), change), SETTLE * 2);
-        assert_eq!(end(&asked_again), Some(false), "the spec decides anew");
-    }
-}
 
 #[test]
 fn a_task_tells_how_it_ended() {
@@ -336,53 +265,6 @@ fn a_refusal_of_what_was_asked_for_ends_the_attempt_and_one_of_the_moment_does_n
 }
 
 #[test]
-fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() {
-    let refused = || refused(Verb::Reinstall, Reason::Stopping);
-    let is_aside = |scene: &Scene, wanted: fn(&Request) -> bool| matches!(scene.plan().step, Step::Aside { request } if wanted(&request));
-    let is_stop: fn(&Request) -> bool = |request| matches!(request, Request::Stop { .. });
-    let is_start: fn(&Request) -> bool = |request| matches!(request, Request::Start(_));
-    assert!(is_aside(&refused(), is_stop));
-    let asked = refused().with(|seen| {
-        let at = seen.now;
-        seen.memory.aside = Some(Aside {
-            verb: Verb::Stop,
-            at,
-            trouble: None,
-        });
-    });
-    assert!(rests(&asked.plan()), "asked once in a while");
-    let stopped = shows(refused(), &[OFF]);
-    assert!(matches!(
-        stopped.plan().step,
-        Step::Call {
-            announce: false,
-            ..
-        }
-    ));
-
-    let done = || {
-        let scene = open_operation(Verb::Reinstall, to_second(), Post::Unknown);
-        with_task(scene, Fact::Known(TaskState::Succeeded), &[OFF, SECOND])
-    };
-    assert!(is_aside(&done(), is_start));
-    let off = with_spec(done(), |spec| spec.power_state = PowerState::Stopped);
-    assert_eq!(end(&off), Some(true), "it is to stay off");
-    let left_alone = || with_spec(done(), |spec| spec.power_state = PowerState::Unmanaged);
-    assert!(is_aside(&left_alone(), is_start), "it ran before");
-    // A start that does not come about is an operation of its own.
-    let in_vain = done().with(|seen| {
-        let at = seen.now;
-        seen.memory.aside = Some(Aside {
-            verb: Verb::Start,
-            at,
-            trouble: None,
-        });
-        seen.now += Duration::from_secs(31);
-    });
-    assert_eq!(end(&in_vain), Some(true));
-}
-
-#[test]
 fn an_answer_without_a_task_is_followed_by_the_servers_state() {
     let accepted = |verb| {
         let id = ServerId::from(ID);
@@ -423,25 +305,6 @@ fn a_receipt_stands_in_the_record_unless_repeating_does_no_harm() {
 }
 
 #[test]
-fn an_attempt_of_a_lost_status_counts_as_applied() {
-    let scene = || {
-        let scene = open_operation(Verb::ModifyPassword, as_bought(), Post::Unknown);
-        let scene = shows(scene, &[]).memory(|memory| {
-            memory.attempts.get_mut(&2).unwrap().is_own = false;
-        });
-        later(scene, SETTLE * 2)
-    };
-    assert_eq!(
-        end(&scene()),
-        Some(false),
-        "it may not have been carried out"
-    );
-    let wiped = scene().with(|seen| seen.facts.status = InstanceStatus::default().into());
-    assert_eq!(end(&wiped), Some(true));
-    assert_eq!(wiped.plan().tell.applied, Some(as_bought()));
-}
-
-#[test]
 fn a_server_that_vanishes_under_an_operation_is_missing() {
     let scene = with_task(
         open_operation(Verb::Reinstall, to_second(), Post::Unknown),
@@ -454,62 +317,6 @@ fn a_server_that_vanishes_under_an_operation_is_missing() {
     });
     let missing = (State::Stalled, Reason::ServerMissing);
     assert_eq!(reason(&scene.plan()), Some(missing));
-}
-
-#[test]
-fn an_unknown_outcome_is_said_without_another_look() {
-    let by_key = |spec: &mut crate::api::InstanceSpec| {
-        spec.login.password_secret_ref = None;
-        spec.login.ssh_key = Some(crate::api::SshKeyRef { id: "key-1".into() });
-    };
-    let lost = || {
-        let scene = with_spec(
-            open_operation(Verb::Reinstall, to_key(), Post::Unknown),
-            by_key,
-        );
-        let scene = later(scene, SETTLE * 2);
-        scene.with(|seen| {
-            seen.memory.looked = Some(seen.now);
-            seen.memory.at_rest_since = Some(seen.now);
-        })
-    };
-    let plan = lost().plan();
-    let unknown = (State::Stalled, Reason::OutcomeUnknown);
-    assert_eq!(reason(&plan), Some(unknown));
-    assert_eq!((plan.again, plan.wants.attention), (LONG, Attention::Quiet));
-    // A new token asks again, after a look.
-    let asked = with_spec(lost(), |spec| {
-        by_key(spec);
-        spec.reinstall = Some(crate::api::Reinstall { token: "a".into() });
-    });
-    assert_eq!(asked.plan().needs, Needs::Detail);
-    assert_eq!(end(&shows(asked, &[])), Some(false));
-}
-
-#[test]
-fn a_server_stopped_for_a_reinstall_that_does_not_come_is_started_again() {
-    let is_start = |scene: &Scene| matches!(&scene.plan().step, Step::Aside { request } if matches!(**request, Request::Start(_)));
-    let refused = || shows(refused(Verb::Reinstall, Reason::OperationRefused), &[OFF]);
-    assert!(is_start(&refused()));
-    let taken_back = |power| {
-        let stopped = shows(
-            super::pursue::refused(Verb::Reinstall, Reason::Stopping),
-            &[OFF],
-        );
-        with_spec(stopped, move |spec| spec.power_state = power)
-    };
-    assert!(is_start(&taken_back(PowerState::Unmanaged)));
-    assert_eq!(end(&taken_back(PowerState::Stopped)), Some(false));
-    let in_vain = refused().with(|seen| {
-        let at = seen.now;
-        seen.memory.aside = Some(Aside {
-            verb: Verb::Start,
-            at,
-            trouble: Some("no".into()),
-        });
-        seen.now += Duration::from_secs(31);
-    });
-    assert_eq!(end(&in_vain), Some(false));
 }
 
 #[test]
@@ -549,30 +356,6 @@ fn a_task_that_runs_for_ever_ends_with_the_server_that_shows_its_effect() {
 }
 
 #[test]
-fn an_operation_that_a_restored_object_began_counts_as_it_was_asked_for() {
-    let restored = |made_for: &str| {
-        let target = Applied {
-            password_secret: Some("login/of-then".into()),
-            ..as_bought()
-        };
-        let open = open_operation(Verb::ModifyPassword, target, Post::Unknown);
-        let scene = with_task(open, Fact::Known(TaskState::Succeeded), &[]);
-        scene.with(|seen| {
-            let Record::Speaks(binding) = &mut seen.facts.record else {
-                unreachable!()
-            };
-            binding.uid = "of-its-former-life".into();
-            binding.operation.uid = made_for.into();
-            seen.memory.attempts.clear();
-            seen.secret_version = Some("login/of-now".into());
-        })
-    };
-    let applied = |scene: Scene| scene.plan().tell.applied.unwrap().password_secret;
-    assert_eq!(applied(restored(UID)).as_deref(), Some("login/of-then"));
-    assert_eq!(applied(restored("")).as_deref(), Some("login/of-now"));
-}
-
-#[test]
 fn one_query_that_fails_ends_nothing() {
     let running = || {
         let open = open_operation(Verb::Reinstall, to_second(), Post::Unknown);
@@ -585,56 +368,4 @@ fn one_query_that_fails_ends_nothing() {
         poll.odd.as_mut().unwrap().since = since;
     });
     assert_eq!(end(&just_now), None);
-}
-
-#[test]
-fn a_server_stopped_for_a_reinstall_of_which_nothing_tells_is_started() {
-    let lost = shows(
-        open_operation(Verb::Reinstall, to_key(), Post::Unknown),
-        &[OFF],
-    );
-    let lost = later(lost, SETTLE * 2).with(|seen| {
-        let mut spec = crate::api::InstanceSpec::clone(&seen.facts.spec);
-        spec.login.password_secret_ref = None;
-        spec.login.ssh_key = Some(crate::api::SshKeyRef { id: "key-1".into() });
-        seen.facts.spec = spec.into();
-    });
-    let Step::Aside { request } = lost.plan().step else {
-        panic!("{:?}", lost.plan())
-    };
-    assert!(matches!(*request, Request::Start(_)));
-}
-
-#[test]
-fn a_server_is_not_stopped_twice_for_a_reinstall_that_is_refused_then() {
-    let again = |stopped_for| {
-        let scene = shows(refused(Verb::Reinstall, Reason::OperationRefused), &[]);
-        scene.memory(|memory| memory.stopped_for = stopped_for)
-    };
-    assert_eq!(again(None).plan().pause, Some(Duration::from_secs(75)));
-    let waits = again(Some(2)).plan().pause.unwrap();
-    assert!(waits > Duration::from_secs(3600), "an outage each time");
-}
-
-#[test]
-fn a_reinstall_token_whose_answer_was_lost_can_be_taken_back() {
-    let with_token = || Applied {
-        reinstall: Some("a".into()),
-        ..as_bought()
-    };
-    let lost = || {
-        later(
-            shows(
-                open_operation(Verb::Reinstall, with_token(), Post::Unknown),
-                &[],
-            ),
-            SETTLE * 2,
-        )
-    };
-    let asked = with_spec(lost(), |spec| {
-        spec.reinstall = Some(crate::api::Reinstall { token: "a".into() });
-    });
-    let unknown = (State::Stalled, Reason::OutcomeUnknown);
-    assert_eq!(reason(&asked.plan()), Some(unknown));
-    assert_eq!(end(&with_spec(lost(), |_| {})), Some(false));
 }

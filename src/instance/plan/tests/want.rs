@@ -46,7 +46,7 @@ fn verb(scene: &Scene) -> Option<Verb> {
 }
 
 fn other_image(spec: &mut InstanceSpec) {
-    spec.image.id = "img-2".into();
+    spec.image.id = Some("img-2".into());
 }
 
 fn token(word: &str) -> impl FnOnce(&mut InstanceSpec) {
@@ -118,7 +118,7 @@ fn an_object_restored_with_another_spec_erases_and_restarts_nothing() {
     binding.task = Some("t-1".into());
     let name = format!("web-{}", binding.marker);
     let mut instance = instance();
-    instance.spec.image.id = "img-2".into();
+    instance.spec.image.id = Some("img-2".into());
     instance.spec.restart = Some(Restart {
         token: "new".into(),
     });
@@ -366,7 +366,10 @@ fn an_image_that_a_failed_reinstall_left_behind_is_not_accepted() {
 #[test]
 fn a_token_asks_once_and_taking_it_away_asks_for_nothing() {
     let again = |spec: &mut InstanceSpec| {
-        spec.reinstall = Some(crate::api::Reinstall { token: "a".into() });
+        spec.reinstall = Some(crate::api::Reinstall {
+            token: "a".into(),
+            image: None,
+        });
     };
     let (verb_, target) = asked(&with_spec(server(as_bought(), &[]), again).plan()).unwrap();
     assert_eq!(

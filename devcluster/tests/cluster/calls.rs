@@ -1,0 +1,78 @@
+//! Calls that an API without a free processor may leave unanswered: they are made again. What it answers is given, also where
+//! that is a refusal.
+
+use std::fmt::Debug;
+
+use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{DeleteParams, PostParams},
+};
+
+use crate::eventually;
+
+/// Makes a call again while it cannot be answered for now.
+pub(crate) async fn insist<T>(
+    what: &str,
+    mut call: impl AsyncFnMut() -> kube::Result<T>,
+) -> kube::Result<T> {
+    let mut answered = None;
+    eventually(what, async || {
+        let answer = call().await;
+        let is_final = match &answer {
+            Ok(_) => true,
+            Err(kube::Error::Api(status)) => !matches!(status.code, 429 | 500..=504),
+            Err(_) => false,
+        };
+        answered = Some(answer);
+        is_final
+    })
+    .await;
+    answered.unwrap()
+}
+
+/// Makes an object, and gives it as it stands. One that was there before the first try is a failure.
+pub(crate) async fn create<K>(api: &Api<K>, object: &K) -> K
+where
+    K: Resource + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let (name, params) = (object.name_any(), PostParams::default());
+    let mut tries = 0;
+    let made = insist("an object is made", async || {
+        tries += 1;
+        match api.create(&params, object).await {
+            // The answer to an earlier try was lost.
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" && tries > 1 => {
+                api.get(&name).await
+            }
+            made => made,
+        }
+    });
+    made.await.unwrap()
+}
+
+/// Deletes an object. One that was not there before the first try is a failure.
+pub(crate) async fn delete<K>(api: &Api<K>, name: &str)
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let params = DeleteParams::default();
+    let mut tries = 0;
+    let deleted = insist("an object is deleted", async || {
+        tries += 1;
+        match api.delete(name, &params).await {
+            Err(kube::Error::Api(status)) if status.code == 404 && tries > 1 => Ok(()),
+            deleted => deleted.map(|_| ()),
+        }
+    });
+    deleted.await.unwrap();
+}
+
+/// Whether an object is there.
+pub(crate) async fn is_there<K>(api: &Api<K>, name: &str) -> bool
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let found = insist("an object is read", async || api.get_opt(name).await);
+    found.await.unwrap().is_some()
+}

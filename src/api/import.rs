@@ -1,0 +1,40 @@
+use kube::KubeSchema;
+use serde::{Deserialize, Serialize};
+
+/// A server of the service that was not bought for an Instance: by its identifier, or by a filter of which all that is set has to
+/// fit exactly one server of spec.region and spec.zone.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[x_kube(validation = Rule::new("has(self.id) != (has(self.name) || has(self.address))")
+    .message("set either import.id or a filter (name, address or both) in import, not both and not neither"))]
+pub struct Import {
+    /// The service's ecsResourceUUID (ecs-…).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub id: Option<String>,
+    /// The server's name at the service (instanceName), exactly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub name: Option<String>,
+    /// One of the server's addresses (publicIpAddress or internalIpAddress).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    #[x_kube(validation = Rule::new(
+        "self.matches('^([0-9]{1,3}([.][0-9]{1,3}){3}|[0-9a-fA-F]{0,4}(:[0-9a-fA-F]{0,4}){2,7})$')"
+    ).message("import.address must be an IPv4 or IPv6 address, for example 203.0.113.7"))]
+    pub address: Option<String>,
+}
+
+impl Import {
+    /// The server in words, as messages name it.
+    pub fn words(&self) -> String {
+        let parts = [
+            ("", &self.id),
+            ("called ", &self.name),
+            ("with address ", &self.address),
+        ];
+        let said = parts
+            .into_iter()
+            .filter_map(|(what, value)| Some(format!("{what}{}", value.as_deref()?)));
+        format!("server {}", said.collect::<Vec<_>>().join(" "))
+    }
+}

@@ -1,0 +1,205 @@
+//! What the operator may do by itself with a server, as users set it in an Instance's spec.
+
+use jiff::{SignedDuration, Timestamp};
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// When a change of image or login may erase the disk.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReinstallPolicy {
+    /// A change of image, key or spec.reinstall.token starts the reinstall.
+    #[default]
+    Automatic,
+    /// A reinstall starts only with a new spec.reinstall.token whose spec.reinstall.image is spec.image.id.
+    OnRequest,
+    /// Nothing ever reinstalls the server.
+    Never,
+}
+
+/// What becomes of the server when its Instance is deleted.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeletionPolicy {
+    /// The server is released.
+    #[default]
+    Release,
+    /// The server is left at the service, where it goes on being billed.
+    Retain,
+}
+
+/// Whether the operator changes anything at the service.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ManagementPolicy {
+    /// The server is bought, kept as the spec describes it, and released.
+    #[default]
+    Manage,
+    /// The server is looked at. No call is made that changes anything.
+    Observe,
+}
+
+/// When a server's power is cut instead of asking its operating system to stop.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForceStop {
+    /// The operating system is asked, and nothing else.
+    #[default]
+    Never,
+    /// The power is cut when the server is not stopped within gracePeriodSeconds after the stop was taken, or the stop failed.
+    AfterGracePeriod,
+    /// The power is cut at once.
+    Always,
+}
+
+/// What follows when somebody else released the server.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnExternalDeletion {
+    /// It is told, and nothing is bought.
+    #[default]
+    Fail,
+    /// Another server is bought once the old one is proven gone, as often as spec.recreateLimit allows.
+    Recreate,
+}
+
+/// How a server is stopped.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct StopPolicy {
+    /// When the power is cut.
+    #[serde(default)]
+    pub force: ForceStop,
+    /// Seconds that the operating system has to stop, with AfterGracePeriod. A restart of the operator may begin them anew.
+    #[serde(default = "default_grace_period_seconds")]
+    #[schemars(range(min = 1, max = 3600))]
+    pub grace_period_seconds: i32,
+}
+
+fn default_grace_period_seconds() -> i32 {
+    60
+}
+
+impl Default for StopPolicy {
+    fn default() -> Self {
+        Self {
+            force: ForceStop::default(),
+            grace_period_seconds: default_grace_period_seconds(),
+        }
+    }
+}
+
+impl StopPolicy {
+    /// How long a stop that was taken has, before the power is cut; none where it never is.
+    pub fn grace(&self) -> Option<Duration> {
+        let seconds = u64::try_from(self.grace_period_seconds).unwrap_or(1);
+        (self.force == ForceStop::AfterGracePeriod).then(|| Duration::from_secs(seconds.max(1)))
+    }
+}
+
+/// A pause: nothing is begun while it lasts.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pause {
+    /// When it ends by itself, for example 2026-12-24T18:00:00Z. Left out: when it is taken out of the spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 40))]
+    #[x_kube(validation = Rule::new(
+        "self.matches('^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$')"
+    ).message("spec.pause.until must be a time with its zone as of RFC 3339, for example 2026-12-24T18:00:00Z"))]
+    pub until: Option<String>,
+}
+
+/// How long a pause still lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasts {
+    /// Until it is taken out of the spec.
+    Open,
+    /// For this time.
+    For(Duration),
+    /// It is over.
+    Over,
+}
+
+impl Pause {
+    /// How long it lasts from now on. A time that cannot be read (a day that the month does not have) ends nothing: the pause
+    /// holds until somebody mends it.
+    pub fn lasts(&self, now: Timestamp) -> Lasts {
+        let Some(until) = &self.until else {
+            return Lasts::Open;
+        };
+        let Ok(until) = until.parse::<Timestamp>() else {
+            return Lasts::Open;
+        };
+        match Duration::try_from(until.duration_since(now)) {
+            Ok(left) if !left.is_zero() => Lasts::For(left),
+            _ => Lasts::Over,
+        }
+    }
+}
+
+/// A request to look at everything now.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Reconcile {
+    /// Any text; each change of it has the server's detail and the listing of its zone read anew once, after which it stands in
+    /// status.lastReconcileToken.
+    #[schemars(length(min = 1, max = 253))]
+    pub token: String,
+}
+
+/// Shortest and longest resync period.
+const RESYNC: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3600));
+
+/// The resync period that a spec names. What is no duration, or none that the rule of the field lets pass, is none.
+pub fn resync_period(text: &str) -> Option<Duration> {
+    let period = text.parse::<SignedDuration>().ok()?;
+    let period = Duration::try_from(period).ok()?;
+    (RESYNC.0..=RESYNC.1).contains(&period).then_some(period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pause(until: &str) -> Lasts {
+        let pause = Pause {
+            until: Some(until.to_owned()),
+        };
+        pause.lasts("2026-11-22T10:00:00Z".parse().unwrap())
+    }
+
+    #[test]
+    fn a_pause_lasts_until_its_time_or_until_it_is_taken_out() {
+        assert_eq!(Pause::default().lasts(Timestamp::UNIX_EPOCH), Lasts::Open);
+        let minute = Lasts::For(Duration::from_secs(60));
+        assert_eq!(pause("2026-11-22T10:01:00Z"), minute);
+        assert_eq!(pause("2026-11-22T12:01:00+02:00"), minute);
+        assert_eq!(pause("2026-11-22T10:00:00Z"), Lasts::Over);
+        assert_eq!(pause("2020-01-01T00:00:00Z"), Lasts::Over);
+    }
+
+    #[test]
+    fn a_time_that_no_calendar_has_ends_no_pause() {
+        assert_eq!(pause("2020-02-30T00:00:00Z"), Lasts::Open);
+    }
+
+    #[test]
+    fn a_resync_period_is_a_duration_between_a_minute_and_a_day() {
+        let minutes = |n: u64| Some(Duration::from_secs(60 * n));
+        assert_eq!(resync_period("10m"), minutes(10));
+        assert_eq!(resync_period("1h30m"), minutes(90));
+        assert_eq!(resync_period("60s"), minutes(1));
+        assert_eq!(resync_period("24h"), minutes(24 * 60));
+        for none in ["59s", "25h", "10", "soon", "-10m", ""] {
+            assert_eq!(resync_period(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn only_a_stop_with_a_grace_period_has_one() {
+        let policy = |force| StopPolicy {
+            force,
+            grace_period_seconds: 5,
+        };
+        assert_eq!(policy(ForceStop::Never).grace(), None);
+        assert_eq!(policy(ForceStop::Always).grace(), None);
+        let grace = policy(ForceStop::AfterGracePeriod).grace();
+        assert_eq!(grace, Some(Duration::from_secs(5)));
+    }
+}

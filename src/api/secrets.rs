@@ -1,0 +1,143 @@
+//! The Secrets that the operator writes for an Instance: a login that it makes itself, and what a client needs to connect.
+
+use super::instance::InstanceSpec;
+use super::{Instance, SecretKeyRef};
+use kube::{KubeSchema, ResourceExt};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The key of a generated login Secret that holds the password to log in with. Another one that somebody puts there is set
+/// on the server.
+pub const PASSWORD: &str = "password";
+
+/// A password that the operator makes.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct GeneratedLogin {
+    /// Name of the Secret that the operator makes in this namespace; the Instance's name and `-login` where it is left
+    /// out. One that exists and does not belong to this Instance is neither used nor changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')")
+        .message("login.generate.secretName must be a name that a Secret can have: lower case letters, digits, '-' and '.'"))]
+    pub secret_name: Option<String>,
+    /// How old a password may become before the operator makes a new one and sets it on the server: hours, minutes and
+    /// seconds, for example 720h; at least 1h. Left out: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 24))]
+    #[x_kube(validation = Rule::new(
+        "self.matches('^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$') && duration(self) >= duration('1h')"
+    ).message("login.generate.rotateEvery must be a duration of at least 1h in hours, minutes and seconds, for example 720h"))]
+    pub rotate_every: Option<String>,
+}
+
+/// The Secret that tells a client how to connect.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionSecretRef {
+    /// Name of the Secret that the operator keeps in this namespace. One that exists and does not belong to this Instance
+    /// is not changed.
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')")
+        .message("connectionSecret.name must be a name that a Secret can have: lower case letters, digits, '-' and '.'"))]
+    pub name: String,
+}
+
+impl GeneratedLogin {
+    /// How old a password may become; none where it is never replaced, or where what stands there is no duration.
+    pub fn rotates_every(&self) -> Option<Duration> {
+        self.rotate_every.as_deref().and_then(duration)
+    }
+}
+
+impl InstanceSpec {
+    /// The Secret and the key in it that hold the login password, given or generated.
+    pub fn login_secret(&self, instance: &str) -> Option<SecretKeyRef> {
+        if let Some(generate) = &self.login.generate {
+            let name = generate.secret_name.clone();
+            return Some(SecretKeyRef {
+                name: name.unwrap_or_else(|| format!("{instance}-login")),
+                key: PASSWORD.to_owned(),
+            });
+        }
+        self.login.password_secret_ref.clone()
+    }
+}
+
+impl Instance {
+    /// Names of the Secrets, in its own namespace, whose change is news for this Instance.
+    pub fn secrets(&self) -> impl Iterator<Item = String> {
+        let login = self.spec.login_secret(&self.name_any());
+        let connection = self.spec.connection_secret.as_ref();
+        let connection = connection.map(|secret| secret.name.clone());
+        login
+            .map(|secret| secret.name)
+            .into_iter()
+            .chain(connection)
+    }
+}
+
+/// Hours, minutes and seconds, in this order, each at most once.
+fn duration(text: &str) -> Option<Duration> {
+    let (mut rest, mut total) = (text, Duration::ZERO);
+    for (unit, seconds) in [('h', 3600), ('m', 60), ('s', 1)] {
+        let Some((count, after)) = rest.split_once(unit) else {
+            continue;
+        };
+        let count: u64 = count.parse().ok()?;
+        total = total.checked_add(Duration::from_secs(count.checked_mul(seconds)?))?;
+        rest = after;
+    }
+    (rest.is_empty() && !total.is_zero()).then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_hours_minutes_and_seconds() {
+        for (text, seconds) in [
+            ("720h", Some(2_592_000)),
+            ("1h30m", Some(5400)),
+            ("3600s", Some(3600)),
+            ("1h0m5s", Some(3605)),
+            ("", None),
+            ("0h", None),
+            ("30", None),
+            ("1d", None),
+            ("5m1h", None),
+            ("-1h", None),
+            ("99999999999999999999h", None),
+        ] {
+            assert_eq!(duration(text), seconds.map(Duration::from_secs), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_login_secret_is_the_one_that_is_named_or_called_after_the_instance() {
+        let of = |login: serde_json::Value| {
+            let spec: InstanceSpec = serde_json::from_value(serde_json::json!({
+                "region": "r", "zone": "z", "package": {"code": "p"}, "image": {"id": "i"}, "firewall": {"id": "f"},
+                "login": login,
+            }))
+            .unwrap();
+            spec.login_secret("web")
+                .map(|secret| format!("{}/{}", secret.name, secret.key))
+        };
+        let json = |text: &str| serde_json::from_str(text).unwrap();
+        for (login, secret) in [
+            (r#"{"generate": {}}"#, Some("web-login/password")),
+            (
+                r#"{"generate": {"secretName": "own"}}"#,
+                Some("own/password"),
+            ),
+            (
+                r#"{"passwordSecretRef": {"name": "a", "key": "b"}}"#,
+                Some("a/b"),
+            ),
+            (r#"{"sshKey": {"id": "key-1"}}"#, None),
+        ] {
+            assert_eq!(of(json(login)).as_deref(), secret);
+        }
+    }
+}

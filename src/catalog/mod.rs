@@ -1,0 +1,125 @@
+//! What the service offers: regions, packages, images, security groups and key pairs, read to the end and kept for a while
+//! for all Instances of one (endpoint, token).
+//!
+//! Whoever looks something up says what he looks for. A listing that has it is used for five minutes; one that does not is
+//! read again, at most twice a minute, since the thing may have been made meanwhile. While somebody reads a
+//! listing, the others wait for that very reading. Nothing is read that nobody asks for.
+
+mod pages;
+mod select;
+mod shelf;
+
+pub use pages::{Listing, Unread, all, doubt};
+pub use select::{
+    Candidates, Choice, firewall, image, is_large_enough, key, order, package, region, zone,
+};
+
+use crate::cloud::{Client, Firewall, Image, Key, Lane, Package, Place, Region};
+use shelf::Shelves;
+use std::sync::Arc;
+
+/// What one (endpoint, token) is offered; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    client: Client,
+    regions: Shelves<(), Region>,
+    packages: Shelves<Place, Package>,
+    images: Shelves<String, Image>,
+    firewalls: Shelves<String, Firewall>,
+    keys: Shelves<(), Key>,
+}
+
+/// The result of one look into a listing.
+pub type Looked<T> = Result<Arc<Listing<T>>, Unread>;
+
+impl Catalog {
+    /// Nothing is read yet.
+    pub fn new(client: Client) -> Self {
+        let inner = Inner {
+            client,
+            regions: Shelves::default(),
+            packages: Shelves::default(),
+            images: Shelves::default(),
+            firewalls: Shelves::default(),
+            keys: Shelves::default(),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// The regions. `serves` says whether a listing that was read before is one to go by.
+    ///
+    /// # Errors
+    /// The list could not be read.
+    pub async fn regions(&self, serves: impl Fn(&Listing<Region>) -> bool) -> Looked<Region> {
+        let client = &self.inner.client;
+        let read = || async { pages::single(client.regions(Lane::Urgent).await) };
+        self.inner.regions.get(&(), serves, read).await
+    }
+
+    /// The packages of a zone; see [`Catalog::regions`].
+    ///
+    /// # Errors
+    /// The list could not be read.
+    pub async fn packages(
+        &self,
+        place: &Place,
+        serves: impl Fn(&Listing<Package>) -> bool,
+    ) -> Looked<Package> {
+        let client = &self.inner.client;
+        let Place { region, zone } = place;
+        let read =
+            || async { pages::single(client.packages(Lane::Urgent, region, Some(zone)).await) };
+        self.inner.packages.get(place, serves, read).await
+    }
+
+    /// The images of a region; see [`Catalog::regions`].
+    ///
+    /// # Errors
+    /// The list could not be read.
+    pub async fn images(
+        &self,
+        region: &str,
+        serves: impl Fn(&Listing<Image>) -> bool,
+    ) -> Looked<Image> {
+        let client = &self.inner.client;
+        let read = || pages::all(|page| client.images_page(Lane::Urgent, region, page));
+        self.inner
+            .images
+            .get(&region.to_owned(), serves, read)
+            .await
+    }
+
+    /// The security groups of a region; see [`Catalog::regions`].
+    ///
+    /// # Errors
+    /// The list could not be read.
+    pub async fn firewalls(
+        &self,
+        region: &str,
+        serves: impl Fn(&Listing<Firewall>) -> bool,
+    ) -> Looked<Firewall> {
+        let client = &self.inner.client;
+        let read = || pages::all(|page| client.firewalls_page(Lane::Urgent, region, page));
+        self.inner
+            .firewalls
+            .get(&region.to_owned(), serves, read)
+            .await
+    }
+
+    /// The key pairs; see [`Catalog::regions`].
+    ///
+    /// # Errors
+    /// The list could not be read.
+    pub async fn keys(&self, serves: impl Fn(&Listing<Key>) -> bool) -> Looked<Key> {
+        let client = &self.inner.client;
+        let read = || pages::all(|page| client.keys_page(Lane::Urgent, page));
+        self.inner.keys.get(&(), serves, read).await
+    }
+}

@@ -1,0 +1,218 @@
+//! A list read to its end, and what it proves.
+//!
+//! As with the listing of instances, neither `pageSize` nor `rowCount` is taken on trust: only an empty page ends a list,
+//! or the last page over again. A list that may have changed while it was read, or with a row that could not be read,
+//! proves nothing about what is not in it.
+
+use crate::cloud::{Error, Offer, Offers};
+use std::collections::HashSet;
+
+/// More pages than any list has: one that goes on beyond is going round in circles.
+const MOST_PAGES: u32 = 400;
+
+/// A list as it was read.
+#[derive(Clone, Debug)]
+pub struct Listing<T> {
+    /// Its rows, each identifier once, in the service's order.
+    pub rows: Vec<T>,
+    /// Nothing hints at a change of the list while it was read.
+    pub steady: bool,
+    /// All rows could be read.
+    pub readable: bool,
+    /// How many calls it took.
+    pub pages: u32,
+}
+
+impl<T> Listing<T> {
+    /// Why something that the service has may be missing here, for people.
+    pub fn doubt(&self) -> Option<&'static str> {
+        doubt(self.steady, self.readable)
+    }
+}
+
+/// See [`Listing::doubt`].
+pub fn doubt(steady: bool, readable: bool) -> Option<&'static str> {
+    match (steady, readable) {
+        (true, true) => None,
+        (false, _) => Some("it changed while it was read; ask again"),
+        (true, false) => Some("it has rows without an identifier, which are left out"),
+    }
+}
+
+/// Why a list was not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// What stood in the way, for people.
+    pub why: String,
+    /// The service does not take the token.
+    pub unauthorized: bool,
+}
+
+impl From<Error> for Unread {
+    fn from(error: Error) -> Self {
+        Self {
+            why: error.to_string(),
+            unauthorized: error.is_unauthorized(),
+        }
+    }
+}
+
+/// A list that comes in one answer.
+pub(super) fn single<T: Offer>(answer: Result<Offers<T>, Error>) -> Result<Listing<T>, Unread> {
+    let mut assembly = Assembly::default();
+    assembly.add(answer?);
+    Ok(assembly.finish())
+}
+
+/// A list of several pages, read to its end.
+///
+/// # Errors
+/// A page could not be had, or the list has no end.
+pub async fn all<T, F>(page: impl Fn(u32) -> F) -> Result<Listing<T>, Unread>
+where
+    T: Offer,
+    F: Future<Output = Result<Offers<T>, Error>>,
+{
+    let mut assembly = Assembly::default();
+    while assembly.pages < MOST_PAGES {
+        if assembly.add(page(assembly.pages + 1).await?) {
+            return Ok(assembly.finish());
+        }
+    }
+    Err(Unread {
+        why: format!("the list {} has more than {MOST_PAGES} pages", T::LIST),
+        unauthorized: false,
+    })
+}
+
+/// A list that is being put together. No client, so that its rules can be tested by themselves.
+struct Assembly<T> {
+    rows: Vec<T>,
+    known: HashSet<String>,
+    last: Vec<String>,
+    /// Length and `rowCount` of every page that had rows.
+    counts: Vec<(usize, Option<u64>)>,
+    unreadable: usize,
+    doubled: bool,
+    pages: u32,
+}
+
+impl<T> Default for Assembly<T> {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            known: HashSet::new(),
+            last: Vec::new(),
+            counts: Vec::new(),
+            unreadable: 0,
+            doubled: false,
+            pages: 0,
+        }
+    }
+}
+
+impl<T: Offer> Assembly<T> {
+    /// Adds a page; tells whether it was the end.
+    fn add(&mut self, page: Offers<T>) -> bool {
+        self.pages += 1;
+        let served = page.rows.len() + page.unreadable;
+        let ids: Vec<String> = page.rows.iter().map(|row| row.id().to_owned()).collect();
+        // A service that gives its last page for every number beyond has no more.
+        if served == 0 || (!ids.is_empty() && ids == self.last) {
+            return true;
+        }
+        self.counts.push((served, page.row_count));
+        self.unreadable += page.unreadable;
+        let before = self.rows.len();
+        for row in page.rows {
+            if self.known.insert(row.id().to_owned()) {
+                self.rows.push(row);
+            } else {
+                self.doubled = true;
+            }
+        }
+        self.last = ids;
+        // A page without anything new, and not the same as the last: the list moved, or goes round in circles.
+        self.rows.len() == before && self.pages > 1
+    }
+
+    fn finish(self) -> Listing<T> {
+        let listed = u64::try_from(self.rows.len() + self.unreadable).unwrap_or(u64::MAX);
+        let is_total = self.counts.iter().all(|(_, count)| *count == Some(listed));
+        let says_nothing = self.counts.iter().all(|(served, count)| {
+            count.is_none_or(|count| count == 0 || usize::try_from(count) == Ok(*served))
+        });
+        Listing {
+            steady: !self.doubled && (is_total || says_nothing),
+            readable: self.unreadable == 0,
+            rows: self.rows,
+            pages: self.pages,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::Key;
+    use serde_json::json;
+
+    fn page(ids: &[&str], row_count: Option<u64>) -> Offers<Key> {
+        let row = |id: &&str| {
+            let row = json!({"sshKeyUUID": id, "sshKeyName": "k"});
+            Key::read(row.as_object().cloned().unwrap()).unwrap()
+        };
+        Offers {
+            rows: ids.iter().map(row).collect(),
+            unreadable: 0,
+            row_count,
+        }
+    }
+
+    fn listed(pages: &[(&[&str], Option<u64>)]) -> (Listing<Key>, bool) {
+        let mut assembly = Assembly::default();
+        let mut ended = false;
+        for (ids, count) in pages {
+            assert!(!ended, "a page after the end");
+            ended = assembly.add(page(ids, *count));
+        }
+        (assembly.finish(), ended)
+    }
+
+    #[test]
+    fn only_an_empty_page_or_the_last_one_again_ends_a_list() {
+        let (list, ended) = listed(&[(&["a", "b"], Some(3)), (&["c"], Some(3))]);
+        assert!(!ended, "a short page is not the end");
+        assert_eq!(list.rows.len(), 3);
+        let (list, ended) = listed(&[(&["a", "b"], Some(3)), (&["c"], Some(3)), (&[], Some(3))]);
+        assert!(ended && list.steady);
+        let (list, ended) = listed(&[(&["a", "b"], None), (&["a", "b"], None)]);
+        assert!(ended && list.steady, "pages are not known to that service");
+        assert_eq!(list.rows.len(), 2);
+        let (_, ended) = listed(&[(&[], Some(0))]);
+        assert!(ended);
+    }
+
+    #[test]
+    fn a_list_that_moved_proves_nothing() {
+        let (list, _) = listed(&[(&["a", "b"], Some(3)), (&["b", "c"], Some(4)), (&[], None)]);
+        assert!(!list.steady);
+        let (list, _) = listed(&[(&["a", "b"], Some(3)), (&["c"], Some(4)), (&[], None)]);
+        assert!(!list.steady, "its rowCount changed");
+        assert!(list.doubt().unwrap().contains("changed while it was read"));
+        let (list, _) = listed(&[(&["a", "b"], Some(2)), (&["c"], Some(1)), (&[], Some(0))]);
+        assert!(list.steady, "rowCount of the page");
+        assert_eq!(list.doubt(), None);
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_read_is_told() {
+        let mut assembly = Assembly::<Key>::default();
+        let mut odd = page(&["a"], Some(2));
+        odd.unreadable = 1;
+        assembly.add(odd);
+        let list = assembly.finish();
+        assert!(list.steady && !list.readable);
+        assert!(list.doubt().unwrap().contains("without an identifier"));
+    }
+}

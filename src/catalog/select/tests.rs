@@ -1,0 +1,204 @@
+use super::*;
+use crate::api::{ChargeMode, ImageKind};
+use crate::cloud::Offer;
+use serde_json::{Value, json};
+
+fn read<T: Offer>(row: &Value) -> T {
+    T::read(row.as_object().cloned().unwrap()).unwrap()
+}
+
+fn size(code: &str, cpu: u32, memory: u32, data: Option<u32>, mode: &str, flow: u32) -> Package {
+    let field = if mode == "PayByTraffic" {
+        "freeFlow"
+    } else {
+        "bandwidth"
+    };
+    let mut row = json!({"packageCode": code, "cpu": cpu, "memory": memory, "systemDiskSize": 40,
+        "publicIpChargeMode": mode, field: flow});
+    if let Some(data) = data {
+        row["dataDiskSize"] = json!(data);
+    }
+    read(&row)
+}
+
+fn sizes() -> Vec<Package> {
+    vec![
+        size("big", 8, 16, None, "PayByTraffic", 1000),
+        size("b20", 2, 4, None, "PayByBandwidth", 20),
+        size("b10", 2, 4, None, "PayByBandwidth", 10),
+        size("t9", 2, 4, None, "PayByTraffic", 9),
+        size("t9-too", 2, 4, None, "PayByTraffic", 9),
+        size("data", 2, 4, Some(100), "PayByBandwidth", 10),
+        size("memory", 2, 8, None, "PayByTraffic", 1),
+        size("small", 1, 2, None, "PayByTraffic", 1),
+    ]
+}
+
+fn picked(filter: &PackageRef) -> String {
+    let mut rows = sizes();
+    let Choice::One(there) = package(&rows, filter) else {
+        panic!("nothing fits {filter:?}")
+    };
+    rows.reverse();
+    assert_eq!(
+        package(&rows, filter),
+        Choice::One(there.clone()),
+        "the service's order does not matter"
+    );
+    there
+}
+
+#[test]
+fn the_smallest_package_that_fits_is_chosen_in_a_total_order() {
+    let filter = PackageRef::default();
+    let of = |cpu, memory| PackageRef {
+        cpu: Some(cpu),
+        memory: Some(memory),
+        ..filter.clone()
+    };
+    assert_eq!(picked(&of(1, 1)), "small");
+    assert_eq!(
+        picked(&of(2, 3)),
+        "b10",
+        "mode by name, then what comes with it"
+    );
+    assert_eq!(picked(&of(2, 5)), "memory");
+    assert_eq!(picked(&of(3, 1)), "big");
+    let traffic = PackageRef {
+        charge_mode: Some(ChargeMode::PayByTraffic),
+        ..of(2, 4)
+    };
+    assert_eq!(picked(&traffic), "t9", "the code decides between equals");
+    let data = PackageRef {
+        data_disk: Some(50),
+        ..filter.clone()
+    };
+    assert_eq!(picked(&data), "data");
+}
+
+#[test]
+fn a_package_that_does_not_tell_its_size_is_not_chosen_for_it() {
+    let dumb: Package = read(&json!({"packageCode": "dumb", "memory": 4}));
+    let filter = PackageRef {
+        cpu: Some(1),
+        ..PackageRef::default()
+    };
+    assert!(matches!(package(&[dumb], &filter), Choice::None(_)));
+}
+
+#[test]
+fn where_nothing_is_large_enough_the_largest_are_named() {
+    let filter = PackageRef {
+        cpu: Some(64),
+        ..PackageRef::default()
+    };
+    let Choice::None(near) = package(&sizes(), &filter) else {
+        panic!("something fits")
+    };
+    assert!(near.to_string().starts_with("big, memory"), "{near}");
+}
+
+fn images() -> Vec<Image> {
+    [
+        ("img-1", "Ubuntu 24.04 LTS", "Ubuntu", "System"),
+        ("img-2", "Ubuntu 22.04 LTS", "Ubuntu", "System"),
+        ("img-3", "Debian 12", "Debian", "System"),
+        ("img-4", "Debian 12", "Debian", "Self"),
+    ]
+    .iter()
+    .map(|(id, name, distribution, kind)| {
+        read(
+            &json!({"imageResourceUUID": id, "imageName": name, "osDistroVersion": distribution,
+            "imageType": kind}),
+        )
+    })
+    .collect()
+}
+
+fn named(name: &str) -> ImageRef {
+    ImageRef {
+        name: Some(name.into()),
+        ..ImageRef::default()
+    }
+}
+
+#[test]
+fn an_image_is_chosen_where_exactly_one_fits() {
+    let rows = images();
+    assert_eq!(
+        image(&rows, &named("Ubuntu 24.04 LTS"), &[]),
+        Choice::One("img-1".into())
+    );
+    let own = ImageRef {
+        kind: Some(ImageKind::Own),
+        ..named("Debian 12")
+    };
+    assert_eq!(image(&rows, &own, &[]), Choice::One("img-4".into()));
+    let Choice::Many(several) = image(&rows, &named("Debian 12"), &[]) else {
+        panic!("one fits")
+    };
+    assert_eq!(
+        several.to_string(),
+        "img-3 (Debian 12), img-4 (Debian 12, Self)"
+    );
+    let Choice::None(near) = image(&rows, &named("ubuntu 24.04"), &[]) else {
+        panic!("names are exact")
+    };
+    assert!(
+        near.to_string()
+            .starts_with("img-1 (Ubuntu 24.04 LTS), img-2 (Ubuntu 22.04 LTS)"),
+        "the nearest first: {near}"
+    );
+}
+
+#[test]
+fn what_a_server_has_already_stays_among_several() {
+    let rows = images();
+    assert_eq!(
+        image(&rows, &named("Debian 12"), &["img-4"]),
+        Choice::One("img-4".into())
+    );
+    assert!(
+        matches!(
+            image(&rows, &named("Debian 12"), &["img-1"]),
+            Choice::Many(_)
+        ),
+        "but not where it is something else"
+    );
+}
+
+#[test]
+fn at_most_ten_candidates_are_named_and_long_names_are_cut() {
+    let rows: Vec<Firewall> = (0..30)
+        .map(|n| {
+            read(&json!({"firewallUUID": format!("fw-{n:02}"), "firewallName": "w".repeat(200)}))
+        })
+        .collect();
+    let Choice::None(near) = firewall(&rows, "web") else {
+        panic!("one fits")
+    };
+    let text = near.to_string();
+    assert_eq!(text.matches("fw-").count(), 10);
+    assert!(text.ends_with(" and others") && text.len() < 800, "{text}");
+}
+
+#[test]
+fn an_exact_code_wins_over_a_name() {
+    let rows: Vec<Region> = [
+        ("R1", "Moscow"),
+        ("Moscow", "Other"),
+        ("R3", "Tokyo"),
+        ("R4", "Tokyo"),
+    ]
+    .iter()
+    .map(|(code, name)| {
+        read(&json!({"regionCode": code, "regionName": name,
+            "zones": [{"zoneCode": "a", "zoneName": "Zone A"}]}))
+    })
+    .collect();
+    assert_eq!(region(&rows, "Moscow"), Choice::One("Moscow".into()));
+    assert_eq!(region(&rows, "Other"), Choice::One("Moscow".into()));
+    assert!(matches!(region(&rows, "Tokyo"), Choice::Many(_)));
+    assert!(matches!(region(&rows, "Berlin"), Choice::None(_)));
+    assert_eq!(zone(&rows[0].zones, "Zone A"), Choice::One("a".into()));
+}

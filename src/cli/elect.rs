@@ -1,0 +1,168 @@
+//! The flags of leader election, named as kube-scheduler names them.
+
+use crate::runtime::lease::Settings;
+use clap::{ArgAction, Args};
+use std::time::Duration;
+
+/// Where a Pod finds the namespace of its ServiceAccount.
+const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+#[derive(Debug, Args)]
+pub(super) struct ElectArgs {
+    /// Act only while holding a Lease, so that there can be several replicas; --leader-elect=false for a single one.
+    #[arg(long, env = "CSO_LEADER_ELECT", default_value_t = true, action = ArgAction::Set,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    leader_elect: bool,
+
+    /// How long standbys wait, since they saw the Lease change last, before they take it.
+    #[arg(long, env = "CSO_LEADER_ELECT_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION")]
+    leader_elect_lease_duration: Duration,
+
+    /// How long the active process goes on without a renewal that went through; then it ends.
+    #[arg(long, env = "CSO_LEADER_ELECT_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    leader_elect_renew_deadline: Duration,
+
+    /// Between two renewals.
+    #[arg(long, env = "CSO_LEADER_ELECT_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION")]
+    leader_elect_retry_period: Duration,
+
+    /// Name of the Lease.
+    #[arg(
+        long,
+        env = "CSO_LEADER_ELECT_RESOURCE_NAME",
+        default_value = "cloud-server-operator",
+        value_name = "NAME"
+    )]
+    leader_elect_resource_name: String,
+
+    /// Namespace of the Lease; the Pod's own when absent.
+    #[arg(long, env = "CSO_LEADER_ELECT_RESOURCE_NAMESPACE", value_name = "NAME")]
+    leader_elect_resource_namespace: Option<String>,
+}
+
+impl ElectArgs {
+    /// Who asks for which Lease; none when this is the only replica.
+    ///
+    /// # Errors
+    /// No namespace, or times that do not fit together: a sentence that names the flags.
+    pub(super) fn settings(&self) -> Result<Option<Settings>, String> {
+        if !self.leader_elect {
+            return Ok(None);
+        }
+        let namespace = own_namespace(self.leader_elect_resource_namespace.as_deref());
+        let namespace = namespace.ok_or(
+            "no namespace for the Lease: set --leader-elect-resource-namespace or POD_NAMESPACE, or \
+             --leader-elect=false where this is the only replica",
+        )?;
+        let settings = Settings {
+            name: self.leader_elect_resource_name.clone(),
+            namespace,
+            identity: identity(),
+            lease_duration: self.leader_elect_lease_duration,
+            renew_deadline: self.leader_elect_renew_deadline,
+            retry_period: self.leader_elect_retry_period,
+        };
+        settings.check().map_err(|problem| problem.to_string())?;
+        Ok(Some(settings))
+    }
+}
+
+/// The namespace that a flag names, or the Pod's own, if it is in one.
+pub(super) fn own_namespace(flag: Option<&str>) -> Option<String> {
+    flag.map(ToOwned::to_owned)
+        .or_else(|| std::env::var("POD_NAMESPACE").ok())
+        .or_else(|| std::fs::read_to_string(OWN_NAMESPACE).ok())
+        .map(|namespace| namespace.trim().to_owned())
+        .filter(|namespace| !namespace.is_empty())
+}
+
+/// The Pod, or the machine, and a number: a container that is started again has the same name and is another process.
+fn identity() -> String {
+    let host = std::env::var("POD_NAME")
+        .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
+        .unwrap_or_default();
+    format!("{}_{:016x}", host.trim(), rand::random::<u64>())
+}
+
+/// A duration as Go writes it: `15s`, `1m30s`, `500ms`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: kube::core::Duration = text
+        .parse()
+        .map_err(|error: kube::core::duration::ParseError| error.to_string())?;
+    if parsed.is_negative() {
+        return Err("a duration cannot be negative".to_owned());
+    }
+    Ok(parsed.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        elect: ElectArgs,
+    }
+
+    fn settings(flags: &[&str]) -> Result<Option<Settings>, String> {
+        let flags = [
+            &["run", "--leader-elect-resource-namespace=ours"][..],
+            flags,
+        ]
+        .concat();
+        Line::try_parse_from(flags)
+            .map_err(|error| error.to_string())?
+            .elect
+            .settings()
+    }
+
+    #[test]
+    fn it_is_on_unless_it_is_turned_off() {
+        let on = settings(&[]).unwrap().unwrap();
+        assert_eq!(on.lease_duration, Duration::from_secs(15));
+        assert_eq!(
+            (on.name.as_str(), on.namespace.as_str()),
+            ("cloud-server-operator", "ours")
+        );
+        assert!(settings(&["--leader-elect"]).unwrap().is_some());
+        assert_eq!(settings(&["--leader-elect=false"]), Ok(None));
+    }
+
+    #[test]
+    fn durations_are_those_of_go_and_may_be_shorter_than_a_second() {
+        let short = settings(&[
+            "--leader-elect-lease-duration=3s",
+            "--leader-elect-renew-deadline=2s",
+            "--leader-elect-retry-period=500ms",
+        ]);
+        assert_eq!(
+            short.unwrap().unwrap().retry_period,
+            Duration::from_millis(500)
+        );
+        assert!(settings(&["--leader-elect-retry-period=-1s"]).is_err());
+        assert!(settings(&["--leader-elect-retry-period=2"]).is_err());
+    }
+
+    #[test]
+    fn times_that_do_not_fit_together_are_refused_by_the_names_of_their_flags() {
+        let refused = |flag: &str, named: [&str; 2]| {
+            let why = settings(&[flag]).unwrap_err();
+            assert!(named.iter().all(|name| why.contains(name)), "{why}");
+        };
+        let (duration, deadline, period) = (
+            "--leader-elect-lease-duration",
+            "--leader-elect-renew-deadline",
+            "--leader-elect-retry-period",
+        );
+        refused("--leader-elect-lease-duration=10s", [duration, deadline]);
+        refused("--leader-elect-renew-deadline=2400ms", [deadline, period]);
+        refused("--leader-elect-retry-period=0s", [period, period]);
+    }
+
+    #[test]
+    fn two_processes_of_one_name_are_two() {
+        assert_ne!(identity(), identity());
+    }
+}

@@ -1,0 +1,315 @@
+//! `import`: the manifest of an Instance that takes over a server which exists.
+
+mod guess;
+
+use super::instances::owners;
+use super::output::print;
+use super::owners::Ownership;
+use super::progress::Progress;
+use super::servers::{self, Within};
+use super::service::{Reached, ServiceArgs};
+use super::{asked, chain, unreadable};
+use crate::api::names::{DEFAULT_ACCOUNT, GROUP};
+use crate::api::{Account, Instance};
+use crate::cloud::{Detail, Lane, ServerId};
+use clap::{Args, ValueEnum};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Candidates that a message names.
+const SHOWN: usize = 10;
+
+/// Flags of `import`.
+#[derive(Debug, Args)]
+pub(super) struct ImportArgs {
+    /// The server: its identifier, or its exact name.
+    #[arg(value_name = "SERVER")]
+    server: String,
+
+    #[command(flatten)]
+    service: ServiceArgs,
+
+    /// How it is printed.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Form,
+
+    /// Name of the Instance; that of the server when absent, as far as Kubernetes allows it.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Look only in this region, by code or name.
+    #[arg(long, value_name = "REGION")]
+    region: Option<String>,
+
+    /// Look only in this zone, by code or name.
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+
+    /// The server's security group, which the service does not tell; needed where the region has several.
+    #[arg(long, value_name = "ID")]
+    firewall: Option<String>,
+
+    /// The server's package, which the service does not tell; needed where no package on sale is like the server.
+    #[arg(long, value_name = "CODE")]
+    package: Option<String>,
+
+    /// The key pair with which one logs in to the server.
+    #[arg(long, value_name = "ID", conflicts_with = "password_secret")]
+    ssh_key: Option<String>,
+
+    /// The Secret that holds the server's password, and the key in it; <name>-login/password when absent.
+    #[arg(long, value_name = "NAME[/KEY]")]
+    password_secret: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// With comments, for kubectl apply.
+    #[default]
+    Yaml,
+    /// For programs, and for kubectl apply.
+    Json,
+}
+
+/// Prints the manifest.
+pub(super) fn import(args: &ImportArgs) -> ExitCode {
+    asked(manifest(args), |text| print(&text))
+}
+
+async fn manifest(args: &ImportArgs) -> Result<String, String> {
+    let progress = Progress::begin("asking the cluster");
+    let reached = args.service.reach().await.map_err(|error| chain(&error))?;
+    let owners = owners(&reached, &progress).await;
+    let detail = find(args, &reached, owners.as_ref(), &progress).await?;
+    let ownership = owners.map_or(Ownership::Unknown, |owners| {
+        owners.of(&detail.id, detail.name())
+    });
+    if let Ownership::Owned(owner) = &ownership {
+        return Err(format!(
+            "server {} belongs to Instance {}/{}: name another server, or delete that Instance with spec.deletionPolicy: Retain \
+             first, which keeps the server",
+            detail.id, owner.namespace, owner.name
+        ));
+    }
+    progress.say(|| "reading packages and security groups".to_owned());
+    let place = Placed::of(&detail)?;
+    let package = guess::package(args, &reached.client, &detail, &place).await?;
+    let firewall = guess::firewall(args, &reached.client, &place).await?;
+    let (manifest, name) = put_together(
+        args,
+        reached.account.as_ref(),
+        &detail,
+        &place,
+        &package,
+        &firewall,
+    )?;
+    // What is printed is an Instance, whatever the service said.
+    serde_json::from_value::<Instance>(manifest.clone())
+        .map_err(|error| format!("server {} makes no Instance: {error}", detail.id))?;
+    drop(progress);
+    match args.output {
+        Form::Json => serde_json::to_string_pretty(&manifest).map_err(|error| error.to_string()),
+        Form::Yaml => {
+            let text = serde_saphyr::to_string(&manifest).map_err(|error| error.to_string())?;
+            Ok(format!(
+                "{}{text}",
+                comments(args, &detail, &name, &ownership)
+            ))
+        }
+    }
+}
+
+/// What stands above the manifest.
+fn comments(args: &ImportArgs, detail: &Detail, name: &str, ownership: &Ownership) -> String {
+    let mut lines = vec![format!(
+        "# Takes over server {} ({}); nothing is bought, installed or restarted by it.",
+        detail.id,
+        plain(detail.name().unwrap_or("without a name"))
+    )];
+    lines.push(
+        "# Deleting the Instance releases the server, unless spec.deletionPolicy is Retain."
+            .to_owned(),
+    );
+    lines.push(
+        "# The service tells neither package nor security group nor login of a server: what stands here is believed."
+            .to_owned(),
+    );
+    if args.ssh_key.is_none() {
+        lines.push(format!(
+            "# A password that is put into Secret {} after the import is set on the server.",
+            args.password_secret
+                .clone()
+                .unwrap_or_else(|| format!("{name}-login"))
+        ));
+    }
+    match ownership {
+        Ownership::Unknown => lines.push("# Whether an Instance has this server already is not known.".to_owned()),
+        Ownership::Marked => lines.push(
+            "# Its name bears the marker of an Instance that is not here: be sure that no other cluster has it.".to_owned(),
+        ),
+        Ownership::Owned(_) | Ownership::Unowned => {}
+    }
+    lines.join("\n") + "\n"
+}
+
+/// One line, whatever the service put there.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
+}
+
+/// The one server that is meant.
+async fn find(
+    args: &ImportArgs,
+    reached: &Reached,
+    owners: Option<&super::owners::Owners>,
+    progress: &Progress,
+) -> Result<Detail, String> {
+    let (client, text) = (&reached.client, args.server.as_str());
+    progress.say(|| format!("looking for {text}"));
+    let unread = |id: &ServerId, error: crate::cloud::Error| {
+        unreadable(client, &format!("detail of server {id}"), error)
+    };
+    let id = ServerId::from(text);
+    match client.detail(Lane::Urgent, &id).await {
+        Ok(detail) => return Ok(detail),
+        // Whoever gives no answer now gives none to the next question either.
+        Err(error) if error.is_unauthorized() || error.status().is_none() => {
+            return Err(unread(&id, error));
+        }
+        // What it says to something that is no identifier is not known: the list tells.
+        Err(_) => {}
+    }
+    let within = Within {
+        region: args.region.as_deref(),
+        zone: args.zone.as_deref(),
+    };
+    let places = servers::places(client, owners, reached.account.as_ref(), &within).await?;
+    let listed = servers::read(client, &places, progress).await?;
+    let mut found: Vec<_> = listed
+        .rows
+        .into_iter()
+        .filter(|row| row.id.as_str() == text || row.name.as_deref() == Some(text))
+        .collect();
+    if found.len() > 1 {
+        let said = found.iter().take(SHOWN).map(|row| row.id.to_string());
+        let said = said.collect::<Vec<_>>().join(", ");
+        let more = if found.len() > SHOWN {
+            " and others"
+        } else {
+            ""
+        };
+        return Err(format!(
+            "{} servers are called {text}: {said}{more}: name one of them by its identifier, or look only in one place with \
+             --region and --zone",
+            found.len()
+        ));
+    }
+    let Some(row) = found.pop() else {
+        return Err(format!(
+            "the service lists no server {text}: `instances --unowned` shows those that can be imported"
+        ));
+    };
+    let detail = client.detail(Lane::Urgent, &row.id).await;
+    detail.map_err(|error| unread(&row.id, error))
+}
+
+/// Where a server is, and what is on it.
+struct Placed {
+    region: String,
+    zone: String,
+    image: String,
+}
+
+impl Placed {
+    fn of(detail: &Detail) -> Result<Self, String> {
+        let lacking = |what: &str| {
+            format!(
+                "the service does not tell the {what} of server {}: write the manifest by hand, as in docs/operations.md \
+                 (importing a server)",
+                detail.id
+            )
+        };
+        Ok(Self {
+            region: detail.region().ok_or_else(|| lacking("region"))?.to_owned(),
+            zone: detail.zone().ok_or_else(|| lacking("zone"))?.to_owned(),
+            image: detail.image().ok_or_else(|| lacking("image"))?.to_string(),
+        })
+    }
+}
+
+/// The manifest, and the name of the Instance.
+fn put_together(
+    args: &ImportArgs,
+    account: Option<&Account>,
+    detail: &Detail,
+    place: &Placed,
+    package: &str,
+    firewall: &str,
+) -> Result<(Value, String), String> {
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => object_name(detail.name().unwrap_or(detail.id.as_str())).ok_or_else(|| {
+            format!(
+                "the name of server {} makes no name of an object: name the Instance with --name",
+                detail.id
+            )
+        })?,
+    };
+    let login = match (&args.ssh_key, &args.password_secret) {
+        (Some(key), _) => json!({"sshKey": {"id": key}}),
+        (None, Some(secret)) => {
+            let (secret, key) = secret.split_once('/').unwrap_or((secret, "password"));
+            json!({"passwordSecretRef": {"name": secret, "key": key}})
+        }
+        (None, None) => {
+            json!({"passwordSecretRef": {"name": format!("{name}-login"), "key": "password"}})
+        }
+    };
+    let mut manifest = json!({
+        "apiVersion": format!("{GROUP}/v1alpha1"),
+        "kind": "Instance",
+        "metadata": {"name": name},
+        "spec": {
+            "import": {"id": detail.id},
+            "region": place.region,
+            "zone": place.zone,
+            "package": {"code": package},
+            "image": {"id": place.image},
+            "firewall": {"id": firewall},
+            "login": login,
+            // As it is found: whatever else stood here could start or stop it.
+            "powerState": "Unmanaged",
+        },
+    });
+    if let Some(account) = account {
+        manifest["metadata"]["namespace"] = json!(account.namespace());
+        if account.name_any() != DEFAULT_ACCOUNT {
+            manifest["spec"]["accountRef"] = json!({"name": account.name_any()});
+        }
+    }
+    Ok((manifest, name))
+}
+
+/// A name that Kubernetes takes, from one that the service took.
+fn object_name(server: &str) -> Option<String> {
+    let kept = server.chars().map(|c| match c.to_ascii_lowercase() {
+        c if c.is_ascii_alphanumeric() => c,
+        _ => '-',
+    });
+    let name: String = kept.take(63).collect();
+    let name = name.trim_matches('-');
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_the_service_becomes_one_of_an_object() {
+        assert_eq!(object_name("Web_Server-1").as_deref(), Some("web-server-1"));
+        assert_eq!(object_name("-x-").as_deref(), Some("x"));
+        assert_eq!(object_name("___"), None);
+    }
+}

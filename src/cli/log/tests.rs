@@ -1,0 +1,85 @@
+use super::*;
+use std::cell::RefCell;
+use std::sync::Once;
+
+const CANARY: &str = "canary-päss-5f0e8c2b";
+
+thread_local! {
+    /// What the hook would log of this thread's panics.
+    static LINES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Something that panics.
+type Panics = Box<dyn FnOnce() + std::panic::UnwindSafe>;
+
+/// What is logged of the panic of this. The hook is the process's: it leaves the panics of other threads to the one before.
+fn logged(panics: impl FnOnce() + std::panic::UnwindSafe) -> String {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let former = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let is_ours = LINES.with_borrow_mut(|lines| {
+                let lines = lines.as_mut()?;
+                lines.push(format!(
+                    "{} {}",
+                    told(panic),
+                    std::backtrace::Backtrace::force_capture()
+                ));
+                Some(())
+            });
+            if is_ours.is_none() {
+                former(panic);
+            }
+        }));
+    });
+    LINES.set(Some(Vec::new()));
+    let ended = std::panic::catch_unwind(panics);
+    let lines = LINES.take().unwrap();
+    assert!(ended.is_err(), "it did not panic");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    lines.concat()
+}
+
+/// S7: whatever a turn holds when it panics.
+#[test]
+fn a_panic_tells_its_place_and_no_value() {
+    let secret = CANARY.to_owned();
+    let cases: [(&str, Panics); 5] = [
+        ("put together", {
+            let secret = secret.clone();
+            Box::new(move || panic!("the password {secret} is odd"))
+        }),
+        ("an error that quotes", {
+            let text = serde_json::to_string(&secret).unwrap();
+            Box::new(move || assert_eq!(serde_json::from_str::<u32>(&text).unwrap(), 0))
+        }),
+        ("a text cut in a character", {
+            let secret = secret.clone();
+            let middle = secret.find('ä').unwrap() + 1;
+            Box::new(move || drop(secret[..middle].to_owned()))
+        }),
+        ("values that differ", {
+            let secret = secret.clone();
+            Box::new(move || assert_eq!(secret, "another"))
+        }),
+        (
+            "a payload of its own",
+            Box::new(move || std::panic::panic_any(secret)),
+        ),
+    ];
+    for (what, panics) in cases {
+        let line = logged(panics);
+        for part in [CANARY, "canary", "5f0e8c2b"] {
+            assert!(!line.contains(part), "{what}: {line}");
+        }
+        assert!(line.contains("panicked at "), "{what}: {line}");
+        assert!(line.contains(".rs:"), "{what}: {line}");
+    }
+}
+
+#[test]
+fn a_panic_in_words_of_the_source_keeps_them() {
+    let line = logged(|| panic!("the queue has no end"));
+    assert!(line.contains("the queue has no end"), "{line}");
+    assert!(line.contains("src/cli/log/tests.rs:"), "{line}");
+}

@@ -1,0 +1,233 @@
+//! `plan`: what applying manifests would do to servers, told before anybody applies them.
+//!
+//! The cluster says what each object would be (a dry run), and the operator's own plan says what would follow. Nothing is
+//! written, at the cluster or at the service.
+
+mod changes;
+mod files;
+mod rehearsal;
+mod show;
+mod stage;
+mod verdict;
+
+use super::progress::Progress;
+use super::service::{Cluster, ClusterArgs};
+use super::{asked, chain, failed};
+use clap::{Args, ValueEnum};
+use files::{Manifest, Manifests};
+use futures::{StreamExt, stream};
+use rehearsal::{Rehearsal, Taken};
+use stage::Stage;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use verdict::{Answer, Effect, Said};
+
+/// Objects that are asked about at the same time.
+const AT_ONCE: usize = 8;
+
+/// What a pipeline can go by.
+pub(super) const EXIT_STATUS: &str = "\
+Exit status:
+  0  nothing would be done
+  2  something changes: in place, with a restart, or a server is taken over; no disk is erased and nothing is bought
+  3  a disk is erased, or a server is bought
+  4  a manifest is refused, or something waits for somebody (a policy, a pause, a missing Secret)
+  1  it could not be found out
+Of several the highest, but 1 comes before all others.";
+
+/// Flags of `plan`.
+#[derive(Debug, Args)]
+pub(super) struct PlanArgs {
+    /// The manifests: YAML or JSON, of one or more documents; a directory, or - for standard input. May be given several times.
+    #[arg(short, long, required = true, value_name = "FILE")]
+    filename: Vec<PathBuf>,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
+
+    /// How it is printed.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Form,
+
+    /// Who will apply the manifests, as the cluster records it: kubectl, kustomize-controller (Flux), argocd-controller.
+    #[arg(long, default_value = "kubectl", value_name = "NAME")]
+    field_manager: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Prints what would be done.
+pub(super) fn plan(args: &PlanArgs) -> ExitCode {
+    asked(answer(args), |(text, status)| match written(&text) {
+        Ok(()) => ExitCode::from(status),
+        Err(error) => failed(&format!("the output could not be written: {error}")),
+    })
+}
+
+/// Colours reach a terminal only, and none where NO_COLOR is set.
+fn written(text: &str) -> std::io::Result<()> {
+    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match written {
+        // That nobody reads it to its end is no failure.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+async fn answer(args: &PlanArgs) -> Result<(String, u8), String> {
+    let files = files::read(&args.filename)?;
+    let progress = Progress::begin("asking the cluster");
+    for other in &files.others {
+        progress.note(&format!("skipped: {other} is no Instance"));
+    }
+    if files.instances.is_empty() {
+        progress.note("there is no Instance in the files");
+    }
+    let (answers, notes) = if files.instances.is_empty() {
+        (Vec::new(), Vec::new())
+    } else {
+        let cluster = args
+            .cluster
+            .connect()
+            .await
+            .map_err(|error| chain(&error))?;
+        answers(args, &cluster, &files, &progress).await?
+    };
+    notes
+        .iter()
+        .for_each(|note| progress.note(&format!("note: {note}")));
+    drop(progress);
+    let effects = answers.iter().flat_map(|answer| &answer.effects);
+    let status = verdict::status(effects.map(|said| said.effect));
+    let text = match args.output {
+        Form::Text => show::text(&answers),
+        Form::Json => {
+            let report = show::report(&answers, &files.others, &notes, status);
+            let text = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
+            text + "\n"
+        }
+    };
+    Ok((text, status))
+}
+
+async fn answers(
+    args: &PlanArgs,
+    cluster: &Cluster,
+    files: &Manifests,
+    progress: &Progress,
+) -> Result<(Vec<Answer>, Vec<String>), String> {
+    if let (Some(asked), Some(manifest)) = (&args.cluster.namespace, elsewhere(args, files)) {
+        return Err(format!(
+            "{} names namespace {} for Instance {}, and -n says {asked}: leave out one of them",
+            manifest.file,
+            manifest.namespace().unwrap_or_default(),
+            manifest.name().unwrap_or_default()
+        ));
+    }
+    if let Some((former, later)) = twice(cluster, files) {
+        return Err(format!(
+            "Instance {} stands twice, in {} and in {}: leave out one of them",
+            later.name().unwrap_or_default(),
+            former.place(),
+            later.place()
+        ));
+    }
+    // First, since it says at once that the cluster does not answer.
+    let mut stage = Stage::set(cluster).await?;
+    let manager = args.field_manager.as_str();
+    let (done, count) = (&Cell::new(0), files.instances.len());
+    let rehearsed: Vec<(&Manifest, Rehearsal)> = stream::iter(&files.instances)
+        .map(|manifest| async move {
+            let namespace = manifest.namespace().unwrap_or(&cluster.namespace);
+            let outcome = rehearsal::rehearse(cluster, namespace, manifest, manager).await;
+            done.set(done.get() + 1);
+            progress.say(|| format!("asking the cluster: {} of {count}", done.get()));
+            (manifest, outcome)
+        })
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    progress.say(|| "reading Accounts and Secrets".to_owned());
+    let taken: Vec<&Taken> = rehearsed
+        .iter()
+        .filter_map(|(_, outcome)| match outcome {
+            Rehearsal::Taken(taken) => Some(&**taken),
+            Rehearsal::Refused(_) | Rehearsal::Unknown(_) => None,
+        })
+        .collect();
+    stage.furnish(&taken, &files.accounts).await;
+    done.set(0);
+    let stage = &stage;
+    let answers = stream::iter(&rehearsed)
+        .map(|(manifest, outcome)| async move {
+            let answer = judged(stage, cluster, manifest, outcome).await;
+            done.set(done.get() + 1);
+            progress.say(|| format!("looking at servers: {} of {count}", done.get()));
+            answer
+        })
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    Ok((answers, stage.notes.clone()))
+}
+
+/// A manifest of another namespace than the flag says: kubectl would not apply it.
+fn elsewhere<'a>(args: &PlanArgs, files: &'a Manifests) -> Option<&'a Manifest> {
+    let asked = args.cluster.namespace.as_deref()?;
+    let mut all = files.instances.iter();
+    all.find(|manifest| manifest.namespace().is_some_and(|named| named != asked))
+}
+
+/// Two manifests of one Instance: which of them is meant, nobody can say.
+fn twice<'a>(cluster: &Cluster, files: &'a Manifests) -> Option<(&'a Manifest, &'a Manifest)> {
+    let mut met = HashMap::new();
+    files.instances.iter().find_map(|manifest| {
+        let namespace = manifest.namespace().unwrap_or(&cluster.namespace);
+        let former = met.insert((namespace, manifest.name()?), manifest);
+        former.map(|former| (former, manifest))
+    })
+}
+
+async fn judged(
+    stage: &Stage,
+    cluster: &Cluster,
+    manifest: &Manifest,
+    outcome: &Rehearsal,
+) -> Answer {
+    let (effects, changes, notes) = match outcome {
+        Rehearsal::Refused(why) => (vec![Said::of(Effect::Refused, why)], vec![], vec![]),
+        Rehearsal::Unknown(why) => (vec![Said::of(Effect::Unknown, why)], vec![], vec![]),
+        Rehearsal::Taken(taken) => {
+            let foresight = stage.foresee(taken).await;
+            // All of a new object is new: nobody wants it line by line.
+            let changes = match taken.is_new {
+                true => Vec::new(),
+                false => taken.changes.clone(),
+            };
+            let (effects, said) = verdict::effects(&foresight, &taken.changes);
+            (effects, changes, [taken.notes.clone(), said].concat())
+        }
+    };
+    let namespace = manifest.namespace().unwrap_or(&cluster.namespace);
+    Answer {
+        namespace: namespace.to_owned(),
+        name: manifest.name().unwrap_or("(without a name)").to_owned(),
+        file: manifest.file.clone(),
+        line: manifest.line,
+        verdict: verdict::weightiest(&effects),
+        effects,
+        changes,
+        notes,
+    }
+}

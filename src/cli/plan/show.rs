@@ -1,0 +1,157 @@
+//! The answers as people and programs read them.
+
+use super::files::place;
+use super::verdict::{Answer, Effect};
+use anstyle::{AnsiColor, Style};
+use serde_json::{Value, json};
+
+/// Characters of a value that a line shows.
+const SHOWN: usize = 80;
+
+/// Lines for people, in colours; whoever prints them takes these out where nobody sees them.
+pub(super) fn text(answers: &[Answer]) -> String {
+    let mut text = String::new();
+    for answer in answers {
+        let style = style(answer.verdict);
+        let words = answer.verdict.words();
+        text.push_str(&format!(
+            "{}/{}: {style}{words}{style:#}\n",
+            line(&answer.namespace),
+            line(&answer.name)
+        ));
+        for said in &answer.effects {
+            let style = self::style(said.effect);
+            let what = match (&said.operation, said.reason) {
+                (Some(operation), _) => operation.clone(),
+                (None, Some(reason)) => reason.to_owned(),
+                (None, None) if said.effect == answer.verdict => String::new(),
+                (None, None) => said.effect.words().to_owned(),
+            };
+            let colon = if what.is_empty() { "" } else { ": " };
+            text.push_str(&format!(
+                "    {style}{what}{style:#}{colon}{}\n",
+                line(&said.why)
+            ));
+        }
+        if matches!(answer.verdict, Effect::Refused) {
+            let place = place(&answer.file, answer.line);
+            text.push_str(&format!("    it stands in {}\n", line(&place)));
+        }
+        for change in &answer.changes {
+            let (from, to) = (value(&change.from), value(&change.to));
+            text.push_str(&format!("    {}: {from} → {to}\n", line(&change.field)));
+        }
+        for note in &answer.notes {
+            let dim = Style::new().dimmed();
+            text.push_str(&format!("    {dim}note: {}{dim:#}\n", line(note)));
+        }
+    }
+    text.push_str(&summary(answers));
+    text
+}
+
+/// How many of each.
+fn summary(answers: &[Answer]) -> String {
+    const ALL: [Effect; 9] = [
+        Effect::Nothing,
+        Effect::InPlace,
+        Effect::TakesOver,
+        Effect::Restart,
+        Effect::NewServer,
+        Effect::Waits,
+        Effect::ErasesDisk,
+        Effect::Refused,
+        Effect::Unknown,
+    ];
+    let told = ALL.iter().filter_map(|effect| {
+        let alike = answers.iter().filter(|answer| answer.verdict == *effect);
+        let count = alike.count();
+        let style = style(*effect);
+        (count > 0).then(|| format!("{count} {style}{}{style:#}", effect.words()))
+    });
+    let told: Vec<String> = told.collect();
+    let plural = if answers.len() == 1 { "" } else { "s" };
+    format!("{} Instance{plural}: {}\n", answers.len(), told.join(", "))
+}
+
+/// The same for programs.
+pub(super) fn report(
+    answers: &[Answer],
+    skipped: &[String],
+    notes: &[String],
+    status: u8,
+) -> Value {
+    json!({
+        "instances": answers,
+        "skipped": skipped,
+        "notes": notes,
+        "exitStatus": status,
+    })
+}
+
+fn style(effect: Effect) -> Style {
+    let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
+    match effect {
+        Effect::Nothing => Style::new().dimmed(),
+        Effect::InPlace | Effect::TakesOver => colour(AnsiColor::Green),
+        Effect::Restart | Effect::NewServer => colour(AnsiColor::Yellow),
+        Effect::Waits => colour(AnsiColor::Magenta),
+        Effect::ErasesDisk | Effect::Refused => colour(AnsiColor::Red).bold(),
+        Effect::Unknown => colour(AnsiColor::Yellow).bold(),
+    }
+}
+
+/// One line, whatever a manifest or the service put there.
+fn line(text: &str) -> String {
+    let line = text.chars();
+    line.map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn value(value: &Value) -> String {
+    let text = match value {
+        Value::Null => return "none".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let text = line(&text);
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::changes::Change;
+    use super::super::verdict::Said;
+    use super::*;
+
+    #[test]
+    fn people_see_what_is_erased_and_why_on_lines_of_their_own() {
+        let answer = Answer {
+            namespace: "team-a".to_owned(),
+            name: "web".to_owned(),
+            file: "f".to_owned(),
+            line: 1,
+            verdict: Effect::ErasesDisk,
+            effects: vec![Said {
+                operation: Some("reinstall".to_owned()),
+                ..Said::of(Effect::ErasesDisk, "image a → b\u{1b}[0m")
+            }],
+            changes: vec![Change {
+                field: "spec.image.id".to_owned(),
+                from: json!("a"),
+                to: json!(null),
+            }],
+            notes: vec![],
+        };
+        let coloured = text(&[answer]);
+        assert!(coloured.contains("\u{1b}["), "{coloured:?}");
+        let plain = anstream::adapter::strip_str(&coloured).to_string();
+        assert_eq!(
+            plain,
+            "team-a/web: ERASES THE DISK\n    reinstall: image a → b [0m\n    spec.image.id: a → none\n\
+             1 Instance: 1 ERASES THE DISK\n"
+        );
+    }
+}

@@ -1,0 +1,252 @@
+//! What a turn of the operator works with, set up by somebody who only looks: Accounts with their tokens, Secrets by their
+//! versions, the Instances that are there, and a client that sends no writes.
+
+use super::super::chain;
+use super::super::owners::{Owners, enrol};
+use super::super::service::{Cluster, ServiceError, read_account, read_token_of};
+use super::files::Manifest;
+use super::rehearsal::Taken;
+use crate::api::Account;
+use crate::api::conditions::Reason;
+use crate::cloud::Http;
+use crate::instance::{self, facts, foresee};
+use crate::inventory::{Settings as ListingSettings, Subject};
+use crate::runtime::events::Events;
+use crate::runtime::kubernetes::{call, writes_within};
+use crate::runtime::watch::ObjectKey;
+use crate::runtime::{KubeError, Metrics, Term};
+use crate::session::{MadeFrom, Problem, SecretProblem, SecretVersions, Sessions, Turn};
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::DeserializeGuard;
+use kube::{Api, ResourceExt};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use tokio_util::sync::CancellationToken;
+
+/// The stage; what it began ends with it.
+pub(super) struct Stage {
+    cluster: Cluster,
+    context: instance::Context,
+    /// The Instances that are there.
+    owners: Option<Owners>,
+    /// The services that the files are about.
+    services: Vec<String>,
+    /// Places in Accounts that Instances of the files would take: those that come later find them taken.
+    turns: Vec<Turn>,
+    /// What could not be found out, and holds for all.
+    pub(super) notes: Vec<String>,
+    stop: CancellationToken,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Stage {
+    /// Sets it up for the Instances of one cluster.
+    pub(super) async fn set(cluster: &Cluster) -> Result<Self, String> {
+        let mut notes = Vec::new();
+        let owners = Owners::read(cluster).await;
+        let owners = match owners {
+            Ok(owners) => Some(owners),
+            Err(error @ KubeError::Refused { .. }) => {
+                notes.push(format!(
+                    "which servers other Instances have is not known: {}",
+                    cluster.told(&error)
+                ));
+                None
+            }
+            // Whoever does not answer is asked no more: each question would be waited for.
+            Err(error) => return Err(cluster.told(&error)),
+        };
+        if let Some(only) = owners.as_ref().and_then(|owners| owners.only.as_ref()) {
+            notes.push(format!(
+                "only the Instances of namespace {only} may be listed: that an imported server belongs to another namespace \
+                 would not be seen"
+            ));
+        }
+        let id = owners.as_ref().and_then(|owners| owners.cluster.clone());
+        if id.is_none() {
+            notes.push(
+                "namespace kube-system may not be read: an Instance that was restored from a backup is taken for a new one"
+                    .to_owned(),
+            );
+        }
+        let id = id.unwrap_or_default();
+        let stop = CancellationToken::new();
+        let http = Http::new().map_err(|error| chain(&error))?;
+        let metrics = Metrics::default();
+        let settings = ListingSettings::default();
+        let wake = |_: Subject| {};
+        let sessions = Sessions::new(
+            id.clone(),
+            http,
+            settings,
+            metrics.clone(),
+            wake,
+            stop.clone(),
+        );
+        // A term that never begins: whatever a turn would write is not sent.
+        let client = writes_within(cluster.client.clone(), Term::awaited());
+        sessions.roll().is_whole();
+        let context = instance::Context {
+            events: Events::new(client.clone(), None),
+            client,
+            sessions,
+            secrets: SecretVersions::default(),
+            settings: instance::Settings { cluster: id },
+            memories: Default::default(),
+            pace: Default::default(),
+            metrics,
+            term: Term::awaited(),
+            highest_version: Arc::new(AtomicU64::new(0)),
+            doubt_account: Arc::new(|_| {}),
+        };
+        Ok(Self {
+            cluster: cluster.clone(),
+            context,
+            owners,
+            services: Vec::new(),
+            turns: Vec::new(),
+            notes,
+            stop,
+        })
+    }
+
+    /// Brings in what the Instances need: their Accounts, of the cluster or of the files, and which Secrets there are.
+    pub(super) async fn furnish(&mut self, all: &[&Taken], accounts: &[Manifest]) {
+        let mut needed = BTreeSet::new();
+        let mut secrets = BTreeSet::new();
+        for taken in all {
+            let object = &taken.object;
+            let namespace = object.namespace().unwrap_or_default();
+            needed.extend(facts::accounts(object).map(|name| (namespace.clone(), name)));
+            secrets.extend(object.secrets().map(|name| (namespace.clone(), name)));
+        }
+        for (namespace, name) in needed {
+            let key = ObjectKey { namespace, name };
+            if let Err(problem) = self.seat(&key, accounts).await {
+                self.context.sessions.refuse(&key, problem);
+            }
+        }
+        let roll = self.context.sessions.roll().clone();
+        if let Some(owners) = &mut self.owners {
+            let services: Vec<&str> = self.services.iter().map(String::as_str).collect();
+            owners.keep(&services);
+            owners
+                .objects()
+                .iter()
+                .for_each(|object| enrol(&roll, object));
+        }
+        for taken in all {
+            enrol(&roll, &DeserializeGuard(Ok(taken.object.clone())));
+            let uid = taken.object.uid().unwrap_or_default();
+            self.turns.push(roll.turn(&uid));
+        }
+        for (namespace, name) in secrets {
+            self.note_secret(&namespace, &name).await;
+        }
+    }
+
+    /// What would come of an Instance.
+    pub(super) async fn foresee(&self, taken: &Taken) -> foresee::Foresight {
+        foresee::foresee(&self.context, &taken.object, taken.is_new).await
+    }
+
+    /// Takes a seat at the service of an Account. One that is nowhere is not announced: the operator would not find it either.
+    async fn seat(&mut self, key: &ObjectKey, files: &[Manifest]) -> Result<(), Problem> {
+        let ObjectKey { namespace, name } = key;
+        let account = match read_account(&self.cluster, namespace, name).await {
+            Ok(account) => account,
+            Err(ServiceError::NoAccount { .. }) => match self.of_files(key, files) {
+                Some(account) => account,
+                None => return Ok(()),
+            },
+            Err(error) => {
+                self.context.sessions.announce(key);
+                return Err(problem(Reason::ServiceUnreachable, &error));
+            }
+        };
+        self.context.sessions.announce(key);
+        let token = read_token_of(&self.cluster, &account).await;
+        let token = token.map_err(|error| problem(without_token(&error), &error))?;
+        let mut spec = account.spec;
+        self.services.push(spec.endpoint.clone());
+        // How fast it is bought is no matter of whether.
+        spec.create_rate = None;
+        let from = MadeFrom {
+            secret: String::new(),
+            account: String::new(),
+            generation: 0,
+        };
+        let sessions = &self.context.sessions;
+        match sessions.seat(key, &spec, &token, from) {
+            Ok(seat) => {
+                sessions.install(key, seat);
+                Ok(())
+            }
+            Err(error) => Err(problem(Reason::EndpointInvalid, &error)),
+        }
+    }
+
+    /// An Account that stands in the files and is not applied yet.
+    fn of_files(&mut self, key: &ObjectKey, files: &[Manifest]) -> Option<Account> {
+        let ObjectKey { namespace, name } = key;
+        let home = &self.cluster.namespace;
+        let found = files.iter().find(|manifest| {
+            manifest.name() == Some(name) && manifest.namespace().unwrap_or(home) == namespace
+        })?;
+        let mut account: Account = serde_json::from_value(found.value.clone()).ok()?;
+        account.metadata.namespace = Some(namespace.clone());
+        self.notes.push(format!(
+            "Account {namespace}/{name} is not in the cluster yet: it is taken from {}",
+            found.file
+        ));
+        Some(account)
+    }
+
+    async fn note_secret(&mut self, namespace: &str, name: &str) {
+        let api: Api<Secret> = Api::namespaced(self.cluster.client.clone(), namespace);
+        let key = ObjectKey {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        match call("read Secret", api.get_metadata(name)).await {
+            Ok(secret) => {
+                let uid = secret.uid().unwrap_or_default();
+                let version = secret.resource_version().unwrap_or_default();
+                self.context.secrets.wrote(key, &uid, &version);
+            }
+            Err(error) if error.is_not_found() => {}
+            Err(error) => self.notes.push(format!(
+                "Secret {namespace}/{name} could not be read, so a change of the password in it is not seen: {}",
+                self.cluster.told(&error)
+            )),
+        }
+    }
+}
+
+/// Whether the operator would miss the token too, or only we may not read it.
+fn without_token(error: &ServiceError) -> Reason {
+    match error {
+        ServiceError::Token {
+            problem: SecretProblem::Unread { .. },
+            ..
+        } => Reason::SecretUnread,
+        ServiceError::Token {
+            problem: SecretProblem::NotText { .. },
+            ..
+        } => Reason::TokenInvalid,
+        _ => Reason::TokenNotFound,
+    }
+}
+
+fn problem(reason: Reason, error: &dyn std::error::Error) -> Problem {
+    Problem {
+        reason,
+        message: chain(error),
+    }
+}

@@ -1,0 +1,97 @@
+//! Keeping what deletions need, and dropping it when nobody needs it any more: seats in memory, and copies of tokens in the
+//! operator's own namespace.
+
+use super::wiring::Parts;
+use crate::cli::elect::own_namespace;
+use crate::instance::facts::accounts;
+use crate::runtime::KubeError;
+use crate::runtime::watch::{ObjectKey, Synced};
+use crate::session::Copies;
+use kube::ResourceExt;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How often seats and copies that nobody needs any more are dropped.
+const SWEEP: Duration = Duration::from_secs(60);
+/// Instances that go together are one reason to look.
+const TOGETHER: Duration = Duration::from_secs(1);
+
+/// Turns the keeping of copies on, where it is wanted and there is a place for them.
+pub(super) fn begin(parts: &Parts, is_wanted: bool, namespace: Option<&str>) {
+    if !is_wanted {
+        return;
+    }
+    let Some(namespace) = own_namespace(namespace) else {
+        tracing::warn!(
+            "no namespace for copies of tokens, so none are kept: set --keep-tokens-namespace or POD_NAMESPACE, or \
+             --keep-tokens=false"
+        );
+        return;
+    };
+    let copies = Copies::new(parts.client.clone(), &namespace, parts.metrics.clone());
+    parts.accounts.sessions.keep_copies(copies);
+}
+
+/// Reads the copies of all scopes, and wakes the Instances that may go on with them.
+pub(super) async fn restore(parts: &Parts) -> Result<(), KubeError> {
+    let sessions = &parts.accounts.sessions;
+    for scope in parts.stores.get().into_iter().flatten() {
+        let restored = sessions.restore(scope.namespace.as_deref()).await;
+        let restored = restored.inspect_err(|error| {
+            tracing::warn!(%error, "the copies of tokens were not read; trying again");
+        })?;
+        for account in restored {
+            (parts.accounts.wake_instances)(&account);
+        }
+    }
+    Ok(())
+}
+
+/// Drops what nobody needs any more, once it is known which Instances there are.
+pub(super) async fn keep(
+    parts: Parts,
+    synced: Vec<Synced>,
+    mut is_restored: bool,
+    stop: CancellationToken,
+) {
+    for mut synced in synced {
+        tokio::select! {
+            _ = synced.wait_for(|done| *done) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+    let sessions = &parts.accounts.sessions;
+    sessions.roll().is_whole();
+    let mut ticks = tokio::time::interval(SWEEP);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => sweep(&parts),
+            () = sessions.roll().left() => tokio::time::sleep(TOGETHER).await,
+            () = stop.cancelled() => return,
+        }
+        if !is_restored {
+            is_restored = restore(&parts).await.is_ok();
+        }
+        sessions.drop_copies().await;
+    }
+}
+
+/// Drops seats of Accounts that are gone and that no Instance refers to any more.
+fn sweep(parts: &Parts) {
+    let sessions = &parts.accounts.sessions;
+    let mut needed = BTreeSet::new();
+    let scopes = parts.stores.get().into_iter().flatten();
+    for object in scopes.flat_map(|scope| scope.instances.state()) {
+        if let Ok(instance) = &object.0 {
+            let namespace = instance.namespace().unwrap_or_default();
+            for name in accounts(instance) {
+                needed.insert(ObjectKey {
+                    namespace: namespace.clone(),
+                    name,
+                });
+            }
+        }
+    }
+    sessions.sweep(|account| needed.contains(account) || sessions.roll().needs(account));
+}

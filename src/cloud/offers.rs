@@ -1,0 +1,374 @@
+//! What the service lists, row by row: regions, packages, images, security groups, key pairs; and servers, for whoever wants
+//! their rows whole.
+//!
+//! Rows are read leniently: every field but the identifier may be missing or odd. A row without an identifier is counted
+//! and left out, since it can neither be chosen nor be shown to be something else.
+
+use serde_json::{Map, Value};
+
+use super::answer::word;
+use super::ids::ServerId;
+use super::wire::{Detail, hide};
+
+/// Rows of one answer.
+#[derive(Clone, Debug)]
+pub struct Offers<T> {
+    /// Those that could be read, in the service's order.
+    pub rows: Vec<T>,
+    /// How many could not.
+    pub unreadable: usize,
+    /// `rowCount`: of the page or of the whole list, the specification leaves it open.
+    pub row_count: Option<u64>,
+}
+
+/// Something that the service lists.
+pub trait Offer: Sized {
+    /// Field of the list in an answer.
+    const LIST: &'static str;
+
+    /// Reads a row; none without its identifier.
+    fn read(fields: Map<String, Value>) -> Option<Self>;
+
+    /// Its identifier.
+    fn id(&self) -> &str;
+
+    /// The row as the service serves it, under its own field names.
+    fn fields(&self) -> &Map<String, Value>;
+}
+
+/// What all rows have in common: the list they stand in, the field of their identifier, and their own text.
+macro_rules! offer {
+    ($kind:ident, $list:literal, $id:ident) => {
+        impl Offer for $kind {
+            const LIST: &'static str = $list;
+
+            fn read(fields: Map<String, Value>) -> Option<Self> {
+                Self::of(fields)
+            }
+
+            fn id(&self) -> &str {
+                &self.$id
+            }
+
+            fn fields(&self) -> &Map<String, Value> {
+                &self.fields
+            }
+        }
+    };
+}
+
+impl<T: Offer> Offers<T> {
+    /// The rows of a body, if there is such a list in it.
+    pub(super) fn read(body: &mut Map<String, Value>, secrets: &[&str]) -> Option<Self> {
+        let row_count = word(body, "rowCount").and_then(|count| count.parse().ok());
+        let Some(Value::Array(served)) = body.get_mut(T::LIST).map(Value::take) else {
+            return None;
+        };
+        let total = served.len();
+        let rows: Vec<T> = served
+            .into_iter()
+            .filter_map(|row| {
+                let Value::Object(mut fields) = row else {
+                    return None;
+                };
+                hide(&mut fields, secrets);
+                T::read(fields)
+            })
+            .collect();
+        Some(Self {
+            unreadable: total - rows.len(),
+            rows,
+            row_count,
+        })
+    }
+}
+
+impl Offers<Package> {
+    /// Only the packages of one zone: a service that does not know the query's parameters serves those of all, and one with
+    /// the code of a package elsewhere may be another one. A row that does not tell its place is of the place that was asked for.
+    pub fn within(mut self, region: &str, zone: Option<&str>) -> Self {
+        let all = self.rows.len();
+        let is = |told: Option<&str>, asked: &str| told.is_none_or(|told| told == asked);
+        self.rows.retain(|row| {
+            let in_zone = zone.is_none_or(|zone| is(row.zone.as_deref(), zone));
+            is(row.region.as_deref(), region) && in_zone
+        });
+        if self.rows.len() < all {
+            // It counted what was left out as well.
+            self.row_count = None;
+        }
+        self
+    }
+}
+
+fn number(fields: &Map<String, Value>, key: &str) -> Option<u64> {
+    word(fields, key)?.parse().ok()
+}
+
+/// A region (field note 8).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Region {
+    /// `regionCode`.
+    pub code: String,
+    /// `regionName`.
+    pub name: Option<String>,
+    /// Its zones.
+    pub zones: Vec<Zone>,
+    fields: Map<String, Value>,
+}
+
+/// A zone of a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// `zoneCode`.
+    pub code: String,
+    /// `zoneName`.
+    pub name: Option<String>,
+}
+
+offer!(Region, "regions", code);
+
+impl Region {
+    fn of(fields: Map<String, Value>) -> Option<Self> {
+        let zone = |zone: &Value| {
+            let zone = zone.as_object()?;
+            Some(Zone {
+                code: word(zone, "zoneCode")?,
+                name: word(zone, "zoneName"),
+            })
+        };
+        let zones = fields.get("zones").and_then(Value::as_array);
+        Some(Self {
+            code: word(&fields, "regionCode")?,
+            name: word(&fields, "regionName"),
+            zones: zones.into_iter().flatten().filter_map(zone).collect(),
+            fields,
+        })
+    }
+}
+
+/// A package (specification section 2.8). Sizes are GiB, bandwidth Mbit/s and free flow GB, as far as is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Package {
+    /// `packageCode`.
+    pub code: String,
+    /// `regionCode`.
+    pub region: Option<String>,
+    /// `zoneCode`.
+    pub zone: Option<String>,
+    /// `cpu`.
+    pub cpu: Option<u64>,
+    /// `memory`.
+    pub memory: Option<u64>,
+    /// `systemDiskSize`.
+    pub system_disk: Option<u64>,
+    /// `dataDiskSize`; absent on packages without a data disk.
+    pub data_disk: Option<u64>,
+    /// `publicIpChargeMode`.
+    pub charge_mode: Option<String>,
+    /// `bandwidth`, on packages that are paid by it.
+    pub bandwidth: Option<u64>,
+    /// `freeFlow`, on packages that are paid by traffic.
+    pub free_flow: Option<u64>,
+    fields: Map<String, Value>,
+}
+
+offer!(Package, "packages", code);
+
+impl Package {
+    fn of(fields: Map<String, Value>) -> Option<Self> {
+        Some(Self {
+            code: word(&fields, "packageCode")?,
+            region: word(&fields, "regionCode"),
+            zone: word(&fields, "zoneCode"),
+            cpu: number(&fields, "cpu"),
+            memory: number(&fields, "memory"),
+            system_disk: number(&fields, "systemDiskSize"),
+            data_disk: number(&fields, "dataDiskSize"),
+            charge_mode: word(&fields, "publicIpChargeMode"),
+            bandwidth: number(&fields, "bandwidth"),
+            free_flow: number(&fields, "freeFlow"),
+            fields,
+        })
+    }
+}
+
+/// An image (specification section 2.6).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Image {
+    /// `imageResourceUUID`.
+    pub id: String,
+    /// `imageName`.
+    pub name: Option<String>,
+    /// `imageType`.
+    pub kind: Option<String>,
+    /// `osDistroVersion`.
+    pub distribution: Option<String>,
+    fields: Map<String, Value>,
+}
+
+offer!(Image, "images", id);
+
+impl Image {
+    fn of(fields: Map<String, Value>) -> Option<Self> {
+        Some(Self {
+            id: word(&fields, "imageResourceUUID")?,
+            name: word(&fields, "imageName"),
+            kind: word(&fields, "imageType"),
+            distribution: word(&fields, "osDistroVersion"),
+            fields,
+        })
+    }
+}
+
+/// A security group (specification section 2.5).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Firewall {
+    /// `firewallUUID`.
+    pub id: String,
+    /// `firewallName`.
+    pub name: Option<String>,
+    fields: Map<String, Value>,
+}
+
+offer!(Firewall, "firewalls", id);
+
+impl Firewall {
+    fn of(fields: Map<String, Value>) -> Option<Self> {
+        Some(Self {
+            id: word(&fields, "firewallUUID")?,
+            name: word(&fields, "firewallName"),
+            fields,
+        })
+    }
+}
+
+/// A key pair (specification section 2.7).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Key {
+    /// `sshKeyUUID`.
+    pub id: String,
+    /// `sshKeyName`.
+    pub name: Option<String>,
+    fields: Map<String, Value>,
+}
+
+offer!(Key, "sshKeys", id);
+
+impl Key {
+    fn of(fields: Map<String, Value>) -> Option<Self> {
+        Some(Self {
+            id: word(&fields, "sshKeyUUID")?,
+            name: word(&fields, "sshKeyName"),
+            fields,
+        })
+    }
+}
+
+/// A server as a listing shows it (field note 7: what its row carries beside the identifier is not known).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// `ecsResourceUUID`.
+    pub id: ServerId,
+    /// `instanceName`.
+    pub name: Option<String>,
+    fields: Map<String, Value>,
+}
+
+impl Server {
+    /// The same with the fields of its detail, which has them all.
+    #[must_use]
+    pub fn with_detail(self, detail: Detail) -> Self {
+        let mut fields = self.fields;
+        fields.extend(detail.fields);
+        Self { fields, ..self }
+    }
+}
+
+impl Offer for Server {
+    const LIST: &'static str = "instances";
+
+    fn read(fields: Map<String, Value>) -> Option<Self> {
+        Some(Self {
+            id: ServerId::from(word(&fields, "ecsResourceUUID")?),
+            name: word(&fields, "instanceName"),
+            fields,
+        })
+    }
+
+    fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    fn fields(&self) -> &Map<String, Value> {
+        &self.fields
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn one_odd_field_or_row_does_not_cost_the_others() {
+        let mut body = json!({"rowCount": "3", "packages": [
+            {"packageCode": "a", "cpu": "2", "memory": 4, "systemDiskSize": null, "token": "t", "note": "is tok"},
+            {"cpu": 1},
+            "odd",
+        ]});
+        let offers = Offers::<Package>::read(body.as_object_mut().unwrap(), &["tok"]).unwrap();
+        assert_eq!((offers.rows.len(), offers.unreadable), (1, 2));
+        assert_eq!(offers.row_count, Some(3));
+        let package = &offers.rows[0];
+        assert_eq!(
+            (package.cpu, package.memory, package.system_disk),
+            (Some(2), Some(4), None)
+        );
+        assert_eq!(
+            package.fields().get("token"),
+            None,
+            "no secret is carried on"
+        );
+        assert_eq!(package.fields()["note"], "is [redacted]");
+    }
+
+    #[test]
+    fn packages_of_other_zones_are_none_of_this_one() {
+        let mut body = json!({"rowCount": 5, "packages": [
+            {"packageCode": "same", "regionCode": "r", "zoneCode": "other", "cpu": 1},
+            {"packageCode": "same", "regionCode": "r", "zoneCode": "z", "cpu": 2},
+            {"packageCode": "silent"},
+            {"packageCode": "far", "regionCode": "elsewhere", "zoneCode": "z"},
+            {"packageCode": "wide", "regionCode": "r"},
+        ]});
+        let offers = Offers::<Package>::read(body.as_object_mut().unwrap(), &[]).unwrap();
+        let codes = |offers: &Offers<Package>| -> Vec<String> {
+            offers.rows.iter().map(|row| row.code.clone()).collect()
+        };
+        let here = offers.clone().within("r", Some("z"));
+        assert_eq!(codes(&here), ["same", "silent", "wide"]);
+        assert_eq!((here.rows[0].cpu, here.row_count), (Some(2), None));
+        assert_eq!(codes(&offers.clone().within("r", None)).len(), 4);
+        let all = offers.within("elsewhere", Some("z"));
+        assert_eq!(codes(&all), ["silent", "far"]);
+    }
+
+    #[test]
+    fn a_body_without_the_list_is_none() {
+        for body in [json!({}), json!({"images": null}), json!({"images": {}})] {
+            let mut body = body;
+            let read = Offers::<Image>::read(body.as_object_mut().unwrap(), &[]);
+            assert!(read.is_none());
+        }
+    }
+
+    #[test]
+    fn a_region_has_its_zones() {
+        let row = json!({"regionCode": "r", "regionName": "Moscow",
+            "zones": [{"zoneCode": "z", "zoneName": "A"}, {"zoneName": "nameless"}, 7]});
+        let region = Region::read(row.as_object().cloned().unwrap()).unwrap();
+        assert_eq!(region.zones.len(), 1);
+        assert_eq!(region.zones[0].name.as_deref(), Some("A"));
+    }
+}

@@ -1,0 +1,63 @@
+//! Whether what the watch shows of an object is older than what this process knows of it already.
+//!
+//! A cache that is seconds late after a write of ours catches up by itself. An object that was shown newer before is
+//! another matter: either somebody shows an old state of the cluster (an apiserver that is behind, a cache before it), and
+//! nothing may be done or written that follows from it; or the state itself went back in time (etcd was restored), and
+//! then it is what counts. The apiserver's own word, past every cache, tells which.
+
+use super::Context;
+use super::facts::Facts;
+use super::memory::{Lag, Memory, open};
+use crate::api::Instance;
+use crate::runtime::kubernetes::call;
+use kube::Api;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Looks again after something that the watch will show any moment.
+const SOON: Duration = Duration::from_millis(500);
+/// The same where it may take long.
+const LATER: Duration = Duration::from_secs(5);
+
+/// How long a turn has to wait, if it must not be taken from what is shown now.
+pub async fn wait(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Option<Duration> {
+    let lag = {
+        let mut memory = open(memory);
+        memory.take_in(context.memories.doubts());
+        memory.lag(&facts.resource_version, Instant::now())
+    };
+    match lag {
+        Lag::None => None,
+        Lag::Soon => Some(SOON),
+        Lag::Known => Some(LATER),
+        Lag::Unknown => Some(ask(context, facts, memory).await),
+    }
+}
+
+async fn ask(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Duration {
+    let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
+    let answer = call("read the Instance", api.get_metadata(&facts.key.name)).await;
+    let Ok(now) = answer else {
+        return LATER; // gone, or not to be had: the watch will tell
+    };
+    let version = now.metadata.resource_version.unwrap_or_default();
+    if now.metadata.uid.as_deref() != Some(facts.uid.as_str())
+        || !open(memory).is_newer_than(&version)
+    {
+        return LATER;
+    }
+    let (namespace, name) = (&facts.key.namespace, &facts.key.name);
+    tracing::warn!(
+        namespace,
+        name,
+        version,
+        "the cluster's state went back in time: settling before anything is bought"
+    );
+    if let Ok(version) = version.parse() {
+        context.highest_version.store(version, Ordering::SeqCst);
+    }
+    context.memories.doubt_all();
+    SOON
+}

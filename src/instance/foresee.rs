@@ -1,0 +1,89 @@
+//! What a turn would do with an object as it is to be, found out without doing any of it.
+//!
+//! It looks with the looks of a turn and decides with its plan; what a turn spreads over minutes (a look, a listing, another
+//! look) is waited for here. Reads only: the client of the [`Context`] is to be one that sends no writes.
+
+use super::Context;
+use super::facts::Facts;
+use super::memory::{Memory, open};
+use super::observe::{self, Observation};
+use super::plan::{self, Needs, Outlook, Plan};
+use crate::api::conditions::{Reason, Verdict};
+use crate::api::{Instance, ManagementPolicy};
+use crate::session::Seat;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// As long as listings are waited for. One of 10,000 servers takes some 40 s at the default request limit.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// How often it is looked whether a listing came, should its notice be missed.
+const GLANCE: Duration = Duration::from_secs(2);
+
+/// What would come of an object, and what its spec keeps the operator from.
+#[derive(Clone, Debug)]
+pub struct Foresight {
+    /// What would be done if nothing kept the operator from it.
+    pub outlook: Outlook,
+    /// Why none of that is done now: a pause, or a server that is only looked at.
+    pub restrained: Option<Verdict>,
+}
+
+/// Looks at what an object of this shape would call for. `is_new`: the cluster does not have it yet, so that nothing can
+/// have been bought for it.
+pub async fn foresee(context: &Context, instance: &Instance, is_new: bool) -> Foresight {
+    // What a pause holds back is worth knowing: first as if there were none.
+    let mut freed = instance.clone();
+    freed.spec.pause = None;
+    freed.spec.management_policy = ManagementPolicy::Manage;
+    let facts = Facts::of(&context.settings.cluster, &freed);
+    let memory = context.memories.met(&facts.uid, &facts.key, is_new);
+    let (mut seen, plan) = look(context, facts, &memory).await;
+    let outlook = plan::outlook(&seen, &plan);
+    seen.facts.spec = Arc::new(instance.spec.clone());
+    Foresight {
+        restrained: plan::restrained_from(&seen),
+        outlook,
+    }
+}
+
+/// Observes and plans until nothing more is to be learnt.
+async fn look(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> (Observation, Plan) {
+    let ends = Instant::now() + PATIENCE;
+    loop {
+        let (mut seen, seat) = observe::observe(context, facts.clone(), memory).await;
+        if seen.facts.id().is_some() {
+            // Whatever the listing gives reason to: nobody wants to hear of yesterday.
+            let _ =
+                observe::learn(context, &mut seen, &Needs::Detail, seat.as_deref(), memory).await;
+        }
+        let mut plan = plan::plan(&seen);
+        while observe::learn(context, &mut seen, &plan.needs, seat.as_deref(), memory).await {
+            plan = plan::plan(&seen);
+        }
+        let waits = waits_for_a_listing(&seen, &plan) && Instant::now() < ends;
+        let Some(seat) = seat.filter(|_| waits) else {
+            return (seen, plan);
+        };
+        open(memory).wants = plan.wants;
+        listed(&seat).await;
+    }
+}
+
+/// Whether a listing would tell more: before something is bought or taken over. A recorded server tells by itself.
+fn waits_for_a_listing(seen: &Observation, plan: &Plan) -> bool {
+    let reason = plan.tell.verdict.as_ref().map(|verdict| verdict.reason);
+    let listing = seen.listing.as_ref();
+    // A service that refuses will do so again.
+    let is_hopeless = listing.is_some_and(|listing| listing.trouble().is_some());
+    seen.facts.id().is_none()
+        && !is_hopeless
+        && matches!(reason, Some(Reason::LookingForServer | Reason::Importing))
+        && plan.wants.pass_after.is_some()
+}
+
+/// A pass has ended, or it is time to look.
+async fn listed(seat: &Seat) {
+    let mut passes = seat.session.inventory.passes();
+    let _ = tokio::time::timeout(GLANCE, passes.changed()).await;
+}

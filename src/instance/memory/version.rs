@@ -1,0 +1,99 @@
+//! The newest version of an object that this process knows of.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long our own cache is believed to be behind a write of ours without a question. Watches are late by seconds; beyond,
+/// something else is wrong.
+const CATCHING_UP: Duration = Duration::from_secs(10);
+/// The apiserver is asked about an object that stays behind this often.
+const ASKED_AGAIN: Duration = Duration::from_secs(10);
+
+/// How what is shown stands to what is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lag {
+    /// It is the newest.
+    None,
+    /// It is older than a write of ours, and will not be for long.
+    Soon,
+    /// It is older for longer than that, and the apiserver was asked lately.
+    Known,
+    /// It is older, and only the apiserver can tell why.
+    Unknown,
+}
+
+/// The newest version that the watch showed or that a write of ours was answered with. Versions are integers that only
+/// grow, but for a restore of etcd.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Newest {
+    version: u64,
+    at: Instant,
+    /// The watch showed an older one after it.
+    went_back: bool,
+    asked: Option<Instant>,
+}
+
+impl Newest {
+    /// What was known, and a version that is known now.
+    pub(super) fn with(former: Option<Self>, version: u64, is_shown: bool, now: Instant) -> Self {
+        match former {
+            Some(former) if version < former.version => Self {
+                went_back: former.went_back || is_shown,
+                ..former
+            },
+            Some(former) if version == former.version => Self {
+                went_back: former.went_back && !is_shown,
+                ..former
+            },
+            _ => Self {
+                version,
+                at: now,
+                went_back: false,
+                asked: None,
+            },
+        }
+    }
+
+    pub(super) fn is_newer_than(self, version: u64) -> bool {
+        self.version > version
+    }
+
+    /// Notes that the apiserver is asked when the answer is [`Lag::Unknown`].
+    pub(super) fn lag(&mut self, shown: u64, now: Instant) -> Lag {
+        if shown >= self.version {
+            return Lag::None;
+        }
+        if !self.went_back && now < self.at + CATCHING_UP {
+            return Lag::Soon;
+        }
+        if self.asked.is_some_and(|asked| now < asked + ASKED_AGAIN) {
+            return Lag::Known;
+        }
+        self.asked = Some(now);
+        Lag::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_older_sight_is_asked_about_at_once_after_a_newer_one_and_later_after_a_write_of_ours()
+     {
+        let now = Instant::now();
+        let mut newest = Newest::with(None, 5, true, now);
+        assert_eq!(newest.lag(5, now), Lag::None);
+        let mut written = Newest::with(Some(newest), 8, false, now);
+        assert_eq!(written.lag(5, now), Lag::Soon);
+        assert_eq!(written.lag(5, now + CATCHING_UP), Lag::Unknown);
+        assert_eq!(written.lag(5, now + CATCHING_UP), Lag::Known);
+        let again = now + CATCHING_UP + ASKED_AGAIN;
+        assert_eq!(written.lag(5, again), Lag::Unknown);
+        newest = Newest::with(Some(newest), 4, true, now);
+        assert_eq!(newest.lag(4, now), Lag::Unknown);
+        assert_eq!(newest.lag(4, now), Lag::Known);
+        newest = Newest::with(Some(newest), 5, true, now);
+        assert_eq!(newest.lag(5, now), Lag::None);
+    }
+}

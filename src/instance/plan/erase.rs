@@ -1,0 +1,125 @@
+//! Whether the disk may be erased: what asks for a reinstall, and what the spec's reinstallPolicy makes of it.
+
+use super::{judge, restraint, want};
+use crate::api::conditions::{Reason, Verdict};
+use crate::api::{Applied, Binding, ReinstallPolicy};
+use crate::instance::observe::Observation;
+use serde_json::{Map, Value};
+
+/// What becomes of the wish for another installation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reinstall {
+    /// Nothing asks for one.
+    No,
+    /// It is asked for, and may begin.
+    Due,
+    /// It is asked for, and waits until somebody acknowledges the image.
+    Unacknowledged,
+    /// A token asks for it that names another image than the spec.
+    OtherImage,
+    /// It is asked for, and never begins.
+    Forbidden,
+}
+
+impl Reinstall {
+    /// It is asked for and does not begin.
+    pub(super) fn is_held(self) -> bool {
+        matches!(
+            self,
+            Self::Unacknowledged | Self::OtherImage | Self::Forbidden
+        )
+    }
+}
+
+/// Compares spec and what was applied: another key or image, or a new token, asks for a reinstall.
+pub(super) fn reinstall(
+    seen: &Observation,
+    binding: &Binding,
+    applied: &Applied,
+    detail: &Map<String, Value>,
+) -> Reinstall {
+    let spec = want::as_specified(seen);
+    if spec.image.is_empty() {
+        // What the spec's selectors mean is not known yet.
+        return Reinstall::No;
+    }
+    let is_new = want::is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref());
+    let differs =
+        spec.key != applied.key || want::is_other_image(seen, binding, applied, &spec, detail);
+    let request = seen.facts.spec.reinstall.as_ref();
+    let named = request.and_then(|request| request.image.as_ref());
+    let names_it = named == Some(&spec.image);
+    let policy = seen.facts.spec.reinstall_policy;
+    match (policy, differs, is_new) {
+        (_, false, false) => Reinstall::No,
+        (ReinstallPolicy::Automatic, _, true) if named.is_some() && !names_it => {
+            Reinstall::OtherImage
+        }
+        (ReinstallPolicy::Automatic, true, _) => Reinstall::Due,
+        (ReinstallPolicy::Automatic, false, true) if named.is_none() || names_it => Reinstall::Due,
+        (ReinstallPolicy::OnRequest, _, true) if names_it => Reinstall::Due,
+        (ReinstallPolicy::OnRequest, true, _) if !is_new || named.is_none() => {
+            Reinstall::Unacknowledged
+        }
+        (ReinstallPolicy::OnRequest, false, true) if named.is_none() => Reinstall::Unacknowledged,
+        (ReinstallPolicy::Automatic, false, true) | (ReinstallPolicy::OnRequest, ..) => {
+            Reinstall::OtherImage
+        }
+        (ReinstallPolicy::Never, ..) => Reinstall::Forbidden,
+    }
+}
+
+/// What is said of a reinstall that is asked for and does not begin.
+pub(super) fn held(
+    seen: &Observation,
+    binding: &Binding,
+    applied: &Applied,
+    detail: &Map<String, Value>,
+) -> Option<Verdict> {
+    let reinstall = reinstall(seen, binding, applied, detail);
+    let spec = want::as_specified(seen);
+    let what = if spec.image != applied.image {
+        let shown = judge::text(detail, "imageResourceUUID").unwrap_or("another one");
+        format!(
+            "the spec wants image {}, the server has {shown}",
+            spec.image
+        )
+    } else if spec.key != applied.key {
+        "the spec wants another key pair, or a password instead of one".to_owned()
+    } else {
+        "spec.reinstall.token asks for a reinstall".to_owned()
+    };
+    let image = &spec.image;
+    let keep = "to keep the disk, set spec.image, spec.login and spec.reinstall back";
+    if reinstall.is_held() && restraint::is_observed(seen) {
+        return Some(restraint::differs(&what));
+    }
+    match reinstall {
+        Reinstall::No | Reinstall::Due => None,
+        Reinstall::Unacknowledged => Some(Verdict::stalled(
+            Reason::ReinstallPending,
+            format!(
+                "{what}: that takes a reinstall, which ERASES THE DISK, and waits, since spec.reinstallPolicy is OnRequest; to \
+                 start it, set a new spec.reinstall.token and spec.reinstall.image to {image}; {keep}"
+            ),
+        )),
+        Reinstall::OtherImage => {
+            let named = seen.facts.spec.reinstall.as_ref();
+            let named = named.and_then(|named| named.image.as_deref());
+            Some(Verdict::stalled(
+                Reason::ReinstallPending,
+                format!(
+                    "spec.reinstall.token is new and acknowledges image {}, the spec wants {image}: nothing is started; to \
+                     reinstall, which ERASES THE DISK, set spec.reinstall.image to {image}; {keep}",
+                    named.unwrap_or("none")
+                ),
+            ))
+        }
+        Reinstall::Forbidden => Some(Verdict::stalled(
+            Reason::ReinstallForbidden,
+            format!(
+                "{what}: that takes a reinstall, which ERASES THE DISK, and spec.reinstallPolicy is Never; {keep}"
+            ),
+        )),
+    }
+}

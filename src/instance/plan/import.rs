@@ -1,0 +1,294 @@
+//! A server that exists is to be taken over instead of bought: found, looked at, nobody else's, and then recorded.
+
+use super::{LONG, Needs, Plan, SOON, Step, Tell, buy, found, words};
+use crate::api::Import;
+use crate::api::conditions::{Reason, Verdict};
+use crate::catalog::Candidates;
+use crate::cloud::{Detail, ServerId};
+use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
+use crate::instance::references;
+use crate::inventory::{self, Row};
+use crate::runtime::events::News;
+use crate::runtime::watch::ObjectKey;
+use crate::session::Claim;
+use std::cmp::Reverse;
+use std::time::Duration;
+
+/// What is not as it should be at the service is looked at again after this time: no event tells that it was mended.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// The way to the record. Never buys.
+pub(super) fn plan(seen: &Observation, seat: &SeatFacts, wanted: &Import) -> Plan {
+    let id = match find(seen, wanted) {
+        Ok(id) => id,
+        Err(plan) => return *plan,
+    };
+    let detail = match &seen.candidate {
+        Fact::NotAsked => return needing(Needs::Candidate(id)),
+        Fact::Known(detail) => detail,
+        Fact::Absent => {
+            return looking(format!(
+                "server {id} is listed, and the service does not know it when it is asked for it"
+            ));
+        }
+        Fact::Unknown(why) => {
+            return looking(format!(
+                "the detail of server {id} could not be read: {why}"
+            ));
+        }
+    };
+    let name = match fits(seen, wanted, &id, detail) {
+        Ok(name) => name,
+        Err(plan) => return *plan,
+    };
+    match &seen.claim {
+        Claim::NotAsked => needing(Needs::Claim(id)),
+        Claim::NotYet => {
+            looking("reading which servers the Instances of the other namespaces have".to_owned())
+        }
+        Claim::Owned(owner) => conflict(owner, &id),
+        Claim::Taken => {
+            let mut plan = take_over(seen, seat, &id, name);
+            // It was looked at in this very turn.
+            let words = words::importing(&id, &Fact::NotAsked);
+            plan.tell.verdict = Some(Verdict::reconciling(Reason::Importing, words));
+            plan
+        }
+    }
+}
+
+/// The one server that is meant, in a whole listing of now.
+fn find(seen: &Observation, wanted: &Import) -> Result<ServerId, Box<Plan>> {
+    let since = seen.memory.recordless_since;
+    let since = since.unwrap_or(seen.memory.first_seen);
+    let here = seen.facts.place();
+    let Some(listing) = seen.listing.as_ref().filter(|l| l.is_whole(since)) else {
+        let trouble = seen.listing.as_ref().and_then(super::Listing::trouble);
+        let why = trouble.map(|trouble| format!(": {trouble}"));
+        let message = format!(
+            "reading the service's listing of {here} for the server that is to be imported{}",
+            why.unwrap_or_default()
+        );
+        let tell = Tell::progress(Reason::Importing, message);
+        return Err(Box::new(Plan::rest(tell, SOON).wanting(since, 1)));
+    };
+    let rows: Vec<&Row> = listing.rows().into_values().collect();
+    let is_possible = |row: &&Row| is_meant(row, wanted) != Some(false);
+    let possible: Vec<&Row> = rows.iter().copied().filter(is_possible).collect();
+    let what = wanted.words();
+    match possible.as_slice() {
+        // What the row does not tell its detail does.
+        [one] => Ok(one.id.clone()),
+        [] => Err(not_found(seen, wanted, rows)),
+        several if several.iter().all(|row| is_meant(row, wanted).is_some()) => {
+            let several = candidates(several.iter().copied());
+            let message = format!(
+                "more than one {what} is in {here}: narrow spec.import, or name one of them in spec.import.id ({several})"
+            );
+            Err(wrong(Reason::ImportAmbiguous, message))
+        }
+        several => {
+            let several = candidates(several.iter().copied());
+            let message = format!(
+                "the service's listing of {here} does not tell name or address of each server, so that it may be any of \
+                 {several}: name the {what} in spec.import.id"
+            );
+            Err(wrong(Reason::ImportAmbiguous, message))
+        }
+    }
+}
+
+/// No such server is there: which ones are that belong to no Instance.
+fn not_found(seen: &Observation, wanted: &Import, rows: Vec<&Row>) -> Box<Plan> {
+    let free = rows.into_iter().filter(|row| row.marker.is_none());
+    let near = near(free.collect(), wanted);
+    let there = match near.is_empty() {
+        true => "it lists none there without an Instance".to_owned(),
+        false => format!("it lists {near}"),
+    };
+    let message = format!(
+        "the service lists no {} in {} for Account {}; {there}: mend spec.import, spec.region or spec.zone; nothing is bought \
+         as long as spec.import is there",
+        wanted.words(),
+        seen.facts.place(),
+        seen.account_key.name
+    );
+    wrong(Reason::ImportNotFound, message)
+}
+
+/// Whether a listed server is the one that is meant; none where the row does not tell and nothing that it tells speaks against it.
+fn is_meant(row: &Row, wanted: &Import) -> Option<bool> {
+    let answers = answers(row, wanted);
+    let is_told = answers.iter().all(Option::is_some);
+    let is_other = answers.contains(&Some(false));
+    (is_told || is_other).then_some(!is_other)
+}
+
+/// What a row says to each part of spec.import that is set; none where the row does not tell.
+fn answers(row: &Row, wanted: &Import) -> Vec<Option<bool>> {
+    let id = |id: &String| Some(row.id.as_str() == id);
+    let name = |name: &String| row.name.as_ref().map(|its| its == name);
+    // What is no address (the schema lets 999.1.1.1 pass) is nobody's.
+    let address = |text: &String| match text.parse() {
+        Ok(address) => row.has_address(address),
+        Err(_) => Some(false),
+    };
+    let ids = wanted.id.iter().map(id);
+    let names = wanted.name.iter().map(name);
+    ids.chain(names)
+        .chain(wanted.address.iter().map(address))
+        .collect()
+}
+
+/// What comes nearest: servers to which a part of the filter fits first.
+fn near(mut rows: Vec<&Row>, wanted: &Import) -> Candidates {
+    let fitting = |row: &Row| {
+        let answers = answers(row, wanted).into_iter();
+        answers.filter(|answer| *answer == Some(true)).count()
+    };
+    rows.sort_by_key(|row| Reverse(fitting(row)));
+    candidates(rows.into_iter())
+}
+
+fn candidates<'a>(rows: impl Iterator<Item = &'a Row>) -> Candidates {
+    Candidates::of(rows.map(|row| (row.id.to_string(), row.name.clone())))
+}
+
+/// Whether the server is what the spec says, as far as it tells. Gives its name.
+fn fits(
+    seen: &Observation,
+    wanted: &Import,
+    id: &ServerId,
+    detail: &Detail,
+) -> Result<String, Box<Plan>> {
+    let Some(name) = detail.name() else {
+        let message = format!(
+            "server {id} has no name, and without one it could not be told again: give it one at the service"
+        );
+        return Err(wrong(Reason::ImportDiffers, message));
+    };
+    let shows = |text: &String| {
+        let address = text.parse().ok();
+        address.is_some() && inventory::addresses(&detail.fields).contains(&address)
+    };
+    let is_it = wanted.name.as_deref().is_none_or(|wanted| wanted == name)
+        && wanted.address.as_ref().is_none_or(shows);
+    if !is_it || detail.id != *id {
+        let others = seen.listing.iter().flat_map(|listing| listing.rows());
+        let (this, others): (Vec<_>, Vec<_>) =
+            others.map(|(_, row)| row).partition(|row| row.id == *id);
+        let is_told = this.iter().any(|row| is_meant(row, wanted).is_some());
+        return Err(match is_told {
+            true => Box::new(looking(format!(
+                "server {id} is listed with another name or address than it has"
+            ))),
+            false => not_found(seen, wanted, others),
+        });
+    }
+    if !is_idle(detail.pending()) {
+        let word = detail.pending().unwrap_or_default();
+        return Err(Box::new(looking(format!(
+            "the service is busy with server {id} ({word})"
+        ))));
+    }
+    if !matches!(detail.status(), Some("STARTED" | "STOPPED") | None) {
+        let word = detail.status().unwrap_or_default();
+        return Err(Box::new(looking(format!("server {id} is {word}"))));
+    }
+    let (place, image) = (
+        seen.facts.place(),
+        detail.image().map(|image| image.to_string()),
+    );
+    // What the spec names was looked up before: see `buy`.
+    let wanted_image = references::image(seen)
+        .map(|image| image.id)
+        .unwrap_or_default();
+    let told = [
+        ("spec.region", detail.region(), place.region.as_str()),
+        ("spec.zone", detail.zone(), place.zone.as_str()),
+        ("spec.image.id", image.as_deref(), wanted_image.as_str()),
+    ];
+    let differs = told.into_iter().find_map(|(field, has, wanted)| {
+        Some((field, has?, wanted)).filter(|_| has != Some(wanted))
+    });
+    match differs {
+        None => Ok(name.to_owned()),
+        Some((field, has, wanted)) => {
+            let message = format!(
+                "server {id} has {has}, and {field} says {wanted}: set {field} to {has} to import it as it is"
+            );
+            Err(wrong(Reason::ImportDiffers, message))
+        }
+    }
+}
+
+/// The record of it. What the spec says counts as applied, so that nothing is erased by an import.
+fn take_over(seen: &Observation, seat: &SeatFacts, id: &ServerId, name: String) -> Plan {
+    let note = format!("took over server {id}, called {name}");
+    let mut plan = found::record(seen, seat, id, None);
+    if let Step::Record { binding } = &mut plan.step {
+        binding.imported = Some(name);
+        let now = buy::blank(seen, seat);
+        for place in &now.places {
+            if !binding.places.contains(place) {
+                binding.places.push(place.clone());
+            }
+        }
+        found::is_in(seen, id, binding);
+        // Nobody asked for it, so nothing of it was doubled.
+        binding.lost = 0;
+        if let Some(former) = seen.facts.binding() {
+            // An attempt that bought nothing may have been made from another spec.
+            binding.lost = former.lost;
+            binding.attempt = now.attempt;
+            binding.nonce.clear();
+            binding.operation = now.operation;
+            (binding.package, binding.firewall) = (now.package, now.firewall);
+            (binding.account, binding.credential) = (now.account, now.credential);
+            (binding.unfinished, binding.failed) = (None, 0);
+        }
+        binding.resolved = references::pins(seen);
+        if seen.facts.spec.login.generate.is_some() {
+            // Nobody has set it yet.
+            binding.operation.target.password_secret = None;
+        }
+    }
+    plan.tell.news.push(News::normal("Imported", note));
+    plan
+}
+
+/// Somebody else has it.
+pub(super) fn conflict(owner: &ObjectKey, id: &ServerId) -> Plan {
+    let ObjectKey { namespace, name } = owner;
+    let message = format!(
+        "server {id} belongs to Instance {namespace}/{name}: import another one, or delete this Instance; nothing is done to the \
+         server for this one, and it is not released with it"
+    );
+    *wrong(Reason::ImportConflict, message)
+}
+
+fn wrong(reason: Reason, message: String) -> Box<Plan> {
+    let again = if reason == Reason::ImportDiffers {
+        LONG
+    } else {
+        AGAIN
+    };
+    Box::new(Plan::rest(
+        Tell::of(Verdict::stalled(reason, message)),
+        again,
+    ))
+}
+
+fn looking(message: String) -> Plan {
+    Plan::rest(
+        Tell::progress(Reason::Importing, message),
+        super::keep::UNREAD,
+    )
+}
+
+fn needing(needs: Needs) -> Plan {
+    Plan {
+        needs,
+        ..Plan::rest(Tell::default(), SOON)
+    }
+}

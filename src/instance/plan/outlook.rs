@@ -1,0 +1,405 @@
+//! What would come of an object as it is to be, told before anybody applies it: made of the very decisions that a turn makes,
+//! and of all of them, where a turn makes one at a time.
+//!
+//! A turn does one thing and looks again; whoever reads a preview wants to know all that follows. So what is wanted of a
+//! server is listed whole, what is in flight counts as done, and what does not go on by itself is told in the words that
+//! the status would have.
+
+use super::{Plan, Request, SecretStep, Step, erase, judge, refer, want, words};
+use crate::api::conditions::{Reason, State, Verdict};
+use crate::api::{Applied, Binding, OnExternalDeletion, PowerState, Verb};
+use crate::cloud::ServerId;
+use crate::instance::facts::Record;
+use crate::instance::observe::{AccountFact, Fact, Observation, is_idle};
+use crate::instance::references;
+use serde_json::{Map, Value};
+
+/// One thing that would be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// An operation of the service; [`Verb::Create`] buys a server.
+    Operation(Verb),
+    /// A server that exists is recorded as the one of this Instance.
+    TakeOver(ServerId),
+    /// A Secret of the operator is written.
+    Secret,
+}
+
+/// What would be done, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Act {
+    /// What.
+    pub deed: Deed,
+    /// What asks for it, for people: from what to what.
+    pub why: String,
+}
+
+/// What would come of an object.
+#[derive(Clone, Debug, Default)]
+pub struct Outlook {
+    /// What would be done, the first thing first.
+    pub acts: Vec<Act>,
+    /// What is in flight now, and ends before anything of that begins.
+    pub first: Option<String>,
+    /// What does not go on by itself, in the words that the status would have.
+    pub held: Option<Verdict>,
+    /// What could not be found out: without it nobody can say what would be done.
+    pub unknown: Option<String>,
+    /// What is worth knowing and changes nothing.
+    pub notes: Vec<String>,
+}
+
+impl Outlook {
+    fn of(deed: Deed, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self {
+            acts: vec![Act { deed, why }],
+            ..Self::default()
+        }
+    }
+
+    fn held(verdict: Verdict) -> Self {
+        Self {
+            held: Some(verdict),
+            ..Self::default()
+        }
+    }
+
+    fn unknown(why: impl Into<String>) -> Self {
+        Self {
+            unknown: Some(why.into()),
+            ..Self::default()
+        }
+    }
+}
+
+/// What would come of the object that was looked at, with the plan that a turn would make of it.
+pub fn outlook(seen: &Observation, plan: &Plan) -> Outlook {
+    let facts = &seen.facts;
+    if facts.deleting {
+        let message = "this Instance is being deleted, and whatever is applied to it is gone with it: wait until it is gone, \
+                       and apply it then";
+        return Outlook::held(Verdict::stalled(Reason::Releasing, message));
+    }
+    match &facts.record {
+        Record::Speaks(binding) if binding.id.is_some() && seen.create_failed().is_none() => {
+            of_server(seen, plan, binding)
+        }
+        Record::Speaks(_) | Record::None | Record::Invalid(_) => without_server(seen, plan),
+    }
+}
+
+/// Nothing is recorded that stands: the step tells.
+fn without_server(seen: &Observation, plan: &Plan) -> Outlook {
+    match &plan.step {
+        Step::Call { request, .. } if matches!(**request, Request::Create(_)) => {
+            Outlook::of(Deed::Operation(Verb::Create), purchase(seen))
+        }
+        Step::Secret(SecretStep::Generate) => {
+            let secret = seen.facts.login_secret().map(|secret| secret.name);
+            let secret = secret.unwrap_or_default();
+            let why = format!("a password is made in Secret {secret}");
+            let mut outlook = Outlook::of(Deed::Secret, why);
+            let deed = Deed::Operation(Verb::Create);
+            let why = purchase(seen);
+            outlook.acts.push(Act { deed, why });
+            outlook
+        }
+        Step::Record { binding } => {
+            let id = ServerId::from(binding.id.clone().unwrap_or_default());
+            let why = match &binding.imported {
+                Some(name) => format!("spec.import names it; it is called {name} at the service"),
+                None => "its name ends in the marker of this Instance".to_owned(),
+            };
+            Outlook::of(Deed::TakeOver(id), why)
+        }
+        Step::Rest
+        | Step::Call { .. }
+        | Step::Aside { .. }
+        | Step::Release { .. }
+        | Step::Secret(_)
+        | Step::Finish
+        | Step::LetGo { .. } => match &plan.tell.verdict {
+            Some(verdict) => waits(seen, verdict),
+            None => Outlook::unknown("the operator has not looked at its Account yet"),
+        },
+    }
+}
+
+/// What a verdict means for whoever asks before.
+fn waits(seen: &Observation, verdict: &Verdict) -> Outlook {
+    match verdict.reason {
+        // It goes on by itself, and what comes of it is known.
+        Reason::CreateRateReached | Reason::CreateFailed => {
+            let mut outlook = Outlook::of(Deed::Operation(Verb::Create), purchase(seen));
+            outlook.notes.push(verdict.message.clone());
+            outlook
+        }
+        Reason::Creating
+        | Reason::CreateUnconfirmed
+        | Reason::LookingForServer
+        | Reason::Importing
+        | Reason::ReferenceUnread
+        | Reason::SecretUnread
+        | Reason::ServerUnobserved
+        | Reason::ServiceUnreachable
+        | Reason::ServiceBusy
+        | Reason::RateLimited
+        | Reason::ListingSuspect => Outlook::unknown(verdict.message.clone()),
+        _ => Outlook::held(verdict.clone()),
+    }
+}
+
+/// What is bought.
+fn purchase(seen: &Observation) -> String {
+    let said = |meaning: Option<references::Meaning>| match meaning {
+        Some(references::Meaning {
+            id,
+            pin: Some(found),
+        }) => format!("{id} ({})", found.from),
+        Some(references::Meaning { id, pin: None }) => id,
+        None => "not looked up".to_owned(),
+    };
+    format!(
+        "package {} in {}, image {}",
+        said(references::package(seen)),
+        seen.facts.place(),
+        said(references::image(seen))
+    )
+}
+
+/// A server is recorded: everything that its spec asks for.
+fn of_server(seen: &Observation, plan: &Plan, binding: &Binding) -> Outlook {
+    let id = binding.id.as_deref().unwrap_or_default();
+    if seen.rival.is_some() {
+        return match &plan.tell.verdict {
+            Some(verdict) => Outlook::held(verdict.clone()),
+            None => Outlook::unknown(format!("another Instance has server {id}")),
+        };
+    }
+    let detail = match &seen.detail {
+        Fact::Known(detail) => &detail.fields,
+        Fact::Absent => return missing(seen, plan, binding),
+        Fact::NotAsked | Fact::Unknown(_) if seen.facts.status.detail.is_empty() => {
+            return Outlook::unknown(unseen(seen, id));
+        }
+        Fact::NotAsked | Fact::Unknown(_) => &seen.facts.status.detail,
+    };
+    let mut outlook = Outlook::default();
+    if !matches!(seen.detail, Fact::Known(_)) {
+        let note = format!("{}; it is judged as status shows it", unseen(seen, id));
+        outlook.notes.push(note);
+    }
+    let is_open = seen.facts.is_open();
+    let applied = if is_open {
+        outlook.first = Some(format!("the {} that runs now", binding.operation.verb));
+        want::recorded(seen, binding)
+    } else {
+        want::applied(seen, binding)
+    };
+    if let (false, Some(word)) = (
+        is_open,
+        judge::pending(detail).filter(|w| !is_idle(Some(w))),
+    ) {
+        outlook.first = Some(format!("what the service does now ({word})"));
+    }
+    if let Some(verdict) = judge::bought_otherwise(seen, binding) {
+        outlook.held = Some(verdict);
+        return outlook;
+    }
+    // What the look shows is from before what runs now.
+    let after = is_open.then(|| once_done(binding.operation.verb, &applied, detail));
+    let detail = after.as_ref().unwrap_or(detail);
+    let mut wanted = want::wanted(seen, binding, &applied, detail);
+    if wanted.contains(&Verb::Reinstall) {
+        // It brings the login, and a server that is reinstalled has restarted.
+        wanted.retain(|verb| !matches!(verb, Verb::ModifyPassword | Verb::Restart));
+    }
+    for verb in wanted {
+        let why = reason(seen, verb, &applied, detail);
+        let deed = Deed::Operation(verb);
+        outlook.acts.push(Act { deed, why });
+    }
+    stands_in_the_way(seen, plan, binding, &applied, detail, &mut outlook);
+    if outlook.acts.is_empty() && matches!(plan.step, Step::Secret(_)) {
+        let why = match &plan.step {
+            Step::Secret(SecretStep::Renew { .. }) => "the generated password is due for another",
+            _ => "a Secret of the operator does not say what is in force",
+        };
+        let (deed, why) = (Deed::Secret, why.to_owned());
+        outlook.acts.push(Act { deed, why });
+    }
+    outlook
+}
+
+/// The server as it shows once the operation that runs has ended well: a manifest that takes back what is being done asks
+/// for it to be undone, which for an image means that the disk is erased once more.
+fn once_done(verb: Verb, applied: &Applied, detail: &Map<String, Value>) -> Map<String, Value> {
+    let shows = match verb {
+        Verb::Reinstall => Some(("imageResourceUUID", applied.image.as_str())),
+        Verb::Start | Verb::Restart => Some(("ecsStatus", "STARTED")),
+        Verb::Stop => Some(("ecsStatus", "STOPPED")),
+        Verb::Create | Verb::Release | Verb::ModifyPassword => None,
+    };
+    let mut after = detail.clone();
+    after.extend(shows.map(|(field, word)| (field.to_owned(), Value::from(word))));
+    after
+}
+
+/// What keeps the acts from being done, or is only worth knowing.
+fn stands_in_the_way(
+    seen: &Observation,
+    plan: &Plan,
+    binding: &Binding,
+    applied: &Applied,
+    detail: &Map<String, Value>,
+    outlook: &mut Outlook,
+) {
+    if let Some(trouble) = refer::trouble(seen) {
+        let Outlook { held, unknown, .. } = waits(seen, &trouble);
+        (outlook.held, outlook.unknown) = (held, unknown);
+        return;
+    }
+    if references::installation_is_open(seen) {
+        let why = "what spec.image or spec.login.sshKey means could not be looked up";
+        outlook.unknown = Some(why.to_owned());
+        return;
+    }
+    if let Some(verdict) = erase::held(seen, binding, applied, detail) {
+        outlook.held = Some(verdict);
+        return;
+    }
+    let is_ours = judge::is_ours(seen, detail);
+    let verdict = judge::judge(seen, binding, applied, detail);
+    let said = plan.tell.verdict.as_ref();
+    match (verdict.reason, said) {
+        _ if !is_ours => outlook.held = Some(verdict),
+        // A password or a key that cannot be had holds up what needs it.
+        (_, Some(said)) if !outlook.acts.is_empty() && holds_up(said.reason) => {
+            outlook.held = Some(said.clone());
+        }
+        (Reason::ImageDiffers | Reason::NameDiffers, _) => outlook.notes.push(verdict.message),
+        (Reason::PowerStateDiffers, _) if outlook.first.is_none() => {
+            outlook.notes.push(verdict.message);
+        }
+        _ => {}
+    }
+}
+
+/// What a person, or a Secret, has to bring before a wish is fulfilled.
+fn holds_up(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::LoginSecretNotFound
+            | Reason::LoginPasswordInvalid
+            | Reason::SecretNotOurs
+            | Reason::SecretNotWritable
+            | Reason::ListingSuspect
+            | Reason::OperationRefused
+    )
+}
+
+/// The service does not know the server any more.
+fn missing(seen: &Observation, plan: &Plan, binding: &Binding) -> Outlook {
+    let spec = &seen.facts.spec;
+    let id = binding.id.as_deref().unwrap_or_default();
+    let again = spec.on_external_deletion == OnExternalDeletion::Recreate
+        && i64::from(binding.recreated) < i64::from(spec.recreate_limit)
+        && !seen.facts.is_open();
+    if again && spec.import.is_some() {
+        // Nothing is bought as long as it stands: the plan tells whether there is a server to take over.
+        return without_server(seen, plan);
+    }
+    if again {
+        let why = format!(
+            "server {id} is not at the service any more, and spec.onExternalDeletion is Recreate; {}",
+            purchase(seen)
+        );
+        return Outlook::of(Deed::Operation(Verb::Create), why);
+    }
+    let said = plan.tell.verdict.clone();
+    let stands = said.filter(|verdict| verdict.state != State::Reconciling);
+    Outlook::held(stands.unwrap_or_else(|| {
+        let message = format!(
+            "the service does not know server {id} any more; nothing is bought in its place: {}",
+            words::another(spec)
+        );
+        Verdict::stalled(Reason::ServerMissing, message)
+    }))
+}
+
+fn unseen(seen: &Observation, id: &str) -> String {
+    match (&seen.account, &seen.detail) {
+        (AccountFact::NotFound(name), _) => {
+            format!("server {id} could not be looked at: there is no Account {name}")
+        }
+        (AccountFact::Unusable(problem), _) => {
+            format!("server {id} could not be looked at: {}", problem.message)
+        }
+        (_, Fact::Unknown(why)) => format!("server {id} could not be looked at: {why}"),
+        _ => format!("server {id} could not be looked at"),
+    }
+}
+
+/// What asks for an operation: from what to what.
+fn reason(
+    seen: &Observation,
+    verb: Verb,
+    applied: &Applied,
+    detail: &Map<String, Value>,
+) -> String {
+    let spec = want::as_specified(seen);
+    let none = || "none".to_owned();
+    let state = || judge::text(detail, "ecsStatus").unwrap_or("in an unknown state");
+    let token = |now: Option<String>, was: &Option<String>| {
+        format!(
+            "token {} → {}",
+            was.clone().unwrap_or_else(none),
+            now.unwrap_or_else(none)
+        )
+    };
+    match verb {
+        Verb::Reinstall => {
+            let mut why = Vec::new();
+            if spec.image != applied.image {
+                why.push(format!("image {} → {}", applied.image, spec.image));
+            }
+            if spec.key != applied.key {
+                let said = |key: &Option<String>| match key {
+                    Some(key) => format!("key pair {key}"),
+                    None => "password".to_owned(),
+                };
+                why.push(format!(
+                    "login {} → {}",
+                    said(&applied.key),
+                    said(&spec.key)
+                ));
+            }
+            if want::is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref()) {
+                let said = token(spec.reinstall, &applied.reinstall);
+                why.push(format!("spec.reinstall.{said}"));
+            }
+            why.join(", ")
+        }
+        Verb::ModifyPassword => match seen.facts.login_secret() {
+            Some(secret) if seen.secret_version.is_none() => {
+                format!("a password is made in Secret {}", secret.name)
+            }
+            Some(secret) => format!(
+                "Secret {} changed since its password was set; if the password in it is the same, nothing is called",
+                secret.name
+            ),
+            None => "another password".to_owned(),
+        },
+        Verb::Restart => format!("spec.restart.{}", token(spec.restart, &applied.restart)),
+        Verb::Start | Verb::Stop => {
+            let wanted = match seen.facts.spec.power_state {
+                PowerState::Running => "Running",
+                PowerState::Stopped => "Stopped",
+                PowerState::Unmanaged => "Unmanaged",
+            };
+            format!("the server is {}, spec.powerState is {wanted}", state())
+        }
+        Verb::Create | Verb::Release => words::reason(verb).meaning().to_owned(),
+    }
+}

@@ -1,0 +1,92 @@
+//! A server that was asked to stop and does not: its power is cut, where the spec allows it.
+//!
+//! The cut is a call within the attempt of the stop. It is not recorded: a process that takes over waits for the grace period
+//! again, which is late, never early.
+
+use super::{End, Open};
+use crate::api::{PowerState, Verb};
+use crate::cloud::{Detail, TaskState};
+use crate::instance::memory::Aside;
+use crate::instance::observe::{Fact, is_off};
+use crate::instance::pace;
+use crate::instance::plan::{Needs, Plan, Request, Step, frozen, judge, restraint};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A cut that does not show is made again after this time.
+const AGAIN: Duration = Duration::from_secs(60);
+
+impl Open<'_> {
+    /// The plan for a stop that was taken and did not come about in its time; none where it is followed as ever.
+    pub(super) fn cut_power(&self) -> Option<Plan> {
+        let seen = self.seen;
+        let grace = seen.facts.spec.stop_policy.grace()?;
+        let is_wanted = self.verb() == Verb::Stop
+            && seen.facts.spec.power_state == PowerState::Stopped
+            && restraint::restraint(seen).is_none();
+        let attempt = seen.memory.attempt(self.binding);
+        let attempt = attempt.filter(|_| is_wanted)?;
+        let has_failed = matches!(seen.task, Fact::Known(TaskState::Failed { .. }));
+        let due = attempt.since + grace;
+        if !has_failed && seen.now < due {
+            return None;
+        }
+        let may_look = has_failed || self.may_look_again(due, seen.now - attempt.since);
+        let cut = self.cut().map(|cut| seen.now < cut.at + AGAIN);
+        match &seen.detail {
+            Fact::Known(detail) if is_off(detail) && (cut.is_some() || has_failed) => {
+                Some(self.conclude(End::Well))
+            }
+            // It was made, and did not help: the stop has failed, and is tried again in its time.
+            _ if has_failed && cut == Some(false) => None,
+            _ if cut == Some(true) => Some(self.cutting()),
+            Fact::Known(detail) if detail.status() != Some("STOPPED") && self.may_cut(detail) => {
+                let mut plan = self.cutting();
+                let (id, force) = (self.id.clone(), true);
+                let request = Box::new(Request::Stop { id, force });
+                plan.step = Step::Aside { request };
+                Some(plan)
+            }
+            // No power is cut after a look of yesterday.
+            Fact::NotAsked if may_look => {
+                let mut plan = self.cutting();
+                plan.needs = Needs::Detail;
+                Some(plan)
+            }
+            Fact::NotAsked if cut.is_some() => Some(self.cutting()),
+            Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => None,
+        }
+    }
+
+    /// Whether the detail is asked for by reason of the cut alone: not since it is due, or not lately, and never where the last
+    /// look leaves nothing to cut. A stop whose task goes on for ever costs no more than any other operation.
+    fn may_look_again(&self, due: Instant, age: Duration) -> bool {
+        let memory = &self.seen.memory;
+        memory.looked.is_none_or(|looked| {
+            looked < due || (!memory.was_off && self.seen.now >= looked + pace::again(age))
+        })
+    }
+
+    /// The newest cut within this attempt.
+    fn cut(&self) -> Option<&Aside> {
+        let aside = self.seen.memory.aside.as_ref();
+        aside.filter(|aside| aside.verb == Verb::Stop)
+    }
+
+    /// The server is ours and nothing is in doubt. It may well be busy: with the stop that does not come about.
+    fn may_cut(&self, detail: &Detail) -> bool {
+        judge::is_ours(self.seen, &detail.fields)
+            && judge::bought_otherwise(self.seen, self.binding).is_none()
+            && frozen(self.seen).is_none()
+    }
+
+    fn cutting(&self) -> Plan {
+        let note = format!(
+            "server {} did not stop within spec.stopPolicy.gracePeriodSeconds, or its stop failed: cutting its power",
+            self.id
+        );
+        let trouble = self.cut().and_then(|cut| cut.trouble.as_ref());
+        let note = trouble.map_or(note.clone(), |trouble| format!("{note}: {trouble}"));
+        self.running(note)
+    }
+}

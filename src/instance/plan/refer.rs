@@ -1,0 +1,127 @@
+//! What selectors of the spec mean has to be known before anything is bought or reinstalled by it.
+
+use super::{LONG, Needs, Plan, SOON, Tell};
+use crate::api::conditions::{Reason, State, Verdict};
+use crate::api::{Binding, Resolved, Verb};
+use crate::cloud::Place;
+use crate::instance::facts::Record;
+use crate::instance::observe::{Fact, Observation};
+use crate::instance::references::{self, Scope};
+use std::time::Duration;
+
+/// What was not found is looked for again after this time; see the lists' own pace.
+const AGAIN: Duration = Duration::from_secs(30);
+/// What could not be read is read again after this time.
+const UNREAD: Duration = Duration::from_secs(15);
+
+/// What a purchase is made of, each by what the service calls it.
+pub(super) struct Purchase {
+    pub(super) place: Place,
+    pub(super) package: String,
+    pub(super) firewall: String,
+    pub(super) image: String,
+    pub(super) key: Option<String>,
+    pub(super) pins: Option<Resolved>,
+}
+
+/// What comes before everything else: without the codes of region and zone there is no listing to look at, and as long as
+/// image or key pair of a server that is there are not looked up, nobody can say whether it is as the spec says.
+pub(super) fn first(seen: &Observation) -> Option<Plan> {
+    let facts = &seen.facts;
+    match &facts.record {
+        Record::None if facts.places.is_empty() => Some(stands_in_the_way(seen)),
+        Record::Speaks(binding) if binding.id.is_some() && !facts.deleting => {
+            // Without a look at the server nobody knows whether it has what the selector means.
+            let is_seen = matches!(seen.detail, Fact::Known(_)) || !facts.status.detail.is_empty();
+            let is_asked = seen.found.scope >= Scope::Installation;
+            (is_seen && !is_asked && references::installation_is_open(seen))
+                .then(|| ask(Scope::Installation))
+        }
+        Record::None | Record::Speaks(_) | Record::Invalid(_) => None,
+    }
+}
+
+/// What is to be bought, or the plan that looks it up or says what stands in the way.
+pub(super) fn purchase(seen: &Observation) -> Result<Purchase, Box<Plan>> {
+    let login = &seen.facts.spec.login;
+    let key = references::key(seen).map(|key| key.id);
+    let has_key = login.ssh_key.is_none() || key.is_some();
+    let all = (
+        seen.facts.here.clone(),
+        references::package(seen),
+        references::firewall(seen),
+        references::image(seen),
+    );
+    match all {
+        (Some(place), Some(package), Some(firewall), Some(image)) if has_key => Ok(Purchase {
+            place,
+            package: package.id,
+            firewall: firewall.id,
+            image: image.id,
+            key,
+            pins: references::pins(seen),
+        }),
+        _ if seen.found.scope < Scope::Purchase => Err(Box::new(ask(Scope::Purchase))),
+        _ => Err(Box::new(stands_in_the_way(seen))),
+    }
+}
+
+/// Whether a recorded attempt that bought nothing asked for something else than is to be bought now.
+pub(super) fn is_other(purchase: &Purchase, binding: &Binding) -> bool {
+    let target = &binding.operation.target;
+    binding.package != purchase.package
+        || binding.firewall != purchase.firewall
+        || binding.places.last() != Some(&purchase.place.to_string())
+        || target.image != purchase.image
+        || target.key != purchase.key
+}
+
+/// The pins that stand in the record after an operation: a reinstall makes those of image and key pair what was asked for.
+pub(super) fn after(seen: &Observation, binding: &Binding, verb: Verb) -> Option<Resolved> {
+    let former = binding.resolved.clone();
+    if verb != Verb::Reinstall {
+        return former;
+    }
+    let now = references::pins(seen).unwrap_or_default();
+    Resolved {
+        image: now.image,
+        ssh_key: now.ssh_key,
+        ..former.unwrap_or_default()
+    }
+    .if_any()
+}
+
+/// What is to be said about image or key pair of a server that is there, where they could not be looked up.
+pub(super) fn trouble(seen: &Observation) -> Option<Verdict> {
+    seen.found
+        .trouble()
+        .filter(|_| references::installation_is_open(seen))
+        .cloned()
+}
+
+/// When it is looked up again.
+pub(super) fn again(seen: &Observation) -> Option<Duration> {
+    trouble(seen).map(|verdict| pace(&verdict))
+}
+
+fn pace(verdict: &Verdict) -> Duration {
+    match verdict.state {
+        State::Stalled | State::Drifted => AGAIN,
+        State::Ready | State::Reconciling => UNREAD,
+    }
+}
+
+fn ask(scope: Scope) -> Plan {
+    let mut plan = Plan::rest(Tell::default(), SOON);
+    plan.needs = Needs::References(scope);
+    plan
+}
+
+fn stands_in_the_way(seen: &Observation) -> Plan {
+    let verdict = seen.found.trouble().cloned().unwrap_or_else(|| {
+        let message = "what the spec names is not looked up yet";
+        Verdict::reconciling(Reason::ReferenceUnread, message)
+    });
+    let again = pace(&verdict).min(LONG);
+    Plan::rest(Tell::of(verdict), again)
+}

@@ -1,0 +1,145 @@
+//! A recorded server that somebody else released, where the spec wants another one in its place.
+//!
+//! Missing is not gone (design section 4, rule 7): the same proof is asked for as after a release. The service itself says in
+//! this turn that there is no such server, and after the settling time, counted from the first time it said so, two listing
+//! passes in a row of the account that bought it show neither the server nor another with the marker. What comes then is an
+//! attempt like any other, under a higher number; should the old server show again, it is surplus (rule 9).
+//!
+//! Another server with the marker (a request was doubled) is ours already: it takes the place of the one that is proven gone, and
+//! nothing is bought.
+
+use super::{LONG, NEXT, Needs, Plan, SOON, Tell, buy, found, frozen, restraint, words};
+use crate::api::conditions::{Reason, Verdict};
+use crate::api::{OnExternalDeletion, Verb};
+use crate::cloud::ServerId;
+use crate::instance::observe::{Fact, Observation, SeatFacts};
+use crate::inventory::Absence;
+
+/// What the purchase of another server waits for, in the words of [`buy::after_loss`], and that it is not proven yet. What else
+/// may stand in status is from before the loss, or says nothing about a purchase (a pause, an Account that cannot be used).
+const WAITS_FOR: [Reason; 17] = [
+    Reason::ServerMissing,
+    Reason::PurchaseDiffers,
+    Reason::AccountLimitReached,
+    Reason::CreateRateReached,
+    Reason::LoginSecretNotFound,
+    Reason::LoginPasswordInvalid,
+    Reason::SecretUnread,
+    Reason::SecretNotOurs,
+    Reason::SecretNotWritable,
+    Reason::ReferenceNotFound,
+    Reason::ReferenceAmbiguous,
+    Reason::ReferenceUnread,
+    Reason::Importing,
+    Reason::ImportNotFound,
+    Reason::ImportAmbiguous,
+    Reason::ImportConflict,
+    Reason::ImportDiffers,
+];
+
+/// Whether the answers come from the account that bought this very server: by the token of the purchase, or by one that has
+/// listed it. That another Instance's server was listed is no proof: an Account may have got the token of another account.
+fn is_its_account(seen: &Observation, seat: &SeatFacts) -> bool {
+    let bought_with = seen.facts.binding().map(|binding| &binding.credential);
+    bought_with == Some(&seat.credential) || seen.memory.shown_by.as_ref() == Some(&seat.credential)
+}
+
+/// Whether an operation on it is not known to have ended, though status was never told so: a server in the making may well not
+/// show yet. What its task says ends it; where there is no task its call was lost, and is over with the settling time.
+fn is_in_flight(seen: &Observation) -> bool {
+    let open = seen.facts.binding().filter(|_| seen.facts.is_open());
+    let Some(binding) = open else { return false };
+    match &seen.task {
+        Fact::Known(state) => !state.is_final(),
+        Fact::NotAsked => binding.operation.verb == Verb::Create || seen.task_id().is_some(),
+        Fact::Absent | Fact::Unknown(_) => true,
+    }
+}
+
+/// The way to another server; none where the spec, a pause or a doubt keeps it from being bought.
+pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Option<Plan> {
+    let spec = &seen.facts.spec;
+    let is_asked_for = spec.on_external_deletion == OnExternalDeletion::Recreate
+        && restraint::restraint(seen).is_none()
+        && is_its_account(seen, seat)
+        && !is_in_flight(seen);
+    let binding = seen.facts.binding().filter(|_| is_asked_for)?;
+    if let Some(mut plan) = frozen(seen) {
+        plan.tell.id = seen.facts.told_id();
+        return Some(plan);
+    }
+    let has_sibling = found::bearing(seen).iter().any(|other| other != id);
+    if !has_sibling && i64::from(binding.recreated) >= i64::from(spec.recreate_limit) {
+        let message = format!(
+            "server {id} is not at the service any more, and spec.recreateLimit ({}) allows no further purchase in its place: \
+             find out who released it, then raise spec.recreateLimit, or {}",
+            spec.recreate_limit,
+            words::another(spec)
+        );
+        let verdict = Verdict::stalled(Reason::RecreateLimitReached, message);
+        let tell = Tell::of(verdict).with_id(seen.facts.told_id());
+        return Some(Plan::rest(tell, LONG));
+    }
+    let settled = seen.memory.missing_since? + seat.settle;
+    let absence = seen.listing.as_ref().map(|listing| match has_sibling {
+        true => listing.proven_gone(id, settled),
+        false => listing.proven_absent(&seen.facts.marker, Some(id), settled),
+    });
+    match (absence, &seen.detail) {
+        // First the status forgets it: what was applied to it says nothing about another one.
+        (Some(Absence::Proven), _) if seen.facts.status.id.is_some() => {
+            let mut plan = Plan::rest(proving(seen, id), NEXT);
+            plan.tell.id = None;
+            plan.tell.forget_server = true;
+            Some(plan)
+        }
+        (Some(Absence::Proven), Fact::Absent) => {
+            let adopted = found::adopt(seen, seat).filter(|_| has_sibling);
+            let mut plan = adopted.unwrap_or_else(|| buy::after_loss(seen, seat, binding));
+            plan.tell.forget_server = true;
+            Some(plan)
+        }
+        // No server is bought after a look of yesterday.
+        (Some(Absence::Proven), _) => {
+            let mut plan = Plan::rest(proving(seen, id), SOON);
+            plan.needs = Needs::Detail;
+            Some(plan)
+        }
+        _ => {
+            let rest = settled.saturating_duration_since(seen.now);
+            let plan = Plan::rest(proving(seen, id), SOON);
+            Some(if rest.is_zero() {
+                plan.wanting(settled, 2)
+            } else {
+                plan.within(rest).in_flight()
+            })
+        }
+    }
+}
+
+fn proving(seen: &Observation, id: &ServerId) -> Tell {
+    if is_told(seen) {
+        return Tell::default();
+    }
+    let another = match seen.facts.spec.import {
+        Some(_) => "the one that spec.import names",
+        None => "another one",
+    };
+    let message = format!(
+        "server {id} is not at the service any more: {another} takes its place once it is proven gone, since \
+         spec.onExternalDeletion is Recreate"
+    );
+    let verdict = Verdict::reconciling(Reason::ServerMissing, message);
+    Tell::of(verdict).with_id(seen.facts.told_id())
+}
+
+/// Status has let the server go and says of this very spec why no other one is there yet. A turn that proves less than the one
+/// which said so has nothing to add: a listing that moved must not have status written to and fro for as long as another
+/// server cannot be had.
+fn is_told(seen: &Observation) -> bool {
+    let status = &seen.facts.status;
+    let mut told = status.conditions.iter().map(|told| told.reason.as_str());
+    seen.facts.told_id().is_none()
+        && status.observed_generation == seen.facts.generation
+        && told.any(|told| WAITS_FOR.iter().any(|why| why.as_str() == told))
+}

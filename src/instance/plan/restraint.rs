@@ -1,0 +1,213 @@
+//! What the spec keeps the operator from doing: a pause, a server that is only looked at. Every plan passes here last, so that
+//! nothing which another file decides slips by.
+
+use super::{LONG, Plan, Request, SOON, SecretStep, Step, Tell};
+use crate::api::conditions::{Reason, Verdict};
+use crate::api::{Binding, Lasts, ManagementPolicy, resync_period};
+use crate::cloud::ServerId;
+use crate::instance::memory::Post;
+use crate::instance::observe::{AccountFact, Observation};
+use std::time::Duration;
+
+/// Why nothing may be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Restraint {
+    /// For this time, if it ends by itself.
+    Paused(Option<Duration>),
+    /// The server is only looked at.
+    Observed,
+}
+
+/// What holds the operator back in this turn.
+pub(super) fn restraint(seen: &Observation) -> Option<Restraint> {
+    let spec = &seen.facts.spec;
+    let paused = spec.pause.as_ref().map(|pause| pause.lasts(seen.wall));
+    match (paused, spec.management_policy) {
+        (Some(Lasts::Open), _) => Some(Restraint::Paused(None)),
+        (Some(Lasts::For(left)), _) => Some(Restraint::Paused(Some(left))),
+        (Some(Lasts::Over) | None, ManagementPolicy::Observe) => Some(Restraint::Observed),
+        (Some(Lasts::Over) | None, ManagementPolicy::Manage) => None,
+    }
+}
+
+/// Whether the server is only looked at.
+pub(super) fn is_observed(seen: &Observation) -> bool {
+    seen.facts.spec.management_policy == ManagementPolicy::Observe
+}
+
+/// What stands instead of a purchase; before the login is read for it.
+pub(super) fn instead_of_a_purchase(seen: &Observation) -> Option<Plan> {
+    restraint(seen)?;
+    Some(Plan::rest(Tell::of(not_bought()), LONG))
+}
+
+/// What is said of a server that only looks were taken at, and that is not as the spec says.
+pub(super) fn differs(what: &str) -> Verdict {
+    let message = format!(
+        "{what}; spec.managementPolicy is Observe, so nothing is changed: set the spec to what the server is, or set \
+         spec.managementPolicy to Manage"
+    );
+    Verdict::drifted(Reason::ObservedOnly, message)
+}
+
+fn not_bought() -> Verdict {
+    let message = "this Instance has no server, and none is bought, since spec.managementPolicy is Observe: set it to Manage to \
+                   have one bought";
+    Verdict::stalled(Reason::NotBought, message)
+}
+
+/// Why nothing would be changed now, in the words that the status would have.
+pub fn restrained_from(seen: &Observation) -> Option<Verdict> {
+    let verdict = match restraint(seen)? {
+        Restraint::Paused(_) => holds(seen),
+        Restraint::Observed if seen.facts.id().is_none() => not_bought(),
+        Restraint::Observed => differs("the server is not as the spec says"),
+    };
+    Some(verdict)
+}
+
+/// The plan without what may not be done.
+pub(super) fn restrained(seen: &Observation, plan: Plan) -> Plan {
+    if seen.facts.deleting && !seen.facts.is_held() {
+        return plan;
+    }
+    match restraint(seen) {
+        None => plan,
+        Some(Restraint::Observed) => observed(plan),
+        Some(Restraint::Paused(left)) => paused(seen, plan, left),
+    }
+}
+
+/// No call that changes anything; records are kept, and a deletion takes the finalizer away.
+fn observed(plan: Plan) -> Plan {
+    let verdict = match &plan.step {
+        Step::Rest
+        | Step::Record { .. }
+        | Step::Finish
+        | Step::LetGo { .. }
+        | Step::Secret(SecretStep::Connect | SecretStep::Settle { .. }) => return plan,
+        // A password that nobody would set.
+        Step::Secret(SecretStep::Generate | SecretStep::Renew { .. }) => {
+            return Plan::rest(plan.tell, LONG);
+        }
+        Step::Call { request, .. } if matches!(**request, Request::Create(_)) => not_bought(),
+        Step::Call { .. } | Step::Aside { .. } => differs("an operation is wanted"),
+        Step::Release { id, .. } => differs(&format!("server {id} is to be released")),
+    };
+    instead(plan, verdict)
+}
+
+/// Nothing is begun and nothing but status is written; but what the service has taken already is followed to its end, and
+/// its receipt is put on record.
+fn paused(seen: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
+    let is_protected = seen.facts.deleting && seen.facts.spec.deletion_protection;
+    let is_allowed = match &plan.step {
+        Step::Rest => true,
+        // What lost its finalizer is held again, or its deletion would not wait.
+        Step::Record { binding } => {
+            is_receipt(seen, binding) || (!seen.facts.is_held() && seen.facts.binding().is_some())
+        }
+        // A password change that is done is followed to its end.
+        Step::Secret(SecretStep::Settle { .. }) => seen.facts.is_open(),
+        Step::Call { .. }
+        | Step::Aside { .. }
+        | Step::Release { .. }
+        | Step::Secret(_)
+        | Step::Finish
+        | Step::LetGo { .. } => false,
+    };
+    let is_followed = plan.tell.operation.is_some()
+        || (plan.tell.verdict.is_none() && seen.facts.is_open())
+        || !matches!(plan.step, Step::Rest);
+    let mut plan = match is_allowed {
+        true if is_followed || is_protected => plan,
+        true => {
+            let mut plan = plan;
+            plan.tell.verdict = Some(holds(seen));
+            plan.tell.progress = false;
+            plan
+        }
+        false => instead(plan, holds(seen)),
+    };
+    if let Some(left) = left {
+        plan = plan.within(left);
+    }
+    plan
+}
+
+/// Whether this record only says what the service answered to a call of this process.
+fn is_receipt(seen: &Observation, binding: &Binding) -> bool {
+    let attempt = seen.memory.attempts.get(&binding.attempt);
+    attempt.is_some_and(|attempt| matches!(attempt.post, Post::Accepted { .. }))
+}
+
+fn holds(seen: &Observation) -> Verdict {
+    let until = seen.facts.spec.pause.as_ref();
+    let until = until.and_then(|pause| pause.until.as_deref());
+    let what = if seen.facts.deleting {
+        "its deletion waits, and nothing is released"
+    } else {
+        "nothing is begun, bought or changed"
+    };
+    let end = match until {
+        Some(until) => format!("until {until}, or until spec.pause is taken out"),
+        None => "until spec.pause is taken out".to_owned(),
+    };
+    let message = format!("this Instance is paused: {what} {end}");
+    Verdict::reconciling(Reason::Paused, message)
+}
+
+/// Nothing is done, and this is said about it.
+fn instead(plan: Plan, verdict: Verdict) -> Plan {
+    // A server that was found and is not recorded is not told: status.id speaks of the recorded one.
+    let is_found = matches!(plan.step, Step::Record { .. });
+    let told = plan.tell;
+    let tell = Tell {
+        verdict: Some(verdict),
+        id: told.id.filter(|_| !is_found),
+        detail: told.detail,
+        operation: told.operation,
+        applied: told.applied,
+        reconciled: told.reconciled,
+        ..Tell::default()
+    };
+    Plan::rest(tell, LONG)
+}
+
+/// What spec.resyncPeriod and spec.reconcile ask of the looks: when the next one is due, and that a token was carried out.
+pub(super) fn looking(seen: &Observation, mut plan: Plan) -> Plan {
+    let has_seat = matches!(seen.account, AccountFact::Seat(_));
+    if seen.facts.deleting || !has_seat {
+        return plan;
+    }
+    let (memory, id) = (&seen.memory, seen.facts.id());
+    let period = seen.facts.spec.resync_period.as_deref();
+    // What is open is read at its own pace, and what is gone is not read at all.
+    let is_read = |id: &ServerId| !seen.facts.is_open() && !memory.gone.contains_key(id);
+    if let (Some(period), true) = (
+        period.and_then(resync_period),
+        id.as_ref().is_some_and(is_read),
+    ) {
+        let due = memory.looked.unwrap_or(memory.first_seen) + period;
+        let left = due.saturating_duration_since(seen.now);
+        plan = plan.within(left.max(Duration::from_secs(1)));
+    }
+    let Some((token, since)) = &memory.reconcile else {
+        return plan;
+    };
+    if seen.facts.is_open() && plan.tell.ended.is_none() && plan.tell.progress {
+        // What is in flight ends with a look of its own. What does not go on by itself has no end that would tell.
+        return plan;
+    }
+    let listing = seen.listing.as_ref();
+    let is_listed = listing.is_some_and(|listing| listing.began_after(*since));
+    let is_looked = memory.looked.is_some_and(|looked| looked >= *since) && !memory.unread;
+    match (is_listed, is_looked || id.is_none()) {
+        (true, true) => {
+            plan.tell.reconciled = Some(token.clone());
+            plan
+        }
+        (false, _) if plan.wants.pass_after.is_none() => plan.within(SOON).wanting(*since, 1),
+        _ => plan.within(SOON),
+    }
+}

@@ -1,0 +1,251 @@
+//! The Secrets that the operator writes: a first password before anything is bought, another one when the old one is old,
+//! the one in force where it is looked for, and what a client needs to connect.
+
+use super::keep::UNREAD;
+use super::{Needs, Plan, SOON, SecretStep, Step, Tell, buy, judge};
+use crate::api::Binding;
+use crate::api::conditions::State;
+use crate::cloud::ServerId;
+use crate::instance::login::LoginFact;
+use crate::instance::memory::{Connected, ConnectionTrouble};
+use crate::instance::observe::Observation;
+use crate::instance::vault::connection::{self, ConnectionFact};
+use crate::runtime::events::News;
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// No Secret is there: a password is made, and looked at once it is written.
+pub(super) fn generate(seen: &Observation) -> Plan {
+    let name = seen.facts.login_secret().map(|secret| secret.name);
+    let note = format!(
+        "wrote a new password into Secret {}",
+        name.unwrap_or_default()
+    );
+    let mut tell = Tell::default();
+    tell.news.push(News::normal("PasswordGenerated", note));
+    Plan::act(Step::Secret(SecretStep::Generate), tell)
+}
+
+/// What comes before an operation that brought a generated password is told as done: the Secret shows that password as the
+/// one in force. Told first and written later, a crash in between would leave the one that is not.
+pub(super) fn settle_first(seen: &Observation, binding: &Binding, id: &ServerId) -> Option<Plan> {
+    let operation = &binding.operation;
+    let target = operation.target.password_secret.as_ref();
+    let brought = target.filter(|_| operation.verb.bears_login())?;
+    seen.facts.spec.login.generate.as_ref()?;
+    let mut plan = match &seen.login {
+        LoginFact::NotAsked => {
+            let mut plan = Plan::rest(Tell::default(), SOON);
+            plan.needs = Needs::Login;
+            plan
+        }
+        LoginFact::Unread(why) => buy::unread(why),
+        LoginFact::Ready(credentials)
+            if credentials.secret.as_ref() == Some(brought)
+                && credentials
+                    .generated
+                    .as_ref()
+                    .is_some_and(|it| !it.is_settled) =>
+        {
+            let version = brought.clone();
+            Plan::act(
+                Step::Secret(SecretStep::Settle { version }),
+                Tell::default(),
+            )
+        }
+        // It is settled, or was changed since, which is the next wish.
+        LoginFact::Ready(_) | LoginFact::Missing | LoginFact::Problem(_) => return None,
+    };
+    plan.tell.id = Some(id.clone());
+    Some(plan.in_flight())
+}
+
+/// Nothing else is to be done: a generated password that is old enough is followed by another one.
+pub(super) fn renew(seen: &Observation, mut plan: Plan) -> Plan {
+    let facts = &seen.facts;
+    let generate = facts.spec.login.generate.as_ref();
+    let every = generate.and_then(crate::api::GeneratedLogin::rotates_every);
+    let (Some(every), Some(version)) = (every, &seen.secret_version) else {
+        return plan;
+    };
+    let applied = plan.tell.applied.as_ref().or(facts.status.applied.as_ref());
+    let in_force = applied.and_then(|applied| applied.password_secret.as_ref());
+    let detail = plan.tell.detail.as_ref().unwrap_or(&facts.status.detail);
+    let is_running = judge::text(detail, "ecsStatus") == Some("STARTED");
+    if in_force != Some(version) || !is_running || !is_quiet(seen, &plan) {
+        return plan;
+    }
+    let Some((_, stamp)) = seen
+        .memory
+        .rotation
+        .as_ref()
+        .filter(|(of, _)| of == version)
+    else {
+        plan.needs = Needs::Rotation;
+        return plan.within(UNREAD);
+    };
+    let version = version.clone();
+    match due_in(*stamp, every, seen.wall) {
+        Due::In(left) => return plan.within(left),
+        Due::Now => plan.step = Step::Secret(SecretStep::Renew { version }),
+        Due::Unknown => plan.step = Step::Secret(SecretStep::Settle { version }),
+    }
+    plan
+}
+
+/// The server is ready as the spec wants it, and nothing is to be done or to be found out.
+fn is_quiet(seen: &Observation, plan: &Plan) -> bool {
+    let verdict = plan.tell.verdict.as_ref();
+    matches!(plan.step, Step::Rest)
+        && plan.needs == Needs::Nothing
+        && verdict.is_some_and(|verdict| verdict.state == State::Ready)
+        && !seen.facts.deleting
+        && !seen.facts.is_open()
+}
+
+/// When another password is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Now,
+    In(Duration),
+    /// What is written of the last one cannot be: the time counts anew.
+    Unknown,
+}
+
+/// By the time that stands on the Secret, and by nothing that dies with a process. A time that lies in the future by more
+/// than a whole period was written by a clock that was wrong: it is set right, and no password is made for it.
+fn due_in(stamp: Option<Timestamp>, every: Duration, now: Timestamp) -> Due {
+    let Some(stamp) = stamp else {
+        return Due::Unknown;
+    };
+    let age = now.as_second().saturating_sub(stamp.as_second());
+    let every = i64::try_from(every.as_secs()).unwrap_or(i64::MAX);
+    if age >= every {
+        Due::Now
+    } else if age < every.saturating_neg() {
+        Due::Unknown
+    } else {
+        let left = u64::try_from(every.saturating_sub(age)).unwrap_or(u64::MAX);
+        Due::In(Duration::from_secs(left))
+    }
+}
+
+/// Nothing else is to be done: the connection Secret says what is in force. It is no part of the server: what stands in its
+/// way is told beside, and leaves the server Ready.
+pub(super) fn connect(seen: &Observation, mut plan: Plan) -> Plan {
+    if !matches!(plan.step, Step::Rest) || plan.needs != Needs::Nothing {
+        return plan;
+    }
+    let Some(wanted) = connection::wanted(seen) else {
+        return plan;
+    };
+    let known = seen.memory.connection.as_ref();
+    let known = known.filter(|known| {
+        known.wanted == wanted && (known.version == seen.connection_version || is_looked_at(seen))
+    });
+    let left = |trouble: &ConnectionTrouble| {
+        let left = trouble
+            .until
+            .map(|at| at.saturating_duration_since(seen.now));
+        left.unwrap_or(super::LONG)
+    };
+    match (known, &seen.connection) {
+        (Some(Connected { trouble: None, .. }), _) => plan,
+        (
+            Some(Connected {
+                trouble: Some(trouble),
+                ..
+            }),
+            _,
+        ) if !left(trouble).is_zero() => {
+            let again = left(trouble);
+            beside(plan, &trouble.words).within(again)
+        }
+        (_, ConnectionFact::NotAsked) => {
+            plan.needs = Needs::Connection;
+            plan.within(UNREAD)
+        }
+        (_, ConnectionFact::Differs(_)) => {
+            plan.step = Step::Secret(SecretStep::Connect);
+            if is_told_ready(seen) {
+                // What came of it is said by the next turn.
+                plan.tell.verdict = None;
+            }
+            plan
+        }
+        (_, ConnectionFact::Unread) => {
+            plan.tell.verdict = plan.tell.verdict.filter(|_| !is_told_ready(seen));
+            plan.within(UNREAD)
+        }
+        (_, ConnectionFact::Same | ConnectionFact::NotOurs) => plan,
+    }
+}
+
+/// The Secret was read in this turn.
+fn is_looked_at(seen: &Observation) -> bool {
+    matches!(
+        seen.connection,
+        ConnectionFact::Same | ConnectionFact::NotOurs
+    )
+}
+
+fn is_told_ready(seen: &Observation) -> bool {
+    let status = &seen.facts.status;
+    status.observed_generation == seen.facts.generation
+        && status
+            .conditions
+            .iter()
+            .any(|told| told.type_ == crate::api::conditions::READY && told.status == "True")
+}
+
+/// A server that is Ready stays so.
+fn beside(mut plan: Plan, words: &str) -> Plan {
+    let verdict = plan.tell.verdict.as_mut();
+    if let Some(verdict) = verdict.filter(|verdict| verdict.state == State::Ready) {
+        verdict.message = format!("{}; {words}", verdict.message);
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn at(hours: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + hours * 3600).unwrap()
+    }
+
+    #[test]
+    fn another_password_is_due_by_the_time_that_stands_on_the_secret() {
+        let day = 24 * HOUR;
+        for (stamp, now, due) in [
+            (Some(at(0)), at(0), Due::In(day)),
+            (Some(at(0)), at(23), Due::In(HOUR)),
+            (Some(at(0)), at(24), Due::Now),
+            (Some(at(0)), at(900_000), Due::Now),
+            // Clocks of two machines, or one that was put back by less than a period.
+            (Some(at(5)), at(0), Due::In(29 * HOUR)),
+            (Some(at(24)), at(0), Due::In(2 * day)),
+            (Some(at(25)), at(0), Due::Unknown),
+            (None, at(0), Due::Unknown),
+        ] {
+            assert_eq!(due_in(stamp, day, now), due, "{stamp:?} {now}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_makes_one_password_at_most() {
+        let (mut stamp, mut made) = (at(0), 0);
+        // Ahead by years, on from there, and back again; each answer is written as it is told.
+        for now in [at(1), at(90_000), at(90_001), at(2), at(3), at(10)] {
+            match due_in(Some(stamp), 24 * HOUR, now) {
+                Due::Now => (made, stamp) = (made + 1, now),
+                Due::Unknown => stamp = now,
+                Due::In(_) => {}
+            }
+        }
+        assert_eq!((made, stamp), (1, at(2)));
+    }
+}

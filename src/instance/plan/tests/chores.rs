@@ -1,0 +1,197 @@
+//! How a server is stopped and looked at, where the spec says so.
+
+use super::pursue::{later, open_operation, with_task};
+use super::want::{as_bought, server, with_spec};
+use super::*;
+use crate::api::{ForceStop, Pause, PowerState, StopPolicy};
+
+const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
+
+fn verb_of(scene: &Scene) -> Option<Verb> {
+    announced(&scene.plan()).map(|binding| binding.operation.verb)
+}
+
+fn request(plan: &Plan) -> Option<&Request> {
+    match &plan.step {
+        Step::Call { request, .. } | Step::Aside { request } => Some(request),
+        _ => None,
+    }
+}
+
+fn stop(force: ForceStop, state: Fact<TaskState>, shown: &[(&str, &str)]) -> Scene {
+    let post = Post::Accepted {
+        id: ServerId::from(ID),
+        task: Some(TaskId::from("t-9")),
+    };
+    let scene = with_task(open_operation(Verb::Stop, as_bought(), post), state, shown);
+    with_spec(scene, |spec| {
+        spec.power_state = PowerState::Stopped;
+        spec.stop_policy = StopPolicy {
+            force,
+            grace_period_seconds: 30,
+        };
+    })
+}
+
+fn cuts(scene: &Scene) -> bool {
+    matches!(
+        request(&scene.plan()),
+        Some(Request::Stop { force: true, .. })
+    )
+}
+
+#[test]
+fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says_so() {
+    let running = || Fact::Known(TaskState::Running);
+    let failed = || Fact::Known(TaskState::Failed { reason: None });
+    let after = |scene, seconds| later(scene, Duration::from_secs(seconds));
+    let graceful = |state| stop(ForceStop::AfterGracePeriod, state, &[]);
+    assert!(!cuts(&after(graceful(running()), 29)));
+    assert!(cuts(&after(graceful(running()), 30)));
+    assert!(cuts(&graceful(failed())), "its task failed");
+    for force in [ForceStop::Never, ForceStop::Always] {
+        assert!(
+            !cuts(&after(stop(force, running(), &[]), 3600)),
+            "{force:?}"
+        );
+        assert!(!cuts(&stop(force, failed(), &[])), "{force:?}");
+    }
+    let busy = [("ecsPendingStatus", "STOPPING")];
+    let busy = stop(ForceStop::AfterGracePeriod, running(), &busy);
+    assert!(cuts(&after(busy, 30)), "it is busy with that very stop");
+    let unread = graceful(running()).with(|seen| seen.detail = Fact::NotAsked);
+    let unread = after(unread, 30);
+    assert!(rests(&unread.plan()));
+    assert_eq!(unread.plan().needs, Needs::Detail);
+    let unwanted = with_spec(graceful(failed()), |spec| {
+        spec.power_state = PowerState::Running;
+    });
+    assert!(!cuts(&unwanted));
+    let paused = with_spec(graceful(failed()), |spec| {
+        spec.pause = Some(Pause::default());
+    });
+    assert!(!cuts(&paused));
+    let ended = stop(ForceStop::AfterGracePeriod, failed(), &[OFF]);
+    assert_eq!(ended.plan().tell.ended.map(|e| e.succeeded), Some(true));
+}
+
+#[test]
+fn the_detail_is_asked_for_once_after_the_grace_period_and_then_as_seldom_as_ever() {
+    let asks = |looked: Option<u64>, was_off, now, task| {
+        let scene = stop(ForceStop::AfterGracePeriod, Fact::Known(task), &[]);
+        let scene = scene.memory(|memory| {
+            memory.looked = looked.map(|at| memory.first_seen + Duration::from_secs(at));
+            memory.was_off = was_off;
+        });
+        let scene = scene.with(|seen| seen.detail = Fact::NotAsked);
+        later(scene, Duration::from_secs(now)).plan().needs == Needs::Detail
+    };
+    let running = TaskState::Running;
+    let failed = TaskState::Failed { reason: None };
+    for (looked, was_off, now, task, expected) in [
+        (None, false, 31, &running, true),
+        (Some(29), false, 31, &running, true),
+        (Some(29), true, 31, &running, true),
+        (Some(31), false, 36, &running, false),
+        (Some(31), false, 41, &running, true),
+        // Off already, and its task goes on: nothing to cut, and nothing to look for.
+        (Some(31), true, 600, &running, false),
+        (Some(31), true, 36, &failed, true),
+    ] {
+        let asked = asks(looked, was_off, now, task.clone());
+        assert_eq!(asked, expected, "{looked:?} {was_off} {now} {task:?}");
+    }
+}
+
+#[test]
+fn a_cut_is_not_repeated_at_once_and_a_stop_that_it_does_not_help_has_failed() {
+    let failed = Fact::Known(TaskState::Failed { reason: None });
+    let cut = stop(ForceStop::AfterGracePeriod, failed, &[]).memory(|memory| {
+        memory.aside = Some(crate::instance::memory::Aside {
+            verb: Verb::Stop,
+            at: memory.first_seen,
+            trouble: None,
+        });
+    });
+    assert!(rests(&cut.plan()) && cut.plan().tell.ended.is_none());
+    let later = later(cut, Duration::from_secs(60));
+    assert_eq!(later.plan().tell.ended.map(|e| e.succeeded), Some(false));
+}
+
+#[test]
+fn always_cuts_at_once() {
+    for (force, at_once) in [
+        (ForceStop::Always, true),
+        (ForceStop::Never, false),
+        (ForceStop::AfterGracePeriod, false),
+    ] {
+        let scene = with_spec(server(as_bought(), &[]), |spec| {
+            spec.power_state = PowerState::Stopped;
+            spec.stop_policy.force = force;
+        });
+        assert_eq!(verb_of(&scene), Some(Verb::Stop));
+        assert_eq!(cuts(&scene), at_once, "{force:?}");
+    }
+}
+
+#[test]
+fn a_token_for_a_look_is_told_once_detail_and_listing_are_newer() {
+    let scene = Scene::converged().memory(|memory| {
+        memory.asked_to_look(Some("a"), None, memory.first_seen);
+    });
+    let plan = scene.plan();
+    assert_eq!(plan.tell.reconciled, None);
+    assert_eq!(plan.wants.passes, 1);
+    let listed = scene.listed(Duration::ZERO, &[(ID, &ours())]);
+    assert_eq!(listed.plan().tell.reconciled, None, "not looked at yet");
+    let looked = listed.memory(|memory| memory.looked = Some(memory.first_seen));
+    assert_eq!(looked.plan().tell.reconciled.as_deref(), Some("a"));
+    let done = looked.memory(|memory| {
+        memory.asked_to_look(Some("a"), Some("a"), memory.first_seen);
+    });
+    assert_eq!(done.plan().tell.reconciled, None);
+}
+
+#[test]
+fn a_resync_period_has_the_object_looked_at_in_time() {
+    let scene = with_spec(Scene::converged(), |spec| {
+        spec.resync_period = Some("2m".into());
+    });
+    let scene = scene.listed(Duration::ZERO, &[(ID, &ours())]);
+    let scene = scene.with(|seen| seen.memory.looked = Some(seen.now));
+    assert_eq!(scene.plan().again, Duration::from_secs(120));
+    let overdue = |scene| later(scene, Duration::from_secs(600)).plan().again;
+    let second = Duration::from_secs(1);
+    assert_eq!(overdue(Scene(scene.0.clone())), second, "it is read");
+    let gone = Scene(scene.0.clone()).memory(|memory| {
+        let since = memory.first_seen;
+        memory.gone.insert(ID.into(), (Gone::NotFound, since));
+    });
+    assert!(overdue(gone) > second, "there is nothing to read");
+    let open = scene.with(|seen| {
+        let mut status = InstanceStatus::clone(&seen.facts.status);
+        status.history.clear();
+        seen.facts.status = status.into();
+    });
+    assert!(overdue(open) > second, "it is read at its own pace");
+}
+
+#[test]
+fn a_token_for_a_look_is_told_though_nobody_knows_the_outcome_of_an_operation() {
+    let scene = open_operation(Verb::Reinstall, as_bought(), Post::Unknown);
+    let scene = scene.listed(SETTLE, &[(ID, &ours())]).with(|seen| {
+        seen.detail = Fact::Known(detail(&[]));
+        let began = seen.memory.first_seen;
+        seen.memory.asked_to_look(Some("a"), None, began);
+        seen.memory.looked = Some(seen.now);
+    });
+    let plan = scene.plan();
+    let stalled = Some((State::Stalled, Reason::OutcomeUnknown));
+    assert_eq!(reason(&plan), stalled);
+    assert_eq!(plan.tell.reconciled.as_deref(), Some("a"));
+    let unlisted = scene.with(|seen| {
+        seen.listing = Some(Listing::of(here(), testing::view(None, None)));
+    });
+    let plan = unlisted.plan();
+    assert_eq!((plan.tell.reconciled, plan.wants.passes), (None, 1));
+}

@@ -1,0 +1,310 @@
+use super::*;
+use crate::api::Import;
+
+/// An Instance that is to import this, before a listing that shows these servers.
+fn scene(import: Import, servers: &[(&str, &str)]) -> Scene {
+    let mut instance = instance();
+    instance.spec.import = Some(import);
+    Scene::of(&instance, true).listed(Duration::ZERO, servers)
+}
+
+fn by_id(id: &str) -> Import {
+    Import {
+        id: Some(id.into()),
+        ..Import::default()
+    }
+}
+
+fn by_name(name: &str) -> Import {
+    Import {
+        name: Some(name.into()),
+        ..Import::default()
+    }
+}
+
+fn by_address(address: &str) -> Import {
+    Import {
+        address: Some(address.into()),
+        ..Import::default()
+    }
+}
+
+/// The detail of the server that was made by hand.
+fn shows(fields: &[(&str, &str)]) -> impl FnOnce(&mut Observation) {
+    let mut shown = detail(&[("instanceName", "by-hand")]);
+    for (field, value) in fields {
+        shown.fields.insert((*field).to_owned(), json!(value));
+    }
+    move |seen| seen.candidate = Fact::Known(shown)
+}
+
+const BY_HAND: &[(&str, &str)] = &[(ID, "by-hand")];
+
+fn told(plan: &Plan) -> (Reason, State, &str) {
+    assert!(matches!(plan.step, Step::Rest), "{plan:?}");
+    let verdict = plan.tell.verdict.as_ref().unwrap();
+    (verdict.reason, verdict.state, &verdict.message)
+}
+
+#[test]
+fn one_is_looked_at_in_listing_and_detail_and_claimed_before_it_is_recorded() {
+    for import in [by_id(ID), by_name("by-hand")] {
+        let fresh = scene(import.clone(), &[]).with(|seen| {
+            seen.listing = Some(Listing::of(here(), testing::view(None, None)));
+        });
+        let plan = fresh.plan();
+        assert_eq!(told(&plan).0, Reason::Importing);
+        assert!(plan.wants.pass_after.is_some());
+
+        let listed = scene(import, BY_HAND);
+        assert_eq!(listed.plan().needs, Needs::Candidate(ID.into()));
+        let looked = listed.with(shows(&[]));
+        assert_eq!(looked.plan().needs, Needs::Claim(ID.into()));
+        let plan = looked.with(|seen| seen.claim = Claim::Taken).plan();
+        let importing = Some((State::Reconciling, Reason::Importing));
+        assert_eq!(reason(&plan), importing, "nobody creates it");
+        let Step::Record { binding } = plan.step else {
+            panic!("{plan:?}");
+        };
+        assert_eq!(binding.id.as_deref(), Some(ID));
+        assert_eq!(binding.imported.as_deref(), Some("by-hand"));
+        assert_eq!((binding.lost, binding.attempt, binding.task), (0, 1, None));
+        assert_eq!(binding.operation.target.image, "img-1");
+    }
+}
+
+#[test]
+fn one_that_cannot_be_read_once_it_is_recorded_is_not_told_as_being_created() {
+    let recorded = |imported: Option<&str>| {
+        let scene = Scene::recorded(Some(ID), |binding| {
+            binding.imported = imported.map(ToOwned::to_owned);
+        });
+        scene.with(|seen| {
+            seen.detail = Fact::Unknown("503".into());
+            seen.memory.unread = true;
+        })
+    };
+    let plan = recorded(Some("by-hand")).plan();
+    let (why, _, message) = told(&plan);
+    assert_eq!(why, Reason::Importing);
+    assert!(
+        message.contains("503") && !message.contains("creating"),
+        "{message}"
+    );
+    assert_eq!(told(&recorded(None).plan()).0, Reason::Creating);
+}
+
+#[test]
+fn nothing_is_bought_where_nothing_or_more_than_one_is_found() {
+    let none = scene(by_id("ecs-other"), BY_HAND).plan();
+    let (reason, state, message) = told(&none);
+    assert_eq!((reason, state), (Reason::ImportNotFound, State::Stalled));
+    assert!(message.contains("ecs-other") && message.contains("spec.import"));
+    let none = scene(by_name("other"), BY_HAND).plan();
+    assert_eq!(told(&none).0, Reason::ImportNotFound);
+    let two = [(ID, "by-hand"), ("ecs-2", "by-hand")];
+    let plan = scene(by_name("by-hand"), &two).plan();
+    let (reason, _, message) = told(&plan);
+    assert_eq!(reason, Reason::ImportAmbiguous);
+    assert!(
+        message.contains(ID) && message.contains("ecs-2"),
+        "{message}"
+    );
+    // By its identifier it is clear which is meant.
+    let plan = scene(by_id(ID), &two).plan();
+    assert_eq!(plan.needs, Needs::Candidate(ID.into()));
+}
+
+#[test]
+fn what_does_not_fit_or_cannot_be_seen_is_not_taken_over() {
+    let listed = || scene(by_id(ID), BY_HAND);
+    let differs = listed()
+        .with(shows(&[("imageResourceUUID", "img-2")]))
+        .plan();
+    let (reason, _, message) = told(&differs);
+    assert_eq!(reason, Reason::ImportDiffers);
+    assert!(message.contains("spec.image.id") && message.contains("img-2"));
+    for (field, value) in [("zoneCode", "elsewhere"), ("regionCode", "elsewhere")] {
+        let plan = listed().with(shows(&[(field, value)])).plan();
+        assert_eq!(told(&plan).0, Reason::ImportDiffers);
+    }
+    let nameless = listed().with(shows(&[("instanceName", "")])).plan();
+    assert_eq!(told(&nameless).0, Reason::ImportDiffers);
+    let busy = listed()
+        .with(shows(&[("ecsPendingStatus", "REBOOTING")]))
+        .plan();
+    assert_eq!(told(&busy).0, Reason::Importing);
+    for fact in [Fact::Absent, Fact::Unknown("500".to_owned())] {
+        let plan = listed().with(|seen| seen.candidate = fact).plan();
+        assert_eq!(told(&plan).0, Reason::Importing);
+    }
+}
+
+#[test]
+fn what_belongs_to_another_instance_is_left_to_it() {
+    let owner = ObjectKey {
+        namespace: "team-b".into(),
+        name: "theirs".into(),
+    };
+    let claimed = scene(by_id(ID), BY_HAND).with(shows(&[]));
+    let plan = claimed
+        .with(|seen| seen.claim = Claim::Owned(owner.clone()))
+        .plan();
+    let (reason, state, message) = told(&plan);
+    assert_eq!((reason, state), (Reason::ImportConflict, State::Stalled));
+    assert!(message.contains("team-b/theirs"));
+
+    // Recorded all the same: nothing is done to it, and it is not released.
+    let imported = || {
+        Scene::recorded(Some(ID), |b| b.imported = Some("by-hand".into()))
+            .listed(SETTLE, BY_HAND)
+            .with(|seen| seen.rival = Some(owner.clone()))
+    };
+    assert_eq!(told(&imported().plan()).0, Reason::ImportConflict);
+    let leaving = imported().deleting().plan();
+    assert!(!matches!(leaving.step, Step::Release { .. }), "{leaving:?}");
+    let ours = imported().deleting().with(|seen| seen.rival = None).plan();
+    assert!(
+        matches!(&ours.step, Step::Release { id, .. } if id.as_str() == ID),
+        "{ours:?}"
+    );
+}
+
+#[test]
+fn a_server_that_was_taken_over_is_told_by_identifier_and_name() {
+    let scene = Scene::recorded(Some(ID), |b| b.imported = Some("by-hand".into()));
+    let facts = &scene.0.facts;
+    assert!(facts.is_own_name(&ID.into(), "by-hand"));
+    assert!(facts.is_own_name(&"ecs-2".into(), &ours()));
+    assert!(!facts.is_own_name(&"ecs-2".into(), "by-hand"));
+    assert!(!facts.is_own_name(&ID.into(), "another"));
+    assert_eq!(facts.server_name(), "by-hand");
+}
+
+#[test]
+fn a_record_that_was_lost_is_made_again_by_the_same_import() {
+    let scene = scene(by_id(ID), BY_HAND).with(shows(&[])).with(|seen| {
+        let status = InstanceStatus {
+            id: Some(ID.into()),
+            ..InstanceStatus::default()
+        };
+        seen.facts.status = status.into();
+        seen.claim = Claim::Taken;
+    });
+    let plan = scene.plan();
+    assert!(
+        matches!(&plan.step, Step::Record { binding } if binding.imported.is_some()),
+        "{plan:?}"
+    );
+}
+
+/// The same before a listing that tells addresses too: identifier, name, public address.
+fn addressed(import: Import, servers: &[(&str, Option<&str>, Option<&str>)]) -> Scene {
+    let rows = servers.iter().map(|(id, name, address)| {
+        let row = json!({"ecsResourceUUID": id, "instanceName": name, "publicIpAddress": address});
+        row.as_object().cloned().unwrap()
+    });
+    let rows: Vec<_> = rows.collect();
+    scene(import, &[]).with(|seen| {
+        let began = seen.now;
+        let pass = testing::pass(began, rows, u64::try_from(servers.len()).ok());
+        seen.listing = Some(Listing::of(here(), testing::view(None, Some(pass))));
+        seen.now = began + Duration::from_secs(2);
+    })
+}
+
+const FLEET: &[(&str, Option<&str>, Option<&str>)] = &[
+    (ID, Some("web"), Some("203.0.113.1")),
+    ("ecs-2", Some("web"), Some("203.0.113.2")),
+    ("ecs-3", Some("db"), Some("203.0.113.3")),
+];
+
+#[test]
+fn a_filter_means_the_one_server_that_all_of_it_fits() {
+    let both = |name: &str, address: &str| Import {
+        address: Some(address.into()),
+        ..by_name(name)
+    };
+    for (import, id) in [
+        (by_address("203.0.113.3"), "ecs-3"),
+        (by_name("db"), "ecs-3"),
+        (both("web", "203.0.113.2"), "ecs-2"),
+    ] {
+        let plan = addressed(import, FLEET).plan();
+        assert_eq!(plan.needs, Needs::Candidate(id.into()), "{plan:?}");
+    }
+    for import in [both("web", "203.0.113.3"), by_address("999.1.1.1")] {
+        assert_eq!(
+            told(&addressed(import, FLEET).plan()).0,
+            Reason::ImportNotFound
+        );
+    }
+    // The detail has to agree.
+    let listed = || addressed(by_address("203.0.113.1"), FLEET);
+    let moved = listed().with(shows(&[("publicIpAddress", "203.0.113.9")]));
+    assert_eq!(told(&moved.plan()).0, Reason::Importing);
+    let agrees = listed().with(shows(&[("internalIpAddress", "203.0.113.1")]));
+    assert_eq!(agrees.plan().needs, Needs::Claim(ID.into()));
+}
+
+#[test]
+fn who_finds_nothing_or_several_is_told_what_there_is() {
+    let plan = addressed(by_name("web"), FLEET).plan();
+    let (reason, _, message) = told(&plan);
+    assert_eq!(reason, Reason::ImportAmbiguous);
+    assert!(message.contains("ecs-1 (web), ecs-2 (web)"), "{message}");
+    let import = Import {
+        address: Some("203.0.113.3".into()),
+        ..by_name("api")
+    };
+    let of_another = format!("other-{}", Marker::of_uid("another"));
+    let mut fleet = FLEET.to_vec();
+    fleet.push(("ecs-0", Some(&of_another), None));
+    let plan = addressed(import, &fleet[..3]).plan();
+    let (reason, _, message) = told(&plan);
+    assert_eq!(reason, Reason::ImportNotFound);
+    assert!(
+        message.contains("it lists ecs-3 (db), ecs-1 (web), ecs-2 (web)"),
+        "what fits in part comes first: {message}"
+    );
+    let plan = addressed(by_id("ecs-9"), &fleet).plan();
+    let message = told(&plan).2;
+    assert!(!message.contains("ecs-0"), "an Instance has it: {message}");
+}
+
+#[test]
+fn a_listing_that_does_not_tell_what_is_asked_for_takes_nothing_over() {
+    let web = (ID, Some("web"), Some("203.0.113.1"));
+    let silent = [web, ("ecs-2", None, None)];
+    for import in [by_name("web"), by_address("203.0.113.1")] {
+        let plan = addressed(import, &silent).plan();
+        let (reason, state, message) = told(&plan);
+        assert_eq!((reason, state), (Reason::ImportAmbiguous, State::Stalled));
+        assert!(message.contains("spec.import.id"), "{message}");
+        assert!(message.contains("ecs-2"), "{message}");
+    }
+    let plan = addressed(by_id(ID), &silent).plan();
+    assert_eq!(plan.needs, Needs::Candidate(ID.into()));
+    // What is known not to fit need not tell the rest.
+    let import = || Import {
+        address: Some("203.0.113.1".into()),
+        ..by_name("web")
+    };
+    let plan = addressed(import(), &[web, ("ecs-2", Some("db"), None)]).plan();
+    assert_eq!(plan.needs, Needs::Candidate(ID.into()));
+    // Rows that tell too little: the one that is left is asked itself.
+    let minimal = || {
+        addressed(
+            import(),
+            &[(ID, Some("web"), None), ("ecs-2", Some("db"), None)],
+        )
+    };
+    assert_eq!(minimal().plan().needs, Needs::Candidate(ID.into()));
+    let named = ("instanceName", "web");
+    let is_it = minimal().with(shows(&[named, ("publicIpAddress", "203.0.113.1")]));
+    assert_eq!(is_it.plan().needs, Needs::Claim(ID.into()));
+    let other = minimal().with(shows(&[named, ("publicIpAddress", "203.0.113.9")]));
+    assert_eq!(told(&other.plan()).0, Reason::ImportNotFound);
+    let silent = minimal().with(shows(&[named]));
+    assert_eq!(told(&silent.plan()).0, Reason::ImportNotFound);
+}

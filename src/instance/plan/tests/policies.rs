@@ -1,0 +1,378 @@
+//! What the spec keeps the operator from doing, and what it lets it do.
+
+use super::want::{as_bought, server, with_spec};
+use super::*;
+use crate::api::{
+    DeletionPolicy, InstanceSpec, ManagementPolicy, Pause, Reinstall, ReinstallPolicy,
+};
+
+const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
+
+fn message(plan: &Plan) -> &str {
+    plan.tell
+        .verdict
+        .as_ref()
+        .map_or("", |verdict| verdict.message.as_str())
+}
+
+fn verb_of(scene: &Scene) -> Option<Verb> {
+    announced(&scene.plan()).map(|binding| binding.operation.verb)
+}
+
+/// A server as it was bought, whose spec wants another image and asks for it like this.
+fn wants_second(policy: ReinstallPolicy, token: Option<(&str, Option<&str>)>) -> Scene {
+    with_spec(server(as_bought(), &[]), |spec| {
+        spec.image.id = Some("img-2".into());
+        spec.reinstall_policy = policy;
+        spec.reinstall = token.map(|(token, image)| Reinstall {
+            token: token.into(),
+            image: image.map(Into::into),
+        });
+    })
+}
+
+#[test]
+fn on_request_a_disk_is_erased_only_by_a_new_token_that_names_the_image() {
+    let on_request = |token| wants_second(ReinstallPolicy::OnRequest, token);
+    for token in [
+        None,
+        Some(("a", None)),
+        Some(("a", Some("img-1"))),
+        Some(("a", Some("img-3"))),
+    ] {
+        let scene = on_request(token);
+        let plan = scene.plan();
+        assert!(rests(&plan), "{token:?}");
+        let pending = Some((State::Stalled, Reason::ReinstallPending));
+        assert_eq!(reason(&plan), pending, "{token:?}");
+        assert!(message(&plan).contains("ERASES THE DISK"), "{plan:?}");
+        assert!(message(&plan).contains("img-2"), "{plan:?}");
+        let applied = plan.tell.applied.unwrap();
+        assert_eq!(applied, as_bought(), "it is not taken for done");
+    }
+    let asked = on_request(Some(("a", Some("img-2"))));
+    assert_eq!(verb_of(&asked), Some(Verb::Reinstall));
+}
+
+#[test]
+fn a_token_that_was_carried_out_acknowledges_no_later_image() {
+    let mut applied = as_bought();
+    applied.reinstall = Some("a".into());
+    let scene = with_spec(server(applied, &[]), |spec| {
+        spec.image.id = Some("img-2".into());
+        spec.reinstall_policy = ReinstallPolicy::OnRequest;
+        spec.reinstall = Some(Reinstall {
+            token: "a".into(),
+            image: Some("img-2".into()),
+        });
+    });
+    assert!(rests(&scene.plan()));
+    let pending = Some((State::Stalled, Reason::ReinstallPending));
+    assert_eq!(reason(&scene.plan()), pending);
+}
+
+#[test]
+fn a_token_alone_reinstalls_only_with_the_image_that_it_names() {
+    let with = |policy, image: Option<&str>| {
+        with_spec(server(as_bought(), &[]), |spec| {
+            spec.reinstall_policy = policy;
+            spec.reinstall = Some(Reinstall {
+                token: "a".into(),
+                image: image.map(Into::into),
+            });
+        })
+    };
+    for (policy, image, due) in [
+        (ReinstallPolicy::Automatic, None, true),
+        (ReinstallPolicy::Automatic, Some("img-1"), true),
+        (ReinstallPolicy::Automatic, Some("img-2"), false),
+        (ReinstallPolicy::OnRequest, None, false),
+        (ReinstallPolicy::OnRequest, Some("img-1"), true),
+        (ReinstallPolicy::OnRequest, Some("img-2"), false),
+        (ReinstallPolicy::Never, None, false),
+        (ReinstallPolicy::Never, Some("img-1"), false),
+    ] {
+        let scene = with(policy, image);
+        let found = verb_of(&scene) == Some(Verb::Reinstall);
+        assert_eq!(found, due, "{policy:?} {image:?}");
+        if !due {
+            let (state, _) = reason(&scene.plan()).unwrap();
+            assert_eq!(state, State::Stalled, "{policy:?} {image:?}");
+        }
+    }
+}
+
+#[test]
+fn never_means_never_and_says_so() {
+    let image = wants_second(ReinstallPolicy::Never, Some(("a", Some("img-2"))));
+    let key = with_spec(server(as_bought(), &[]), |spec| {
+        spec.reinstall_policy = ReinstallPolicy::Never;
+        spec.login.password_secret_ref = None;
+        spec.login.ssh_key = Some(crate::api::SshKeyRef {
+            id: Some("key-1".into()),
+            name: None,
+        });
+    });
+    for scene in [image, key] {
+        let plan = scene.plan();
+        assert!(rests(&plan));
+        let forbidden = Some((State::Stalled, Reason::ReinstallForbidden));
+        assert_eq!(reason(&plan), forbidden);
+        assert!(message(&plan).contains("ERASES THE DISK"));
+        assert_eq!(plan.tell.applied, Some(as_bought()));
+    }
+}
+
+#[test]
+fn power_and_password_go_on_while_a_reinstall_waits() {
+    for policy in [ReinstallPolicy::OnRequest, ReinstallPolicy::Never] {
+        let scene = || wants_second(policy, None);
+        let reads = |digest| {
+            scene().with(move |seen| {
+                seen.secret_version = Some("login/2".into());
+                if let LoginFact::Ready(credentials) = &mut seen.login {
+                    credentials.secret.clone_from(&seen.secret_version);
+                    credentials.digest = Some(digest);
+                }
+            })
+        };
+        let other_secret = reads([2; 32]);
+        assert_eq!(verb_of(&other_secret), Some(Verb::ModifyPassword));
+        let off = scene().with(|seen| seen.detail = Fact::Known(detail(&[OFF])));
+        assert_eq!(verb_of(&off), Some(Verb::Start));
+        let same = reads([1; 32]).memory(|memory| memory.password.current = Some([1; 32]));
+        let applied = same.plan().tell.applied.unwrap();
+        assert_eq!(applied.password_secret.as_deref(), Some("login/2"));
+        assert_eq!(applied.image, "img-1");
+    }
+}
+
+#[test]
+fn an_image_that_the_server_has_already_waits_for_nobody() {
+    let scene = wants_second(ReinstallPolicy::OnRequest, None);
+    let shown = detail(&[("imageResourceUUID", "img-2")]);
+    let plan = scene.with(|seen| seen.detail = Fact::Known(shown)).plan();
+    assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
+}
+
+#[test]
+fn a_protected_instance_that_is_deleted_keeps_its_server_and_stays() {
+    let protected = |scene: Scene| {
+        with_spec(scene.deleting(), |spec| {
+            spec.deletion_protection = true;
+            spec.deletion_policy = DeletionPolicy::Retain;
+        })
+    };
+    let told = Some((State::Stalled, Reason::DeletionProtected));
+    let known = protected(Scene::converged());
+    let surplus =
+        protected(Scene::converged()).listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
+    let lost = protected(Scene::recorded(None, |_| {}).post(Post::Unknown)).listed(SETTLE, &[]);
+    let away = protected(Scene::converged())
+        .with(|seen| seen.account = AccountFact::NotFound("default".into()));
+    for scene in [known, surplus, lost, away] {
+        let plan = scene.plan();
+        assert!(rests(&plan), "{plan:?}");
+        assert_eq!(reason(&plan), told);
+        assert!(message(&plan).contains("spec.deletionProtection"));
+    }
+}
+
+fn retained(scene: Scene) -> Scene {
+    with_spec(scene.deleting(), |spec| {
+        spec.deletion_policy = DeletionPolicy::Retain;
+    })
+}
+
+/// What is told when the object is let go, if anything; none when it is not let go.
+fn kept(scene: &Scene) -> Option<String> {
+    match scene.plan().step {
+        Step::LetGo { news } => Some(news.map(|news| news.note).unwrap_or_default()),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_retained_server_is_named_and_left() {
+    let note = kept(&retained(Scene::converged())).unwrap();
+    assert!(note.contains(ID) && note.contains("billed"), "{note}");
+    let away = retained(Scene::converged())
+        .with(|seen| seen.account = AccountFact::NotFound("default".into()));
+    assert!(kept(&away).is_some(), "that needs no service");
+    let running = retained(Scene::recorded(Some(ID), |_| {}));
+    let note = kept(&running).unwrap();
+    assert!(note.contains("create was not seen to end"), "{note}");
+}
+
+#[test]
+fn a_retained_server_of_a_lost_answer_is_looked_for_before_its_instance_goes() {
+    let lost = || retained(Scene::recorded(None, |_| {}).post(Post::Unknown));
+    let early = lost().listed(Duration::ZERO, &[]);
+    assert!(rests(&early.plan()));
+    let unconfirmed = Some((State::Reconciling, Reason::CreateUnconfirmed));
+    assert_eq!(reason(&early.plan()), unconfirmed);
+    let absent = lost().listed(SETTLE, &[]);
+    let nothing = Some(String::new());
+    assert_eq!(kept(&absent), nothing, "there is nothing to tell");
+    let found = lost().listed(Duration::ZERO, &[(ID, &ours())]);
+    let note = kept(&found).unwrap();
+    assert!(note.contains(ID), "{note}");
+    let refused = retained(Scene::recorded(None, |_| {}).post(Post::NotSent));
+    assert_eq!(kept(&refused), nothing, "nothing can have been bought");
+}
+
+#[test]
+fn a_server_of_another_account_is_not_told_to_be_absent() {
+    let scene = Scene::recorded(None, |binding| binding.credential = "secret/old".into());
+    let scene = retained(scene.post(Post::Unknown)).listed(SETTLE, &[]);
+    assert!(rests(&scene.plan()));
+    let unconfirmed = Some((State::Reconciling, Reason::ReleaseUnconfirmed));
+    assert_eq!(reason(&scene.plan()), unconfirmed);
+}
+
+fn observed(scene: Scene, change: impl FnOnce(&mut InstanceSpec)) -> Scene {
+    with_spec(scene, |spec| {
+        spec.management_policy = ManagementPolicy::Observe;
+        change(spec);
+    })
+}
+
+#[test]
+fn a_server_that_is_only_looked_at_is_told_and_left() {
+    let same = observed(server(as_bought(), &[]), |_| {});
+    let available = Some((State::Ready, Reason::Available));
+    assert_eq!(reason(&same.plan()), available);
+    let image = observed(server(as_bought(), &[]), |spec| {
+        spec.image.id = Some("img-2".into());
+    });
+    let held = observed(server(as_bought(), &[]), |spec| {
+        spec.image.id = Some("img-2".into());
+        spec.reinstall_policy = ReinstallPolicy::OnRequest;
+    });
+    let off = observed(server(as_bought(), &[OFF]), |_| {});
+    for scene in [image, held, off] {
+        let plan = scene.plan();
+        assert!(rests(&plan));
+        let told = Some((State::Drifted, Reason::ObservedOnly));
+        assert_eq!(reason(&plan), told, "{plan:?}");
+        assert!(plan.tell.detail.is_some(), "its status is fresh");
+    }
+    let surplus = observed(server(as_bought(), &[]), |_| {})
+        .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
+    assert!(rests(&surplus.plan()));
+}
+
+#[test]
+fn who_only_looks_buys_nothing_and_releases_nothing() {
+    let told = Some((State::Stalled, Reason::NotBought));
+    let fresh = observed(Scene::fresh(), |_| {});
+    let unread = observed(Scene::fresh(), |_| {}).with(|seen| seen.login = LoginFact::NotAsked);
+    for scene in [fresh, unread] {
+        assert!(rests(&scene.plan()));
+        assert_eq!(scene.plan().needs, Needs::Nothing);
+        assert_eq!(reason(&scene.plan()), told);
+    }
+    let lost = observed(Scene::recorded(None, |_| {}).post(Post::Unknown), |_| {});
+    let absent = lost.listed(SETTLE, &[]);
+    assert_eq!(reason(&absent.plan()), told);
+    let leaving = observed(Scene::converged().deleting(), |_| {});
+    let note = kept(&leaving).unwrap();
+    assert!(note.contains("Observe"), "{note}");
+    let failed = Fact::Known(TaskState::Failed { reason: None });
+    let scene = Scene::recorded(Some(ID), |binding| binding.task = Some("t-1".into()))
+        .with(|seen| seen.task = failed);
+    let entry = scene.plan().tell.ended;
+    let told = scene.with(|seen| {
+        let mut status = InstanceStatus::clone(&seen.facts.status);
+        status.history = entry.into_iter().collect();
+        seen.facts.status = status.into();
+        seen.detail = Fact::Known(detail(&[]));
+    });
+    assert!(matches!(told.plan().step, Step::Release { .. }));
+    assert!(rests(&observed(told, |_| {}).plan()));
+}
+
+fn paused(scene: Scene, until: Option<&str>) -> Scene {
+    let until = until.map(ToOwned::to_owned);
+    with_spec(scene, |spec| spec.pause = Some(Pause { until }))
+}
+
+#[test]
+fn nothing_is_begun_while_a_pause_lasts() {
+    let image = wants_second(ReinstallPolicy::Automatic, None);
+    let off = server(as_bought(), &[OFF]);
+    let surplus = Scene::converged().listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
+    let found = Scene::of(&instance(), false).listed(Duration::ZERO, &[(ID, &ours())]);
+    let lost = Scene::recorded(None, |_| {})
+        .post(Post::Unknown)
+        .listed(SETTLE, &[]);
+    let refused = Scene::recorded(None, |_| {}).post(Post::NotSent);
+    let leaving = Scene::converged().deleting();
+    let kept = retained(Scene::converged());
+    let scenes = [
+        Scene::fresh(),
+        image,
+        off,
+        surplus,
+        found,
+        lost,
+        refused,
+        leaving,
+        kept,
+    ];
+    for (at, scene) in scenes.into_iter().enumerate() {
+        assert!(!rests(&scene.plan()), "scene {at} has something to do");
+        let plan = paused(scene, None).plan();
+        assert!(rests(&plan), "{plan:?}");
+        assert_eq!(plan.needs, Needs::Nothing);
+        let told = Some((State::Reconciling, Reason::Paused));
+        assert_eq!(reason(&plan), told, "{plan:?}");
+    }
+}
+
+#[test]
+fn a_pause_does_not_keep_a_lost_finalizer_lost() {
+    let unheld = Scene::converged().with(|seen| seen.facts.finalizers.clear());
+    let plan = paused(unheld, None).plan();
+    assert!(matches!(plan.step, Step::Record { .. }), "{plan:?}");
+}
+
+#[test]
+fn a_pause_ends_at_its_time_and_is_woken_for_it() {
+    let scene = || server(as_bought(), &[OFF]);
+    let over = paused(scene(), Some("1969-12-31T23:59:59Z"));
+    assert_eq!(verb_of(&over), Some(Verb::Start));
+    let lasts = paused(scene(), Some("1970-01-01T00:01:00Z")).plan();
+    assert!(rests(&lasts));
+    assert_eq!(lasts.again, Duration::from_secs(60));
+    assert!(message(&lasts).contains("1970-01-01T00:01:00Z"));
+}
+
+#[test]
+fn what_is_in_flight_is_followed_through_a_pause() {
+    let running = Scene::recorded(Some(ID), |binding| binding.task = Some("t-1".into()))
+        .with(|seen| seen.task = Fact::Known(TaskState::Running));
+    let plan = paused(running, None).plan();
+    assert_eq!(
+        reason(&plan),
+        Some((State::Reconciling, Reason::Creating)),
+        "what runs is what is told"
+    );
+    let done =
+        Scene::recorded(Some(ID), |binding| binding.task = Some("t-1".into())).with(|seen| {
+            seen.task = Fact::Known(TaskState::Succeeded);
+            seen.detail = Fact::Known(detail(&[]));
+        });
+    let plan = paused(done, None).plan();
+    assert_eq!(plan.tell.ended.as_ref().map(|e| e.succeeded), Some(true));
+    assert_eq!(reason(&plan), Some((State::Reconciling, Reason::Paused)));
+    let given = Scene::recorded(None, |_| {}).post(Post::Accepted {
+        id: ServerId::from(ID),
+        task: Some(TaskId::from("t-1")),
+    });
+    let plan = paused(given, None).plan();
+    assert!(
+        matches!(&plan.step, Step::Record { binding } if binding.id.as_deref() == Some(ID)),
+        "what was bought is put on record"
+    );
+}

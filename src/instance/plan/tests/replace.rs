@@ -1,0 +1,268 @@
+//! A recorded server that somebody else released, where the spec wants another one in its place.
+
+use super::want::with_spec;
+use super::*;
+use crate::api::{InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
+use crate::instance::report::status;
+
+/// The recorded server is missing since the first sight of it, and so long later the listings lack it.
+fn missing(limit: i32, after: Duration) -> Scene {
+    let scene = Scene::converged()
+        .memory(|memory| {
+            memory.missing_since = Some(memory.first_seen);
+            memory.not_found = true;
+        })
+        .listed(after, &[])
+        .with(|seen| seen.detail = Fact::Absent);
+    with_spec(scene, |spec| {
+        spec.on_external_deletion = OnExternalDeletion::Recreate;
+        spec.recreate_limit = limit;
+    })
+}
+
+/// Status does not tell of the old server any more.
+fn forgotten(scene: Scene) -> Scene {
+    scene.with(|seen| {
+        let mut status = InstanceStatus::clone(&seen.facts.status);
+        (status.id, status.applied) = (None, None);
+        status.detail.clear();
+        seen.facts.status = status.into();
+    })
+}
+
+#[test]
+fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_proven() {
+    let first = missing(1, SETTLE).plan();
+    assert!(rests(&first) && first.tell.forget_server);
+    assert_eq!(first.tell.id, None);
+    let plan = forgotten(missing(1, SETTLE)).plan();
+    let binding = announced(&plan).unwrap();
+    assert_eq!((binding.attempt, binding.recreated), (2, 1));
+    assert_eq!(binding.id, None);
+    assert!(plan.tell.forget_server);
+    let early = missing(1, Duration::ZERO);
+    assert!(rests(&early.plan()), "the listings began too early");
+    let missing_server = Some((State::Reconciling, Reason::ServerMissing));
+    assert_eq!(reason(&early.plan()), missing_server);
+    let unread = forgotten(missing(1, SETTLE)).with(|seen| seen.detail = Fact::NotAsked);
+    assert!(rests(&unread.plan()));
+    assert_eq!(unread.plan().needs, Needs::Detail);
+    let left_alone = with_spec(missing(1, SETTLE), |spec| {
+        spec.on_external_deletion = OnExternalDeletion::Fail;
+    });
+    let stalled = Some((State::Stalled, Reason::ServerMissing));
+    assert_eq!(reason(&left_alone.plan()), stalled);
+    let mut foreign = forgotten(missing(1, SETTLE));
+    let AccountFact::Seat(seat) = &mut foreign.0.account else {
+        unreachable!()
+    };
+    seat.credential = "secret/2".into();
+    assert!(rests(&foreign.plan()), "the listing may be somebody else's");
+    for restrain in [
+        (|spec| spec.pause = Some(Pause::default())) as fn(&mut InstanceSpec),
+        |spec| spec.management_policy = ManagementPolicy::Observe,
+    ] {
+        let restrained = with_spec(forgotten(missing(1, SETTLE)), restrain);
+        assert!(rests(&restrained.plan()));
+    }
+}
+
+#[test]
+fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_task_says_so() {
+    let open = |task| {
+        forgotten(missing(1, SETTLE)).with(|seen| {
+            let mut status = InstanceStatus::clone(&seen.facts.status);
+            status.history.clear();
+            seen.facts.status = status.into();
+            seen.task = task;
+            // A listing that began so long after the purchase would show it.
+            seen.memory.attempts.clear();
+        })
+    };
+    let running = open(Fact::Known(TaskState::Running)).plan();
+    assert!(announced(&running).is_none(), "it may come yet");
+    let unknown = open(Fact::NotAsked).plan();
+    assert!(announced(&unknown).is_none(), "nobody knows");
+    let done = open(Fact::Known(TaskState::Succeeded)).plan();
+    assert_eq!(announced(&done).map(|binding| binding.recreated), Some(1));
+    let lost = open(Fact::NotAsked).with(|seen| {
+        let Record::Speaks(binding) = &mut seen.facts.record else {
+            unreachable!()
+        };
+        binding.operation.verb = Verb::Stop;
+        binding.task = None;
+    });
+    let lost = announced(&lost.plan()).map(|binding| binding.recreated);
+    assert_eq!(lost, Some(1), "a call without a task is over by now");
+}
+
+#[test]
+fn the_budget_of_purchases_ends() {
+    let used = |times: u32, limit| {
+        missing(limit, SETTLE).with(|seen| {
+            let Record::Speaks(binding) = &mut seen.facts.record else {
+                unreachable!()
+            };
+            binding.recreated = times;
+        })
+    };
+    let over = Some((State::Stalled, Reason::RecreateLimitReached));
+    assert_eq!(reason(&used(0, 0).plan()), over);
+    assert_eq!(reason(&used(1, 1).plan()), over);
+    let plan = forgotten(used(1, 2)).plan();
+    assert_eq!(announced(&plan).map(|binding| binding.recreated), Some(2));
+}
+
+const SIBLING: &str = "ecs-2";
+
+/// A request was doubled: another server bears our marker.
+fn doubled(after: Duration) -> Scene {
+    missing(0, Duration::ZERO).listed(after, &[(SIBLING, &ours())])
+}
+
+#[test]
+fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bought() {
+    let early = doubled(Duration::ZERO).plan();
+    assert!(rests(&early), "the listings began too early");
+    let first = doubled(SETTLE).plan();
+    assert!(rests(&first) && first.tell.forget_server);
+    let unread = forgotten(doubled(SETTLE)).with(|seen| seen.detail = Fact::NotAsked);
+    assert_eq!(unread.plan().needs, Needs::Detail, "not after an old look");
+    // What is not bought needs no budget.
+    let plan = forgotten(doubled(SETTLE)).plan();
+    let Step::Record { binding } = &plan.step else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(binding.id.as_deref(), Some(SIBLING));
+    assert_eq!((binding.attempt, binding.recreated), (2, 0));
+    assert_eq!(binding.operation.verb, Verb::Create);
+    let password = binding.operation.target.password_secret.as_deref();
+    assert_eq!(password, Some("login/1"), "as the purchase asked for it");
+    assert_eq!(plan.tell.id, Some(ServerId::from(SIBLING)));
+    assert!(plan.tell.news.iter().any(|news| news.reason == "Adopted"));
+    let name = ours();
+    let both = [(ID, name.as_str()), (SIBLING, name.as_str())];
+    let listed = forgotten(missing(1, Duration::ZERO)).listed(SETTLE, &both);
+    assert!(
+        !matches!(listed.plan().step, Step::Record { .. }),
+        "the listing shows the old one still"
+    );
+    let fails = with_spec(forgotten(doubled(SETTLE)), |spec| {
+        spec.on_external_deletion = OnExternalDeletion::Fail;
+    });
+    assert!(rests(&fails.plan()), "nobody asked for another one");
+}
+
+#[test]
+fn the_record_of_an_adopted_server_says_nothing_of_the_former_one() {
+    let scene = forgotten(doubled(SETTLE)).with(|seen| {
+        let Record::Speaks(binding) = &mut seen.facts.record else {
+            unreachable!()
+        };
+        binding.imported = Some("by-hand".into());
+        binding.operation.verb = Verb::ModifyPassword;
+    });
+    let plan = scene.plan();
+    let Step::Record { binding } = &plan.step else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(binding.imported, None, "its name is another one");
+    let password = &binding.operation.target.password_secret;
+    assert_eq!(*password, None, "the one of its purchase is not known");
+}
+
+/// The scene after status was written as this turn tells it.
+fn written(scene: Scene) -> Scene {
+    scene.with(|seen| {
+        let plan = plan(seen);
+        let verdict = plan.tell.verdict.as_ref();
+        seen.facts.status = status(&seen.facts, seen.wall, &plan.tell, verdict).into();
+    })
+}
+
+type Turn = fn(&mut Observation);
+
+/// What a turn may see that proves less than the one before, or the same.
+const TURNS: [(&str, Turn); 6] = [
+    ("the same", |_| {}),
+    ("not read", |seen| seen.detail = Fact::NotAsked),
+    ("unreadable", |seen| {
+        seen.detail = Fact::Unknown("503".into());
+    }),
+    ("the listing moved", |seen| {
+        let began = seen.now + SETTLE;
+        let before = testing::pass(began, Vec::new(), Some(0));
+        let rows = vec![row("ecs-7", "other")];
+        let after = testing::pass(began + Duration::from_secs(5), rows, Some(1));
+        seen.listing = Some(Listing::of(
+            here(),
+            testing::view(Some(before), Some(after)),
+        ));
+    }),
+    ("no listing", |seen| {
+        seen.listing = Some(Listing::of(here(), testing::view(None, None)));
+    }),
+    ("another process", |seen| {
+        seen.memory.forget_looks();
+        seen.detail = Fact::NotAsked;
+        seen.listing = Some(Listing::of(here(), testing::view(None, None)));
+    }),
+];
+
+#[test]
+fn status_stands_still_while_another_server_cannot_be_had() {
+    let full = |scene: Scene| scene.with(|seen| seen.room = Room::Full(3));
+    let slow = |scene: Scene| {
+        scene.with(|seen| {
+            seen.room = Room::TooFast {
+                per_minute: 1,
+                wait: Duration::from_secs(9),
+            };
+        })
+    };
+    let no_login = |scene: Scene| {
+        scene.with(|seen| {
+            let problem = Verdict::reconciling(Reason::LoginSecretNotFound, "no Secret");
+            seen.login = LoginFact::Problem(problem);
+        })
+    };
+    let imports = |scene: Scene| {
+        with_spec(scene, |spec| {
+            spec.import = Some(crate::api::Import {
+                id: Some("ecs-9".into()),
+                name: None,
+                address: None,
+            });
+        })
+    };
+    for (no_room, why) in [
+        (full as fn(Scene) -> Scene, Reason::AccountLimitReached),
+        (slow as fn(Scene) -> Scene, Reason::CreateRateReached),
+        (no_login as fn(Scene) -> Scene, Reason::LoginSecretNotFound),
+        (imports as fn(Scene) -> Scene, Reason::ImportNotFound),
+    ] {
+        let waits = written(no_room(written(no_room(missing(1, SETTLE)))));
+        let stands = waits.0.facts.status.clone();
+        assert_eq!(stands.id, None);
+        assert_eq!(stands.conditions[0].reason, why.as_str());
+        for (what, turn) in TURNS {
+            let scene = no_room(forgotten(missing(1, SETTLE))).with(|seen| {
+                seen.facts.status = stands.clone();
+                turn(seen);
+            });
+            assert_eq!(written(scene).0.facts.status, stands, "{why:?}: {what}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_was_let_go_and_shows_again_is_named_again() {
+    let back = forgotten(missing(1, SETTLE)).with(|seen| seen.detail = Fact::Known(detail(&[])));
+    assert_eq!(back.plan().tell.id, Some(ServerId::from(ID)));
+    let lost = Scene::recorded(Some(ID), |_| {});
+    assert_eq!(
+        lost.0.facts.told_id(),
+        Some(ServerId::from(ID)),
+        "status was lost and knows of nothing"
+    );
+}

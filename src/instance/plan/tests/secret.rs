@@ -1,0 +1,421 @@
+//! What is kept in Secrets: a password that is made, one that follows it, what a client needs to connect.
+
+use super::want::{as_bought, server, with_spec};
+use super::*;
+use crate::api::{ConnectionSecretRef, GeneratedLogin};
+use crate::instance::login::Generated;
+use crate::instance::memory::{Connected, ConnectionTrouble};
+use crate::instance::vault::connection;
+
+const FIRST: &str = "web-login/password/u/1";
+const SECOND: &str = "web-login/password/u/2";
+
+fn generated(scene: Scene, every: Option<&str>) -> Scene {
+    with_spec(scene, |spec| {
+        spec.login.password_secret_ref = None;
+        spec.login.generate = Some(GeneratedLogin {
+            secret_name: None,
+            rotate_every: every.map(ToOwned::to_owned),
+        });
+    })
+}
+
+/// The Secret in this version, as it was read.
+fn read(scene: Scene, version: &str, generated: Generated) -> Scene {
+    scene.with(|seen| {
+        seen.secret_version = Some(version.into());
+        seen.login = LoginFact::Ready(Credentials {
+            login: Login::Password("Abcdef1!".into()),
+            secret: Some(version.into()),
+            digest: Some([1; 32]),
+            generated: Some(generated),
+        });
+    })
+}
+
+fn settled() -> Generated {
+    Generated {
+        is_settled: true,
+        settled_from: None,
+    }
+}
+
+fn applied(version: &str) -> Applied {
+    Applied {
+        password_secret: Some(version.into()),
+        ..as_bought()
+    }
+}
+
+fn step(plan: &Plan) -> Option<SecretStep> {
+    match &plan.step {
+        Step::Secret(step) => Some(step.clone()),
+        _ => None,
+    }
+}
+
+/// A quiet server with a generated password that is to be renewed once a day.
+fn daily(version: &str) -> Scene {
+    let scene = generated(server(applied(version), &[]), Some("24h"));
+    read(scene, version, settled())
+}
+
+fn since(scene: Scene, version: &str, hours: i64) -> Scene {
+    scene.with(|seen| {
+        let stamp = seen.wall.as_second() - hours * 3600;
+        let stamp = Timestamp::from_second(stamp).unwrap();
+        seen.memory.rotation = Some((version.into(), Some(stamp)));
+    })
+}
+
+#[test]
+fn a_first_password_is_written_before_anything_is_bought() {
+    let scene = generated(Scene::fresh(), None).with(|seen| seen.secret_version = None);
+    let asks = Scene(scene.0.clone()).with(|seen| seen.login = LoginFact::NotAsked);
+    assert_eq!(asks.plan().needs, Needs::Login);
+    let missing = Scene(scene.0.clone()).with(|seen| seen.login = LoginFact::Missing);
+    let plan = missing.plan();
+    assert_eq!(step(&plan), Some(SecretStep::Generate));
+    assert!(plan.tell.verdict.is_none(), "nothing was bought");
+    let there = read(scene, FIRST, settled()).plan();
+    let announced = announced(&there).unwrap();
+    assert_eq!(announced.operation.verb, Verb::Create);
+    let sent = announced.operation.target.password_secret.as_deref();
+    assert_eq!(sent, Some(FIRST));
+}
+
+#[test]
+fn a_secret_that_is_somebody_elses_stops_the_purchase() {
+    let problem = Verdict::stalled(Reason::SecretNotOurs, "not ours");
+    let scene = generated(Scene::fresh(), None).with(|seen| {
+        seen.secret_version = Some(FIRST.into());
+        seen.login = LoginFact::Problem(problem);
+    });
+    let plan = scene.plan();
+    assert!(rests(&plan));
+    assert_eq!(reason(&plan), Some((State::Stalled, Reason::SecretNotOurs)));
+}
+
+#[test]
+fn a_secret_that_was_taken_away_is_made_again_and_its_password_set() {
+    let gone = daily(FIRST).with(|seen| {
+        seen.secret_version = None;
+        seen.login = LoginFact::NotAsked;
+    });
+    assert_eq!(gone.plan().needs, Needs::Login);
+    let gone = gone.with(|seen| seen.login = LoginFact::Missing);
+    assert_eq!(step(&gone.plan()), Some(SecretStep::Generate));
+    let made = read(daily(FIRST), SECOND, settled());
+    let plan = made.plan();
+    assert_eq!(
+        announced(&plan).map(|binding| binding.operation.verb),
+        Some(Verb::ModifyPassword)
+    );
+}
+
+#[test]
+fn a_secret_that_the_watch_has_not_told_of_yet_asks_for_nothing() {
+    let scene = daily(FIRST).with(|seen| seen.secret_version = None);
+    assert!(rests(&scene.plan()), "what was read is what was applied");
+}
+
+#[test]
+fn another_password_is_made_when_the_old_one_is_old_enough() {
+    let scene = daily(FIRST);
+    assert_eq!(
+        scene.plan().needs,
+        Needs::Rotation,
+        "the time stands on the Secret"
+    );
+    let young = since(daily(FIRST), FIRST, 23).plan();
+    assert!(rests(&young) && young.again <= LONG);
+    let almost = since(daily(FIRST), FIRST, 23).with(|seen| {
+        let stamp = seen.wall.as_second() - 24 * 3600 + 5;
+        let stamp = Timestamp::from_second(stamp).ok();
+        seen.memory.rotation = Some((FIRST.into(), stamp));
+    });
+    assert_eq!(almost.plan().again, Duration::from_secs(5));
+    let old = since(daily(FIRST), FIRST, 24).plan();
+    let version = FIRST.to_owned();
+    assert_eq!(
+        step(&old),
+        Some(SecretStep::Renew {
+            version: version.clone()
+        })
+    );
+    assert_eq!(reason(&old), Some((State::Ready, Reason::Available)));
+    let mut unknown = daily(FIRST);
+    unknown.0.memory.rotation = Some((version.clone(), None));
+    assert_eq!(step(&unknown.plan()), Some(SecretStep::Settle { version }));
+}
+
+#[test]
+fn no_password_is_made_while_anything_else_is_the_matter() {
+    let old = || since(daily(FIRST), FIRST, 48);
+    let stopped = with_spec(old(), |spec| {
+        spec.power_state = crate::api::PowerState::Unmanaged;
+    })
+    .with(|seen| seen.detail = Fact::Known(detail(&[("ecsStatus", "STOPPED")])));
+    assert_eq!(step(&stopped.plan()), None);
+    let busy = old().with(|seen| {
+        seen.detail = Fact::Known(detail(&[("ecsPendingStatus", "RESTARTING")]));
+    });
+    assert_eq!(step(&busy.plan()), None);
+    let other = read(old(), SECOND, Generated::default());
+    assert_eq!(step(&other.plan()), None, "one waits to be set already");
+    assert_eq!(step(&old().deleting().plan()), None);
+    let never = generated(old(), None);
+    assert_eq!(step(&never.plan()), None);
+}
+
+fn server_with(version: &str) -> Scene {
+    generated(server(applied(version), &[]), None)
+}
+
+/// A password change that the service took, and what its task says.
+fn changing(task: TaskState) -> Scene {
+    let scene = Scene::recorded(Some(ID), |binding| {
+        binding.operation.verb = Verb::ModifyPassword;
+        binding.operation.target = applied(SECOND);
+        binding.attempt = 2;
+    });
+    let scene = generated(scene, None).with(|seen| {
+        let converged = server(applied(FIRST), &[]);
+        seen.facts.status = converged.0.facts.status;
+        seen.detail = Fact::Known(detail(&[]));
+        seen.task = Fact::Known(task);
+        let nonce = seen.facts.binding().unwrap().nonce.clone();
+        let attempt = Attempt {
+            nonce,
+            account: "default".into(),
+            verb: Verb::ModifyPassword,
+            is_own: true,
+            tries: 1,
+            since: seen.now,
+            post: Post::Accepted {
+                id: ID.into(),
+                task: Some(TaskId::from("t-2")),
+            },
+        };
+        seen.memory.attempts.insert(2, attempt);
+    });
+    read(scene, SECOND, Generated::default())
+}
+
+#[test]
+fn a_new_password_is_in_force_only_once_the_service_says_so() {
+    let running = changing(TaskState::Running).plan();
+    assert_eq!(step(&running), None);
+    let failed = changing(TaskState::Failed {
+        reason: Some("no".into()),
+    })
+    .plan();
+    assert_eq!(step(&failed), None);
+    assert_eq!(
+        reason(&failed),
+        Some((State::Reconciling, Reason::OperationFailed))
+    );
+    let asks = changing(TaskState::Succeeded).with(|seen| seen.login = LoginFact::NotAsked);
+    assert_eq!(asks.plan().needs, Needs::Login);
+    let done = changing(TaskState::Succeeded).plan();
+    let version = SECOND.to_owned();
+    assert_eq!(step(&done), Some(SecretStep::Settle { version }));
+    assert!(done.tell.ended.is_none(), "told only once it is written");
+}
+
+#[test]
+fn what_was_settled_from_the_version_that_was_sent_is_not_sent_again() {
+    let third = "web-login/password/u/3";
+    let settled = Generated {
+        is_settled: true,
+        settled_from: Some(SECOND.into()),
+    };
+    let plan = read(changing(TaskState::Succeeded), third, settled).plan();
+    assert!(rests(&plan));
+    let ended = plan.tell.ended.unwrap();
+    assert!(ended.succeeded && ended.verb == Verb::ModifyPassword);
+    let version = plan.tell.applied.unwrap().password_secret;
+    assert_eq!(version.as_deref(), Some(third));
+    // Somebody edited it meanwhile: what was sent counts, and the edit is the next wish.
+    let edited = Generated {
+        is_settled: false,
+        settled_from: Some(SECOND.into()),
+    };
+    let plan = read(changing(TaskState::Succeeded), third, edited).plan();
+    let version = plan.tell.applied.unwrap().password_secret;
+    assert_eq!(version.as_deref(), Some(SECOND));
+}
+
+#[test]
+fn a_given_password_is_set_after_one_of_the_operator_that_waited_in_its_place() {
+    let given = |waiting| {
+        let scene = changing(TaskState::Succeeded).with(|seen| {
+            let Record::Speaks(binding) = &mut seen.facts.record else {
+                unreachable!()
+            };
+            binding.operation.waiting_password = waiting;
+            seen.login = LoginFact::NotAsked;
+        });
+        with_spec(scene, |spec| {
+            spec.login.generate = None;
+            spec.login.password_secret_ref = Some(crate::api::SecretKeyRef {
+                name: "web-login".into(),
+                key: "password".into(),
+            });
+        })
+        .plan()
+    };
+    // The same Secret, key and version, which holds another password under the key that is named now.
+    let plan = given(true);
+    let applied = plan.tell.applied.clone().unwrap();
+    assert!(plan.tell.ended.as_ref().is_some_and(|end| end.succeeded));
+    assert_eq!(applied.password_secret, None);
+    let wish = Some((State::Reconciling, Reason::ChangingPassword));
+    assert_eq!(reason(&plan), wish);
+    let applied = given(false).tell.applied.unwrap();
+    assert_eq!(applied.password_secret.as_deref(), Some(SECOND));
+    // It is on record what was sent.
+    let waits = read(server_with(FIRST), SECOND, Generated::default()).plan();
+    assert!(announced(&waits).unwrap().operation.waiting_password);
+    let edited = read(server_with(FIRST), SECOND, settled()).plan();
+    assert!(!announced(&edited).unwrap().operation.waiting_password);
+}
+
+#[test]
+fn one_that_waits_is_set_once_more_where_its_secret_was_touched_meanwhile() {
+    let touched = "web-login/password/u/3";
+    let scene = generated(server(applied(SECOND), &[]), None);
+    let waits = read(scene, touched, Generated::default()).with(|seen| {
+        seen.memory.password.current = Some([1; 32]);
+    });
+    let plan = waits.plan();
+    let verb = announced(&plan).map(|binding| binding.operation.verb);
+    assert_eq!(verb, Some(Verb::ModifyPassword));
+    let settled = read(waits, touched, settled());
+    assert!(rests(&settled.plan()), "it was only touched");
+}
+
+#[test]
+fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
+    let scene = changing(TaskState::Running).with(|seen| {
+        seen.task = Fact::NotAsked;
+        seen.facts.status = InstanceStatus {
+            detail: detail(&[]).fields,
+            ..InstanceStatus::default()
+        }
+        .into();
+        seen.memory.attempts.clear();
+        seen.now += SETTLE * 2;
+    });
+    let scene = scene.memory(|memory| {
+        let binding = binding();
+        let attempt = Attempt {
+            nonce: binding.nonce,
+            account: "default".into(),
+            verb: Verb::ModifyPassword,
+            is_own: false,
+            tries: 0,
+            since: memory.first_seen,
+            post: Post::Unknown,
+        };
+        memory.attempts.insert(2, attempt);
+    });
+    let plan = scene.plan();
+    let ended = plan.tell.ended.unwrap();
+    assert_eq!(ended.reason, Some(crate::api::EndReason::AnswerLost));
+    assert!(plan.tell.applied.is_none());
+}
+
+fn connected(scene: Scene) -> Scene {
+    with_spec(scene, |spec| {
+        spec.connection_secret = Some(ConnectionSecretRef {
+            name: "web-connection".into(),
+        });
+    })
+    .with(|seen| {
+        let status = InstanceStatus {
+            addresses: Some(crate::api::Addresses {
+                public: Some("203.0.113.5".into()),
+                internal: None,
+            }),
+            ..InstanceStatus::clone(&seen.facts.status)
+        };
+        seen.facts.status = status.into();
+    })
+}
+
+fn converged() -> Scene {
+    connected(server(as_bought(), &[]))
+}
+
+#[test]
+fn a_connection_secret_is_read_once_and_written_where_it_differs() {
+    assert_eq!(converged().plan().needs, Needs::Connection);
+    let differs = converged().with(|seen| seen.connection = ConnectionFact::Differs(None));
+    assert_eq!(step(&differs.plan()), Some(SecretStep::Connect));
+    let known = |trouble: Option<ConnectionTrouble>, version: &str| {
+        converged().with(|seen| {
+            seen.connection_version = Some("u/1".into());
+            seen.memory.connection = Some(Connected {
+                wanted: connection::wanted(seen).unwrap(),
+                version: Some(version.into()),
+                trouble,
+            });
+        })
+    };
+    let quiet = known(None, "u/1").plan();
+    assert!(rests(&quiet) && quiet.needs == Needs::Nothing);
+    let edited = known(None, "u/0").plan();
+    assert_eq!(edited.needs, Needs::Connection, "somebody wrote it");
+    let trouble = ConnectionTrouble {
+        words: "not ours".into(),
+        until: None,
+    };
+    let foreign = known(Some(trouble), "u/1").plan();
+    assert!(rests(&foreign));
+    let verdict = foreign.tell.verdict.unwrap();
+    assert_eq!(verdict.state, State::Ready, "the server is as it is to be");
+    assert!(
+        verdict.message.ends_with("; not ours"),
+        "{}",
+        verdict.message
+    );
+}
+
+#[test]
+fn a_connection_secret_waits_for_the_password_that_is_in_force() {
+    let newer = converged().with(|seen| seen.secret_version = Some("login/2".into()));
+    assert!(connection::wanted(&newer.0).is_none());
+    let bought = converged().with(|seen| {
+        let mut status = InstanceStatus::clone(&seen.facts.status);
+        status.history.clear();
+        seen.facts.status = status.into();
+    });
+    assert!(connection::wanted(&bought.0).is_none(), "an operation runs");
+    assert!(connection::wanted(&converged().deleting().0).is_none());
+    let by_key = with_spec(converged(), |spec| {
+        spec.login.password_secret_ref = None;
+        spec.login.ssh_key = Some(crate::api::SshKeyRef {
+            id: Some("key-1".into()),
+            name: None,
+        });
+    });
+    assert!(
+        connection::wanted(&by_key.0).is_none(),
+        "it is to be reinstalled first"
+    );
+    let by_key = by_key.with(|seen| {
+        let mut status = InstanceStatus::clone(&seen.facts.status);
+        status.applied = Some(Applied {
+            key: Some("key-1".into()),
+            password_secret: None,
+            ..as_bought()
+        });
+        seen.facts.status = status.into();
+    });
+    let wanted = connection::wanted(&by_key.0).unwrap();
+    assert_eq!(
+        (wanted.key.as_deref(), wanted.secret),
+        (Some("key-1"), None)
+    );
+}

@@ -1,0 +1,312 @@
+//! Looks selectors up in what the service lists. Reads only; what stands in the way becomes something to say.
+
+use super::{
+    Answer, Scope, firewall_from, image_from, installation_is_open, key_from, package_from,
+    region_from, zone_from,
+};
+use crate::api::Pin;
+use crate::api::conditions::{Reason, Verdict};
+use crate::api::references::is_code;
+use crate::catalog::{self, Catalog, Choice, Listing, Unread};
+use crate::cloud::{Firewall, Image, Key, Package, Place, Region};
+use crate::instance::Context;
+use crate::instance::observe::{Fact, Observation};
+use crate::session::Seat;
+
+/// Looks up where the server is to be.
+pub async fn place(seen: &mut Observation, seat: &Seat, context: &Context) {
+    let look = Look::new(seen, seat, context);
+    let spec = &look.seen.facts.spec;
+    let region = if is_code(&spec.region) {
+        None
+    } else {
+        Some(look.region().await)
+    };
+    let code = match &region {
+        None => Some(spec.region.clone()),
+        Some(answer) => answer.as_ref().ok().map(|pin| pin.id.clone()),
+    };
+    let zone = match &code {
+        Some(code) if !is_code(&spec.zone) => Some(look.zone(code).await),
+        _ => None,
+    };
+    let zone_code = match &zone {
+        None => Some(spec.zone.clone()),
+        Some(answer) => answer.as_ref().ok().map(|pin| pin.id.clone()),
+    };
+    if let (Some(region), Some(zone)) = (code, zone_code) {
+        seen.facts.here = Some(Place { region, zone });
+    }
+    seen.found.region = region;
+    seen.found.zone = zone;
+}
+
+/// Looks up what is not known yet, one thing after the other, up to the first that stands in the way. Tells whether
+/// anything was looked for.
+pub async fn references(
+    seen: &mut Observation,
+    scope: Scope,
+    seat: &Seat,
+    context: &Context,
+) -> bool {
+    if seen.found.scope >= scope {
+        return false;
+    }
+    seen.found.scope = scope;
+    if scope == Scope::Purchase {
+        if seen.facts.here.is_none() {
+            place(seen, seat, context).await;
+        }
+        if seen.facts.here.is_some() && super::package(seen).is_none() {
+            seen.found.package = Look::new(seen, seat, context).package().await;
+        }
+        if is_well(seen) && super::firewall(seen).is_none() {
+            seen.found.firewall = Look::new(seen, seat, context).firewall().await;
+        }
+    }
+    if is_well(seen) && installation_is_open(seen) {
+        if super::image(seen).is_none() {
+            seen.found.image = Look::new(seen, seat, context).image().await;
+        }
+        if is_well(seen) && super::key(seen).is_none() {
+            seen.found.key = Look::new(seen, seat, context).key().await;
+        }
+    }
+    true
+}
+
+fn is_well(seen: &Observation) -> bool {
+    seen.found.trouble().is_none()
+}
+
+/// One look at the lists of a session.
+struct Look<'a> {
+    seen: &'a Observation,
+    catalog: &'a Catalog,
+    context: &'a Context,
+}
+
+/// What is looked for, in words.
+struct Wanted<'a> {
+    /// The field of the spec.
+    field: &'static str,
+    /// The field that names it by identifier.
+    exact: &'static str,
+    /// What such things are called.
+    what: &'static str,
+    /// The selector, with where it is looked for.
+    from: String,
+    /// The list.
+    list: &'a str,
+}
+
+impl<'a> Look<'a> {
+    fn new(seen: &'a Observation, seat: &'a Seat, context: &'a Context) -> Self {
+        Self {
+            seen,
+            catalog: &seat.session.catalog,
+            context,
+        }
+    }
+
+    async fn region(&self) -> Answer {
+        let text = &self.seen.facts.spec.region;
+        let pick = |list: &Listing<Region>| catalog::region(&list.rows, text);
+        let looked = self.catalog.regions(serves(pick)).await;
+        let wanted = Wanted {
+            field: "spec.region",
+            exact: "spec.region to a code",
+            what: "region (one that is sold out may be missing)",
+            from: region_from(&self.seen.facts.spec),
+            list: "the regions",
+        };
+        self.answer(looked.map(|list| chosen(&*list, pick)), wanted)
+    }
+
+    async fn zone(&self, region: &str) -> Answer {
+        let text = &self.seen.facts.spec.zone;
+        let pick = |list: &Listing<Region>| {
+            let here = list.rows.iter().find(|row| row.code == region);
+            catalog::zone(here.map_or(&[], |row| &row.zones), text)
+        };
+        let looked = self.catalog.regions(serves(pick)).await;
+        let wanted = Wanted {
+            field: "spec.zone",
+            exact: "spec.zone to a code",
+            what: "zone",
+            from: zone_from(&self.seen.facts.spec, region),
+            list: "the zones",
+        };
+        self.answer(looked.map(|list| chosen(&*list, pick)), wanted)
+    }
+
+    async fn package(&self) -> Option<Answer> {
+        let facts = &self.seen.facts;
+        let from = package_from(facts)?;
+        let pick = |list: &Listing<Package>| catalog::package(&list.rows, &facts.spec.package);
+        let looked = self.catalog.packages(&facts.place(), serves(pick)).await;
+        let wanted = Wanted {
+            field: "spec.package",
+            exact: "spec.package.code",
+            what: "package",
+            from,
+            list: "the packages",
+        };
+        Some(self.answer(looked.map(|list| chosen(&*list, pick)), wanted))
+    }
+
+    async fn firewall(&self) -> Option<Answer> {
+        let facts = &self.seen.facts;
+        let from = firewall_from(facts)?;
+        let name = facts.spec.firewall.name.as_deref().unwrap_or_default();
+        let pick = |list: &Listing<Firewall>| catalog::firewall(&list.rows, name);
+        let region = facts.place().region;
+        let looked = self.catalog.firewalls(&region, serves(pick)).await;
+        let wanted = Wanted {
+            field: "spec.firewall",
+            exact: "spec.firewall.id",
+            what: "security group",
+            from,
+            list: "the security groups",
+        };
+        Some(self.answer(looked.map(|list| chosen(&*list, pick)), wanted))
+    }
+
+    async fn image(&self) -> Option<Answer> {
+        let facts = &self.seen.facts;
+        let from = image_from(facts)?;
+        let standing = self.standing_images();
+        let standing: Vec<&str> = standing.iter().map(String::as_str).collect();
+        let pick = |list: &Listing<Image>| catalog::image(&list.rows, &facts.spec.image, &standing);
+        let region = facts.place().region;
+        let looked = self.catalog.images(&region, serves(pick)).await;
+        let wanted = Wanted {
+            field: "spec.image",
+            exact: "spec.image.id",
+            what: "image",
+            from,
+            list: "the images",
+        };
+        Some(self.answer(looked.map(|list| chosen(&*list, pick)), wanted))
+    }
+
+    async fn key(&self) -> Option<Answer> {
+        let facts = &self.seen.facts;
+        let from = key_from(facts)?;
+        let key = facts.spec.login.ssh_key.as_ref();
+        let name = key.and_then(|key| key.name.as_deref()).unwrap_or_default();
+        let standing = self.standing_key();
+        let standing: Vec<&str> = standing.iter().map(String::as_str).collect();
+        let pick = |list: &Listing<Key>| catalog::key(&list.rows, name, &standing);
+        let looked = self.catalog.keys(serves(pick)).await;
+        let wanted = Wanted {
+            field: "spec.login.sshKey",
+            exact: "spec.login.sshKey.id",
+            what: "key pair",
+            from,
+            list: "the key pairs",
+        };
+        Some(self.answer(looked.map(|list| chosen(&*list, pick)), wanted))
+    }
+
+    /// The images that the server has: as it shows, as was last applied, as was last asked for.
+    fn standing_images(&self) -> Vec<String> {
+        let facts = &self.seen.facts;
+        let shown = match &self.seen.detail {
+            Fact::Known(detail) => detail.image().map(|image| image.to_string()),
+            Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => {
+                let shown = facts.status.detail.get("imageResourceUUID");
+                shown.and_then(|id| id.as_str()).map(ToOwned::to_owned)
+            }
+        };
+        let applied = facts.status.applied.as_ref();
+        let applied = applied.map(|applied| applied.image.clone());
+        let asked = self
+            .bought()
+            .map(|binding| binding.operation.target.image.clone());
+        shown.into_iter().chain(applied).chain(asked).collect()
+    }
+
+    fn standing_key(&self) -> Vec<String> {
+        let applied = self.seen.facts.status.applied.as_ref();
+        let applied = applied.and_then(|applied| applied.key.clone());
+        let asked = self
+            .bought()
+            .and_then(|binding| binding.operation.target.key.clone());
+        applied.into_iter().chain(asked).collect()
+    }
+
+    fn bought(&self) -> Option<&crate::api::Binding> {
+        let facts = &self.seen.facts;
+        super::bought(&facts.status, facts.binding())
+    }
+
+    /// What came of a look: the one thing, or what is to be said.
+    fn answer(&self, looked: Result<Chosen, Unread>, wanted: Wanted<'_>) -> Answer {
+        let Wanted {
+            field,
+            exact,
+            what,
+            from,
+            list,
+        } = wanted;
+        let unread = |why: &str| {
+            let message = format!("{field} ({from}): {list} could not be read: {why}");
+            Err(Verdict::reconciling(Reason::ReferenceUnread, message))
+        };
+        let chosen = match looked {
+            Ok(chosen) => chosen,
+            Err(trouble) => {
+                if trouble.unauthorized {
+                    (self.context.doubt_account)(&self.seen.account_key);
+                }
+                return unread(&trouble.why);
+            }
+        };
+        if !chosen.is_steady {
+            return unread("the list changed while it was read");
+        }
+        match chosen.choice {
+            Choice::One(id) => Ok(Pin { id, from }),
+            Choice::Many(several) => {
+                let message = format!(
+                    "{field} ({from}): the service lists several of that name: {several}: narrow {field}, or set {exact} to \
+                     one of them"
+                );
+                Err(Verdict::stalled(Reason::ReferenceAmbiguous, message))
+            }
+            // What is missing may stand in a row that could not be read.
+            Choice::None(_) if !chosen.is_readable => unread("it has rows that make no sense"),
+            Choice::None(near) => {
+                let there = match near.is_empty() {
+                    true => "it lists none at all there".to_owned(),
+                    false => format!("it lists {near}"),
+                };
+                let message = format!(
+                    "{field} ({from}): the service lists no such {what}; {there}: mend {field}, or set {exact}"
+                );
+                Err(Verdict::stalled(Reason::ReferenceNotFound, message))
+            }
+        }
+    }
+}
+
+/// What was chosen from a list, and what the list proves.
+struct Chosen {
+    choice: Choice,
+    is_steady: bool,
+    is_readable: bool,
+}
+
+fn chosen<T>(list: &Listing<T>, pick: impl Fn(&Listing<T>) -> Choice) -> Chosen {
+    Chosen {
+        choice: pick(list),
+        is_steady: list.steady,
+        is_readable: list.readable,
+    }
+}
+
+/// A list that was read before is one to go by if it has exactly one such thing.
+fn serves<T>(pick: impl Fn(&Listing<T>) -> Choice) -> impl Fn(&Listing<T>) -> bool {
+    move |list| list.steady && pick(list).is_one()
+}

@@ -1,0 +1,72 @@
+//! What is written into a Lease, word for word as client-go writes it, so that kubectl and other tools show it properly.
+
+use super::Settings;
+use crate::api::names::MANAGER;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::ObjectMeta;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A Lease that was not there.
+pub(super) fn fresh(settings: &Settings, now: Timestamp) -> Object {
+    let labels = BTreeMap::from([("app.kubernetes.io/name".to_owned(), MANAGER.to_owned())]);
+    Object {
+        metadata: ObjectMeta {
+            name: Some(settings.name.clone()),
+            labels: Some(labels),
+            ..ObjectMeta::default()
+        },
+        spec: Some(LeaseSpec {
+            holder_identity: Some(settings.identity.clone()),
+            lease_duration_seconds: Some(whole_seconds(settings.lease_duration)),
+            acquire_time: Some(MicroTime(now)),
+            renew_time: Some(MicroTime(now)),
+            lease_transitions: Some(0),
+            ..LeaseSpec::default()
+        }),
+    }
+}
+
+/// The same Lease, taken or renewed by us. Its resourceVersion stands, so that the write is a compare-and-swap.
+pub(super) fn taken(mut lease: Object, settings: &Settings, now: Timestamp) -> Object {
+    let is_renewal = holder(&lease) == settings.identity;
+    let spec = lease.spec.get_or_insert_default();
+    if !is_renewal {
+        spec.holder_identity = Some(settings.identity.clone());
+        spec.acquire_time = Some(MicroTime(now));
+        spec.lease_transitions = Some(spec.lease_transitions.unwrap_or(0).saturating_add(1));
+    }
+    spec.renew_time = Some(MicroTime(now));
+    spec.lease_duration_seconds = Some(whole_seconds(settings.lease_duration));
+    lease
+}
+
+/// The same Lease, held by nobody.
+pub(super) fn released(mut lease: Object, now: Timestamp) -> Object {
+    let spec = lease.spec.get_or_insert_default();
+    spec.holder_identity = Some(String::new());
+    spec.lease_duration_seconds = Some(1);
+    spec.acquire_time = Some(MicroTime(now));
+    spec.renew_time = Some(MicroTime(now));
+    lease
+}
+
+/// Who holds it; empty when nobody does.
+pub(super) fn holder(lease: &Object) -> &str {
+    let holder = lease.spec.as_ref().and_then(|s| s.holder_identity.as_ref());
+    holder.map_or("", String::as_str)
+}
+
+/// How long it says that it is valid.
+pub(super) fn duration(spec: &LeaseSpec) -> Duration {
+    let seconds = spec.lease_duration_seconds.unwrap_or_default();
+    Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+}
+
+/// The field knows whole seconds only. Rounded up: who believes it waits longer.
+fn whole_seconds(duration: Duration) -> i32 {
+    let rounded = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    i32::try_from(rounded).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,72 @@
+//! Who asks for which Lease, and its times.
+
+use std::time::Duration;
+use thiserror::Error;
+
+/// A deadline has room for more than one try: a factor of client-go.
+const ROOM: f64 = 1.2;
+
+/// Who asks for which Lease, and its times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Name of the Lease.
+    pub name: String,
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// This process, and no other: not another container of the same name either.
+    pub identity: String,
+    /// How long others wait, since they saw it change last, before they take it.
+    pub lease_duration: Duration,
+    /// How long after the beginning of the last successful renewal the holder stops.
+    pub renew_deadline: Duration,
+    /// Between two renewals.
+    pub retry_period: Duration,
+}
+
+/// Times that do not fit together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Problem {
+    /// The holder would go on while others may take over.
+    #[error(
+        "--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline: the active process stops before \
+         another may begin"
+    )]
+    DurationTooShort,
+    /// One failed try would end the term.
+    #[error(
+        "--leader-elect-renew-deadline must be longer than 1.2 times --leader-elect-retry-period: there must be room for \
+         another try"
+    )]
+    DeadlineTooShort,
+    /// Nothing would ever be tried, or without end.
+    #[error("--leader-elect-retry-period must be longer than zero")]
+    NoPeriod,
+}
+
+impl Settings {
+    /// Whether the times fit together.
+    ///
+    /// # Errors
+    /// The first [`Problem`].
+    pub fn check(&self) -> Result<(), Problem> {
+        if self.retry_period.is_zero() {
+            Err(Problem::NoPeriod)
+        } else if self.renew_deadline <= self.retry_period.mul_f64(ROOM) {
+            Err(Problem::DeadlineTooShort)
+        } else if self.lease_duration <= self.renew_deadline {
+            Err(Problem::DurationTooShort)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Deadline of one request: a request that hangs leaves time for another before the term is over.
+    pub fn request_deadline(&self) -> Duration {
+        self.renew_deadline / 2
+    }
+
+    /// How long whoever asks or renews may show no sign of life: a try and the pause before it, and much to spare.
+    pub fn silence(&self) -> Duration {
+        self.renew_deadline + self.retry_period + Duration::from_secs(60)
+    }
+}

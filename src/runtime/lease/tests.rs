@@ -1,0 +1,342 @@
+use super::*;
+use crate::runtime::Pulses;
+use http::{Method, Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+
+/// An apiserver that knows one Lease.
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    lease: Option<Value>,
+    version: u64,
+    writes: usize,
+    mood: Mood,
+}
+
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Mood {
+    #[default]
+    Well,
+    /// Nothing is answered.
+    Silent,
+    /// Writes are done, and not answered.
+    Mute,
+    /// Answers come so late.
+    Slow(Duration),
+    /// Everything is refused.
+    Refuses(u16),
+}
+
+impl Server {
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await.unwrap_or_default();
+                let (status, answer) = server.answer(&parts.method, &body).await;
+                let answer = Body::from(answer.to_string().into_bytes());
+                Ok::<_, kube::Error>(Response::builder().status(status).body(answer).unwrap())
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn answer(&self, method: &Method, body: &[u8]) -> (u16, Value) {
+        let mood = self.0.lock().unwrap().mood;
+        match mood {
+            Mood::Silent => std::future::pending().await,
+            Mood::Refuses(code) => return refusal(code),
+            Mood::Slow(wait) => sleep(wait).await,
+            Mood::Well | Mood::Mute => {}
+        }
+        let answer = self.act(method, body);
+        if mood == Mood::Mute && *method != Method::GET {
+            std::future::pending::<()>().await;
+        }
+        answer
+    }
+
+    fn act(&self, method: &Method, body: &[u8]) -> (u16, Value) {
+        let mut inner = self.0.lock().unwrap();
+        if *method == Method::GET {
+            return inner
+                .lease
+                .clone()
+                .map_or(refusal(404), |lease| (200, lease));
+        }
+        let mut new: Value = serde_json::from_slice(body).unwrap();
+        let version = &new["metadata"]["resourceVersion"];
+        match (&inner.lease, method) {
+            (Some(_), &Method::POST) => return refusal(409),
+            (None, &Method::PUT) => return refusal(404),
+            (Some(old), _) if old["metadata"]["resourceVersion"] != *version => {
+                return refusal(409);
+            }
+            _ => {}
+        }
+        inner.version += 1;
+        inner.writes += 1;
+        new["metadata"]["resourceVersion"] = inner.version.to_string().into();
+        inner.lease = Some(new.clone());
+        (200, new)
+    }
+
+    fn set(&self, mood: Mood) {
+        self.0.lock().unwrap().mood = mood;
+    }
+
+    /// Somebody writes it, whoever holds it.
+    fn write(&self, change: impl FnOnce(&mut Value)) {
+        let mut inner = self.0.lock().unwrap();
+        inner.version += 1;
+        let version = inner.version.to_string();
+        let mut lease = inner
+            .lease
+            .take()
+            .unwrap_or(json!({"metadata": {"name": "l"}}));
+        change(&mut lease);
+        lease["metadata"]["resourceVersion"] = version.into();
+        inner.lease = Some(lease);
+    }
+
+    fn spec(&self) -> Value {
+        self.0.lock().unwrap().lease.as_ref().unwrap()["spec"].clone()
+    }
+}
+
+fn refusal(code: u16) -> (u16, Value) {
+    let reason = match code {
+        404 => "NotFound",
+        409 => "Conflict",
+        _ => "Unknown",
+    };
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "code": code, "reason": reason, "message": "refused"});
+    (code, status)
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn lease(server: &Server, identity: &str) -> Lease {
+    let settings = Settings {
+        name: "l".into(),
+        namespace: "ours".into(),
+        identity: identity.into(),
+        lease_duration: 15 * SECOND,
+        renew_deadline: 10 * SECOND,
+        retry_period: 2 * SECOND,
+    };
+    let pulse = Pulses::default().expect("Lease", settings.silence());
+    Lease::new(server.client(), settings, pulse)
+}
+
+/// Wins it and keeps it; gives the term, and how that ended.
+async fn hold(
+    mut lease: Lease,
+) -> (
+    Term,
+    CancellationToken,
+    tokio::task::JoinHandle<Result<Lease, Lost>>,
+) {
+    let term = Term::awaited();
+    let until = timeout(60 * SECOND, lease.acquire()).await.unwrap();
+    assert!(term.lasts_until(until));
+    let done = CancellationToken::new();
+    let keeper = tokio::spawn({
+        let (term, done) = (term.clone(), done.clone());
+        async move { lease.keep(&term, &done).await }
+    });
+    (term, done, keeper)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_nobody_made_is_made_as_other_tools_make_it() {
+    let server = Server::default();
+    let mut first = lease(&server, "a");
+    let until = timeout(SECOND, first.acquire()).await.unwrap();
+    assert_eq!(until.duration_since(Instant::now()).as_secs(), 10);
+    let spec = server.spec();
+    assert_eq!(spec["holderIdentity"], "a");
+    assert_eq!(spec["leaseDurationSeconds"], 15);
+    assert_eq!(spec["leaseTransitions"], 0);
+    let time = spec["renewTime"].as_str().unwrap();
+    assert_eq!(time.len(), "2026-11-21T21:00:00.000000Z".len(), "{time}");
+    assert_eq!(spec["acquireTime"], time);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_stale_by_our_own_clock_alone() {
+    for written in ["1999-01-01T00:00:00.000000Z", "2199-01-01T00:00:00.000000Z"] {
+        let server = Server::default();
+        server.write(|lease| {
+            lease["spec"] = json!({"holderIdentity": "gone", "leaseDurationSeconds": 15,
+                "leaseTransitions": 4, "acquireTime": written, "renewTime": written});
+        });
+        let begun = Instant::now();
+        lease(&server, "b").acquire().await;
+        assert_eq!(begun.elapsed().as_secs(), 15, "{written}");
+        let spec = server.spec();
+        assert_eq!(
+            (&spec["holderIdentity"], &spec["leaseTransitions"]),
+            (&json!("b"), &json!(5))
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_says_longer_is_believed_and_one_that_says_shorter_is_not() {
+    for (said, waited) in [(40, 40), (1, 15)] {
+        let server = Server::default();
+        server.write(|lease| {
+            lease["spec"] = json!({"holderIdentity": "gone", "leaseDurationSeconds": said});
+        });
+        let begun = Instant::now();
+        lease(&server, "b").acquire().await;
+        assert_eq!(begun.elapsed().as_secs(), waited);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_renews_is_never_overtaken() {
+    let server = Server::default();
+    let (term, _done, _keeper) = hold(lease(&server, "a")).await;
+    let mut other = lease(&server, "b");
+    let waited = timeout(300 * SECOND, other.acquire()).await;
+    assert!(waited.is_err(), "it was taken");
+    assert!(term.holds());
+    assert_eq!(server.spec()["leaseTransitions"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_renewal_the_term_ends_before_anybody_may_take_it() {
+    for mood in [
+        Mood::Silent,
+        Mood::Refuses(429),
+        Mood::Refuses(503),
+        Mood::Refuses(403),
+        Mood::Slow(30 * SECOND),
+    ] {
+        let server = Server::default();
+        let (term, _done, keeper) = hold(lease(&server, "a")).await;
+        sleep(7 * SECOND).await;
+        server.set(mood);
+        let begun = Instant::now();
+        assert_eq!(keeper.await.unwrap().unwrap_err(), Lost::NotRenewed);
+        assert!(!term.holds());
+        // The last renewal that went through began a second before.
+        assert_eq!(begun.elapsed().as_secs(), 9);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_counts_from_the_beginning_of_its_renewal_and_not_from_the_answer() {
+    let server = Server::default();
+    let (term, _done, _keeper) = hold(lease(&server, "a")).await;
+    server.set(Mood::Slow(4 * SECOND));
+    sleep(Duration::from_millis(6200)).await;
+    // Renewed from 2 s to 6 s; every later renewal is silent.
+    server.set(Mood::Silent);
+    let begun = Instant::now();
+    term.ended().await;
+    assert_eq!(begun.elapsed().as_secs(), 5, "12 s after the start");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_answer_was_lost_is_found_to_be_ours() {
+    let server = Server::default();
+    server.set(Mood::Mute);
+    let mut first = lease(&server, "a");
+    let heals = server.clone();
+    tokio::spawn(async move {
+        sleep(6 * SECOND).await;
+        heals.set(Mood::Well);
+    });
+    timeout(60 * SECOND, first.acquire()).await.unwrap();
+    assert_eq!(server.spec()["leaseTransitions"], 0, "still the first term");
+    let (term, _done, _keeper) = hold(first).await;
+    server.set(Mood::Mute);
+    sleep(3 * SECOND).await;
+    server.set(Mood::Well);
+    sleep(30 * SECOND).await;
+    assert!(term.holds());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_another_name_in_it_stops_at_once() {
+    let server = Server::default();
+    let (term, _done, keeper) = hold(lease(&server, "a")).await;
+    sleep(SECOND).await;
+    server.write(|lease| lease["spec"]["holderIdentity"] = "b".into());
+    let lost = keeper.await.unwrap().unwrap_err();
+    assert_eq!(lost, Lost::Taken { by: "b".into() });
+    assert!(!term.holds());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_is_lost_and_not_made_again() {
+    let server = Server::default();
+    let (term, _done, keeper) = hold(lease(&server, "a")).await;
+    server.0.lock().unwrap().lease = None;
+    assert_eq!(keeper.await.unwrap().unwrap_err(), Lost::Deleted);
+    assert!(!term.holds());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_label_that_somebody_adds_costs_nothing() {
+    let server = Server::default();
+    let (term, _done, _keeper) = hold(lease(&server, "a")).await;
+    server.write(|lease| lease["metadata"]["labels"] = json!({"a": "b"}));
+    sleep(30 * SECOND).await;
+    assert!(term.holds());
+    assert_eq!(
+        server.0.lock().unwrap().lease.as_ref().unwrap()["metadata"]["labels"]["a"],
+        "b"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_released_is_taken_at_the_next_look() {
+    let server = Server::default();
+    let (term, done, keeper) = hold(lease(&server, "a")).await;
+    let mut other = lease(&server, "b");
+    let standby = tokio::spawn(async move {
+        other.acquire().await;
+        Instant::now()
+    });
+    sleep(20 * SECOND).await;
+    let begun = Instant::now();
+    done.cancel();
+    term.end();
+    keeper.await.unwrap().unwrap().release().await;
+    let taken = standby.await.unwrap();
+    assert!(taken - begun <= SECOND, "{:?}", taken - begun);
+    assert_eq!(server.spec()["leaseTransitions"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_hold_it_releases_nothing() {
+    let server = Server::default();
+    let (term, _done, _keeper) = hold(lease(&server, "a")).await;
+    lease(&server, "b").release().await;
+    assert_eq!(server.spec()["holderIdentity"], "a");
+    assert!(term.holds());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_that_ask_at_once_one_gets_it() {
+    let server = Server::default();
+    let mut all = tokio::task::JoinSet::new();
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        let mut each = lease(&server, name);
+        all.spawn(async move { timeout(10 * SECOND, each.acquire()).await.is_ok() });
+    }
+    let won = all.join_all().await;
+    assert_eq!(won.into_iter().filter(|won| *won).count(), 1);
+    assert_eq!(server.0.lock().unwrap().writes, 1);
+}

@@ -1,0 +1,116 @@
+use super::*;
+use crate::runtime::Pulses;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ObjectMeta;
+use kube::runtime::reflector;
+use kube::runtime::watcher::Event;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use tokio::time::{advance, timeout};
+
+fn object(name: &str) -> ConfigMap {
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some("ns".to_owned()),
+        ..ObjectMeta::default()
+    };
+    ConfigMap {
+        metadata,
+        ..ConfigMap::default()
+    }
+}
+
+/// A turn that panics and one that never ends are defects of ours. Each costs its own object a turn a minute or so, and
+/// nobody else anything, although there is room for two turns only.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
+    let (store, mut writer) = reflector::store::<ConfigMap>();
+    let names = ["endless", "healthy", "poisoned"];
+    writer.apply_watcher_event(&Event::Init);
+    for name in names {
+        writer.apply_watcher_event(&Event::InitApply(object(name)));
+    }
+    writer.apply_watcher_event(&Event::InitDone);
+    let turns = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
+    let counted = turns.clone();
+    let turn = move |object: Arc<ConfigMap>| -> BoxFuture<'static, Duration> {
+        let name = object.metadata.name.clone().unwrap_or_default();
+        *counted.lock().unwrap().entry(name.clone()).or_default() += 1;
+        Box::pin(async move {
+            match name.as_str() {
+                "poisoned" => panic!("a defect"),
+                "endless" => std::future::pending().await,
+                _ => Duration::from_secs(10),
+            }
+        })
+    };
+    let (trigger, requests) = channel::<ConfigMap>();
+    trigger.open();
+    let cancel = CancellationToken::new();
+    let pulse = Pulses::default().expect("queue", Duration::from_secs(60));
+    let queue = run(
+        store,
+        requests,
+        2,
+        Metrics::default(),
+        pulse,
+        cancel.clone(),
+        turn,
+    );
+    let queue = tokio::spawn(queue);
+    for name in names {
+        trigger.wake(&ObjectKey {
+            namespace: "ns".to_owned(),
+            name: name.to_owned(),
+        });
+    }
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let seen = turns.lock().unwrap().clone();
+    // Ten minutes: every ten seconds, every sixty, every hundred and twenty and sixty.
+    assert!((55..=61).contains(&seen["healthy"]), "{seen:?}");
+    assert!((8..=11).contains(&seen["poisoned"]), "{seen:?}");
+    assert!((3..=4).contains(&seen["endless"]), "{seen:?}");
+    cancel.cancel();
+    tokio::time::timeout(TURN * 2, queue)
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_polls_it() {
+    let (store, mut writer) = reflector::store::<ConfigMap>();
+    for event in [Event::Init, Event::InitApply(object("a")), Event::InitDone] {
+        writer.apply_watcher_event(&event);
+    }
+    let pulses = Pulses::default();
+    let (trigger, requests) = channel();
+    let mut queue = Box::pin(run(
+        store,
+        requests,
+        1,
+        Metrics::default(),
+        pulses.expect("queue", SILENCE),
+        CancellationToken::new(),
+        // The only place is always taken, by a turn that does not end by itself.
+        |_| Box::pin(std::future::pending()),
+    ));
+    trigger.open();
+    trigger.wake(&ObjectKey::of(&object("a")));
+    for _ in 0..30 {
+        let _ = timeout(Duration::from_secs(20), &mut queue).await;
+        assert!(pulses.missing().is_empty());
+    }
+    advance(SILENCE + Duration::from_secs(1)).await;
+    assert_eq!(pulses.missing(), ["queue"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_not_open_collects_nothing() {
+    let (trigger, mut requests) = channel::<ConfigMap>();
+    trigger.wake(&ObjectKey::of(&object("a")));
+    trigger.open();
+    assert!(requests.try_recv().is_err(), "nothing is in it");
+    trigger.wake(&ObjectKey::of(&object("a")));
+    assert!(requests.try_recv().is_ok());
+}

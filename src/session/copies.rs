@@ -1,0 +1,323 @@
+//! Copies of tokens, in the operator's own namespace: with them servers are released although a namespace was deleted
+//! Secret and Account first, and the operator did not live through it.
+//!
+//! One Secret for each Account that an Instance needs, with the endpoint beside the token, so that neither is ever used
+//! without the other. It is written before the first create is announced, follows the token as soon as the service has taken
+//! the new one, and goes with the last Instance that needs it. It is read at the beginning of a term, and used for
+//! deletions alone. A copy that cannot be written holds nothing up: then it is as if there were none.
+
+use crate::api::AccountSpec;
+use crate::api::names::{MANAGER, TOKEN_COPY};
+use crate::runtime::kubernetes::{call, patch_params};
+use crate::runtime::watch::ObjectKey;
+use crate::runtime::{KubeError, Metrics};
+use data_encoding::HEXLOWER;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, Preconditions};
+use kube::{Api, Client, ResourceExt};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zeroize::Zeroize;
+
+/// Keys of such a Secret.
+const TOKEN: &str = "token";
+const ACCOUNT: &str = "account";
+/// Labels: by the second one an operator that watches some namespaces finds the copies that are its own matter.
+const IS_COPY: &str = "cloudserver.dev/token-copy";
+const NAMESPACE: &str = "cloudserver.dev/namespace";
+const PAGE: u32 = 100;
+
+/// What stands beside the token.
+#[derive(Serialize, Deserialize)]
+struct Of {
+    namespace: String,
+    name: String,
+    spec: AccountSpec,
+}
+
+/// A copy that was read.
+pub struct TokenCopy {
+    /// The Account that it is of.
+    pub account: ObjectKey,
+    /// Its spec when the copy was made: above all the endpoint.
+    pub spec: AccountSpec,
+    /// The token.
+    pub token: SecretString,
+}
+
+/// The copies of a process; cheap to clone.
+#[derive(Clone)]
+pub struct Copies(Arc<Inner>);
+
+struct Inner {
+    secrets: Api<Secret>,
+    metrics: Metrics,
+    /// What is known to stand there, by Account: a digest of it.
+    known: Mutex<HashMap<ObjectKey, [u8; 32]>>,
+}
+
+impl Copies {
+    /// Copies in this namespace, which nobody but the operator may read.
+    pub fn new(client: Client, namespace: &str, metrics: Metrics) -> Self {
+        Self(Arc::new(Inner {
+            secrets: Api::namespaced(client, namespace),
+            metrics,
+            known: Mutex::default(),
+        }))
+    }
+
+    /// Reads those of one namespace, or all.
+    ///
+    /// # Errors
+    /// They could not be read. One that cannot be understood is left out, and left alone.
+    pub async fn read(&self, namespace: Option<&str>) -> Result<Vec<TokenCopy>, KubeError> {
+        let labels = namespace.map_or_else(
+            || IS_COPY.to_owned(),
+            |namespace| format!("{IS_COPY},{NAMESPACE}={namespace}"),
+        );
+        let mut params = ListParams::default().labels(&labels).limit(PAGE);
+        let mut copies = Vec::new();
+        loop {
+            let list = self.0.secrets.list(&params);
+            let page = call("read the copies of tokens", list).await?;
+            params.continue_token = page.metadata.continue_.clone().filter(|c| !c.is_empty());
+            for secret in page.items {
+                let name = secret.name_any();
+                match understand(secret) {
+                    Some(copy) => copies.push(copy),
+                    None => tracing::warn!(name, "a copy of a token cannot be understood"),
+                }
+            }
+            if params.continue_token.is_none() {
+                break;
+            }
+        }
+        let mut known = self.known();
+        for copy in &copies {
+            let digest = digest(&copy.spec, &copy.token);
+            known.insert(copy.account.clone(), digest);
+        }
+        drop(known);
+        Ok(copies)
+    }
+
+    /// Sees to it that the copy of an Account is this. Costs nothing when it is known to be.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub async fn keep(
+        &self,
+        account: &ObjectKey,
+        spec: &AccountSpec,
+        token: &SecretString,
+    ) -> Result<(), KubeError> {
+        let digest = digest(spec, token);
+        if self.known().get(account) == Some(&digest) {
+            return Ok(());
+        }
+        let of = Of {
+            namespace: account.namespace.clone(),
+            name: account.name.clone(),
+            spec: spec.clone(),
+        };
+        let mut secret = secret(&of, token);
+        let (name, params) = (name_of(account), patch_params().force());
+        let patch = Patch::Apply(&secret);
+        let written = self.0.secrets.patch(&name, &params, &patch);
+        let written = call("write the copy of a token", written).await;
+        wipe(&mut secret);
+        let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
+        self.0.metrics.kube_write("token_copy", result);
+        let hidden = |error: KubeError| error.hiding([token.expose_secret()]);
+        wipe(&mut written.map_err(hidden)?);
+        self.known().insert(account.clone(), digest);
+        Ok(())
+    }
+
+    /// Deletes the copies that nobody needs any more.
+    pub async fn drop_but(&self, is_needed: impl Fn(&ObjectKey) -> bool) {
+        let idle: Vec<ObjectKey> = {
+            let known = self.known();
+            let idle = known.keys().filter(|account| !is_needed(account));
+            idle.cloned().collect()
+        };
+        for account in idle {
+            match self.delete(&account, &is_needed).await {
+                Ok(()) => {}
+                Err(error) => {
+                    let ObjectKey { namespace, name } = &account;
+                    tracing::warn!(namespace, name, %error, "the copy of a token was not deleted");
+                }
+            }
+        }
+    }
+
+    /// Deletes the very version that was looked at: one that is written meanwhile stays.
+    async fn delete(
+        &self,
+        account: &ObjectKey,
+        is_needed: impl Fn(&ObjectKey) -> bool,
+    ) -> Result<(), KubeError> {
+        const WHAT: &str = "delete the copy of a token";
+        let name = name_of(account);
+        let found = match call(WHAT, self.0.secrets.get_metadata(&name)).await {
+            Ok(found) => found,
+            Err(error) if error.is_not_found() => {
+                self.known().remove(account);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        // From here on whoever needs it writes it anew.
+        self.known().remove(account);
+        if is_needed(account) {
+            return Ok(());
+        }
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                resource_version: found.metadata.resource_version,
+                uid: found.metadata.uid,
+            }),
+            ..DeleteParams::default()
+        };
+        let deleted = call(WHAT, self.0.secrets.delete(&name, &params)).await;
+        let result = deleted.as_ref().map_or_else(KubeError::category, |_| "ok");
+        self.0.metrics.kube_write("token_copy", result);
+        match deleted {
+            Err(error) if !error.is_not_found() && !error.is_conflict() => {
+                self.known().insert(account.clone(), [0; 32]); // looked at again
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<ObjectKey, [u8; 32]>> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Copies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Copies")
+    }
+}
+
+/// The name of an Account's copy: names of namespaces and Accounts together are longer than one may be.
+fn name_of(account: &ObjectKey) -> String {
+    let parts = [account.namespace.as_bytes(), account.name.as_bytes()];
+    let digest = HEXLOWER.encode(&super::digest(&parts)[..16]);
+    format!("token-copy-{digest}")
+}
+
+fn digest(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
+    let spec = serde_json::to_vec(spec).unwrap_or_default();
+    super::digest(&[&spec, token.expose_secret().as_bytes()])
+}
+
+fn secret(of: &Of, token: &SecretString) -> Secret {
+    let account = ObjectKey {
+        namespace: of.namespace.clone(),
+        name: of.name.clone(),
+    };
+    let labels = [
+        ("app.kubernetes.io/managed-by", MANAGER),
+        (IS_COPY, "true"),
+        (NAMESPACE, &of.namespace),
+    ];
+    let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let text = serde_json::to_vec(of).unwrap_or_default();
+    let token = token.expose_secret().as_bytes().to_vec();
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(name_of(&account)),
+            labels: Some(labels.into()),
+            ..ObjectMeta::default()
+        },
+        type_: Some(TOKEN_COPY.to_owned()),
+        data: Some(
+            [
+                (ACCOUNT.to_owned(), ByteString(text)),
+                (TOKEN.to_owned(), ByteString(token)),
+            ]
+            .into(),
+        ),
+        ..Secret::default()
+    }
+}
+
+fn wipe(secret: &mut Secret) {
+    for bytes in secret.data.iter_mut().flat_map(|data| data.values_mut()) {
+        bytes.0.zeroize();
+    }
+}
+
+/// What a Secret says, if it is a copy and bears the name of one of this Account.
+fn understand(mut secret: Secret) -> Option<TokenCopy> {
+    let copy = (|| {
+        let data = secret.data.as_ref()?;
+        let of: Of = serde_json::from_slice(&data.get(ACCOUNT)?.0).ok()?;
+        let token = std::str::from_utf8(&data.get(TOKEN)?.0).ok()?;
+        let account = ObjectKey {
+            namespace: of.namespace,
+            name: of.name,
+        };
+        (secret.name_any() == name_of(&account)).then(|| TokenCopy {
+            account,
+            spec: of.spec,
+            token: SecretString::from(token),
+        })
+    })();
+    wipe(&mut secret);
+    copy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of() -> Of {
+        let spec = json!({
+            "endpoint": "https://cloud.example/api",
+            "tokenSecretRef": {"name": "cloud-token", "key": "token"},
+            "settleSeconds": 7,
+        });
+        Of {
+            namespace: "team-a".into(),
+            name: "default".into(),
+            spec: serde_json::from_value(spec).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_copy_is_read_as_it_was_written_endpoint_and_token_together() {
+        let token = SecretString::from("t0ken");
+        let copy = understand(secret(&of(), &token)).unwrap();
+        assert_eq!(
+            (copy.account.namespace.as_str(), copy.account.name.as_str()),
+            ("team-a", "default")
+        );
+        assert_eq!(copy.spec, of().spec);
+        assert_eq!(copy.token.expose_secret(), "t0ken");
+    }
+
+    #[test]
+    fn what_was_copied_under_another_name_or_edited_is_none() {
+        let token = SecretString::from("t0ken");
+        let mut renamed = secret(&of(), &token);
+        renamed.metadata.name = Some("token-copy-0".into());
+        assert!(understand(renamed).is_none());
+        let mut edited = secret(&of(), &token);
+        edited.data.as_mut().unwrap().remove(ACCOUNT);
+        assert!(understand(edited).is_none());
+        let mut other = of();
+        other.namespace = "team-b".into();
+        let mut forged = secret(&other, &token);
+        forged.metadata.name = secret(&of(), &token).metadata.name;
+        assert!(understand(forged).is_none());
+    }
+}

@@ -1,0 +1,486 @@
+//! Which Instances have a server or are about to have one, by Account: what the limits of an Account are judged by, and
+//! who owns which server.
+//!
+//! It is made from what the watch shows of all Instances, so that a restart loses nothing of it, and from what the turns
+//! of this process are about to announce, so that two of them do not take the last place both. An Instance with a
+//! record has a place until the object is gone, also while the service refuses its create: it is about to have a server as
+//! soon as the service agrees. What the roll does not know is another process: that only one acts is what the Lease is for.
+
+use crate::api::names::BINDING;
+use crate::api::{Binding, Marker, Speaks};
+use crate::cloud::ServerId;
+use crate::inventory::Subject;
+use crate::runtime::watch::ObjectKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// The time in which creates are counted.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// How many servers an Account may have, and how fast.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Most {
+    /// Instances with a server, or about to have one (`spec.maxInstances`).
+    pub instances: Option<usize>,
+    /// Creates a minute (`spec.createRate.perMinute`).
+    pub creates: Option<usize>,
+}
+
+/// Whether an Instance may have a server bought now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Room {
+    /// Nobody asked.
+    #[default]
+    NotAsked,
+    /// It has a place.
+    Taken,
+    /// So many have one already, and no more may.
+    Full(usize),
+    /// So many were bought for within a minute, and no more may be.
+    TooFast {
+        /// How many.
+        per_minute: usize,
+        /// When there is room again, if nobody else takes it.
+        wait: Duration,
+    },
+}
+
+/// Whether an Instance may take over a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Claim {
+    /// Nobody asked.
+    #[default]
+    NotAsked,
+    /// It is not known yet which servers the Instances of every namespace have.
+    NotYet,
+    /// Nobody else has it.
+    Taken,
+    /// This one has it.
+    Owned(ObjectKey),
+}
+
+/// The servers of all Instances.
+#[derive(Clone, Debug, Default)]
+pub struct Owned {
+    ids: HashSet<ServerId>,
+    markers: HashSet<Marker>,
+}
+
+impl Owned {
+    /// Whether some Instance has this server on record, or is the one whose marker its name bears.
+    pub fn has(&self, id: &ServerId, marker: Option<&Marker>) -> bool {
+        self.ids.contains(id) || marker.is_some_and(|marker| self.markers.contains(marker))
+    }
+}
+
+/// The roll of a process; cheap to clone.
+#[derive(Clone)]
+pub struct Roll(Arc<Inner>);
+
+struct Inner {
+    cluster: String,
+    wake: Box<dyn Fn(Subject) + Send + Sync>,
+    left: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The Instances of every namespace were listed.
+    is_whole: bool,
+    entries: BTreeMap<Subject, Entry>,
+    /// Who waits for a place in which Account.
+    waiting: HashMap<ObjectKey, BTreeSet<Subject>>,
+    /// When servers were bought with which Account.
+    creates: HashMap<ObjectKey, VecDeque<(Instant, Subject)>>,
+    /// The one that the turn of an Instance counted.
+    counted: HashMap<Subject, Instant>,
+}
+
+/// What is known of one Instance.
+struct Entry {
+    key: ObjectKey,
+    marker: Marker,
+    /// What the object shows.
+    recorded: Option<Recorded>,
+    /// What a turn of this process is about to put there.
+    taken: Option<Taken>,
+}
+
+struct Recorded {
+    account: String,
+    id: Option<ServerId>,
+    is_imported: bool,
+}
+
+struct Taken {
+    account: String,
+    /// The server that is being taken over.
+    id: Option<ServerId>,
+    /// The record was sent to the apiserver, and is not known to have been refused.
+    is_announced: bool,
+}
+
+impl Taken {
+    /// Whether this is the record that it was to become.
+    fn is_in(&self, recorded: Option<&Recorded>) -> bool {
+        recorded.is_some_and(|recorded| {
+            recorded.account == self.account && (self.id.is_none() || recorded.id == self.id)
+        })
+    }
+}
+
+impl Entry {
+    fn is_in(&self, account: &ObjectKey) -> bool {
+        let recorded = self.recorded.as_ref().map(|recorded| &recorded.account);
+        let taken = self.taken.as_ref().map(|taken| &taken.account);
+        self.key.namespace == account.namespace
+            && (recorded == Some(&account.name) || taken == Some(&account.name))
+    }
+
+    fn id(&self) -> Option<&ServerId> {
+        let recorded = self
+            .recorded
+            .as_ref()
+            .and_then(|recorded| recorded.id.as_ref());
+        recorded.or_else(|| self.taken.as_ref()?.id.as_ref())
+    }
+
+    fn accounts(&self) -> Vec<ObjectKey> {
+        let recorded = self.recorded.as_ref().map(|recorded| &recorded.account);
+        let taken = self.taken.as_ref().map(|taken| &taken.account);
+        let names: BTreeSet<_> = recorded.into_iter().chain(taken).collect();
+        let key = |name: &String| ObjectKey {
+            namespace: self.key.namespace.clone(),
+            name: name.clone(),
+        };
+        names.into_iter().map(key).collect()
+    }
+}
+
+impl Roll {
+    /// An empty one. `wake` is called with the UID of an Instance for which there may be room now.
+    pub fn new(cluster: String, wake: impl Fn(Subject) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner {
+            cluster,
+            wake: Box::new(wake),
+            left: Notify::new(),
+            state: Mutex::default(),
+        }))
+    }
+
+    /// The watch shows an Instance: its metadata, and the Account of its spec and the identifier in its status, where it can
+    /// be read.
+    pub fn note(&self, meta: &ObjectMeta, account: Option<&str>, status_id: Option<&str>) {
+        let uid = meta.uid.clone().unwrap_or_default();
+        let key = ObjectKey {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+        };
+        let text = meta.annotations.as_ref().and_then(|all| all.get(BINDING));
+        let binding = text
+            .and_then(|text| Binding::parse(text).ok())
+            .filter(|binding| {
+                let speaks = binding.speaks_for(&self.0.cluster, &key.namespace, &key.name, &uid);
+                speaks != Speaks::Other
+            });
+        let marker = binding
+            .as_ref()
+            .map_or_else(|| Marker::of_uid(&uid), |binding| binding.marker.clone());
+        let recorded = match binding {
+            Some(binding) => Some(Recorded {
+                id: binding.id.as_deref().or(status_id).map(ServerId::from),
+                is_imported: binding.imported.is_some(),
+                account: binding.account,
+            }),
+            // The record was lost and the server is not.
+            None => status_id.zip(account).map(|(id, account)| Recorded {
+                account: account.to_owned(),
+                id: Some(ServerId::from(id)),
+                is_imported: false,
+            }),
+        };
+        let subject = Subject::from(uid);
+        let woken = {
+            let mut state = self.lock();
+            let former = state.entries.remove(&subject);
+            let before = former.as_ref().map(Entry::accounts).unwrap_or_default();
+            // What is on its way is not over because an older version of the object was shown meanwhile.
+            let taken = former.and_then(|former| former.taken);
+            let taken = taken.filter(|taken| !taken.is_in(recorded.as_ref()));
+            let entry = Entry {
+                key,
+                marker,
+                recorded,
+                taken,
+            };
+            let now = entry.accounts();
+            state.entries.insert(subject, entry);
+            state.freed(before.iter().filter(|account| !now.contains(account)))
+        };
+        self.wake(woken);
+    }
+
+    /// An Instance is gone.
+    pub fn gone(&self, uid: &str) {
+        let woken = {
+            let mut state = self.lock();
+            state.waiting.values_mut().for_each(|waiting| {
+                waiting.remove(uid);
+            });
+            let former = state.entries.remove(uid);
+            let accounts = former.as_ref().map(Entry::accounts).unwrap_or_default();
+            state.freed(accounts.iter())
+        };
+        self.wake(woken);
+        self.0.left.notify_one();
+    }
+
+    /// Asks for a place of an Instance whose server could be bought now: for the rest of its turn, and for good once its
+    /// record is announced. Who has a place already keeps it; where the limit was lowered below those who have one, servers
+    /// come first, then UIDs in their order, so that it is never more than one who waits for another.
+    pub fn take(&self, uid: &str, account: &ObjectKey, most: Most, now: Instant) -> Room {
+        let subject = Subject::from(uid);
+        let mut state = self.lock();
+        let has_place = state
+            .entries
+            .get(&subject)
+            .is_some_and(|entry| entry.is_in(account));
+        if let Some(instances) = most.instances {
+            let others = state
+                .entries
+                .iter()
+                .filter(|(other, entry)| **other != subject && entry.is_in(account));
+            let before = others
+                .filter(|(other, entry)| !has_place || entry.id().is_some() || **other < subject);
+            if before.count() >= instances {
+                state
+                    .waiting
+                    .entry(account.clone())
+                    .or_default()
+                    .insert(subject);
+                return Room::Full(instances);
+            }
+        }
+        if let Some(per_minute) = most.creates {
+            let creates = state.creates.entry(account.clone()).or_default();
+            while creates.front().is_some_and(|(at, _)| now >= *at + MINUTE) {
+                creates.pop_front();
+            }
+            if creates.len() >= per_minute {
+                let room = creates.len() - per_minute;
+                let at = creates.get(room).map_or(now, |(at, _)| *at);
+                let wait = (at + MINUTE).saturating_duration_since(now);
+                return Room::TooFast { per_minute, wait };
+            }
+            creates.push_back((now, subject.clone()));
+            state.counted.insert(subject.clone(), now);
+        }
+        if let Some(waiting) = state.waiting.get_mut(account) {
+            waiting.remove(&subject);
+        }
+        if let Some(entry) = state.entries.get_mut(&subject) {
+            entry.taken = Some(Taken {
+                account: account.name.clone(),
+                id: None,
+                is_announced: false,
+            });
+        }
+        Room::Taken
+    }
+
+    /// Asks for a server that is to be taken over: nobody else may have it on record, be about to take it, or be the one
+    /// whose marker its name bears. Kept as a place is; the limits of the Account are about what is bought.
+    pub fn claim(
+        &self,
+        uid: &str,
+        account: &ObjectKey,
+        id: &ServerId,
+        marker: Option<&Marker>,
+    ) -> Claim {
+        let mut state = self.lock();
+        if !state.is_whole {
+            return Claim::NotYet;
+        }
+        if let Some(owner) = state.owner(Some(uid), id, marker) {
+            return Claim::Owned(owner.clone());
+        }
+        if let Some(entry) = state.entries.get_mut(uid) {
+            entry.taken = Some(Taken {
+                account: account.name.clone(),
+                id: Some(id.clone()),
+                is_announced: false,
+            });
+        }
+        Claim::Taken
+    }
+
+    /// The Instance that has a server on record, or is the one whose marker its name bears.
+    pub fn owner(&self, id: &ServerId, marker: Option<&Marker>) -> Option<ObjectKey> {
+        self.lock().owner(None, id, marker).cloned()
+    }
+
+    /// The Instances of every namespace were listed: what nobody has on record is nobody's.
+    pub fn is_whole(&self) {
+        self.lock().is_whole = true;
+    }
+
+    /// The Instance that has the better right to a server which this one took over: one that bought it, else, of two that
+    /// took it over, the one whose UID comes first. That there are two comes of two processes that acted at the same
+    /// instant, or of records that were edited.
+    pub fn rival(&self, uid: &str, id: &ServerId) -> Option<ObjectKey> {
+        let state = self.lock();
+        let better = |(other, entry): &(&Subject, &Entry)| {
+            let recorded = entry.recorded.as_ref();
+            ***other != *uid
+                && recorded.is_some_and(|recorded| {
+                    recorded.id.as_ref() == Some(id) && (!recorded.is_imported || ***other < *uid)
+                })
+        };
+        state
+            .entries
+            .iter()
+            .find(better)
+            .map(|(_, entry)| entry.key.clone())
+    }
+
+    /// A turn of an Instance begins, on an object that is not older than what this process wrote last. What the guard that
+    /// it gives does not keep is given back when it is dropped, also when the turn broke.
+    pub fn turn(&self, uid: &str) -> Turn {
+        let subject = Subject::from(uid);
+        let mut state = self.lock();
+        state.counted.remove(&subject);
+        let entry = state.entries.get_mut(&subject);
+        if let Some(taken) = entry.and_then(|entry| entry.taken.as_mut()) {
+            taken.is_announced = false;
+        }
+        drop(state);
+        Turn {
+            roll: self.clone(),
+            subject,
+            buys: false,
+        }
+    }
+
+    /// The record of a create is being written: from here on the place is its own, unless it is known not to be there.
+    pub fn announce(&self, uid: &str, is_announced: bool) {
+        let mut state = self.lock();
+        let entry = state.entries.get_mut(uid);
+        if let Some(taken) = entry.and_then(|entry| entry.taken.as_mut()) {
+            taken.is_announced = is_announced;
+        }
+    }
+
+    /// Whether an Instance needs this Account to get rid of a server, or to find out whether it has one.
+    pub fn needs(&self, account: &ObjectKey) -> bool {
+        self.lock()
+            .entries
+            .values()
+            .any(|entry| entry.is_in(account))
+    }
+
+    /// What all Instances have on record and what bears their markers.
+    pub fn owned(&self) -> Owned {
+        let state = self.lock();
+        let entries = || state.entries.values();
+        Owned {
+            ids: entries().filter_map(|entry| entry.id().cloned()).collect(),
+            markers: entries().map(|entry| entry.marker.clone()).collect(),
+        }
+    }
+
+    /// Resolves when an Instance went.
+    pub async fn left(&self) {
+        self.0.left.notified().await;
+    }
+
+    fn end(&self, subject: &Subject, buys: bool) {
+        let woken = {
+            let mut state = self.lock();
+            let mut before = Vec::new();
+            if let Some(entry) = state.entries.get_mut(subject)
+                && entry
+                    .taken
+                    .as_ref()
+                    .is_some_and(|taken| !taken.is_announced)
+            {
+                before = entry.accounts();
+                entry.taken = None;
+                let now = entry.accounts();
+                before.retain(|account| !now.contains(account));
+            }
+            let counted = state.counted.remove(subject).filter(|_| !buys);
+            if let Some(counted) = counted {
+                for creates in state.creates.values_mut() {
+                    creates.retain(|(at, other)| *at != counted || other != subject);
+                }
+            }
+            state.freed(before.iter())
+        };
+        self.wake(woken);
+    }
+
+    fn wake(&self, woken: BTreeSet<Subject>) {
+        woken.into_iter().for_each(&*self.0.wake);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Who has a server, other than this one.
+    fn owner(
+        &self,
+        but: Option<&str>,
+        id: &ServerId,
+        marker: Option<&Marker>,
+    ) -> Option<&ObjectKey> {
+        let mut entries = self.entries.iter();
+        let owner = entries.find(|(uid, entry)| {
+            but != Some(&***uid) && (entry.id() == Some(id) || Some(&entry.marker) == marker)
+        });
+        owner.map(|(_, entry)| &entry.key)
+    }
+
+    /// Places became free: who waits for one asks again.
+    fn freed<'a>(&mut self, accounts: impl Iterator<Item = &'a ObjectKey>) -> BTreeSet<Subject> {
+        let waiting = accounts.filter_map(|account| self.waiting.remove(account));
+        waiting.flatten().collect()
+    }
+}
+
+/// The stretch of one turn: see [`Roll::turn`].
+#[must_use]
+pub struct Turn {
+    roll: Roll,
+    subject: Subject,
+    buys: bool,
+}
+
+impl Turn {
+    /// Whether a server may have been bought in it: counted until the minute is over.
+    pub fn buys(&mut self, buys: bool) {
+        self.buys = buys;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.roll.end(&self.subject, self.buys);
+    }
+}
+
+impl std::fmt::Debug for Roll {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Roll")
+    }
+}
+
+#[cfg(test)]
+mod tests;

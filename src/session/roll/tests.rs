@@ -1,0 +1,239 @@
+#![allow(
+    clippy::option_option,
+    reason = "no record, a record without a server, and one with it"
+)]
+
+use super::*;
+use crate::api::{Applied, Before, OpenOperation, Verb};
+use jiff::Timestamp;
+
+fn account() -> ObjectKey {
+    key("default")
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey {
+        namespace: "ns".into(),
+        name: name.into(),
+    }
+}
+
+fn most(instances: usize) -> Most {
+    Most {
+        instances: Some(instances),
+        creates: None,
+    }
+}
+
+/// An Instance whose UID is its name, with a record or without.
+fn meta(name: &str, record: Option<Option<&str>>) -> ObjectMeta {
+    meta_of(name, record, false)
+}
+
+fn meta_of(name: &str, record: Option<Option<&str>>, imported: bool) -> ObjectMeta {
+    let text = record.map(|id| {
+        Binding {
+            cluster: "c".into(),
+            namespace: "ns".into(),
+            name: name.into(),
+            uid: name.into(),
+            marker: Marker::of_uid(name),
+            attempt: 1,
+            nonce: "n".into(),
+            id: id.map(ToOwned::to_owned),
+            imported: imported.then(|| "by-hand".to_owned()),
+            task: None,
+            operation: OpenOperation {
+                verb: Verb::Create,
+                started_at: Timestamp::UNIX_EPOCH,
+                generation: 1,
+                uid: String::new(),
+                target: Applied::default(),
+                waiting_password: false,
+                before: Before::default(),
+            },
+            package: "p".into(),
+            firewall: "f".into(),
+            unfinished: None,
+            recreated: 0,
+            resolved: None,
+            places: vec!["r/z".into()],
+            lost: 0,
+            failed: 0,
+            account: "default".into(),
+            credential: "x".into(),
+        }
+        .to_text()
+    });
+    ObjectMeta {
+        namespace: Some("ns".into()),
+        name: Some(name.into()),
+        uid: Some(name.into()),
+        annotations: text.map(|text| [(BINDING.to_owned(), text)].into()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// A roll, and whom it woke.
+fn roll() -> (Roll, Arc<Mutex<Vec<String>>>) {
+    let woken: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = woken.clone();
+    let wake = move |subject: Subject| told.lock().unwrap().push(subject.to_string());
+    let roll = Roll::new("c".into(), wake);
+    roll.is_whole();
+    (roll, woken)
+}
+
+fn sees(roll: &Roll, name: &str, record: Option<Option<&str>>) {
+    roll.note(&meta(name, record), Some("default"), None);
+}
+
+#[test]
+fn no_more_have_a_place_than_may_and_one_that_goes_makes_room_for_one_that_waits() {
+    let (roll, woken) = roll();
+    for name in ["a", "b", "c"] {
+        sees(&roll, name, None);
+    }
+    let now = Instant::now();
+    let (turn_a, turn_b) = (roll.turn("a"), roll.turn("b"));
+    assert_eq!(roll.take("a", &account(), most(2), now), Room::Taken);
+    assert_eq!(roll.take("b", &account(), most(2), now), Room::Taken);
+    assert_eq!(roll.take("c", &account(), most(2), now), Room::Full(2));
+    // Announced by a: its own from here on; b did not come to it.
+    roll.announce("a", true);
+    drop((turn_a, turn_b));
+    assert_eq!(*woken.lock().unwrap(), ["c"]);
+    assert_eq!(roll.take("c", &account(), most(2), now), Room::Taken);
+    roll.announce("c", true);
+    assert_eq!(roll.take("b", &account(), most(2), now), Room::Full(2));
+    sees(&roll, "a", Some(None));
+    sees(&roll, "c", Some(Some("ecs-1")));
+    assert_eq!(roll.take("b", &account(), most(2), now), Room::Full(2));
+    roll.gone("a");
+    assert_eq!(*woken.lock().unwrap(), ["c", "b"]);
+    assert_eq!(roll.take("b", &account(), most(2), now), Room::Taken);
+}
+
+#[test]
+fn who_was_before_a_restart_counts_from_what_the_watch_shows() {
+    let (roll, _) = roll();
+    sees(&roll, "bought", Some(Some("ecs-1")));
+    sees(&roll, "announced", Some(None));
+    sees(&roll, "new", None);
+    // The record was lost, and status tells of the server.
+    roll.note(&meta("lost", None), Some("default"), Some("ecs-2"));
+    let now = Instant::now();
+    assert_eq!(roll.take("new", &account(), most(3), now), Room::Full(3));
+    assert_eq!(roll.take("new", &account(), most(4), now), Room::Taken);
+    // Another Account is another matter, and so is an Instance of another namespace.
+    assert_eq!(roll.take("new", &key("other"), most(1), now), Room::Taken);
+    assert!(roll.needs(&account()) && !roll.needs(&key("third")));
+}
+
+#[test]
+fn under_a_limit_that_was_lowered_exactly_one_of_two_goes_on() {
+    let (roll, _) = roll();
+    sees(&roll, "a", Some(None));
+    sees(&roll, "b", Some(None));
+    let now = Instant::now();
+    assert_eq!(roll.take("a", &account(), most(1), now), Room::Taken);
+    assert_eq!(roll.take("b", &account(), most(1), now), Room::Full(1));
+    assert_eq!(roll.take("a", &account(), most(0), now), Room::Full(0));
+    sees(&roll, "b", Some(Some("ecs-1")));
+    assert_eq!(roll.take("a", &account(), most(1), now), Room::Full(1));
+}
+
+#[test]
+fn an_older_sight_of_the_object_does_not_end_what_is_on_its_way() {
+    let (roll, _) = roll();
+    sees(&roll, "a", None);
+    sees(&roll, "b", None);
+    let now = Instant::now();
+    let turn = roll.turn("a");
+    assert_eq!(roll.take("a", &account(), most(1), now), Room::Taken);
+    roll.announce("a", true);
+    drop(turn);
+    sees(&roll, "a", None);
+    assert_eq!(roll.take("b", &account(), most(1), now), Room::Full(1));
+}
+
+#[test]
+fn creates_are_counted_over_a_minute_and_what_bought_nothing_is_not() {
+    let (roll, _) = roll();
+    let pace = Most {
+        instances: None,
+        creates: Some(2),
+    };
+    let now = Instant::now();
+    for name in ["a", "b", "c"] {
+        sees(&roll, name, None);
+    }
+    let mut turn = roll.turn("a");
+    assert_eq!(roll.take("a", &account(), pace, now), Room::Taken);
+    turn.buys(true);
+    drop(turn);
+    // The next turn of one that bought changes nothing.
+    drop(roll.turn("a"));
+    let turn = roll.turn("b");
+    assert_eq!(roll.take("b", &account(), pace, now), Room::Taken);
+    let later = now + Duration::from_secs(20);
+    let slow = Room::TooFast {
+        per_minute: 2,
+        wait: Duration::from_secs(40),
+    };
+    assert_eq!(roll.take("c", &account(), pace, later), slow);
+    drop(turn); // b was refused
+    let mut turn = roll.turn("c");
+    assert_eq!(roll.take("c", &account(), pace, later), Room::Taken);
+    turn.buys(true);
+    drop(turn);
+    assert_eq!(roll.take("b", &account(), pace, later), slow);
+    let much_later = now + Duration::from_secs(60);
+    assert_eq!(roll.take("b", &account(), pace, much_later), Room::Taken);
+}
+
+#[test]
+fn what_is_on_record_or_bears_a_marker_is_owned() {
+    let (roll, _) = roll();
+    sees(&roll, "a", Some(Some("ecs-1")));
+    let owned = roll.owned();
+    let marker = Marker::of_uid("a");
+    assert!(owned.has(&ServerId::from("ecs-1"), None));
+    assert!(owned.has(&ServerId::from("ecs-2"), Some(&marker)));
+    assert!(!owned.has(&ServerId::from("ecs-2"), Some(&Marker::of_uid("b"))));
+}
+
+#[test]
+fn of_two_that_would_take_over_one_server_one_gets_it_and_what_somebody_has_nobody_gets() {
+    let (roll, _) = roll();
+    for name in ["a", "b"] {
+        sees(&roll, name, None);
+    }
+    let id = ServerId::from("ecs-1");
+    let turns = (roll.turn("a"), roll.turn("b"));
+    let claim = |name: &str, marker: Option<&Marker>| roll.claim(name, &account(), &id, marker);
+    assert_eq!(claim("a", None), Claim::Taken);
+    assert_eq!(claim("b", None), Claim::Owned(key("a")));
+    roll.announce("a", true);
+    drop(turns);
+    assert_eq!(claim("b", None), Claim::Owned(key("a")));
+    roll.gone("a");
+    sees(&roll, "c", Some(None));
+    let marker = Marker::of_uid("c");
+    assert_eq!(claim("b", Some(&marker)), Claim::Owned(key("c")));
+    assert_eq!(claim("b", Some(&Marker::of_uid("gone"))), Claim::Taken);
+}
+
+#[test]
+fn of_two_records_of_one_server_exactly_one_steps_back_and_never_the_one_that_bought_it() {
+    let (roll, _) = roll();
+    let id = ServerId::from("ecs-1");
+    for name in ["b", "c"] {
+        roll.note(&meta_of(name, Some(Some("ecs-1")), true), None, None);
+    }
+    assert_eq!(roll.rival("b", &id), None);
+    assert_eq!(roll.rival("c", &id), Some(key("b")));
+    sees(&roll, "d", Some(Some("ecs-1")));
+    assert_eq!(roll.rival("b", &id), Some(key("d")));
+    assert_eq!(roll.rival("b", &ServerId::from("ecs-2")), None);
+}

@@ -1,0 +1,137 @@
+//! What the schema lets pass, the types take in: an object that is accepted and cannot be decoded would be dropped by the watch.
+
+use crate::api::{Account, Instance};
+use kube::CustomResourceExt;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+/// The least that an object of this schema may be: what is required, and nothing else.
+fn least(schema: &Value) -> Value {
+    if let Some(values) = schema["enum"].as_array() {
+        return values[0].clone();
+    }
+    match schema["type"].as_str() {
+        Some("object") => {
+            let required = schema["required"].as_array().into_iter().flatten();
+            let fields = required.map(|name| {
+                let name = name.as_str().unwrap();
+                (name.to_owned(), least(&schema["properties"][name]))
+            });
+            Value::Object(fields.collect())
+        }
+        Some("array") => json!([]),
+        Some("integer") => integers(schema)[0].clone(),
+        Some("boolean") => json!(false),
+        Some("string") if schema["format"] == "date-time" => json!("2026-11-22T10:00:00Z"),
+        Some("string") => json!("x"),
+        other => panic!("nobody knows what {other:?} is: {schema}"),
+    }
+}
+
+/// The ends of the range of an integer.
+fn integers(schema: &Value) -> Vec<Value> {
+    let end = |name: &str| {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the schema's bounds are whole"
+        )]
+        let whole = schema[name].as_f64().map(|end| end as i64);
+        whole.map(|end| json!(end))
+    };
+    let ends: Vec<Value> = ["minimum", "maximum"].into_iter().filter_map(end).collect();
+    if ends.is_empty() {
+        vec![json!(1)]
+    } else {
+        ends
+    }
+}
+
+/// Every value that is to be tried for a field, beside the others of a least object: the empty object among them, where no
+/// field of it is required, each of its own fields, and null where that is kept.
+fn tries(schema: &Value) -> Vec<Value> {
+    let mut all = vec![least(schema)];
+    if schema["nullable"] == true {
+        all.push(Value::Null);
+    }
+    all.extend(schema["enum"].as_array().into_iter().flatten().cloned());
+    match schema["type"].as_str() {
+        Some("object") => {
+            for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+                for value in tries(field) {
+                    let mut object = least(schema);
+                    object[name] = value;
+                    all.push(object);
+                }
+            }
+        }
+        Some("array") => {
+            let items = tries(&schema["items"]).into_iter();
+            all.extend(items.map(|item| json!([item])));
+        }
+        Some("integer") => all.extend(integers(schema)),
+        _ => {}
+    }
+    all
+}
+
+/// The schema of a kind.
+fn schema<K: CustomResourceExt>() -> Value {
+    let definition = serde_json::to_value(K::crd()).unwrap();
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
+}
+
+fn every_accepted_object_decodes<K: CustomResourceExt + DeserializeOwned>() -> usize {
+    let schema = schema::<K>();
+    let resource = K::api_resource();
+    let fields = &schema["properties"];
+    let mut count = 0;
+    for part in ["spec", "status"] {
+        for value in tries(&fields[part]) {
+            let mut object = json!({
+                "apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "x"},
+                "spec": least(&fields["spec"]),
+            });
+            object[part] = value;
+            if let Err(error) = serde_json::from_value::<K>(object.clone()) {
+                panic!("the schema accepts this, and it cannot be decoded ({error}): {object:#}");
+            }
+            count += 1;
+        }
+    }
+    count
+}
+
+#[test]
+fn what_the_schema_accepts_the_types_decode() {
+    // So many that no part of the schemas was left out by mistake.
+    assert!(every_accepted_object_decodes::<Instance>() > 150);
+    assert!(every_accepted_object_decodes::<Account>() > 60);
+}
+
+/// Every object of a schema, by its path.
+fn objects(path: &str, schema: &Value, found: &mut Map<String, Value>) {
+    if schema["type"] == "object" {
+        found.insert(path.to_owned(), schema.clone());
+    }
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        objects(&format!("{path}.{name}"), field, found);
+    }
+    if schema["items"].is_object() {
+        objects(&format!("{path}[]"), &schema["items"], found);
+    }
+}
+
+#[test]
+fn a_field_that_is_required_has_no_default_and_one_that_is_not_may_be_left_out() {
+    for schema in [schema::<Instance>(), schema::<Account>()] {
+        let mut found = Map::new();
+        objects("", &schema, &mut found);
+        for (path, object) in found {
+            for name in object["required"].as_array().into_iter().flatten() {
+                let field = &object["properties"][name.as_str().unwrap()];
+                assert!(field["default"].is_null(), "{path}.{name} is never missing");
+                assert!(field["nullable"] != true, "{path}.{name} may be null");
+            }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! What an Account limits, what it tells, and that its token outlives it as long as somebody needs it.
+
+mod namespace;
+
+use crate::support::{
+    Setup, World, create_calls, eventually, insist, instance, is_ready, names, outline, reason,
+    stays,
+};
+use cloud_server_operator::api::{Account, Instance};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// Applies the example with the limits: with this world's endpoint, and without the wait for lost creates.
+async fn apply_example(world: &World) {
+    let example = include_str!("../../examples/account-limits.yaml");
+    let example = example.replace("http://127.0.0.1:8090", world.sim.url());
+    let arguments = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    world.run(&arguments, &example).await;
+    change(world, json!({"settleSeconds": 2})).await;
+}
+
+async fn change(world: &World, spec: Value) {
+    world.change_account("default", spec).await;
+}
+
+/// How many are ready, and the others.
+async fn split(world: &World) -> (usize, Vec<Instance>) {
+    let all = world.all().await.into_values();
+    let (well, other): (Vec<_>, Vec<_>) = all.partition(is_ready);
+    (well.len(), other)
+}
+
+/// How many are ready and how many say why they are not.
+async fn until_split(world: &World, ready: usize, waiting: usize, why: &str) -> Vec<Instance> {
+    let what = format!("{ready} are Ready and {waiting} say {why}");
+    eventually(&what, async || {
+        let (well, other) = split(world).await;
+        let waits = other.iter().filter(|i| reason(i) == why).count();
+        match (well, waits) {
+            found if found == (ready, waiting) => Ok(other),
+            found => {
+                let told: Vec<_> = other.iter().map(outline).collect();
+                Err(format!("{found:?}: {told:#?}"))
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_instances_have_a_server_than_the_account_allows_and_the_rest_go_on_in_their_time()
+{
+    let mut world = Setup::default().begin("most").await;
+    apply_example(&world).await;
+    change(&world, json!({"createRate": null})).await;
+    let fleet = names("web", 6);
+    world.apply_all(&fleet, instance).await;
+    let waiting = until_split(&world, 3, 3, "AccountLimitReached").await;
+    let message = &waiting[0].status.as_ref().unwrap().conditions[0].message;
+    for word in ["default", "3", "spec.maxInstances", "raise"] {
+        assert!(message.contains(word), "{message}");
+    }
+    assert_eq!(create_calls(&world.sim), 3, "{}", world.ledger_text());
+
+    // A process that knows nothing of them counts them all the same, and writes nothing.
+    world.restart().await;
+    let since = Timestamp::now();
+    stays(
+        "three servers",
+        Duration::from_secs(8),
+        async || match create_calls(&world.sim) {
+            3 => Ok(()),
+            n => Err(format!("{n}")),
+        },
+    )
+    .await;
+    let written = world.writes_since(since).await;
+    assert!(written.is_empty(), "{written:#?}");
+
+    // One that has a server goes, and one that waits comes.
+    let has_one = |i: &&Instance| i.status.as_ref().is_some_and(|s| s.id.is_some());
+    let all = world.all().await;
+    let (gone, _) = all.iter().find(|(_, i)| has_one(i)).unwrap();
+    world.delete(gone).await;
+    world.gone(gone).await;
+    until_split(&world, 3, 2, "AccountLimitReached").await;
+    assert_eq!(
+        (create_calls(&world.sim), world.sim.live_servers().len()),
+        (4, 3)
+    );
+
+    // A lower limit releases nothing.
+    change(&world, json!({"maxInstances": 0})).await;
+    let another = world.apply(&instance("another")).await;
+    world.until_reason("another", "AccountLimitReached").await;
+    assert_eq!(world.sim.live_servers().len(), 3);
+    assert!(world.live(&another).is_empty());
+    // One that waits goes at once.
+    world.delete("another").await;
+    world.gone("another").await;
+
+    change(&world, json!({"maxInstances": 5})).await;
+    until_split(&world, 5, 0, "AccountLimitReached").await;
+    assert_eq!(world.sim.live_servers().len(), 5);
+    assert_eq!(create_calls(&world.sim), 6);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_makes_instances_without_end_buys_no_more_than_the_rate_allows_and_deletes_at_once() {
+    for _ in 0..3 {
+        if is_slowed_down().await {
+            return;
+        }
+    }
+    panic!(
+        "three times nobody waited for the minute to pass, or this machine was slower than that"
+    );
+}
+
+/// What is left of the minute is too little to look at who waits for it.
+const LATE: Duration = Duration::from_secs(55);
+
+/// Whether the machine was quick enough to see who waits while the minute lasts; otherwise nothing is shown of it.
+async fn is_slowed_down() -> bool {
+    let world = Setup::default().begin("rate").await;
+    change(&world, json!({"createRate": {"perMinute": 3}})).await;
+    let began = world.sim.ledger().last_seq();
+    // Refused ones buy nothing, so they take nothing from the others.
+    for name in ["wrong-0", "wrong-1", "wrong-2", "wrong-3"] {
+        let mut wrong = instance(name);
+        wrong["spec"]["image"]["id"] = json!("img-no-such-image");
+        world.apply(&wrong).await;
+        world.until_reason(name, "CreateRefused").await;
+        world.delete(name).await;
+    }
+    // A loop that makes and deletes what it made.
+    let first = names("loop", 5);
+    let begun = Instant::now();
+    world.apply_all(&first, instance).await;
+    let waiting = eventually(
+        "three are ready and two wait, or the minute is over",
+        async || {
+            let (ready, other) = split(&world).await;
+            let waits = other.iter().filter(|i| reason(i) == "CreateRateReached");
+            match (ready, waits.count()) {
+                (3, 2) => Ok(Some(other)),
+                _ if begun.elapsed() > LATE => Ok(None),
+                found => Err(format!("{found:?}")),
+            }
+        },
+    );
+    let Some(waiting) = waiting.await else {
+        return false;
+    };
+    let message = &waiting[0].status.as_ref().unwrap().conditions[0].message;
+    for word in ["default", "3", "spec.createRate.perMinute"] {
+        assert!(message.contains(word), "{message}");
+    }
+    for name in &first {
+        world.delete(name).await;
+    }
+    if begun.elapsed() > LATE {
+        return false;
+    }
+    world.all_gone(&first).await;
+    assert_eq!(world.sim.live_servers(), []);
+    let again = names("again", 2);
+    world.apply_all(&again, instance).await;
+    eventually("two more wait, while the minute lasts", async || {
+        let all = world.all().await;
+        let waits = |name: &&String| reason(&all[*name]) == "CreateRateReached";
+        match again.iter().filter(waits).count() {
+            2 => Ok(()),
+            // There is nothing left to wait for on a machine that stood still: what was bought tells of the rate all the same.
+            _ if begun.elapsed() > LATE => Ok(()),
+            n => Err(format!("{n} wait")),
+        }
+    })
+    .await;
+    // They go on by themselves, and never were there more than three in a minute. Half of one: what is counted here is when a
+    // create came to the service, which a stall moves against the time at which the operator took its place.
+    world.all_ready(&again).await;
+    let bought = world.calls_since(began).into_iter();
+    let bought: Vec<_> = bought
+        .filter(|call| call.path == "/instance/create" && call.code.is_none())
+        .collect();
+    assert_eq!(bought.len(), 5, "{}", world.ledger_text());
+    assert!(
+        crate::support::busiest(&bought, 30_000) <= 3,
+        "{}",
+        world.ledger_text()
+    );
+    world.finish().await;
+    true
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn status_tells_the_servers_of_each_place_and_those_of_nobody() {
+    let mut world = Setup::default().begin("inventory").await;
+    world.strangers(World::TOKEN, 2);
+    world.apply(&instance("web")).await;
+    let server = world.only_server(&world.ready("web").await);
+    let example = cloud_simulator::catalogue::example();
+    let told = |account: &Account| {
+        let status = account.status.as_ref()?;
+        let [place] = &status.inventory[..] else {
+            return None;
+        };
+        let counts = (place.servers, place.owned, place.unowned, place.in_flight);
+        let here = (place.region.as_str(), place.zone.as_str()) == (example.region, example.zone);
+        (here && counts == (3, 1, 2, 0)).then(|| status.clone())
+    };
+    let status = until_account(&world, "three servers, one of them ours", told).await;
+    assert_eq!((status.servers, status.unowned_servers), (Some(3), Some(2)));
+    let mut strangers: Vec<_> = world.sim.live_servers();
+    strangers.retain(|stranger| stranger.id != server.id);
+    strangers.sort_by(|a, b| a.id.cmp(&b.id));
+    for (found, stranger) in status.unowned.iter().zip(&strangers) {
+        assert_eq!(
+            (&found.id, found.name.as_deref()),
+            (&stranger.id, Some(stranger.name.as_str()))
+        );
+        assert_eq!(
+            (found.region.as_str(), found.zone.as_str()),
+            (example.region, example.zone)
+        );
+    }
+    assert_eq!(status.unowned.len(), 2);
+
+    // A new process takes nobody's server for unowned because it has not looked at its Instance yet, and writes nothing.
+    let since = Timestamp::now();
+    world.restart().await;
+    stays("the same status", Duration::from_secs(12), async || {
+        let now = insist("read it", async || world.accounts().get("default").await)
+            .await
+            .unwrap()
+            .status;
+        match now.as_ref() == Some(&status) {
+            true => Ok(()),
+            false => Err(format!("{now:#?}")),
+        }
+    })
+    .await;
+    let written = world.all_writes_since(since).await;
+    assert!(written.is_empty(), "{written:#?}");
+
+    // More than stand in status are counted all the same.
+    world.strangers(World::TOKEN, 20);
+    let full = |account: &Account| {
+        let status = account.status.as_ref()?;
+        (status.unowned_servers == Some(22)).then(|| status.clone())
+    };
+    let status = until_account(&world, "22 strangers", full).await;
+    assert_eq!(status.unowned.len(), 20);
+    assert!(status.unowned.is_sorted_by_key(|server| &server.id));
+    world.finish().await;
+}
+
+async fn until_account<T>(world: &World, what: &str, told: impl Fn(&Account) -> Option<T>) -> T {
+    let accounts = world.accounts();
+    eventually(what, async || {
+        let account = accounts.get("default").await.map_err(|e| e.to_string())?;
+        told(&account).ok_or_else(|| format!("{:#?}", account.status))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_token_is_told_by_the_account_changes_no_server_and_all_go_on_once_it_is_mended()
+{
+    let world = Setup::default().begin("outage").await;
+    let (before, new) = (names("before", 2), names("new", 5));
+    world.apply_all(&before, instance).await;
+    world.all_ready(&before).await;
+    world.sim.set_token("default", "rotated-canary-3d").unwrap();
+    world.apply_all(&new, instance).await;
+    let refused = |i: &Instance| reason(i) == "TokenRefused";
+    world.until_all(&new, "say so", refused).await;
+    until_account(&world, "the Account says so", |account| {
+        let conditions = &account.status.as_ref()?.conditions;
+        let told = conditions.iter().find(|c| c.type_ == "Ready")?;
+        (told.reason == "TokenRefused" && told.message.contains("cloud-token")).then_some(())
+    })
+    .await;
+    let standing = world.all().await;
+    let since = Timestamp::now();
+    // Longer than the pause between two tries of the token (25 s).
+    stays("what was seen", Duration::from_secs(30), async || {
+        let now = world.all().await;
+        let differs = before
+            .iter()
+            .find(|n| now[*n].status != standing[*n].status);
+        differs.map_or(Ok(()), |name| Err(outline(&now[name])))
+    })
+    .await;
+    let mut told = world.all_writes_since(since).await;
+    told.retain(|e| e.resource == "accounts");
+    assert!(told.is_empty(), "{told:#?}");
+    let mut took = mended(&world, "rotated-canary-3d", &new).await;
+    world.all_ready(&new).await;
+    // A stall makes any one of them late; the best of three tells the Secret's event from the next try of the token.
+    for (token, beginning) in [("rotated-canary-4e", "more"), ("rotated-canary-5f", "last")] {
+        if took < BY_EVENT {
+            break;
+        }
+        world.sim.set_token("default", token).unwrap();
+        let more = names(beginning, 5);
+        world.apply_all(&more, instance).await;
+        world.until_all(&more, "say so", refused).await;
+        took = took.min(mended(&world, token, &more).await);
+        world.all_ready(&more).await;
+    }
+    assert!(took < BY_EVENT, "{took:?}");
+    assert!(!world.logs().contains("rotated-canary"));
+    world.finish().await;
+}
+
+/// Sooner than the next try of a token that was refused (25 s).
+const BY_EVENT: Duration = Duration::from_secs(15);
+
+/// Writes the token that the service takes. Gives how long it took until all of these were bought.
+async fn mended(world: &World, token: &str, new: &[String]) -> Duration {
+    let begun = Instant::now();
+    world.secret("cloud-token", "token", token).await;
+    let is_bought = |i: &Instance| i.status.as_ref().is_some_and(|s| s.id.is_some());
+    world.until_all(new, "are bought", is_bought).await;
+    begun.elapsed()
+}

@@ -1,0 +1,219 @@
+//! The command `catalog`, as a user types it.
+
+use crate::support::{EXECUTABLE, Setup, World, eventually, is_for_now, run};
+use cloud_simulator::catalogue;
+use serde_json::Value;
+use std::process::Output;
+use tokio::process::Command;
+
+/// Runs a command again until it was answered.
+async fn answered(input: &str, command: impl Fn() -> Command) -> (bool, String, String) {
+    eventually("the command is answered", async || {
+        let told = told(run(&mut command(), input).await);
+        match !told.0 && is_for_now(&told.2) {
+            true => Err(told.2),
+            false => Ok(told),
+        }
+    })
+    .await
+}
+
+/// Asks the service itself, the token by standard input.
+async fn direct(world: &World, arguments: &[&str]) -> (bool, String, String) {
+    let command = || {
+        let mut command = Command::new(EXECUTABLE);
+        command.arg("catalog").args(arguments);
+        command.args(["--endpoint", world.sim.url(), "--token-file", "-"]);
+        command
+    };
+    answered(World::TOKEN, command).await
+}
+
+/// Asks through an Account in the cluster.
+async fn by_account(world: &World, arguments: &[&str]) -> (bool, String, String) {
+    let command = || {
+        let mut command = Command::new(EXECUTABLE);
+        command.arg("catalog").args(arguments);
+        command.args(["-n", &world.namespace, "--kubeconfig"]);
+        command.arg(world.shared.cluster.kubeconfig_path());
+        command
+    };
+    answered("", command).await
+}
+
+fn told(output: Output) -> (bool, String, String) {
+    let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    let [out, err] = texts;
+    for text in [&out, &err] {
+        assert!(!text.contains(World::TOKEN), "the token was told: {text}");
+    }
+    (output.status.success(), out, err)
+}
+
+async fn json(world: &World, arguments: &[&str]) -> Vec<Value> {
+    let (done, out, err) = direct(world, &[arguments, &["-o", "json"]].concat()).await;
+    assert!(done, "{err}");
+    serde_json::from_str(&out).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_json_and_yaml_show_what_the_service_offers() {
+    let world = Setup::default().without_operator().begin("catalog").await;
+    let example = catalogue::example();
+    let here = ["--region", example.region];
+
+    let (done, out, err) = by_account(&world, &["regions"]).await;
+    assert!(done, "{err}");
+    let header: Vec<&str> = out.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(header, ["REGION", "NAME", "ZONE", "ZONE", "NAME"]);
+    let zone = out
+        .lines()
+        .find(|line| line.contains(example.zone))
+        .unwrap();
+    assert!(zone.contains("Moscow Zone A"), "{out}");
+    assert!(
+        !out.contains('\u{1b}'),
+        "colours only on a terminal: {out:?}"
+    );
+
+    // What a filter in a spec means is the first row of the same filter here.
+    let filter = [
+        "--cpu",
+        "1",
+        "--memory",
+        "2",
+        "--charge-mode",
+        "PayByTraffic",
+    ];
+    let zone = ["--zone", "Moscow Zone A"];
+    let packages = json(
+        &world,
+        &[&["packages"][..], &here[..], &zone, &filter].concat(),
+    )
+    .await;
+    assert_eq!(packages[0]["packageCode"], example.package);
+    assert!(packages.iter().all(|row| row["zoneCode"] == example.zone));
+
+    let images = json(
+        &world,
+        &["images", "--region", "Moscow", "--type", "system"],
+    )
+    .await;
+    assert_eq!(images.len(), 22, "all pages");
+    let all = json(&world, &[&["images"][..], &here[..]].concat()).await;
+    assert_eq!(all.len(), 64, "all pages");
+    let one = json(
+        &world,
+        &[
+            &["images", "--name", "ubuntu 24.04 lts", "--type", "System"][..],
+            &here[..],
+        ]
+        .concat(),
+    )
+    .await;
+    assert_eq!(one.len(), 1);
+    assert_eq!(one[0]["imageResourceUUID"], example.image);
+    assert_eq!(one[0]["regionCode"], example.region);
+
+    let (done, out, err) = direct(
+        &world,
+        &[&["firewalls", "-o", "wide"][..], &here[..]].concat(),
+    )
+    .await;
+    assert!(
+        done && out.contains("DESCRIPTION") && out.contains(example.firewall),
+        "{out}{err}"
+    );
+    let (done, out, err) = direct(&world, &["keys", "--name", "laptop-1", "-o", "yaml"]).await;
+    assert!(
+        done && out.contains(&format!("sshKeyUUID: {}", example.key)),
+        "{out}{err}"
+    );
+    let (done, out, err) = direct(&world, &["keys", "--name", "no such name"]).await;
+    assert!(
+        done && out.lines().count() == 1 && err.contains("nothing"),
+        "{out}{err}"
+    );
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_of_the_command_name_the_remedy() {
+    let world = Setup::default()
+        .without_operator()
+        .begin("catalog-errors")
+        .await;
+    for (arguments, words) in [
+        (
+            &["images", "--region", "Atlantis"][..],
+            &["Atlantis", "ru-moscow-1 (Moscow)", "--region"][..],
+        ),
+        (
+            &["packages", "--region", "Moscow", "--zone", "Z"][..],
+            &["ru-moscow-1-a", "--zone"][..],
+        ),
+    ] {
+        let (done, _, err) = direct(&world, arguments).await;
+        assert!(
+            !done && words.iter().all(|word| err.contains(word)),
+            "{arguments:?}: {err}"
+        );
+    }
+    let (done, _, err) = by_account(&world, &["keys", "--account", "other"]).await;
+    assert!(!done, "{err}");
+    for word in [
+        "Account other does not exist",
+        &world.namespace,
+        "--account",
+    ] {
+        assert!(err.contains(word), "{word}: {err}");
+    }
+    let mut command = Command::new(EXECUTABLE);
+    command.args(["catalog", "keys", "--endpoint", world.sim.url()]);
+    let (done, _, err) = told(run(command.env_remove("CSO_TOKEN"), "").await);
+    assert!(
+        !done && err.contains("--token-file") && err.contains("CSO_TOKEN"),
+        "{err}"
+    );
+    let command = || {
+        let mut command = Command::new(EXECUTABLE);
+        command.args(["catalog", "keys", "--endpoint", world.sim.url()]);
+        command.env("CSO_TOKEN", "wrong");
+        command
+    };
+    let (done, _, err) = answered("", command).await;
+    assert!(
+        !done && err.contains("401") && err.contains("valid token"),
+        "{err}"
+    );
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_works_as_a_plugin_of_kubectl() {
+    let world = Setup::default().without_operator().begin("plugin").await;
+    let directory = tempfile::tempdir().unwrap();
+    let plugin = directory.path().join("kubectl-cloudserver");
+    std::os::unix::fs::symlink(EXECUTABLE, &plugin).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", directory.path().display());
+    let kubectl = async |arguments: &[&str]| {
+        let command = || {
+            let mut command = Command::from(world.shared.cluster.kubectl());
+            command
+                .env("PATH", &path)
+                .arg("cloudserver")
+                .args(arguments);
+            command
+        };
+        answered("", command).await
+    };
+    let (done, out, err) = kubectl(&["catalog", "regions", "-n", &world.namespace]).await;
+    assert!(
+        done && out.contains(catalogue::example().zone),
+        "{out}{err}"
+    );
+    let (_, out, _) = kubectl(&["catalog", "--help"]).await;
+    assert!(out.contains("kubectl cloudserver catalog"), "{out}");
+    world.finish().await;
+}

@@ -1,0 +1,82 @@
+//! The commands `instances`, `import`, `plan` and `completion`, as a user types them.
+
+mod completion;
+mod import;
+mod instances;
+mod plan;
+mod rights;
+mod terminal;
+mod unreachable;
+mod verdicts;
+
+use crate::support::{self, EXECUTABLE, World, eventually, is_for_now};
+use cloud_simulator::model::ServerInfo;
+use serde_json::Value;
+use std::process::Output;
+use tokio::process::Command;
+
+/// What a command left behind.
+struct Told {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+impl Told {
+    fn of(output: Output) -> Self {
+        let status = output.status.code().unwrap();
+        let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        let [out, err] = texts;
+        for text in [&out, &err] {
+            for secret in [World::TOKEN, World::PASSWORD] {
+                assert!(!text.contains(secret), "a secret was told: {text}");
+            }
+            assert!(
+                !text.contains('\u{1b}'),
+                "colours and progress only on a terminal: {text:?}"
+            );
+        }
+        Self { status, out, err }
+    }
+
+    fn json(&self) -> Value {
+        let read = serde_json::from_str(&self.out);
+        read.unwrap_or_else(|error| panic!("{error}: {}\n{}", self.out, self.err))
+    }
+}
+
+async fn run(command: &mut Command, input: &str) -> Told {
+    Told::of(support::run(command, input).await)
+}
+
+/// Runs a command as an administrator of the cluster, in the namespace of the world, until it was answered.
+async fn asked(world: &World, arguments: &[&str], input: &str) -> Told {
+    eventually("the command is answered", async || {
+        let mut command = Command::new(EXECUTABLE);
+        command.args(arguments).args(["-n", &world.namespace]);
+        command.arg("--kubeconfig");
+        command.arg(world.shared.cluster.kubeconfig_path());
+        let told = run(&mut command, input).await;
+        match told.status == 1 && is_for_now(&told.err) {
+            true => Err(told.err),
+            false => Ok(told),
+        }
+    })
+    .await
+}
+
+/// Servers that were made by hand, once they run.
+async fn strangers(world: &World, count: usize) -> Vec<ServerInfo> {
+    let before: Vec<String> = world.sim.live_servers().into_iter().map(|s| s.id).collect();
+    world.strangers(World::TOKEN, count);
+    let is_made = |server: &ServerInfo| server.status == "STARTED";
+    let made = world.sim.wait_until(
+        |w| w.live_servers().iter().all(is_made),
+        crate::support::PATIENCE,
+    );
+    made.await.unwrap();
+    let mut servers = world.sim.live_servers();
+    servers.retain(|server| !before.contains(&server.id));
+    servers.sort_by(|a, b| a.name.cmp(&b.name));
+    servers
+}

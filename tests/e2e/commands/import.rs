@@ -1,0 +1,96 @@
+//! `import`: the manifest that takes a server over.
+
+use super::{asked, strangers};
+use crate::support::{Mark, Setup, console, create_calls, instance, mark, posts};
+use cloud_simulator::catalogue;
+use cloud_simulator::model::Console;
+use serde_json::Value;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_printed_takes_the_server_over_and_changes_nothing() {
+    let world = Setup::default().own_ids().begin("import-command").await;
+    world.apply(&instance("own")).await;
+    let own = world.only_server(&world.ready("own").await);
+    let servers = strangers(&world, 2).await;
+    let bought = create_calls(&world.sim);
+    let firewall = ["--firewall", catalogue::example().firewall];
+
+    let told = asked(&world, &["import", &servers[0].id], "").await;
+    assert_eq!(told.status, 1, "{}", told.out);
+    for word in ["--firewall", "security group", "fw-"] {
+        assert!(told.err.contains(word), "{word}: {}", told.err);
+    }
+    let told = asked(
+        &world,
+        &[&["import", &servers[0].id][..], &firewall].concat(),
+        "",
+    )
+    .await;
+    assert_eq!(told.status, 0, "{}", told.err);
+    assert!(told.out.starts_with("# Takes over server"), "{}", told.out);
+
+    // Before it is applied, and after.
+    let plan = asked(&world, &["plan", "-f", "-"], &told.out).await;
+    assert_eq!(plan.status, 2, "{}{}", plan.out, plan.err);
+    assert!(plan.out.contains("takes over a server"), "{}", plan.out);
+    world.run(&["apply", "-f", "-"], &told.out).await;
+    let taken = world.ready("stranger-0").await;
+    assert_eq!(
+        taken.status.unwrap().id.as_deref(),
+        Some(servers[0].id.as_str())
+    );
+    let Mark { seq, .. } = mark(&world, "stranger-0").await;
+    let plan = asked(&world, &["plan", "-f", "-"], &told.out).await;
+    assert_eq!(plan.status, 0, "{}{}", plan.out, plan.err);
+    assert_eq!(posts(&world, seq), Vec::<String>::new());
+
+    // By name, for programs; its package is the one that it was bought with.
+    let flags = [
+        "import",
+        "stranger-1",
+        "-o",
+        "json",
+        "--name",
+        "db",
+        "--ssh-key",
+        "key-1",
+    ];
+    let told = asked(&world, &[&flags[..], &firewall].concat(), "").await;
+    let manifest: Value = told.json();
+    assert_eq!(manifest["spec"]["import"]["id"], servers[1].id);
+    assert_eq!(
+        manifest["spec"]["package"]["code"],
+        catalogue::example().package
+    );
+    assert_eq!(manifest["metadata"]["name"], "db");
+
+    // What is somebody's, and what several are called.
+    for id in [&own.id, &servers[0].id] {
+        let told = asked(&world, &[&["import", id][..], &firewall].concat(), "").await;
+        assert_eq!(told.status, 1, "{}", told.out);
+        let named = format!("{}/", world.namespace);
+        assert!(
+            told.err.contains(&named) && told.err.contains("Retain"),
+            "{}",
+            told.err
+        );
+    }
+    let server = servers[0].id.clone();
+    let name = "stranger-1".to_owned();
+    console(&world, Console::Rename { server, name });
+    let told = asked(&world, &["import", "stranger-1"], "").await;
+    assert_eq!(told.status, 1, "{}", told.out);
+    assert!(
+        servers.iter().all(|server| told.err.contains(&server.id)),
+        "{}",
+        told.err
+    );
+    let told = asked(&world, &["import", "nobody"], "").await;
+    assert!(
+        told.status == 1 && told.err.contains("--unowned"),
+        "{}",
+        told.err
+    );
+    assert_eq!(create_calls(&world.sim), bought);
+    world.finish().await;
+}

@@ -1,0 +1,139 @@
+//! `instances`: every server of the account, and whose it is.
+
+use super::{EXECUTABLE, asked, run, strangers};
+use crate::support::{Setup, World, instance, with};
+use cloud_server_operator::api::Marker;
+use cloud_simulator::Readings;
+use cloud_simulator::catalogue;
+use cloud_simulator::model::Console;
+use cloud_simulator::readings::ListRows;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+async fn rows(world: &World, flags: &[&str]) -> Vec<Value> {
+    let told = asked(world, &[&["instances", "-o", "json"], flags].concat(), "").await;
+    assert_eq!(told.status, 0, "{}", told.err);
+    told.json().as_array().unwrap().clone()
+}
+
+fn row<'a>(rows: &'a [Value], id: &str) -> &'a Value {
+    let mut rows = rows.iter();
+    rows.find(|row| row["ecsResourceUUID"] == id).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_server_is_shown_with_the_instance_that_has_it_or_as_nobodys() {
+    // Rows that tell little: the rest comes from the details.
+    let readings = Readings {
+        list_rows: ListRows::Minimal,
+        ..Readings::default()
+    };
+    let world = Setup::default()
+        .own_ids()
+        .readings(readings)
+        .begin("instances")
+        .await;
+    world.apply(&instance("web")).await;
+    let web = world.only_server(&world.ready("web").await);
+    let servers = strangers(&world, 2).await;
+    let marked = format!("gone-{}", Marker::of_uid("an Instance of another cluster"));
+    crate::support::console(
+        &world,
+        Console::Rename {
+            server: servers[1].id.clone(),
+            name: marked,
+        },
+    );
+    // It waits for a Secret that nobody makes.
+    let waiting = with("waiting", |spec| {
+        spec["login"]["passwordSecretRef"]["name"] = json!("missing");
+    });
+    world.apply(&waiting).await;
+    world.until_reason("waiting", "LoginSecretNotFound").await;
+
+    let all = rows(&world, &[]).await;
+    assert_eq!(all.len(), 4, "{all:?}");
+    let name = format!("{}/web", world.namespace);
+    let own = row(&all, &web.id);
+    assert_eq!(
+        (&own["ownership"], &own["instance"]),
+        (&json!("owned"), &json!(name))
+    );
+    assert_eq!(own["package"], catalogue::example().package);
+    assert!(own["publicIpAddress"].is_string(), "{own}");
+    assert_eq!(row(&all, &servers[0].id)["ownership"], "unowned");
+    assert_eq!(row(&all, &servers[1].id)["ownership"], "marked");
+    let serverless = all
+        .iter()
+        .find(|row| row["ecsResourceUUID"].is_null())
+        .unwrap();
+    assert_eq!(serverless["ecsStatus"], "LoginSecretNotFound");
+
+    for flag in ["--unowned", "--owned"] {
+        let some = rows(&world, &[flag]).await;
+        assert_eq!(some.len(), 2, "{flag}: {some:?}\n{}", world.ledger_text());
+    }
+    assert_eq!(
+        rows(&world, &["--region", catalogue::example().region])
+            .await
+            .len(),
+        4
+    );
+    let told = asked(&world, &["instances", "--region", "Atlantis"], "").await;
+    assert_eq!(told.status, 1);
+    assert!(
+        told.err.contains("Atlantis") && told.err.contains("--region"),
+        "{}",
+        told.err
+    );
+
+    let told = asked(&world, &["instances", "-o", "wide"], "").await;
+    let line = told
+        .out
+        .lines()
+        .find(|line| line.contains(&web.id))
+        .unwrap();
+    for word in [
+        name.as_str(),
+        "STARTED",
+        "CPU",
+        catalogue::example().package,
+    ] {
+        assert!(line.contains(word), "{word}: {line}");
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_cluster_nobody_knows_whose_a_server_is_and_that_is_said() {
+    let world = Setup::default()
+        .own_ids()
+        .without_operator()
+        .begin("instances-direct")
+        .await;
+    let servers = strangers(&world, 1).await;
+    let direct = |flags: &'static [&'static str]| {
+        let mut command = Command::new(EXECUTABLE);
+        command.args([
+            "instances",
+            "--endpoint",
+            world.sim.url(),
+            "--token-file",
+            "-",
+        ]);
+        command.args(flags);
+        async move { run(&mut command, World::TOKEN).await }
+    };
+    let told = direct(&[]).await;
+    assert_eq!(told.status, 0, "{}", told.err);
+    assert!(
+        told.out.contains(&servers[0].id) && told.out.contains('?'),
+        "{}",
+        told.out
+    );
+    assert!(told.err.contains("--kubeconfig"), "{}", told.err);
+    let told = direct(&["--unowned"]).await;
+    assert_eq!(told.status, 1);
+    assert!(told.err.contains("--kubeconfig"), "{}", told.err);
+    world.finish().await;
+}

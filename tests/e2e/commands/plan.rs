@@ -1,0 +1,239 @@
+//! `plan`: told before anybody applies it, and true.
+
+use super::{EXECUTABLE, Told, asked, run};
+use crate::support::{
+    Mark, Setup, World, insist, instance, mark, other_image, posts, stopped, token, with,
+};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+async fn planned(world: &World, manifest: &Value) -> Told {
+    let flags = ["plan", "-f", "-", "-o", "json", "--field-manager", "user"];
+    asked(world, &flags, &manifest.to_string()).await
+}
+
+/// The verdict for the one Instance of a manifest, and the exit status.
+async fn verdict(world: &World, manifest: &Value) -> (String, i32, Value) {
+    let told = planned(world, manifest).await;
+    let report = told.json();
+    assert_eq!(report["exitStatus"], told.status);
+    let one = report["instances"][0].clone();
+    (
+        one["verdict"].as_str().unwrap().to_owned(),
+        told.status,
+        one,
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_verdict_has_its_exit_status_and_nothing_is_done() {
+    let world = Setup::default().own_ids().begin("plan").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    let Mark { seq, .. } = mark(&world, "web").await;
+    let before = world.get("web").await;
+
+    let held = with("web", |spec| {
+        spec["image"] = other_image("web")["spec"]["image"].clone();
+        spec["reinstallPolicy"] = json!("OnRequest");
+    });
+    let paused = with("web", |spec| {
+        spec["image"] = other_image("web")["spec"]["image"].clone();
+        spec["pause"] = json!({});
+    });
+    let secretless = with("db", |spec| {
+        spec["login"]["passwordSecretRef"]["name"] = json!("missing");
+    });
+    let named = with("db", |spec| {
+        spec["image"] = json!({"name": "No Such System"});
+    });
+    let moved = with("web", |spec| spec["zone"] = json!("elsewhere-1-b"));
+    let mistyped = with("web", |spec| spec["powerstate"] = json!("Running"));
+    let spec_only = with("web", |spec| spec["deletionPolicy"] = json!("Retain"));
+    let homeless = with("db", |spec| spec["accountRef"] = json!({"name": "nobody"}));
+    for (manifest, wanted, status, words) in [
+        (instance("web"), "nothing", 0, "as the file says"),
+        (spec_only, "inPlace", 2, "only the object changes"),
+        (stopped("web"), "inPlace", 2, "spec.powerState is Stopped"),
+        (token("web", "kernel"), "restart", 2, "none → kernel"),
+        (other_image("web"), "erasesDisk", 3, " → "),
+        (instance("db"), "newServer", 3, "package"),
+        (held, "waits", 4, "ERASES THE DISK"),
+        (paused, "waits", 4, "paused"),
+        (secretless, "waits", 4, "missing"),
+        (named, "waits", 4, "No Such System"),
+        (homeless, "waits", 4, "nobody"),
+        (moved, "refused", 4, "spec.zone cannot be changed"),
+        (mistyped, "refused", 4, "powerstate"),
+    ] {
+        let (found, code, one) = verdict(&world, &manifest).await;
+        assert_eq!((found.as_str(), code), (wanted, status), "{one}");
+        assert!(one.to_string().contains(words), "{words}: {one}");
+    }
+    // In what is said of the image, the field is named with what it was.
+    let (_, _, one) = verdict(&world, &other_image("web")).await;
+    let change = &one["changes"][0];
+    assert_eq!(change["field"], "spec.image.id");
+    assert_eq!(change["from"], instance("web")["spec"]["image"]["id"]);
+
+    let after = world.get("web").await;
+    assert_eq!(after.spec, before.spec, "nothing is written");
+    assert_eq!(after.metadata.annotations, before.metadata.annotations);
+    assert_eq!(after.metadata.generation, before.metadata.generation);
+    assert!(
+        insist("read it", async || world.instances().get_opt("db").await)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(posts(&world, seq), Vec::<String>::new());
+    world.finish().await;
+}
+
+/// The same as kubectl applies from the client's side.
+async fn by_kubectl(world: &World, manifest: &Value) -> (String, Value) {
+    let flags = ["plan", "-f", "-", "-o", "json"];
+    let told = asked(world, &flags, &manifest.to_string()).await;
+    let one = told.json()["instances"][0].clone();
+    assert!(one["notes"].as_array().unwrap().is_empty(), "{one}");
+    (one["verdict"].as_str().unwrap().to_owned(), one)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_told_is_what_happens() {
+    let mut world = Setup::default().own_ids().begin("plan-true").await;
+    // As most people do it: from the client's side, with fields that go when they leave the file.
+    let first = with("web", |spec| spec["restart"] = json!({"token": "a"}));
+    world.run(&["apply", "-f", "-"], &first.to_string()).await;
+    world.ready("web").await;
+    let (verdict, one) = by_kubectl(&world, &instance("web")).await;
+    assert_eq!(
+        verdict, "inPlace",
+        "a token that goes asks for nothing: {one}"
+    );
+    assert_eq!(one["changes"][0]["to"], Value::Null);
+
+    for (manifest, wanted, path) in [
+        (stopped("web"), "inPlace", "/instance/stop"),
+        (instance("web"), "inPlace", "/instance/start"),
+        (token("web", "b"), "restart", "/instance/restart"),
+        (
+            other_image("web"),
+            "erasesDisk",
+            "/instance/reinstallSystem",
+        ),
+    ] {
+        let (verdict, one) = by_kubectl(&world, &manifest).await;
+        assert_eq!(verdict, wanted, "{one}");
+        let done = world.sim.ledger().count(path);
+        world
+            .run(&["apply", "-f", "-"], &manifest.to_string())
+            .await;
+        let generation = world.get("web").await.metadata.generation;
+        world
+            .until("web", "is as applied", |web| {
+                let observed = web.status.as_ref().map(|status| status.observed_generation);
+                observed == generation && crate::support::is_ready(web)
+            })
+            .await;
+        assert_eq!(
+            world.sim.ledger().count(path),
+            done + 1,
+            "{path}: {}",
+            world.ledger_text()
+        );
+        let (verdict, one) = by_kubectl(&world, &manifest).await;
+        assert_eq!(verdict, "nothing", "planned again: {one}");
+    }
+    // Another password is no change of the object. Nobody sets it meanwhile.
+    world.kill();
+    world.secret("login", "password", World::NEW_PASSWORD).await;
+    let (verdict, one) = by_kubectl(&world, &other_image("web")).await;
+    assert_eq!(verdict, "inPlace", "{one}");
+    assert!(one.to_string().contains("Secret login changed"), "{one}");
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_of_all_shapes_are_read_and_what_is_no_instance_is_skipped() {
+    let world = Setup::default()
+        .own_ids()
+        .without_operator()
+        .begin("plan-files")
+        .await;
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [instance("a"), instance("b")]});
+    let many = format!(
+        "---\n{}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: other}}\n---\n{}\n",
+        instance("c"),
+        list
+    );
+    let (one, two) = (
+        write("one.yaml", many),
+        write("two.json", instance("d").to_string()),
+    );
+    let told = asked(&world, &["plan", "-f", &one, "-f", &two], "").await;
+    assert_eq!(told.status, 3, "{}{}", told.out, told.err);
+    for name in ["a", "b", "c", "d"] {
+        let line = format!("{}/{name}: new server", world.namespace);
+        assert!(told.out.contains(&line), "{line}: {}", told.out);
+    }
+    assert!(
+        told.out.ends_with("4 Instances: 4 new server\n"),
+        "{}",
+        told.out
+    );
+    assert!(
+        told.err.contains("skipped: ConfigMap other"),
+        "{}",
+        told.err
+    );
+    let whole = directory.path().display().to_string();
+    let told = asked(&world, &["plan", "-f", &whole], "").await;
+    assert!(
+        told.out.ends_with("4 Instances: 4 new server\n"),
+        "{}",
+        told.out
+    );
+
+    // The Account's limit counts those of one file together.
+    let few = json!({"spec": {"maxInstances": 3}}).to_string();
+    world
+        .run(
+            &["patch", "account", "default", "--type=merge", "-p", &few],
+            "",
+        )
+        .await;
+    let told = asked(&world, &["plan", "-f", &whole], "").await;
+    assert_eq!(told.status, 4, "{}{}", told.out, told.err);
+    assert!(told.out.contains("AccountLimitReached"), "{}", told.out);
+
+    for (text, word) in [
+        ("a: 1".to_owned(), "no manifest"),
+        ("{".to_owned(), "neither YAML nor JSON"),
+    ] {
+        let told = asked(&world, &["plan", "-f", "-"], &text).await;
+        assert!(told.status == 1 && told.err.contains(word), "{}", told.err);
+    }
+    let mut elsewhere = instance("a");
+    elsewhere["metadata"]["namespace"] = json!("another");
+    let told = asked(&world, &["plan", "-f", "-"], &elsewhere.to_string()).await;
+    assert!(told.status == 1 && told.err.contains("-n"), "{}", told.err);
+    let mut command = Command::new(EXECUTABLE);
+    command
+        .args(["plan", "--kubeconfig"])
+        .arg(world.shared.cluster.kubeconfig_path());
+    let nowhere = run(command.args(["-f", "-"]), &elsewhere.to_string()).await;
+    assert_eq!(nowhere.status, 4, "{}", nowhere.out);
+    assert!(
+        nowhere.out.contains("create namespace another"),
+        "{}",
+        nowhere.out
+    );
+    world.finish().await;
+}

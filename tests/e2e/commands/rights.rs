@@ -1,0 +1,171 @@
+//! Commands of a user who may do little: each says what it was not allowed, and what would help.
+
+use super::{EXECUTABLE, Told, run};
+use crate::support::{Setup, World, eventually, instance};
+use serde_json::json;
+use std::path::PathBuf;
+use tempfile::TempDir;
+use tokio::process::Command;
+
+/// Somebody who may do nothing, until he is allowed to.
+struct Limited {
+    kubeconfig: PathBuf,
+    namespace: String,
+    _directory: TempDir,
+}
+
+impl Limited {
+    async fn of(world: &World) -> Self {
+        world
+            .run(&["create", "serviceaccount", "limited"], "")
+            .await;
+        let (done, token) = world.kubectl(&["create", "token", "limited"], "").await;
+        assert!(done, "{token}");
+        let directory = tempfile::tempdir().unwrap();
+        let kubeconfig = directory.path().join("kubeconfig");
+        let text = world.shared.cluster.kubeconfig_for(token.trim());
+        std::fs::write(&kubeconfig, text).unwrap();
+        Self {
+            kubeconfig,
+            namespace: world.namespace.clone(),
+            _directory: directory,
+        }
+    }
+
+    /// Runs a command until this is said, on either stream: rights are given and taken by and by.
+    async fn until(&self, arguments: &[&str], input: &str, status: i32, words: &[&str]) -> Told {
+        eventually(&format!("{arguments:?} says {words:?}"), async || {
+            let mut command = Command::new(EXECUTABLE);
+            command.args(arguments).args(["-n", &self.namespace]);
+            command.arg("--kubeconfig").arg(&self.kubeconfig);
+            let told = run(&mut command, input).await;
+            let all = format!("{}{}", told.out, told.err);
+            match told.status == status && words.iter().all(|word| all.contains(word)) {
+                true => Ok(told),
+                false => Err(format!("{}: {all}", told.status)),
+            }
+        })
+        .await
+    }
+}
+
+/// What the user may do from now on, in the namespace of the world.
+async fn allow(world: &World, rules: &[(&str, &str, &[&str])]) {
+    let rules: Vec<_> = rules
+        .iter()
+        .map(|(group, kind, verbs)| json!({"apiGroups": [group], "resources": [kind], "verbs": verbs}))
+        .collect();
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "limited"}, "rules": rules});
+    world.run(&["apply", "-f", "-"], &role.to_string()).await;
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "limited"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "limited"},
+        "subjects": [{"kind": "ServiceAccount", "name": "limited", "namespace": world.namespace}],
+    });
+    world.run(&["apply", "-f", "-"], &binding.to_string()).await;
+}
+
+const OURS: &str = "cloudserver.dev";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_read_is_told_what_and_what_would_help() {
+    let world = Setup::default()
+        .own_ids()
+        .without_operator()
+        .begin("rights")
+        .await;
+    let server = super::strangers(&world, 1).await.remove(0);
+    let user = Limited::of(&world).await;
+    let commands = [
+        &["catalog", "keys"][..],
+        &["instances"],
+        &["import", &server.id],
+    ];
+    for command in commands {
+        let words = [
+            "Account default",
+            "cannot get resource \"accounts\"",
+            "allowed to",
+        ];
+        let told = user.until(command, "", 1, &words).await;
+        assert_eq!(told.out, "");
+    }
+    allow(&world, &[(OURS, "accounts", &["get"])]).await;
+    for command in commands {
+        let words = [
+            "Account default",
+            "Secret cloud-token",
+            "cannot get resource \"secrets\"",
+            "allowed to read",
+        ];
+        let told = user.until(command, "", 1, &words).await;
+        assert_eq!(told.out, "");
+    }
+    let account = [(OURS, "accounts", &["get"][..]), ("", "secrets", &["get"])];
+    allow(&world, &account).await;
+    user.until(&["catalog", "keys"], "", 0, &["laptop-1"]).await;
+    // The servers are shown; whose they are is not known, and that is said.
+    let unknown = [
+        "cannot list resource \"instances\"",
+        "whose a server is is not known",
+        "allowed to",
+    ];
+    let told = user.until(&["instances"], "", 0, &unknown).await;
+    let line = told.out.lines().find(|line| line.contains(&server.id));
+    assert!(
+        line.is_some_and(|line| line.trim_end().ends_with('?')),
+        "{}",
+        told.out
+    );
+    let told = user
+        .until(&["instances", "--unowned"], "", 1, &unknown)
+        .await;
+    assert_eq!(told.out, "");
+    // Those of one namespace are better than none.
+    let all = [&account[..], &[(OURS, "instances", &["list"])]].concat();
+    allow(&world, &all).await;
+    let only = format!("only the Instances of namespace {}", world.namespace);
+    let words = [only.as_str(), "in all namespaces", &server.id];
+    user.until(&["instances", "--unowned"], "", 0, &words).await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_plan_is_told_what_and_what_would_help() {
+    let world = Setup::default().own_ids().begin("rights-plan").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    let user = Limited::of(&world).await;
+    let plan = ["plan", "-f", "-"];
+    let [web, db] = ["web", "db"].map(|name| instance(name).to_string());
+
+    let words = [
+        "web: unknown",
+        "cannot get resource \"instances\"",
+        "allowed to",
+    ];
+    user.until(&plan, &web, 1, &words).await;
+    let looks = (OURS, "instances", &["get", "list"][..]);
+    allow(&world, &[looks]).await;
+    let words = [
+        "web: refused",
+        "cannot patch resource \"instances\"",
+        "allowed to patch",
+        "writes nothing",
+    ];
+    user.until(&plan, &web, 4, &words).await;
+    let writes = (OURS, "instances", &["get", "list", "patch", "create"][..]);
+    allow(&world, &[writes]).await;
+    // A server that is there is judged by its status, and that is said.
+    user.until(&plan, &web, 0, &["web: nothing", "accounts"])
+        .await;
+    let account = (OURS, "accounts", &["get"][..]);
+    allow(&world, &[writes, account]).await;
+    user.until(&plan, &web, 0, &["web: nothing", "secrets"])
+        .await;
+    let secrets = ("", "secrets", &["get"][..]);
+    allow(&world, &[writes, account, secrets]).await;
+    user.until(&plan, &web, 0, &["web: nothing"]).await;
+    user.until(&plan, &db, 3, &["db: new server"]).await;
+    world.finish().await;
+}

@@ -1,0 +1,173 @@
+//! Commands on a terminal: colours and progress are there, and nowhere else.
+
+use super::{EXECUTABLE, Told};
+use crate::support::{Setup, World, eventually, instance, is_for_now};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+
+/// Which of a command's streams is a terminal; the other is a pipe.
+#[derive(Clone, Copy)]
+struct Terminals {
+    out: bool,
+    err: bool,
+}
+
+/// A pseudo-terminal: what the user sees, and what the command is given.
+fn terminal() -> (File, File) {
+    let user: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&user).unwrap();
+    unlockpt(&user).unwrap();
+    let path = ptsname(&user, Vec::new()).unwrap().into_string().unwrap();
+    let command = OpenOptions::new().read(true).write(true).open(path);
+    (File::from(user), command.unwrap())
+}
+
+/// Reads what comes until nobody is left who could write. A terminal tells that by an error.
+fn read(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let (mut all, mut some) = (Vec::new(), [0; 4096]);
+        while let Ok(count @ 1..) = from.read(&mut some) {
+            all.extend_from_slice(&some[..count]);
+        }
+        String::from_utf8(all).unwrap()
+    })
+}
+
+fn seen(mut command: Command, terminals: Terminals) -> Told {
+    let stream = |is_terminal: bool| match is_terminal {
+        true => {
+            let (user, command) = terminal();
+            (Some(user), Stdio::from(command))
+        }
+        false => (None, Stdio::piped()),
+    };
+    let ((out, of_out), (err, of_err)) = (stream(terminals.out), stream(terminals.err));
+    command.stdin(Stdio::null()).stdout(of_out).stderr(of_err);
+    command.env("TERM", "xterm-256color");
+    let mut child = command.spawn().unwrap();
+    drop(command); // it holds the command's ends of the terminals
+    let out = out.map_or_else(|| read(child.stdout.take().unwrap()), read);
+    let err = err.map_or_else(|| read(child.stderr.take().unwrap()), read);
+    let status = child.wait().unwrap().code().unwrap();
+    let (out, err) = (out.join().unwrap(), err.join().unwrap());
+    Told { status, out, err }
+}
+
+/// Runs a command on terminals until it was answered.
+async fn shown(
+    world: &World,
+    terminals: Terminals,
+    environment: &[(&str, &str)],
+    arguments: &[&str],
+) -> Told {
+    eventually("the command is answered", async || {
+        let mut command = Command::new(EXECUTABLE);
+        command.args(arguments).args(["-n", &world.namespace]);
+        command.arg("--kubeconfig");
+        command.arg(world.shared.cluster.kubeconfig_path());
+        command.env_remove("NO_COLOR").envs(environment.to_vec());
+        let told = tokio::task::spawn_blocking(move || seen(command, terminals));
+        let told = told.await.unwrap();
+        match told.status == 1 && is_for_now(&told.err) {
+            true => Err(told.err),
+            false => Ok(told),
+        }
+    })
+    .await
+}
+
+/// Whether a text has sequences that set colours, which end in m; those of progress end in other letters.
+fn is_coloured(text: &str) -> bool {
+    let mut sequences = text.split("\u{1b}[").skip(1);
+    sequences.any(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != ';');
+        end.is_some_and(|end| rest[end..].starts_with('m'))
+    })
+}
+
+const BOTH: Terminals = Terminals {
+    out: true,
+    err: true,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn colours_and_progress_are_on_a_terminal_and_nowhere_else() {
+    let world = Setup::default().without_operator().begin("terminal").await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("web.yaml");
+    std::fs::write(&file, instance("web").to_string()).unwrap();
+    let plan = ["plan", "-f", file.to_str().unwrap()];
+
+    let told = shown(&world, BOTH, &[], &plan).await;
+    assert_eq!(told.status, 3, "{}{}", told.out, told.err);
+    assert!(is_coloured(&told.out), "{:?}", told.out);
+    assert!(told.err.contains("asking the cluster"), "{:?}", told.err);
+
+    // Asked for by the user: no colours. How far it is, is told all the same.
+    let told = shown(&world, BOTH, &[("NO_COLOR", "1")], &plan).await;
+    assert!(!is_coloured(&told.out), "{:?}", told.out);
+    assert!(!is_coloured(&told.err), "{:?}", told.err);
+    assert!(told.out.contains("web: new server"), "{:?}", told.out);
+    assert!(told.err.contains("asking the cluster"), "{:?}", told.err);
+
+    // The answer goes into a file or a pipe, and the user watches.
+    let only_errors = Terminals { out: false, ..BOTH };
+    let told = shown(&world, only_errors, &[], &plan).await;
+    assert!(!told.out.contains('\u{1b}'), "{:?}", told.out);
+    assert!(told.err.contains("asking the cluster"), "{:?}", told.err);
+
+    // The answer is watched, and what is said besides goes elsewhere.
+    let only_output = Terminals { err: false, ..BOTH };
+    let told = shown(&world, only_output, &[], &plan).await;
+    assert!(is_coloured(&told.out), "{:?}", told.out);
+    assert_eq!(told.err, "");
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_leaves_nothing_behind_and_spoils_no_note() {
+    let world = Setup::default()
+        .own_ids()
+        .without_operator()
+        .begin("terminal-notes")
+        .await;
+    for arguments in [
+        &["instances", "--region", "Atlantis"][..],
+        &["catalog", "keys", "--name", "no such name"],
+    ] {
+        let told = shown(&world, BOTH, &[], arguments).await;
+        assert!(told.err.contains("asking the"), "{:?}", told.err);
+        // What stays on the screen: each line after its last erasure.
+        let stays = told.err.replace("\u{1b}[?25h", "");
+        let last = stays.trim_end().rsplit("\u{1b}[2K").next().unwrap();
+        assert!(!last.contains("asking"), "{arguments:?}: {:?}", told.err);
+        assert!(
+            last.contains("Atlantis") || last.contains("nothing that fits"),
+            "{arguments:?}: {:?}",
+            told.err
+        );
+    }
+    world.finish().await;
+}
+
+#[test]
+fn help_is_coloured_on_a_terminal_unless_the_user_asks_for_none() {
+    let help = |environment: &[(&str, &str)], terminals| {
+        let mut command = Command::new(EXECUTABLE);
+        command.args(["plan", "--help"]).env_remove("NO_COLOR");
+        command.envs(environment.to_vec());
+        let told = seen(command, terminals);
+        assert!(told.status == 0 && told.out.contains("Exit status"));
+        is_coloured(&told.out)
+    };
+    let piped = Terminals {
+        out: false,
+        err: false,
+    };
+    assert!(help(&[], BOTH));
+    assert!(!help(&[("NO_COLOR", "1")], BOTH));
+    assert!(!help(&[], piped));
+}

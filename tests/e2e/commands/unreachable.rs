@@ -1,0 +1,149 @@
+//! Commands that nobody answers: each ends, names who was asked, and says what to look at.
+
+use super::{EXECUTABLE, Told, run};
+use crate::support::{PATIENCE, Setup, World, eventually, instance, with};
+use serde_json::json;
+use std::net::TcpListener;
+use tokio::process::Command;
+
+/// A place where nobody listens, and one where somebody takes connections and never says a word.
+struct Silence {
+    closed: String,
+    mute: String,
+    _listener: TcpListener,
+}
+
+impl Silence {
+    fn new() -> Self {
+        let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
+        let (closed, mute) = (listen(), listen());
+        Self {
+            closed: address(&closed),
+            mute: address(&mute),
+            _listener: mute,
+        }
+    }
+}
+
+/// Runs a command, which has to end by itself.
+async fn ended(command: &mut Command, input: &str) -> Told {
+    command.kill_on_drop(true);
+    let told = tokio::time::timeout(PATIENCE, run(command, input)).await;
+    told.unwrap_or_else(|_| panic!("it hangs: {command:?}"))
+}
+
+fn assert_names(told: &Told, place: &str, remedies: &[&str]) {
+    assert_eq!(told.status, 1, "{}", told.out);
+    for word in [&[place][..], remedies].concat() {
+        assert!(told.err.contains(word), "{word}: {}", told.err);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_does_not_answer_is_named_with_what_to_check() {
+    let world = Setup::default()
+        .own_ids()
+        .without_operator()
+        .begin("no-service")
+        .await;
+    let silence = Silence::new();
+    let troubles = [
+        (&silence.closed, "could not reach the service"),
+        (&silence.mute, "had no answer in time"),
+    ];
+    for (address, trouble) in troubles {
+        let endpoint = format!("http://{address}");
+        for arguments in [
+            &["catalog", "regions"][..],
+            &["catalog", "packages", "--region", "ru-moscow-1"],
+            &["instances"],
+            &["import", "ecs-1"],
+        ] {
+            let mut command = Command::new(EXECUTABLE);
+            command.args(arguments).env("CSO_TOKEN", World::TOKEN);
+            command.args(["--endpoint", &endpoint]);
+            let told = ended(&mut command, "").await;
+            assert_names(&told, address, &["check the endpoint"]);
+            assert_eq!(told.out, "");
+        }
+        // The same by an Account. What could not be found out has a status of its own.
+        world.account("default", &endpoint).await;
+        let named = with("web", |spec| spec["package"] = json!({"cpu": 1}));
+        let words = ["web: unknown", trouble];
+        eventually("the plan says so", async || {
+            let mut command = Command::new(EXECUTABLE);
+            command.args(["plan", "-f", "-", "-n", &world.namespace, "--kubeconfig"]);
+            command.arg(world.shared.cluster.kubeconfig_path());
+            let told = ended(&mut command, &named.to_string()).await;
+            match told.status == 1 && words.iter().all(|word| told.out.contains(word)) {
+                true => Ok(()),
+                false => Err(format!("{}: {}{}", told.status, told.out, told.err)),
+            }
+        })
+        .await;
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_apiserver_that_does_not_answer_is_named_with_what_to_check() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let silence = Silence::new();
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("kubeconfig");
+    let many: Vec<_> = (0..40)
+        .map(|n| instance(&format!("web-{n}")).to_string())
+        .collect();
+    let many = many.join("\n---\n");
+    for address in [&silence.closed, &silence.mute] {
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+             clusters: [{{name: c, cluster: {{server: \"https://{address}\", insecure-skip-tls-verify: true}}}}]\n\
+             contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{token: t}}}}]\n"
+        );
+        std::fs::write(&kubeconfig, text).unwrap();
+        for (arguments, input) in [
+            (&["catalog", "regions"][..], ""),
+            (&["instances"], ""),
+            (&["import", "ecs-1"], ""),
+            (&["plan", "-f", "-"], &many),
+        ] {
+            let mut command = Command::new(EXECUTABLE);
+            command.args(arguments).arg("--kubeconfig").arg(&kubeconfig);
+            let told = ended(command.env_remove("CSO_ENDPOINT"), input).await;
+            assert_names(&told, address, &["--kubeconfig", "--context"]);
+            assert_eq!(told.out, "");
+            // Once, however many were asked about.
+            assert_eq!(
+                told.err.matches(address.as_str()).count(),
+                1,
+                "{}",
+                told.err
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_not_there_is_named() {
+    let mut command = Command::new(EXECUTABLE);
+    command.args(["instances", "--kubeconfig", "/nowhere/kubeconfig"]);
+    let told = ended(&mut command, "").await;
+    assert_names(
+        &told,
+        "/nowhere/kubeconfig",
+        &["--kubeconfig", "KUBECONFIG"],
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, "apiVersion: v1\nkind: Config\n").unwrap();
+    let mut command = Command::new(EXECUTABLE);
+    command.args(["plan", "-f", "/nowhere/web.yaml", "--kubeconfig"]);
+    let told = ended(command.arg(&kubeconfig), "").await;
+    assert_names(&told, "/nowhere/web.yaml", &["-f"]);
+    let mut command = Command::new(EXECUTABLE);
+    command.args(["instances", "--context", "prod", "--kubeconfig"]);
+    let told = ended(command.arg(&kubeconfig), "").await;
+    assert_names(&told, "prod", &["--context"]);
+}

@@ -1,0 +1,234 @@
+//! `plan`: policies, other managers, and files that are not as they should be.
+
+use super::{Told, asked};
+use crate::support::{Mark, Setup, World, busy, console, instance, mark, other_image, posts, with};
+use cloud_simulator::catalogue;
+use cloud_simulator::model::Console;
+use serde_json::{Value, json};
+
+/// The verdict, the exit status, and all that is said of the one Instance.
+async fn verdict(world: &World, manifest: &Value, manager: &str) -> (String, i32, Value) {
+    let flags = ["plan", "-f", "-", "-o", "json", "--field-manager", manager];
+    let told = asked(world, &flags, &manifest.to_string()).await;
+    let one = told.json()["instances"][0].clone();
+    let verdict = one["verdict"].as_str().unwrap().to_owned();
+    (verdict, told.status, one)
+}
+
+async fn assert_verdicts(world: &World, wanted: Vec<(Value, &str, i32, &str)>) {
+    for (manifest, verdict, status, words) in wanted {
+        let (found, code, one) = self::verdict(world, &manifest, "user").await;
+        assert_eq!(
+            (found.as_str(), code),
+            (verdict, status),
+            "{manifest}\n{one}"
+        );
+        assert!(
+            one.to_string().contains(words),
+            "{words}: {manifest}\n{one}"
+        );
+    }
+}
+
+/// The Instance with these fields in its spec.
+fn of(name: &str, spec: &Value) -> Value {
+    with(name, |fields| {
+        for (field, value) in spec.as_object().unwrap() {
+            fields[field] = value.clone();
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_policy_has_its_verdict() {
+    let world = Setup::default().own_ids().begin("plan-policies").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    let Mark { seq, .. } = mark(&world, "web").await;
+    let image = json!({"id": catalogue::example().other_image});
+    let acknowledged = json!({"token": "1", "image": image["id"]});
+    let wrong = json!({"token": "1", "image": catalogue::example().image});
+    let web = |spec: Value| of("web", &spec);
+    let db = |spec: Value| of("db", &spec);
+    assert_verdicts(
+        &world,
+        vec![
+            // Who only looks.
+            (web(json!({"managementPolicy": "Observe"})), "inPlace", 2, "only the object changes"),
+            (web(json!({"managementPolicy": "Observe", "image": image})), "waits", 4, "ObservedOnly"),
+            (web(json!({"managementPolicy": "Observe", "powerState": "Stopped"})), "waits", 4, "ObservedOnly"),
+            (db(json!({"managementPolicy": "Observe"})), "waits", 4, "NotBought"),
+            // A pause.
+            (web(json!({"pause": {}})), "inPlace", 2, "only the object changes"),
+            (web(json!({"pause": {}, "restart": {"token": "1"}})), "waits", 4, "Paused"),
+            (db(json!({"pause": {}})), "waits", 4, "Paused"),
+            (db(json!({"pause": {"until": "2020-01-01T00:00:00Z"}})), "newServer", 3, "create"),
+            // Disks.
+            (web(json!({"reinstallPolicy": "OnRequest", "image": image})), "waits", 4, "ReinstallPending"),
+            (web(json!({"reinstallPolicy": "OnRequest", "image": image, "reinstall": wrong})), "waits", 4, "ReinstallPending"),
+            (web(json!({"reinstallPolicy": "OnRequest", "image": image, "reinstall": acknowledged})), "erasesDisk", 3, "reinstall"),
+            (web(json!({"reinstallPolicy": "Never", "image": image})), "waits", 4, "ReinstallForbidden"),
+            (web(json!({"reinstallPolicy": "Never", "image": image, "reinstall": acknowledged})), "waits", 4, "ReinstallForbidden"),
+            (web(json!({"reinstall": {"token": "1"}})), "erasesDisk", 3, "reinstall"),
+            // What holds back one thing holds back nothing else, and both are told.
+            (web(json!({"reinstallPolicy": "Never", "image": image, "powerState": "Stopped"})), "waits", 4, "spec.powerState is Stopped"),
+            // Protection is a matter of the object.
+            (web(json!({"deletionProtection": true})), "inPlace", 2, "spec.deletionProtection"),
+            (db(json!({"deletionProtection": true})), "newServer", 3, "create"),
+        ],
+    )
+    .await;
+    assert_eq!(posts(&world, seq), Vec::<String>::new());
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_somebody_else_released_is_bought_anew_only_where_that_is_asked_for() {
+    let world = Setup::default().own_ids().begin("plan-missing").await;
+    world.apply(&instance("web")).await;
+    let server = world.only_server(&world.ready("web").await).id;
+    busy(&world).await;
+    console(&world, Console::Release { server });
+    world.until_reason("web", "ServerMissing").await;
+    let Mark { seq, .. } = mark(&world, "web").await;
+    let recreate = |limit: u32| {
+        of(
+            "web",
+            &json!({"onExternalDeletion": "Recreate", "recreateLimit": limit}),
+        )
+    };
+    assert_verdicts(
+        &world,
+        vec![
+            (instance("web"), "waits", 4, "ServerMissing"),
+            (other_image("web"), "waits", 4, "ServerMissing"),
+            (recreate(1), "newServer", 3, "create"),
+            (recreate(0), "waits", 4, "ServerMissing"),
+        ],
+    )
+    .await;
+    assert_eq!(posts(&world, seq), Vec::<String>::new());
+    // And so it is done.
+    world.apply(&recreate(1)).await;
+    world.ready("web").await;
+    assert_eq!(posts(&world, seq), ["create"]);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_field_that_somebody_else_manages_is_named_with_who_and_what_force_would_make() {
+    let world = Setup::default().own_ids().begin("plan-managers").await;
+    let owned = with("web", |spec| spec["powerState"] = json!("Running"));
+    world.apply(&owned).await;
+    world.ready("web").await;
+    let wanted = with("web", |spec| spec["powerState"] = json!("Stopped"));
+    let (found, status, one) = verdict(&world, &wanted, "argocd-controller").await;
+    assert_eq!((found.as_str(), status), ("inPlace", 2), "{one}");
+    let notes = one["notes"].to_string();
+    for word in [
+        ".spec.powerState",
+        "user",
+        "--force-conflicts",
+        "--field-manager",
+    ] {
+        assert!(notes.contains(word), "{word}: {one}");
+    }
+    assert_eq!(one["changes"][0]["field"], "spec.powerState");
+    // What both say alike is nobody's conflict, and neither is what one manages alone.
+    for (manifest, manager) in [(&owned, "argocd-controller"), (&wanted, "user")] {
+        let (_, _, one) = verdict(&world, manifest, manager).await;
+        assert_eq!(one["notes"], json!([]), "{one}");
+    }
+    // A field that its manager gives up goes; one that another set stays.
+    let told = json!({"spec": {"restart": {"token": "by-hand"}}}).to_string();
+    let patch = [
+        "patch",
+        "instance",
+        "web",
+        "--type=merge",
+        "--field-manager=hand",
+        "-p",
+        &told,
+    ];
+    world.run(&patch, "").await;
+    world
+        .until("web", "is restarted", |web| {
+            let status = web.status.as_ref().unwrap();
+            let token = status
+                .applied
+                .as_ref()
+                .and_then(|applied| applied.restart.as_deref());
+            crate::support::is_ready(web) && token == Some("by-hand")
+        })
+        .await;
+    let (found, _, one) = verdict(&world, &owned, "user").await;
+    assert_eq!(found, "nothing", "{one}");
+    world.finish().await;
+}
+
+fn assert_told(told: &Told, status: i32, words: &[&str]) {
+    let all = format!("{}{}", told.out, told.err);
+    assert_eq!(told.status, status, "{all}");
+    for word in words {
+        assert!(all.contains(word), "{word}: {all}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_in_a_file_is_told_with_line_or_field() {
+    let world = Setup::default()
+        .own_ids()
+        .without_operator()
+        .begin("plan-wrong")
+        .await;
+    let good = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: other\n";
+    let web = instance("web").to_string();
+    let plan = async |text: &str| asked(&world, &["plan", "-f", "-"], text).await;
+
+    // No YAML at all: where it begins to be none.
+    let told = plan(&format!(
+        "{good}---\nkind: Instance\nmetadata: {{name: web\nspec: 1\n"
+    ))
+    .await;
+    assert_told(&told, 1, &["standard input", "line 8"]);
+    // YAML, and no manifest.
+    let told = plan(&format!("{web}\n---\n{good}---\nmetadata:\n  name: web\n")).await;
+    assert_told(&told, 1, &["standard input, line 8", "apiVersion"]);
+    let told = plan(&format!("{web}\n---\njust words\n")).await;
+    assert_told(&told, 1, &["standard input, line 3", "apiVersion"]);
+    // A key that stands there twice: which of them is meant, nobody knows.
+    let told = plan(&format!("{good}---\nkind: a\nkind: b\n")).await;
+    assert_told(&told, 1, &["line 7", "kind"]);
+
+    // A manifest that the cluster does not take is told beside the others.
+    let wrong = with("db", |spec| spec["package"] = json!({"cpu": "two"}));
+    let told = plan(&format!("{web}\n---\n{wrong}\n")).await;
+    let line = format!("{}/web: new server", world.namespace);
+    let words = [
+        line.as_str(),
+        "db: refused",
+        "spec.package.cpu",
+        "standard input, line 3",
+    ];
+    assert_told(&told, 4, &words);
+    let mut nameless = instance("x");
+    nameless["metadata"] = json!({"labels": {}});
+    let told = plan(&format!("{web}\n---\n{nameless}\n")).await;
+    assert_told(
+        &told,
+        4,
+        &[line.as_str(), "metadata.name", "standard input, line 3"],
+    );
+    let mut old = instance("old");
+    old["apiVersion"] = json!("cloudserver.dev/v1");
+    let told = plan(&old.to_string()).await;
+    assert_told(&told, 4, &["old: refused", "cloudserver.dev/v1alpha1"]);
+    // Of one that stands there twice, nobody can say which is meant.
+    let later = with("web", |spec| spec["zone"] = json!("ru-moscow-1-b"));
+    let told = plan(&format!("{web}\n---\n{later}\n")).await;
+    assert_told(&told, 1, &["Instance web", "line 1", "line 3", "twice"]);
+    // Nothing at all is no success that a pipeline should go by without a word.
+    let told = plan("").await;
+    assert_told(&told, 0, &["no Instance"]);
+    world.finish().await;
+}

@@ -1,0 +1,130 @@
+//! Control groups of the kernel, for a program that is to have little of something. Both versions. They need root, and a
+//! kernel that is not somebody else's: where they cannot be made the tests that want them fail, unless [`NONE_HERE`] says
+//! that it is known.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Set (to anything) where no control groups can be made: then what needs them is left out, on purpose.
+const NONE_HERE: &str = "TORTURE_WITHOUT_CGROUPS";
+
+/// A group of our own, gone with this value.
+pub struct Cgroup {
+    path: PathBuf,
+    unified: bool,
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Only an empty one goes: whoever is in it has ended by now, or the machine keeps it until the next boot.
+        fs::remove_dir(&self.path).ok();
+    }
+}
+
+impl Cgroup {
+    /// Makes one under this controller; none where it was said that there can be none.
+    pub fn new(controller: &str) -> Option<Self> {
+        if std::env::var_os(NONE_HERE).is_some() {
+            println!("LEFT OUT: {NONE_HERE} is set, so nothing is tested here");
+            return None;
+        }
+        let made = Self::make(controller);
+        Some(made.unwrap_or_else(|why| {
+            panic!("no control group for {controller} can be made ({why}): as root it can; {NONE_HERE}=1 leaves this test out")
+        }))
+    }
+
+    fn make(controller: &str) -> Result<Self, String> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::SeqCst);
+        let name = format!("cso-e2e-{}-{number}", std::process::id());
+        let root = Path::new("/sys/fs/cgroup");
+        let unified = root.join("cgroup.controllers").exists();
+        let path = match unified {
+            true => root.join(name),
+            false => root.join(controller).join(name),
+        };
+        if unified {
+            let control = root.join("cgroup.subtree_control");
+            fs::write(&control, format!("+{controller}"))
+                .map_err(|error| format!("{}: {error}", control.display()))?;
+        }
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let group = Self { path, unified };
+        let knob = match (controller, unified) {
+            ("memory", true) => "memory.max",
+            ("memory", false) => "memory.limit_in_bytes",
+            (_, true) => "cpu.max",
+            (_, false) => "cpu.cfs_quota_us",
+        };
+        match group.path.join(knob).exists() {
+            true => Ok(group),
+            false => Err(format!("{} has no {knob}", group.path.display())),
+        }
+    }
+
+    fn set(&self, unified: (&str, String), legacy: (&str, String)) {
+        let (name, value) = if self.unified { unified } else { legacy };
+        fs::write(self.path.join(name), value).unwrap();
+    }
+
+    /// So much memory.
+    pub fn limit_memory(&self, bytes: u64) {
+        let value = bytes.to_string();
+        self.set(
+            ("memory.max", value.clone()),
+            ("memory.limit_in_bytes", value),
+        );
+    }
+
+    /// The most memory that was ever used, files that were read included.
+    pub fn most_memory(&self) -> u64 {
+        let name = if self.unified {
+            "memory.peak"
+        } else {
+            "memory.max_usage_in_bytes"
+        };
+        let text = fs::read_to_string(self.path.join(name)).unwrap();
+        text.trim().parse().unwrap()
+    }
+
+    /// So many hundredths of one processor.
+    pub fn limit_processor(&self, percent: u32) {
+        let quota = 1_000 * percent;
+        self.set(
+            ("cpu.max", format!("{quota} 100000")),
+            ("cpu.cfs_quota_us", quota.to_string()),
+        );
+    }
+
+    /// How often it had to wait for more processor.
+    pub fn waits(&self) -> u64 {
+        let text = fs::read_to_string(self.path.join("cpu.stat")).unwrap();
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("nr_throttled "));
+        line.unwrap().parse().unwrap()
+    }
+
+    /// As much processor as there is.
+    pub fn free_processor(&self) {
+        self.set(
+            ("cpu.max", "max".to_owned()),
+            ("cpu.cfs_quota_us", "-1".to_owned()),
+        );
+    }
+
+    /// A shell that enters the group, sets this word of its own in the kernel's list of victims, and becomes the command
+    /// that follows.
+    pub fn around(&self, first: bool) -> [String; 3] {
+        let file = self.path.join("cgroup.procs");
+        let victim = if first {
+            "echo 1000 > /proc/self/oom_score_adj;"
+        } else {
+            ""
+        };
+        let script = format!("echo $$ > {}; {victim} exec \"$0\" \"$@\"", file.display());
+        ["sh".to_owned(), "-c".to_owned(), script]
+    }
+}

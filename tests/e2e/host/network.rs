@@ -1,0 +1,212 @@
+//! A bad network, and none to one of the two sides. The wires are made of TCP, not of packets: a lost packet is one that
+//! comes after the time that TCP takes to send it again.
+
+use super::id_of;
+use crate::support::{
+    PATIENCE, Setup, Weather, busy, console, counts, eventually, instance, is_ready, names, once,
+    other_image, posts, quiet_all, reason, side_by_side, stays, stopped,
+};
+use cloud_server_operator::api::Verb;
+use cloud_simulator::faults::{Act, ClientGone, Rule, When};
+use cloud_simulator::model::Console;
+use jiff::Timestamp;
+use std::time::{Duration, Instant};
+
+/// Half a second there and back, and a fifth of all packets lost.
+const POOR: Weather = Weather::Poor {
+    delay: Duration::from_millis(250),
+    loss: 0.2,
+    rate: 50_000.0,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_a_poor_network_all_is_done_once() {
+    let world = Setup::default().links().begin("poor").await;
+    let links = world.links();
+    links.kubernetes.set(POOR);
+    links.service.set(POOR);
+    let fleet = names("web", 6);
+    let begun = Instant::now();
+    world.apply_all(&fleet, instance).await;
+    world.all_ready(&fleet).await;
+    println!("POOR: {} bought in {:?}", fleet.len(), begun.elapsed());
+    world.apply_all(&fleet[..2], other_image).await;
+    world.apply_all(&fleet[2..4], stopped).await;
+    world.delete("web-4").await;
+    world
+        .until_all(&fleet[..4], "have done what was asked for", |i| {
+            is_ready(i) && i.status.as_ref().unwrap().history.len() == 2
+        })
+        .await;
+    world.gone("web-4").await;
+    println!("POOR: all done in {:?}", begun.elapsed());
+    for (verb, done) in [(Verb::Reinstall, 2), (Verb::Stop, 2), (Verb::Release, 1)] {
+        assert_eq!(
+            counts(&world, verb, None).1,
+            done,
+            "{verb}: {}",
+            world.ledger_text()
+        );
+    }
+    assert_eq!(
+        world.sim.servers().len(),
+        fleet.len(),
+        "{}",
+        world.ledger_text()
+    );
+    links.kubernetes.set(Weather::Fair);
+    links.service.set(Weather::Fair);
+    quiet_all(&world).await;
+    world.finish().await;
+}
+
+/// As long as the pauses between tries of both sides: what would happen without leave happens in that time.
+const PARTITION: Duration = Duration::from_secs(25);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_cluster_is_cut_off_nothing_is_begun_and_what_was_bought_is_recorded_afterwards()
+{
+    side_by_side(2, [Weather::Cut, Weather::Silent], cut_off).await;
+}
+
+async fn cut_off(weather: Weather) {
+    let world = Setup::default().tasks(1_000).links().begin("cut-off").await;
+    let old = names("old", 3);
+    world.apply_all(&old, instance).await;
+    let ready = world.all_ready(&old).await;
+    // So that the listing goes on every five seconds, and what it shows could be acted on.
+    let never_ends = busy(&world).await;
+    // One whose call is at the service when it begins.
+    let act = Act::Hold {
+        at: When::AfterEffect,
+        gone: ClientGone::Execute,
+    };
+    let hold = world
+        .sim
+        .hold(Rule::on("/instance/create", act).containing("\"bought-"));
+    world.apply(&instance("bought")).await;
+    hold.reached(PATIENCE).await.unwrap();
+    world.links().kubernetes.set(weather);
+    let before = posts(&world, 0).len();
+    hold.release();
+    let new = names("new", 3);
+    world.apply_all(&new, instance).await;
+    world.apply(&other_image("old-0")).await;
+    world.apply(&stopped("old-1")).await;
+    world.delete("old-2").await;
+    // Something that it can see, since the service still answers, and would mend.
+    let server = id_of(&ready[1]);
+    console(&world, Console::PowerOff { server });
+    let seq = world.sim.ledger().last_seq();
+    stays("nothing is begun", PARTITION, async || {
+        match posts(&world, 0).len() - before {
+            0 => Ok(()),
+            _ => Err(world.ledger_text()),
+        }
+    })
+    .await;
+    let calls = world.calls_since(seq).len();
+    println!("CUT OFF {weather:?}: {calls} calls to the service in {PARTITION:?}");
+    assert!((2..=40).contains(&calls), "{calls} calls");
+    world.links().kubernetes.set(Weather::Fair);
+    let back = Instant::now();
+    eventually("the first call after it", async || {
+        match posts(&world, 0).len() - before {
+            0 => Err("none".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    println!(
+        "CUT OFF {weather:?}: first call {:?} after it",
+        back.elapsed()
+    );
+    world.gone("old-2").await;
+    world
+        .all_ready(&[&new[..], &old[..2], &["bought".to_owned()]].concat())
+        .await;
+    println!(
+        "CUT OFF {weather:?}: all well {:?} after it",
+        back.elapsed()
+    );
+    console(&world, Console::EndTask { server: never_ends });
+    world.ready("busy").await;
+    quiet_all(&world).await;
+    // It was off already, and is to be.
+    assert_eq!(
+        counts(&world, Verb::Start, None),
+        (0, 0),
+        "{}",
+        world.ledger_text()
+    );
+    assert_eq!(
+        counts(&world, Verb::Reinstall, None),
+        (1, 1),
+        "{}",
+        world.ledger_text()
+    );
+    assert_eq!(
+        counts(&world, Verb::Create, None),
+        (8, 8),
+        "{}",
+        world.ledger_text()
+    );
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_service_is_cut_off_status_tells_and_the_cluster_has_its_peace() {
+    let world = Setup::default().tasks(4_000).links().begin("alone").await;
+    let old = names("old", 6);
+    world.apply_all(&old, instance).await;
+    world.all_ready(&old).await;
+    // Three at work when it begins.
+    world.apply_all(&old[..3], other_image).await;
+    eventually("three reinstalls run", async || {
+        match counts(&world, Verb::Reinstall, None).0 {
+            3 => Ok(()),
+            n => Err(format!("{n}")),
+        }
+    })
+    .await;
+    world.links().service.set(Weather::Cut);
+    let new = names("new", 4);
+    world.apply_all(&new, instance).await;
+    world
+        .until_all(&new, "are told", |i| {
+            matches!(reason(i), "ServiceUnreachable" | "CreateUnconfirmed")
+        })
+        .await;
+    let since = Timestamp::now();
+    stays("it is told", PARTITION, async || {
+        let all = world.all().await;
+        match new.iter().find(|name| is_ready(&all[*name])) {
+            None => Ok(()),
+            Some(name) => Err(name.clone()),
+        }
+    })
+    .await;
+    let writes = once(world.all_writes_since(since).await).len();
+    println!("ALONE: {writes} writes in {PARTITION:?}");
+    // A change of the words, and its Event, for each that is not as it should be.
+    assert!(writes <= 2 * 7, "{writes} writes");
+    assert_eq!(world.sim.servers().len(), old.len());
+    world.links().service.set(Weather::Fair);
+    let back = Instant::now();
+    world.all_ready(&[&old[..], &new[..]].concat()).await;
+    println!("ALONE: all well {:?} after it", back.elapsed());
+    quiet_all(&world).await;
+    assert_eq!(
+        counts(&world, Verb::Reinstall, None),
+        (3, 3),
+        "{}",
+        world.ledger_text()
+    );
+    assert_eq!(
+        world.sim.servers().len(),
+        old.len() + new.len(),
+        "{}",
+        world.ledger_text()
+    );
+    world.finish().await;
+}

@@ -1,0 +1,287 @@
+//! Servers that exist are taken over, never bought, and never taken from anybody.
+
+use crate::support::{
+    PATIENCE, Setup, World, console, create_calls, eventually, instance, is_ready, outline, quiet,
+    reason, stopped, with,
+};
+use cloud_server_operator::api::Instance;
+use cloud_simulator::model::{Answer, Console, Request, ServerInfo};
+use serde_json::{Value, json};
+
+fn importing(name: &str, import: Value) -> Value {
+    with(name, |spec| spec["import"] = import)
+}
+
+/// Servers that were made by hand.
+fn strangers(world: &World, count: usize) -> Vec<ServerInfo> {
+    world.strangers(World::TOKEN, count);
+    let mut servers = world.sim.live_servers();
+    servers.sort_by(|a, b| a.name.cmp(&b.name));
+    servers
+}
+
+fn id_of(instance: &Instance) -> Option<&str> {
+    instance.status.as_ref()?.id.as_deref()
+}
+
+fn message(instance: &Instance) -> String {
+    let status = instance.status.as_ref().unwrap();
+    status.conditions[0].message.clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_is_taken_over_by_id_or_name_kept_and_released_with_its_instance() {
+    let mut world = Setup::default().begin("import").await;
+    let servers = strangers(&world, 3);
+    let bought = create_calls(&world.sim);
+    let example = include_str!("../../examples/instance-import.yaml");
+    let example = example.replace("ecs-legacyserver1", &servers[0].id);
+    world.run(&["apply", "-f", "-"], &example).await;
+    let web = "legacy-1";
+    world
+        .apply(&importing("db", json!({"name": "stranger-1"})))
+        .await;
+    for (name, server) in [(web, &servers[0]), ("db", &servers[1])] {
+        let ready = world.ready(name).await;
+        assert_eq!(
+            id_of(&ready),
+            Some(server.id.as_str()),
+            "{}",
+            outline(&ready)
+        );
+    }
+    world.told("Imported", 2).await;
+    assert_eq!(world.events("Created").await.len(), 0);
+
+    // From here on they are as any other: also for a process that did not see them taken over, and whose status is lost.
+    world.restart().await;
+    world.wipe_status("db").await;
+    world.ready("db").await;
+    world
+        .apply(&with("db", |spec| {
+            spec["import"] = json!({"name": "stranger-1"});
+            spec["powerState"] = json!("Stopped");
+        }))
+        .await;
+    world.ready("db").await;
+    let now = world.sim.live_servers();
+    assert!(
+        now.iter()
+            .any(|s| s.id == servers[1].id && s.status == "STOPPED"),
+        "{now:?}"
+    );
+    quiet(&world, "db").await;
+
+    for name in [web, "db"] {
+        world.delete(name).await;
+        world.gone(name).await;
+    }
+    let left: Vec<_> = world.sim.live_servers().into_iter().map(|s| s.id).collect();
+    assert_eq!(left, [servers[2].id.clone()], "{}", world.ledger_text());
+    assert_eq!(create_calls(&world.sim), bought, "{}", world.ledger_text());
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_certain_is_not_taken_over_and_nothing_is_bought_instead() {
+    let world = Setup::default().begin("import-not").await;
+    let servers = strangers(&world, 2);
+    // Whatever the console does to a server in the making ends the making.
+    let is_made = |s: &ServerInfo| s.status == "STARTED";
+    let made = world
+        .sim
+        .wait_until(|w| w.live_servers().iter().all(is_made), PATIENCE);
+    made.await.unwrap();
+    let rename = Console::Rename {
+        server: servers[1].id.clone(),
+        name: "stranger-0".to_owned(),
+    };
+    console(&world, rename);
+    let bought = create_calls(&world.sim);
+    let other = cloud_simulator::catalogue::example().other_image;
+    let mut wrong = importing("differs", json!({"id": servers[0].id}));
+    wrong["spec"]["image"]["id"] = json!(other);
+    for (manifest, why, word) in [
+        (
+            importing("none", json!({"id": "ecs-nobody"})),
+            "ImportNotFound",
+            "ecs-nobody",
+        ),
+        (
+            importing("twice", json!({"name": "stranger-0"})),
+            "ImportAmbiguous",
+            servers[1].id.as_str(),
+        ),
+        (wrong, "ImportDiffers", "spec.image.id"),
+    ] {
+        let name = manifest["metadata"]["name"].as_str().unwrap().to_owned();
+        world.apply(&manifest).await;
+        let told = world.until_reason(&name, why).await;
+        assert!(message(&told).contains(word), "{}", outline(&told));
+    }
+    assert_eq!(world.sim.ledger().count("/instance/reinstallSystem"), 0);
+    // Mended, it goes on.
+    world
+        .apply(&importing("twice", json!({"id": servers[1].id})))
+        .await;
+    world.ready("twice").await;
+    world
+        .apply(&importing("differs", json!({"id": servers[0].id})))
+        .await;
+    world.ready("differs").await;
+    // Nothing of what was never taken over is released.
+    world.delete("none").await;
+    world.gone("none").await;
+    assert_eq!(world.sim.live_servers().len(), 2);
+    assert_eq!(create_calls(&world.sim), bought, "{}", world.ledger_text());
+    world.finish().await;
+}
+
+/// The public address of a server, as the service's detail shows it.
+fn address(world: &World, server: &ServerInfo) -> String {
+    let request = Request::Detail {
+        server: Some(server.id.clone()),
+    };
+    let shown = world
+        .sim
+        .world(|w| w.call(w.now(), Some(World::TOKEN), &request));
+    match shown.outcome {
+        Ok(Answer::Instance(view)) => view.public_ip_address,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_filter_takes_over_the_one_server_that_all_of_it_fits() {
+    let world = Setup::default().begin("import-filter").await;
+    strangers(&world, 3);
+    let is_made = |s: &ServerInfo| s.status == "STARTED";
+    let made = world
+        .sim
+        .wait_until(|w| w.live_servers().iter().all(is_made), PATIENCE);
+    made.await.unwrap();
+    let mut servers = world.sim.live_servers();
+    servers.sort_by(|a, b| a.name.cmp(&b.name));
+    for server in &servers[..2] {
+        let rename = Console::Rename {
+            server: server.id.clone(),
+            name: "shop-db".to_owned(),
+        };
+        console(&world, rename);
+    }
+    let bought = create_calls(&world.sim);
+    // Two of that name: the address says which.
+    let example = include_str!("../../examples/instance-import-by-filter.yaml");
+    let example = example.replace("203.0.113.7", &address(&world, &servers[1]));
+    world.run(&["apply", "-f", "-"], &example).await;
+    let third = address(&world, &servers[2]);
+    world
+        .apply(&importing("third", json!({"address": third})))
+        .await;
+    for (name, server) in [("legacy-2", &servers[1]), ("third", &servers[2])] {
+        let ready = world.ready(name).await;
+        assert_eq!(id_of(&ready), Some(server.id.as_str()));
+    }
+    // What fits only in part is not taken; whoever asks is told what there is, and who has it.
+    let elsewhere = json!({"name": "shop-db", "address": third});
+    world.apply(&importing("neither", elsewhere)).await;
+    let told = world.until_reason("neither", "ImportNotFound").await;
+    let near = format!("{} (shop-db)", servers[0].id);
+    assert!(message(&told).contains(&near), "{}", outline(&told));
+    world
+        .apply(&importing("several", json!({"name": "shop-db"})))
+        .await;
+    let told = world.until_reason("several", "ImportAmbiguous").await;
+    for server in &servers[..2] {
+        assert!(message(&told).contains(&server.id), "{}", outline(&told));
+    }
+    world
+        .apply(&importing("taken", json!({"address": third})))
+        .await;
+    let told = world.until_reason("taken", "ImportConflict").await;
+    assert!(message(&told).contains("/third"), "{}", outline(&told));
+    assert_eq!(create_calls(&world.sim), bought, "{}", world.ledger_text());
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_that_import_one_server_one_gets_it_although_the_operator_is_killed() {
+    let mut world = Setup::default().begin("import-two").await;
+    let servers = strangers(&world, 1);
+    let bought = create_calls(&world.sim);
+    let id = servers[0].id.clone();
+    for name in ["a", "b"] {
+        world.apply(&importing(name, json!({"id": id}))).await;
+    }
+    let has_it = async || {
+        let all = world.all().await.into_values();
+        all.filter(|i| i.metadata.annotations.is_some()).count()
+    };
+    eventually("one has it", async || match has_it().await {
+        0 => Err("none".to_owned()),
+        _ => Ok(()),
+    })
+    .await;
+    world.restart().await;
+    let (winner, loser) = eventually("one has it and one says who", async || {
+        let (a, b) = (world.get("a").await, world.get("b").await);
+        for (one, other) in [(&a, &b), (&b, &a)] {
+            if is_ready(one) && reason(other) == "ImportConflict" {
+                return Ok((one.clone(), other.clone()));
+            }
+        }
+        Err(format!("{}; {}", outline(&a), outline(&b)))
+    })
+    .await;
+    let name = |i: &Instance| i.metadata.name.clone().unwrap();
+    let named = format!("{}/{}", world.namespace, name(&winner));
+    assert!(message(&loser).contains(&named), "{}", outline(&loser));
+    // One that was bought is somebody's as well.
+    world.apply(&instance("own")).await;
+    let own = world.ready("own").await;
+    world
+        .apply(&importing("thief", json!({"id": id_of(&own)})))
+        .await;
+    let thief = world.until_reason("thief", "ImportConflict").await;
+    assert!(message(&thief).contains("/own"));
+    for name in ["thief", &name(&loser)] {
+        world.delete(name).await;
+        world.gone(name).await;
+    }
+    assert_eq!(world.sim.live_servers().len(), 2, "{}", world.ledger_text());
+    assert_eq!(world.sim.ledger().count("/instance/release"), 0);
+    world.delete(&name(&winner)).await;
+    world.gone(&name(&winner)).await;
+    assert_eq!(world.sim.live_servers().len(), 1);
+    assert_eq!(create_calls(&world.sim), bought + 1);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_to_import_can_be_mended_and_cannot_change_once_there_is_a_server() {
+    let world = Setup::default().begin("import-rules").await;
+    let servers = strangers(&world, 1);
+    world
+        .kubectl_apply(&importing("web", json!({"id": "ecs-mistyped"})))
+        .await
+        .unwrap();
+    world.until_reason("web", "ImportNotFound").await;
+    world
+        .kubectl_apply(&importing("web", json!({"id": servers[0].id})))
+        .await
+        .unwrap();
+    world.ready("web").await;
+    for other in [importing("web", json!({"id": "ecs-2"})), instance("web")] {
+        let why = world.kubectl_apply(&other).await.expect_err("accepted");
+        assert!(why.contains("spec.import cannot be changed"), "{why}");
+    }
+    let mut stopped = stopped("web");
+    stopped["spec"]["import"] = json!({"id": servers[0].id});
+    world.kubectl_apply(&stopped).await.unwrap();
+    world.apply(&instance("bought")).await;
+    world.ready("bought").await;
+    let late = importing("bought", json!({"id": servers[0].id}));
+    let why = world.kubectl_apply(&late).await.expect_err("accepted");
+    assert!(why.contains("spec.import cannot be changed"), "{why}");
+    world.finish().await;
+}

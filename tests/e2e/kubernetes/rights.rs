@@ -1,0 +1,309 @@
+//! What the operator may do is taken from it and given back: rights, its token, the definitions of its kinds, a policy that
+//! does not like its writes (rows K11, K16). Nothing is released for it, nobody is asked for ever, and everything goes on
+//! without a restart.
+
+use super::{Plane, all, none, recovers};
+use crate::support::wire::{Act, Asked, Kind};
+use crate::support::{
+    Setup, Shared, World, at_rest, condition, counts, create_calls, eventually, instance,
+    instance_by_key, is_ready, kubectl_of, other_image, posts, reason, stays, until_served,
+};
+use cloud_server_operator::api::{Instance, Verb};
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
+
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
+
+async fn deploy(world: &World) {
+    let apply = ["apply", "--server-side", "-k", DEPLOY];
+    eventually("deploy/ is applied", async || {
+        let output = kubectl_of(&world.shared.cluster, &apply, "").await;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    })
+    .await;
+    until_served(&world.shared.cluster).await.unwrap();
+}
+
+/// What a user wants while nothing can be done: an Instance more, another image, one less.
+async fn wish(world: &World, new: &str, rebuilt: &str, going: &str) {
+    world.apply(&instance(new)).await;
+    world.apply(&other_image(rebuilt)).await;
+    world.delete(going).await;
+}
+
+/// Longer than any watch lives that is open still (25 s).
+async fn nothing_is_called(world: &World, window: Duration) {
+    let before = posts(world, 0);
+    stays("nothing is called", window, async || {
+        match posts(world, 0) {
+            now if now == before => Ok(()),
+            _ => Err(world.ledger_text()),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rights_token_and_definitions_that_go_and_come_back_need_no_restart() {
+    let plane = Plane::start().await;
+    let setup = Setup::default().wire().cluster(plane.shared.clone());
+    let world = setup.begin("k11-rights").await;
+    let names = ["web-1", "web-2", "web-3", "web-4", "web-5"];
+    for name in names {
+        world.apply(&instance(name)).await;
+    }
+    eventually("ready", async || all(&world, &names, is_ready).await).await;
+
+    // Its rights.
+    let binding = "clusterrolebinding/cloud-server-operator";
+    world.run(&["delete", binding], "").await;
+    world
+        .until_forbidden("patch", "instances.cloudserver.dev")
+        .await;
+    wish(&world, "new-1", "web-1", "web-2").await;
+    nothing_is_called(&world, Duration::from_secs(30)).await;
+    deploy(&world).await;
+    let names = ["web-1", "web-3", "web-4", "web-5", "new-1"];
+    recovers("K11: goes on with its rights", async || {
+        none(&world, &["web-2"]).await?;
+        all(&world, &names, is_ready).await
+    })
+    .await;
+
+    // Its token.
+    let refused = world.wire().on(|_| true, Act::Answer(401));
+    wish(&world, "new-2", "web-3", "web-4").await;
+    nothing_is_called(&world, Duration::from_secs(20)).await;
+    refused.heal();
+    let names = ["web-1", "web-3", "web-5", "new-1", "new-2"];
+    recovers("K11: goes on with its token", async || {
+        none(&world, &["web-4"]).await?;
+        all(&world, &names, is_ready).await
+    })
+    .await;
+    assert_eq!(create_calls(&world.sim), 7, "{}", world.ledger_text());
+    assert_eq!(counts(&world, Verb::Reinstall, None), (2, 2));
+    assert_eq!(counts(&world, Verb::Release, None), (2, 2));
+
+    accounts_come_and_go(&world, &names).await;
+    instances_come_and_go(&world).await;
+    world.finish().await;
+}
+
+/// The definition of Accounts goes, and with it all of them, who hold nothing: the Instances stay as they are.
+async fn accounts_come_and_go(world: &World, names: &[&str]) {
+    let kind = "crd/accounts.cloudserver.dev";
+    // With a watch that is new, and open for its twenty seconds: one that waits for its next try would list, be told that there
+    // are no Accounts at all, and go on with those that it knows.
+    let new = Duration::from_secs(3);
+    eventually("a new watch of Accounts", async || {
+        match world
+            .wire()
+            .count(Instant::now() - new, Kind::Watch, "accounts")
+        {
+            0 => Err("none".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    let failures = || world.logs().matches("\"kind\":\"Account\"").count();
+    let before = failures();
+    world.run(&["delete", kind], "").await;
+    // Until its watch has ended, the operator may well know the Account, and buy.
+    eventually("the operator hears of it", async || {
+        (failures() > before)
+            .then_some(())
+            .ok_or_else(|| "its watch goes on".to_owned())
+    })
+    .await;
+    world.apply(&instance_by_key("new-3")).await;
+    let bought = create_calls(&world.sim);
+    nothing_is_called(world, Duration::from_secs(10)).await;
+    deploy(world).await;
+    world.account("default", world.sim.url()).await;
+    recovers("K11: goes on with its Accounts", async || {
+        all(world, &[names, &["new-3"]].concat(), is_ready).await
+    })
+    .await;
+    assert_eq!(create_calls(&world.sim), bought + 1);
+    assert_eq!(
+        counts(world, Verb::Release, None).0,
+        2,
+        "{}",
+        world.ledger_text()
+    );
+}
+
+/// The definition of Instances goes, which deletes every one of them: their finalizers hold it until their servers are
+/// released, as in any other deletion.
+async fn instances_come_and_go(world: &World) {
+    let kind = "crd/instances.cloudserver.dev";
+    world.run(&["delete", kind], "").await;
+    assert_eq!(world.sim.live_servers(), [], "{}", world.ledger_text());
+    deploy(world).await;
+    world.apply(&instance("again")).await;
+    recovers("K11: goes on with its kind", async || {
+        all(world, &["again"], is_ready).await
+    })
+    .await;
+    at_rest(world, &world.get("again").await);
+}
+
+fn is_write_of_the_record(asked: &Asked) -> bool {
+    asked.is(Kind::Write, "instances") && !asked.target.contains("/status")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_that_are_not_taken_are_told_and_not_pressed() {
+    let world = Setup::default().wire().begin("k11-refused").await;
+    for (code, name) in [(413, "large"), (422, "invalid")] {
+        let refused = world.wire().on(is_write_of_the_record, Act::Answer(code));
+        world.apply(&instance(name)).await;
+        world.until_reason(name, "WriteRefused").await;
+        nothing_is_called(&world, Duration::from_secs(12)).await;
+        assert!(refused.met() <= 6, "{} writes in 12 s", refused.met());
+        refused.heal();
+        recovers("K11: goes on when its record is taken", async || {
+            all(&world, &[name], is_ready).await
+        })
+        .await;
+        at_rest(&world, &world.get(name).await);
+    }
+    assert_eq!(create_calls(&world.sim), 2);
+    world.finish().await;
+}
+
+/// A policy of the cluster that denies every change of Instances by the operator, in this namespace.
+struct Policy {
+    name: String,
+}
+
+impl Policy {
+    async fn begin(world: &World, probe: &str) -> Self {
+        let name = format!("deny-{}", world.namespace);
+        let user = format!("request.userInfo.username == '{}'", Shared::USER);
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "matchConstraints": {"resourceRules": [{
+                    "apiGroups": ["cloudserver.dev"], "apiVersions": ["v1alpha1"],
+                    "operations": ["UPDATE"], "resources": ["instances"],
+                }]},
+                "matchConditions": [{"name": "operator", "expression": user}],
+                "validations": [{"expression": "false", "message": "not on this cluster"}],
+            },
+        });
+        let here = json!({"matchLabels": {"kubernetes.io/metadata.name": world.namespace}});
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {
+                "policyName": name, "validationActions": ["Deny"],
+                "matchResources": {"namespaceSelector": here},
+            },
+        });
+        for object in [policy, binding] {
+            world.run(&["apply", "-f", "-"], &object.to_string()).await;
+        }
+        // The API reads its policies by and by.
+        let client = world.shared.cluster.client_for(&world.shared.token).await;
+        let api: Api<Instance> = Api::namespaced(client.unwrap(), &world.namespace);
+        let params = PatchParams {
+            dry_run: true,
+            ..PatchParams::default()
+        };
+        let label = json!({"metadata": {"labels": {"probe": "yes"}}});
+        eventually("the policy is in force", async || {
+            match api
+                .patch_metadata(probe, &params, &Patch::Merge(&label))
+                .await
+            {
+                Err(kube::Error::Api(status)) if status.message.contains("denied") => Ok(()),
+                other => Err(format!("{:?}", other.map(|_| ()))),
+            }
+        })
+        .await;
+        Self { name }
+    }
+
+    async fn end(self, world: &World) {
+        for kind in [
+            "validatingadmissionpolicybinding",
+            "validatingadmissionpolicy",
+        ] {
+            world.run(&["delete", kind, &self.name], "").await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_that_denies_our_writes_is_told_and_not_pressed() {
+    let world = Setup::default().begin("k16-policy").await;
+    for name in ["rebuilt", "going"] {
+        world.apply(&instance(name)).await;
+    }
+    for name in ["rebuilt", "going"] {
+        world.ready(name).await;
+    }
+    let policy = Policy::begin(&world, "rebuilt").await;
+    let since = (jiff::Timestamp::now(), Instant::now());
+    wish(&world, "new", "rebuilt", "going").await;
+    for name in ["new", "rebuilt", "going"] {
+        let told = world.until_reason(name, "WriteRefused").await;
+        let words = &condition(&told, "Ready").unwrap().message;
+        assert!(words.contains("not on this cluster"), "{words}");
+        assert_eq!(
+            condition(&told, "Stalled").unwrap().status,
+            "True",
+            "{}",
+            reason(&told)
+        );
+    }
+    // A minute, which is what the pace is told for. Only the release, which needs no write, is called.
+    let window = Duration::from_secs(60).saturating_sub(since.1.elapsed());
+    stays("nothing is bought or erased", window, async || {
+        match (
+            create_calls(&world.sim),
+            counts(&world, Verb::Reinstall, None).0,
+        ) {
+            (2, 0) => Ok(()),
+            _ => Err(world.ledger_text()),
+        }
+    })
+    .await;
+    let writes = world.writes().await;
+    for name in ["new", "rebuilt", "going"] {
+        let mine = writes
+            .iter()
+            .filter(|write| write.name == name && !write.is_dry_run());
+        let mine: Vec<_> = mine.filter(|write| write.received_at >= since.0).collect();
+        let denied = mine.iter().filter(|write| !write.is_success()).count();
+        println!(
+            "K16: {name}: {denied} writes denied, {} done",
+            mine.len() - denied
+        );
+        assert!(
+            (1..=8).contains(&denied),
+            "{denied} denied writes of {name} in a minute"
+        );
+        assert!(mine.len() - denied <= 4, "{mine:#?}");
+    }
+    policy.end(&world).await;
+    recovers("K16: goes on without the policy", async || {
+        none(&world, &["going"]).await?;
+        all(&world, &["new", "rebuilt"], is_ready).await
+    })
+    .await;
+    assert_eq!(create_calls(&world.sim), 3);
+    assert_eq!(counts(&world, Verb::Reinstall, None), (1, 1));
+    assert_eq!(counts(&world, Verb::Release, None), (1, 1));
+    world.finish().await;
+}

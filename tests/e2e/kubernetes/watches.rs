@@ -1,0 +1,236 @@
+//! Watches that break, freeze, are told that they are too old, or show everything late (rows K4, K5, K6).
+
+use super::{all, none, recovers};
+use crate::support::wire::{Act, Asked, Blow, Fault, Kind};
+use crate::support::{
+    Setup, World, at_rest, counts, create_calls, instance, instance_by_key, is_ready, once,
+    other_image, outline, posts, stays, token,
+};
+use cloud_server_operator::api::Verb;
+use jiff::Timestamp;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+const WATCHED: [&str; 3] = ["instances", "accounts", "secrets"];
+const FLEET: [&str; 4] = ["web-1", "web-2", "web-3", "web-4"];
+
+async fn fleet(setup: Setup, name: &str) -> World {
+    let world = setup.wire().begin(name).await;
+    for name in FLEET {
+        world.apply(&instance(name)).await;
+    }
+    for name in FLEET {
+        world.ready(name).await;
+    }
+    world
+}
+
+fn blow_all(world: &World, blow: Blow) {
+    for resource in WATCHED {
+        world.wire().blow(resource, blow);
+    }
+}
+
+/// One server for each, none too many, and the status that belongs to it.
+async fn ends_with_one_each(world: World, names: &[&str]) {
+    for name in names {
+        at_rest(&world, &world.ready(name).await);
+    }
+    assert_eq!(
+        world.sim.live_servers().len(),
+        names.len(),
+        "{}",
+        world.ledger_text()
+    );
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_that_end_every_second_lose_no_change() {
+    let world = fleet(Setup::default().tasks(1_000), "k4-cut").await;
+    for round in 0..12 {
+        let blow = [Blow::Close, Blow::CutMidFrame][round % 2];
+        blow_all(&world, blow);
+        match round {
+            1 => drop(world.apply(&instance("new-1")).await),
+            3 => drop(world.apply(&other_image("web-1")).await),
+            5 => world.delete("web-2").await,
+            7 => drop(world.apply(&instance("new-2")).await),
+            9 => drop(world.apply(&token("web-3", "one")).await),
+            _ => {}
+        }
+        // Every second is the fault.
+        sleep(Duration::from_secs(1)).await;
+    }
+    let names = ["web-1", "web-3", "web-4", "new-1", "new-2"];
+    recovers("K4: all is as wanted after cut watches", async || {
+        none(&world, &["web-2"]).await?;
+        all(&world, &names, is_ready).await
+    })
+    .await;
+    assert_eq!(create_calls(&world.sim), 6, "{}", world.ledger_text());
+    assert_eq!(counts(&world, Verb::Reinstall, None), (1, 1));
+    assert_eq!(counts(&world, Verb::Restart, None), (1, 1));
+    ends_with_one_each(world, &names).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_is_dead_without_a_word_is_noticed_within_half_a_minute() {
+    let world = fleet(Setup::default(), "k4-half-open").await;
+    blow_all(&world, Blow::Freeze);
+    world.apply(&instance_by_key("new")).await;
+    world.delete("web-1").await;
+    // Another password: the watch of Secrets is as dead as the others.
+    world.apply(&other_image("web-2")).await;
+    crate::support::new_password(&world).await;
+    recovers("K4: changes behind frozen watches are seen", async || {
+        none(&world, &["web-1"]).await?;
+        let names = ["web-2", "web-3", "web-4", "new"];
+        let seen = names.iter().all(|name| {
+            let server = |s: &cloud_simulator::model::ServerInfo| s.name.starts_with(name);
+            world.sim.live_servers().iter().any(server)
+        });
+        let changed = ["web-3", "web-4"].iter().all(|name| {
+            let servers = world.sim.live_servers();
+            let server = servers.iter().find(|s| s.name.starts_with(name));
+            server.is_some_and(|s| {
+                crate::support::password_of(&world, &s.id).as_deref() == Some(World::NEW_PASSWORD)
+            })
+        });
+        if seen && changed {
+            all(&world, &names, is_ready).await
+        } else {
+            Err(world.ledger_text())
+        }
+    })
+    .await;
+    assert_eq!(counts(&world, Verb::Reinstall, None), (1, 1));
+    ends_with_one_each(world, &["web-2", "web-3", "web-4", "new"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_that_is_too_old_starts_a_listing_anew_and_changes_nothing() {
+    let world = fleet(Setup::default(), "k5-gone").await;
+    let calls = posts(&world, 0);
+    let since = Timestamp::now();
+    let wire = world.wire();
+    // Small pages, and a page whose token has expired: a listing that begins again in the middle.
+    let pages = wire.on(|asked| asked.kind == Kind::List, Act::Pages(2));
+    let expired = wire.times(
+        2,
+        |asked| asked.is(Kind::List, "instances") && asked.target.contains("continue="),
+        Act::Answer(410),
+    );
+    blow_all(&world, Blow::Gone);
+    recovers(
+        "K5: listed again after an event 410",
+        async || match expired.met() {
+            2 => Ok(()),
+            met => Err(format!("{met}")),
+        },
+    )
+    .await;
+    // The same in the answer itself, for as long as nobody lists.
+    let begun = Instant::now();
+    let refused = WATCHED.map(|resource| {
+        let listed = AtomicBool::new(false);
+        let fits = move |asked: &Asked| {
+            listed.fetch_or(asked.is(Kind::List, resource), Ordering::SeqCst);
+            asked.is(Kind::Watch, resource) && !listed.load(Ordering::SeqCst)
+        };
+        wire.on(fits, Act::Answer(410))
+    });
+    blow_all(&world, Blow::Close);
+    recovers("K5: listed again after an answer 410", async || {
+        let listed = WATCHED.map(|resource| wire.count(begun, Kind::List, resource));
+        let met = refused.each_ref().map(Fault::met);
+        match listed.iter().all(|count| *count > 0) {
+            true => Ok(()),
+            false => Err(format!("listings {listed:?}, refused watches {met:?}")),
+        }
+    })
+    .await;
+    world.apply(&instance("new")).await;
+    recovers("K5: a change after 410 is seen", async || {
+        all(&world, &["new"], is_ready).await
+    })
+    .await;
+    pages.heal();
+    assert_eq!(posts(&world, 0).len(), calls.len() + 1);
+    let of_others = once(world.writes_since(since).await).len();
+    assert!(of_others <= 4, "{of_others} writes for one create");
+    let names = [&FLEET[..], &["new"]].concat();
+    ends_with_one_each(world, &names).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cache_that_is_seconds_late_doubles_and_destroys_nothing() {
+    for _ in 0..3 {
+        let world = fleet(Setup::default(), "k6-late").await;
+        if behind_a_late_cache(world).await {
+            return;
+        }
+    }
+    panic!("three times this machine was too slow to take a wish back before it showed");
+}
+
+/// How late the cache is: beyond the settling time (2 s) and every pause of the operator's own.
+const LATE: Duration = Duration::from_secs(7);
+
+/// Whether what was there and back was back before it showed; otherwise nothing is shown of it.
+async fn behind_a_late_cache(world: World) -> bool {
+    world.wire().delay_watches("instances", LATE);
+    for name in ["new-1", "new-2", "new-3"] {
+        world.apply(&instance(name)).await;
+    }
+    // There and back before it shows: nothing may be erased for what nobody wants any more.
+    let asked = Instant::now();
+    world.apply(&other_image("web-1")).await;
+    // Wanted, and deleted before it shows.
+    world.apply(&other_image("web-2")).await;
+    sleep(Duration::from_secs(1)).await;
+    world.apply(&instance("web-1")).await;
+    world.delete("web-2").await;
+    if asked.elapsed() + Duration::from_secs(1) >= LATE {
+        return false;
+    }
+    world.delete("new-3").await;
+    world.apply(&other_image("web-3")).await;
+    world.apply(&token("web-4", "one")).await;
+    let left = ["web-1", "web-3", "web-4", "new-1", "new-2"];
+    let begun = Instant::now();
+    crate::support::eventually("K6: all is as wanted behind a late cache", async || {
+        none(&world, &["web-2", "new-3"]).await?;
+        all(&world, &left, is_ready).await
+    })
+    .await;
+    println!("K6: {:.1} s", begun.elapsed().as_secs_f64());
+    assert_eq!(
+        counts(&world, Verb::Reinstall, None),
+        (1, 1),
+        "{}",
+        world.ledger_text()
+    );
+    assert_eq!(counts(&world, Verb::Restart, None), (1, 1));
+    assert!(create_calls(&world.sim) <= 7, "{}", world.ledger_text());
+    let mutating = posts(&world, 0).len();
+    stays(
+        "nothing more comes of it",
+        Duration::from_secs(9),
+        async || {
+            if posts(&world, 0).len() == mutating {
+                Ok(())
+            } else {
+                Err(world.ledger_text())
+            }
+        },
+    )
+    .await;
+    for name in left {
+        let found = world.get(name).await;
+        assert!(is_ready(&found), "{}", outline(&found));
+    }
+    ends_with_one_each(world, &left).await;
+    true
+}

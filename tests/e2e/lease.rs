@@ -1,0 +1,477 @@
+//! Several operators, of which a Lease makes one the active one.
+
+mod gate;
+mod stranger;
+
+use crate::support::{
+    PATIENCE, Setup, World, all_stalls, create_calls, eventually, get, instance, is_ready,
+    longest_stall, outline, stays, watch_stalls,
+};
+use cloud_server_operator::api::names::BINDING;
+use cloud_simulator::faults::{Act as Fault, ClientGone, Rule, When};
+use futures::StreamExt;
+use gate::{Act, Gate};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::ResourceExt;
+use kube::api::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{Config, watcher};
+use serde_json::Value;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use stranger::Stranger;
+
+/// The active operator, and one that stands by. Where an apiserver that was silent for too long has cost the first one its
+/// Lease before the test begins, the world is made anew.
+async fn pair(name: &str) -> World {
+    for _ in 0..3 {
+        let mut world = Setup::default().leases().begin(name).await;
+        let active = world.operator().name();
+        eventually(
+            "the first has the Lease, or has ended",
+            async || match world.holder().await {
+                holder if holder == active || !world.operator().is_running() => Ok(()),
+                holder => Err(format!("it is held by {holder:?}")),
+            },
+        )
+        .await;
+        world.start_standby().await;
+        if world.operator().is_running() && world.holder().await == active {
+            return world;
+        }
+    }
+    panic!("three times the first operator lost its Lease before the test began");
+}
+
+/// Every version of the world's Lease that the apiserver tells of, from now on.
+struct Record {
+    specs: Arc<Mutex<Vec<LeaseSpec>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Record {
+    async fn begin(world: &World) -> Self {
+        let leases: Api<Lease> = Api::namespaced(world.client.clone(), "cloud-server-system");
+        let only = Config::default().fields(&format!("metadata.name={}", world.namespace));
+        let specs: Arc<Mutex<Vec<LeaseSpec>>> = Arc::default();
+        let task = tokio::spawn({
+            let specs = specs.clone();
+            watcher(leases, only)
+                .default_backoff()
+                .touched_objects()
+                .for_each(move |lease| {
+                    let spec = lease.ok().and_then(|lease| lease.spec);
+                    specs.lock().unwrap().extend(spec);
+                    std::future::ready(())
+                })
+        });
+        let record = Self { specs, task };
+        eventually("the Lease is watched", async || {
+            let begun = !record.specs.lock().unwrap().is_empty();
+            begun.then_some(()).ok_or("nothing came yet".to_owned())
+        })
+        .await;
+        record
+    }
+
+    /// From the last word of the one to the first of the other, by the times that stand in the Lease. The watch tells of them
+    /// by and by.
+    async fn gap(&self, from: &str, to: &str) -> Duration {
+        let is = |spec: &LeaseSpec, name: &str| {
+            let holder = spec.holder_identity.as_deref().unwrap_or_default();
+            holder.split('_').next() == Some(name)
+        };
+        eventually("the watch tells of both", async || {
+            let specs = self.specs.lock().unwrap();
+            let last = specs.iter().rfind(|spec| is(spec, from));
+            let first = specs.iter().find(|spec| is(spec, to));
+            let last = last.and_then(|spec| spec.renew_time.as_ref());
+            let first = first.and_then(|spec| spec.acquire_time.as_ref());
+            let (Some(last), Some(first)) = (last, first) else {
+                return Err(format!("{specs:?}"));
+            };
+            Ok(first
+                .0
+                .duration_since(last.0)
+                .try_into()
+                .unwrap_or_default())
+        })
+        .await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_takes_over_from_a_killed_operator_when_its_lease_has_run_out() {
+    let mut world = pair("lease-kill").await;
+    world.apply(&instance("web-1")).await;
+    world.ready("web-1").await;
+    let (active, standby) = (world.operator().name(), world.standby().name());
+    let record = Record::begin(&world).await;
+    world.kill();
+    let taken = world.until_holder(&standby).await;
+    let took = record.gap(&active, &standby).await;
+    println!("take-over after SIGKILL: {took:?} after the last renewal");
+    // How soon after it is asserted in virtual time (`runtime::lease::tests`).
+    assert!(took >= World::LEASE, "{took:?}");
+    assert_eq!(taken.lease_transitions, Some(1));
+    world.promote();
+    world.apply(&instance("web-2")).await;
+    world.ready("web-2").await;
+    assert_eq!(create_calls(&world.sim), 2);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_takes_over_from_one_that_was_told_to_end_without_waiting_for_its_lease() {
+    let mut world = pair("lease-term").await;
+    world.apply(&instance("web-1")).await;
+    world.ready("web-1").await;
+    let standby = world.standby().name();
+    let record = Record::begin(&world).await;
+    let told = Timestamp::now();
+    world.operator().terminate();
+    let taken = world.until_holder(&standby).await;
+    let took = record.gap("", &standby).await;
+    let all = taken.acquire_time.unwrap().0.duration_since(told);
+    println!("take-over after SIGTERM: {took:?} after the release, {all:#} after the signal");
+    assert!(took < World::LEASE, "{took:?}");
+    let ended = tokio::time::timeout(PATIENCE, world.operator().ended()).await;
+    assert!(ended.unwrap().success());
+    world.promote();
+    world.apply(&instance("web-2")).await;
+    world.ready("web-2").await;
+    assert_eq!(create_calls(&world.sim), 2);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lease_is_kept_until_a_create_in_flight_is_on_record() {
+    watch_stalls();
+    for _ in 0..3 {
+        if is_kept_while_in_flight(pair("lease-flight").await).await {
+            return;
+        }
+    }
+    panic!("three times this machine stood still while the answer was waited for");
+}
+
+/// What a machine may stand still in the half minute below: between the renewals there is room for so much, and in the grace.
+const STILL: Duration = Duration::from_secs(5);
+
+/// Whether the machine let the operator renew its Lease while the answer was waited for; otherwise nothing is shown of it.
+async fn is_kept_while_in_flight(mut world: World) -> bool {
+    let (active, standby) = (world.operator().name(), world.standby().name());
+    let hold = world.sim.hold(Rule::on(
+        "/instance/create",
+        Fault::Hold {
+            at: When::AfterEffect,
+            gone: ClientGone::Drop,
+        },
+    ));
+    world.apply(&instance("web")).await;
+    hold.reached(PATIENCE).await.unwrap();
+    world.operator().terminate();
+    // Longer than the Lease is valid: it is renewed while the answer is waited for.
+    let window = World::LEASE + Duration::from_secs(1);
+    let begun = Instant::now();
+    while begun.elapsed() < window {
+        let holder = world.holder().await;
+        let stall = longest_stall(begun, Instant::now());
+        if stall > STILL || begun.elapsed() > window + 2 * STILL {
+            return false;
+        }
+        assert_eq!(holder, active, "the old one gave the Lease away");
+        // A pace, not a wait: the window is what is looked at.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    hold.release();
+    world.until_holder(&standby).await;
+    let web = world.get("web").await;
+    let server = world.only_server(&web).id;
+    let binding: Value = serde_json::from_str(&web.annotations()[BINDING]).unwrap();
+    assert_eq!(binding["id"], server, "on record before the Lease went");
+    assert!(world.operator().ended().await.success());
+    world.promote();
+    assert_eq!(world.ready("web").await.status.unwrap().id, Some(server));
+    assert_eq!(create_calls(&world.sim), 1);
+    world.finish().await;
+    true
+}
+
+/// An operator stands still between its intent and its POST, another has the Lease meanwhile, and it goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_that_was_stopped_past_its_lease_calls_and_writes_nothing_and_ends() {
+    let mut world = Setup::default()
+        .leases()
+        .without_operator()
+        .begin("lease-stop")
+        .await;
+    let gate = Gate::start(world.apiserver()).await;
+    gate.judge(|_, path, body| {
+        if path.contains("/instances/") && body.contains(BINDING) {
+            Act::HoldAnswer
+        } else {
+            Act::Pass
+        }
+    });
+    world.start_behind(gate.address());
+    let active = world.operator().name();
+    world.until_holder(&active).await;
+    world.apply(&instance("web")).await;
+    gate.holds().await;
+    world.operator().pause();
+    // One that does nothing with it: whatever is called from here on was called by the one that was stopped.
+    let stranger = Stranger::hold(world.client.clone(), world.namespace.clone()).await;
+    let window = World::LEASE + Duration::from_secs(1);
+    stays("another has the Lease", window, async || {
+        match world.holder().await {
+            holder if holder == Stranger::NAME => Ok(()),
+            other => Err(format!("it is held by {other:?}")),
+        }
+    })
+    .await;
+    let writes = gate.writes().len();
+    gate.open();
+    let begun = Instant::now();
+    world.operator().go_on();
+    let status = world.operator().ended().await;
+    println!("it ended {:?} after it went on", begun.elapsed());
+    assert!(!status.success(), "{status}");
+    assert_eq!(create_calls(&world.sim), 0, "{}", world.ledger_text());
+    assert_eq!(world.sim.live_servers(), []);
+    let later = gate.writes().split_off(writes);
+    assert!(later.iter().all(gate::Write::is_lease), "{later:?}");
+    assert!(
+        later.iter().all(|write| write.answered != Some(200)),
+        "{later:?}"
+    );
+    assert!(
+        world.logs().contains("another process may be active"),
+        "it says why"
+    );
+    stranger.leaves().await;
+    world.start().await;
+    let web = world.ready("web").await;
+    world.only_server(&web);
+    assert_eq!(create_calls(&world.sim), 1);
+    world.finish().await;
+}
+
+/// Whatever becomes of the renewals, nothing else is held up, and the operator ends before its Lease does.
+async fn fences_itself(act: Act) {
+    watch_stalls();
+    let mut world = Setup::default()
+        .leases()
+        .without_operator()
+        .begin("lease-fence")
+        .await;
+    let gate = Gate::start(world.apiserver()).await;
+    world.start_behind(gate.address());
+    let active = world.operator().name();
+    world.until_holder(&active).await;
+    world.until_active().await;
+    gate.judge(move |method, path, _| {
+        if *method != axum::http::Method::GET && path.contains("/leases") {
+            act
+        } else {
+            Act::Pass
+        }
+    });
+    let (mut names, begun) = (Vec::new(), Instant::now());
+    while world.operator().is_running() {
+        // Always something to do, so that there would be calls.
+        let name = format!("web-{}", names.len());
+        world.apply(&instance(&name)).await;
+        names.push(name);
+        // A pace, not a wait: every one of them is to be ready in the end.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(begun.elapsed() < PATIENCE, "it does not end");
+    }
+    assert!(!world.operator().ended().await.success());
+    let writes = gate.writes();
+    let renewal = writes
+        .iter()
+        .rfind(|write| write.is_lease() && matches!(write.answered, Some(200 | 201)))
+        .unwrap()
+        .at;
+    let last = writes.iter().rfind(|write| !write.is_lease()).map(|w| w.at);
+    let last = last.map(|at| at.saturating_duration_since(renewal));
+    println!(
+        "{act:?}: ended {:?} after the last renewal; last write {last:?} after it",
+        renewal.elapsed()
+    );
+    // A write is noted when the gate reads it, which each stall puts off.
+    let bound = World::LEASE + all_stalls(renewal, Instant::now());
+    assert!(last.is_none_or(|last| last < bound), "{last:?}");
+    world.start().await;
+    for name in &names {
+        let ready = world.ready(name).await;
+        world.only_server(&ready);
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_whose_renewals_hang_ends_before_its_lease_does() {
+    fences_itself(Act::Hang).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_whose_renewals_are_throttled_ends_before_its_lease_does() {
+    fences_itself(Act::Refuse(429)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_whose_renewals_are_refused_ends_before_its_lease_does() {
+    fences_itself(Act::Refuse(503)).await;
+}
+
+/// Two operators that know nothing of each other, from the start on.
+async fn two_at_once(mut world: World) {
+    world.start_rival().await;
+    let names: Vec<String> = (0..10).map(|n| format!("web-{n}")).collect();
+    for name in &names {
+        world.apply(&instance(name)).await;
+    }
+    for name in &names {
+        eventually("one server, and ready", async || {
+            let web = world.get(name).await;
+            match world.live(&web).len() {
+                1 if is_ready(&web) => Ok(()),
+                n => Err(format!("{n} servers, {}", outline(&web))),
+            }
+        })
+        .await;
+    }
+    println!("calls of create: {}", create_calls(&world.sim));
+    let ids: Vec<_> = world
+        .sim
+        .live_servers()
+        .iter()
+        .map(|s| s.id.clone())
+        .collect();
+    assert_eq!(ids.len(), names.len(), "{}", world.ledger_text());
+    for name in &names {
+        world.delete(name).await;
+    }
+    for name in &names {
+        world.gone(name).await;
+    }
+    assert_eq!(world.sim.live_servers().len(), 0, "{}", world.ledger_text());
+    world.finish_with_surplus().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_operators_without_a_lease_end_with_one_server_each() {
+    two_at_once(Setup::default().begin("lease-none").await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_operators_with_different_leases_end_with_one_server_each() {
+    let world = Setup::default().long_leases().begin("lease-two").await;
+    two_at_once(world).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_is_ready_and_silent_and_takes_nothing_for_new_that_it_saw_before_its_term() {
+    let mut world = Setup::default()
+        .leases()
+        .without_operator()
+        .begin("lease-silent")
+        .await;
+    let stranger = Stranger::hold(world.client.clone(), world.namespace.clone()).await;
+    let gate = Gate::start(world.apiserver()).await;
+    world.start_behind(gate.address());
+    world.operator().ready().await;
+    world.apply(&instance("web")).await;
+    // Longer than a Lease of its own would be valid, and the service needs a listing.
+    let window = World::LEASE + Duration::from_secs(2);
+    let url = world.operator().url("livez").await;
+    stays("it does nothing", window, async || {
+        let calls = world.sim.ledger().entries().count();
+        let (writes, live) = (gate.writes(), get(&url).await?);
+        if calls == 0 && writes.is_empty() && live.0 == 200 {
+            Ok(())
+        } else {
+            Err(format!("{calls} calls, {writes:?}, {live:?}"))
+        }
+    })
+    .await;
+    let (_, text) = world.operator().metrics().await;
+    assert!(text.contains("cloud_server_operator_active 0"), "{text}");
+    stranger.leaves().await;
+    let web = world.ready("web").await;
+    world.only_server(&web);
+    let (_, text) = world.operator().metrics().await;
+    assert!(text.contains("cloud_server_operator_active 1"), "{text}");
+    let paths: Vec<String> = world
+        .sim
+        .ledger()
+        .entries()
+        .map(|e| e.path.clone())
+        .collect();
+    let first = |path: &str| paths.iter().position(|p| p == path).unwrap_or(usize::MAX);
+    assert!(
+        first("/instance/list") < first("/instance/create"),
+        "another may have bought for it: {paths:?}"
+    );
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renewals_have_a_priority_of_their_own() {
+    let world = pair("lease-flow").await;
+    let (server, ca) = world.apiserver();
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .tls_certs_only([reqwest::Certificate::from_pem(ca.as_bytes()).unwrap()])
+        .build()
+        .unwrap();
+    let flow = async |path: &str| {
+        let answer = eventually(path, async || {
+            let request = client
+                .get(format!("{server}{path}"))
+                .bearer_auth(world.operator_token());
+            let answer = request.send().await.map_err(|error| error.to_string())?;
+            match answer.status().as_u16() {
+                200 => Ok(answer),
+                status => Err(status.to_string()),
+            }
+        })
+        .await;
+        let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
+        (
+            header("x-kubernetes-pf-flowschema-uid"),
+            header("x-kubernetes-pf-prioritylevel-uid"),
+        )
+    };
+    let uid = async |kind: &str, name: &str| {
+        let arguments = ["get", kind, name, "-o", "jsonpath={.metadata.uid}"];
+        let (done, uid) = world.kubectl(&arguments, "").await;
+        assert!(done, "{uid}");
+        uid
+    };
+    let lease = format!(
+        "/apis/coordination.k8s.io/v1/namespaces/cloud-server-system/leases/{}",
+        world.namespace
+    );
+    let instances = format!(
+        "/apis/cloudserver.dev/v1alpha1/namespaces/{}/instances",
+        world.namespace
+    );
+    let wanted = (
+        uid("flowschema", "cloud-server-operator-leader-election").await,
+        uid("prioritylevelconfiguration", "leader-election").await,
+    );
+    assert_eq!(flow(&lease).await, wanted);
+    let other = flow(&instances).await;
+    assert!(other.0 != wanted.0 && other.1 != wanted.1, "{other:?}");
+    world.finish().await;
+}

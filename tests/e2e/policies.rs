@@ -1,0 +1,51 @@
+//! What users let the operator do by itself, each feature from its manifest in `examples/`: the ledger tells what was called.
+
+mod deletion;
+mod holding;
+mod looks;
+mod power;
+mod recreate;
+mod reinstall;
+
+use crate::support::{Mark, World, ended};
+use cloud_server_operator::api::{Instance, Verb};
+use serde_json::{Value, json};
+
+/// An image other than the one of the examples.
+const OTHER_IMAGE: &str = "img-ubuntu2404aa";
+/// The image of the examples.
+const IMAGE: &str = "img-debian12aaaa";
+
+/// Applies an example as it stands in its file.
+async fn example(world: &World, file: &str) {
+    let path = format!("{}/../../examples/{file}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let apply = ["apply", "--server-side", "--field-manager=user"];
+    world.run(&[&apply[..], &["-f", &path]].concat(), "").await;
+}
+
+/// A user edits fields of the spec; null takes one out.
+async fn edit(world: &World, name: &str, spec: Value) {
+    let patch = json!({"spec": spec}).to_string();
+    let arguments = ["patch", "instance", name, "--type=merge", "-p", &patch];
+    world.run(&arguments, "").await;
+}
+
+/// Deletes and does not wait.
+async fn delete(world: &World, name: &str) {
+    let arguments = ["delete", "instance", name, "--wait=false"];
+    world.run(&arguments, "").await;
+}
+
+/// Waits until these operations have ended well since.
+async fn have_ended(world: &World, name: &str, since: &Mark, verbs: &[Verb]) -> Instance {
+    let instance = world
+        .until(name, &format!("{verbs:?} ended"), |instance| {
+            ended(instance, since).len() >= verbs.len()
+        })
+        .await;
+    let newer = ended(&instance, since);
+    let did: Vec<Verb> = newer.iter().map(|entry| entry.verb).collect();
+    assert_eq!(did, verbs, "{}", world.ledger_text());
+    assert!(newer.iter().all(|entry| entry.succeeded), "{newer:#?}");
+    instance
+}

@@ -1,0 +1,42 @@
+//! When a server is looked at.
+
+use super::{edit, example};
+use crate::support::{Setup, World, mark, posts, quiet, written};
+use serde_json::json;
+
+fn details(world: &World) -> u64 {
+    world.sim.ledger().count("/instance/detail")
+}
+
+async fn looked(world: &World, token: &str) {
+    world
+        .until("fresh", &format!("{token} is carried out"), |instance| {
+            let status = instance.status.as_ref().unwrap();
+            status.last_reconcile_token.as_deref() == Some(token)
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_token_has_everything_looked_at_once() {
+    let mut world = Setup::default().begin("looked-at").await;
+    example(&world, "instance-looked-at").await;
+    world.ready("fresh").await;
+    looked(&world, "2026-11-22 first look").await;
+    let before = mark(&world, "fresh").await;
+    let (seen, listed) = (details(&world), world.sim.ledger().count("/instance/list"));
+    edit(&world, "fresh", json!({"reconcile": {"token": "second"}})).await;
+    looked(&world, "second").await;
+    assert_eq!(details(&world), seen + 1, "one look at the server");
+    assert!(world.sim.ledger().count("/instance/list") > listed);
+    quiet(&world, "fresh").await;
+    assert_eq!(details(&world), seen + 1, "and no other");
+    assert_eq!(posts(&world, before.seq), Vec::<String>::new());
+    let writes = written(&world, "fresh", &before).await;
+    assert!(writes.len() <= 2, "{writes:?}");
+    // What was carried out stands in status: a restart does not repeat it.
+    world.restart().await;
+    quiet(&world, "fresh").await;
+    assert_eq!(details(&world), seen + 1);
+    world.finish().await;
+}

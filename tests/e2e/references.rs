@@ -1,0 +1,437 @@
+//! Things of the service by name or filter: what is bought, what stays, what is told, what it costs.
+
+use crate::support::{
+    Mark, Setup, World, at_rest, condition, done, eventually, instance, is_ready, mark, names,
+    outline, posts, quiet, reason, with, written,
+};
+use cloud_server_operator::api::{Instance, Verb};
+use cloud_simulator::catalogue::{self, Image, Key};
+use cloud_simulator::faults::{Act, Rule, When};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+mod rules;
+
+/// The lists that selectors are looked up in.
+const LISTS: [&str; 5] = [
+    "/region/list",
+    "/package/list",
+    "/image/list",
+    "/firewall/list",
+    "/sshkey/list",
+];
+const IMAGES: &str = "/image/list";
+const UBUNTU: &str = "Ubuntu 24.04 LTS";
+const DEBIAN: &str = "Debian 12";
+
+/// The example manifest, as it stands in the repository, under another name.
+fn by_name(name: &str) -> Value {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/instance-by-name.yaml"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut manifest: Value = serde_saphyr::from_str(&text).unwrap();
+    manifest["metadata"]["name"] = json!(name);
+    manifest
+}
+
+/// An Instance whose image alone is asked for by name.
+fn named_image(name: &str, image: &str) -> Value {
+    with(name, |spec| spec["image"] = json!({"name": image}))
+}
+
+/// Calls of the lists since.
+fn looks(world: &World, since: u64) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for entry in world.sim.ledger().since(since) {
+        // The Account's readiness is asked for by one row of the key pairs.
+        let is_probe = entry.request.to_string().contains("\"pageSize\":\"1\"");
+        if LISTS.contains(&entry.path.as_str()) && !is_probe {
+            *counts.entry(entry.path.clone()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// The provider's image of that name, once more.
+fn another(world: &World, name: &str, id: &str) {
+    world.sim.world(|service| {
+        let catalogue = service.catalogue_mut();
+        let region = catalogue::example().region;
+        let mut images = catalogue.images().iter();
+        let like = images.find(|image| image.name == name && image.region == region);
+        let image = Image {
+            id: id.to_owned(),
+            ..like.unwrap().clone()
+        };
+        catalogue.add_image(image);
+    });
+}
+
+fn withdraw(world: &World, id: &str) {
+    world
+        .sim
+        .world(|service| service.catalogue_mut().withdraw_image(id));
+}
+
+fn resolved(instance: &Instance, what: &str) -> String {
+    let status = serde_json::to_value(instance.status.as_ref().unwrap()).unwrap();
+    let id = &status["resolved"][what]["id"];
+    id.as_str().unwrap_or_default().to_owned()
+}
+
+fn message(instance: &Instance) -> String {
+    condition(instance, "Ready").unwrap().message.clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_asked_for_by_names_and_filters_is_the_one_that_is_bought() {
+    let world = Setup::default().begin("named").await;
+    world.apply(&by_name("api-1")).await;
+    let ready = world.ready("api-1").await;
+    let example = catalogue::example();
+    let server = at_rest(&world, &ready);
+    assert_eq!(
+        (server.region.as_str(), server.zone.as_str()),
+        (example.region, example.zone)
+    );
+    assert_eq!(server.package, example.package, "the smallest that fits");
+    assert_eq!(server.image, example.image);
+    assert_eq!(server.firewall, example.firewall);
+    assert_eq!(server.key.as_deref(), Some(example.key));
+    for (what, id) in [
+        ("region", example.region),
+        ("zone", example.zone),
+        ("package", example.package),
+        ("image", example.image),
+        ("firewall", example.firewall),
+        ("sshKey", example.key),
+    ] {
+        assert_eq!(resolved(&ready, what), id);
+    }
+    let writes = written(&world, "api-1", &Mark::default()).await;
+    assert!(writes.len() <= 3, "{writes:?}");
+    quiet(&world, "api-1").await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_given_by_identifier_is_not_looked_up() {
+    let world = Setup::default().begin("by-id").await;
+    world.apply(&instance("web")).await;
+    let ready = world.ready("web").await;
+    assert!(ready.status.unwrap().resolved.is_none());
+    assert_eq!(looks(&world, 0), BTreeMap::new());
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_image_of_the_same_name_reinstalls_nothing_and_another_name_does_once() {
+    let mut world = Setup::default().begin("same-name").await;
+    world.apply(&named_image("web", UBUNTU)).await;
+    world.ready("web").await;
+    let example = catalogue::example();
+    another(&world, UBUNTU, "img-newer");
+    withdraw(&world, example.image);
+    // Not after a restart, nor for an edit of something else.
+    world.restart().await;
+    let labelled = with("web", |spec| {
+        spec["image"] = json!({"name": UBUNTU});
+        spec["restart"] = json!({"token": "once"});
+    });
+    let before = mark(&world, "web").await;
+    world.apply(&labelled).await;
+    let still = done(&world, "web", &before, &[Verb::Restart]).await;
+    assert_eq!(at_rest(&world, &still).image, example.image);
+
+    let before = mark(&world, "web").await;
+    world.apply(&named_image("web", DEBIAN)).await;
+    let changed = done(&world, "web", &before, &[Verb::Reinstall]).await;
+    assert_eq!(at_rest(&world, &changed).image, example.other_image);
+    assert_eq!(resolved(&changed, "image"), example.other_image);
+    let writes = written(&world, "web", &before).await;
+    assert!(writes.len() <= 3, "{writes:?}");
+    quiet(&world, "web").await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_for_the_identifier_that_stood_there_reinstalls_nothing() {
+    let world = Setup::default().begin("id-to-name").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    let example = catalogue::example();
+    another(&world, UBUNTU, "img-newer");
+    let since = world.sim.ledger().last_seq();
+    world.apply(&named_image("web", UBUNTU)).await;
+    let ready = world.ready("web").await;
+    assert_eq!(resolved(&ready, "image"), example.image);
+    quiet(&world, "web").await;
+    assert_eq!(posts(&world, since), Vec::<String>::new());
+    assert_eq!(looks(&world, since), BTreeMap::new(), "the server tells");
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pin_that_status_lost_is_rebuilt_and_nothing_is_erased() {
+    let mut world = Setup::default().begin("pin-lost").await;
+    world.apply(&by_name("web")).await;
+    world.ready("web").await;
+    let example = catalogue::example();
+    another(&world, UBUNTU, "img-newer");
+    withdraw(&world, example.image);
+    world.sim.world(|service| {
+        let catalogue = service.catalogue_mut();
+        let like = catalogue.key(example.key).unwrap().clone();
+        let id = "key-newer".to_owned();
+        catalogue.add_key(Key { id, ..like });
+    });
+    let since = world.sim.ledger().last_seq();
+    world.kill();
+    world.wipe_status("web").await;
+    world.start().await;
+    let ready = world.ready("web").await;
+    for (what, id) in [
+        ("image", example.image),
+        ("sshKey", example.key),
+        ("package", example.package),
+        ("firewall", example.firewall),
+    ] {
+        assert_eq!(resolved(&ready, what), id);
+    }
+    assert_eq!(looks(&world, since), BTreeMap::new(), "the record tells");
+
+    quiet(&world, "web").await;
+    assert_eq!(posts(&world, since), Vec::<String>::new());
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_status_and_record_are_lost_the_server_itself_tells_its_image() {
+    let mut world = Setup::default().begin("all-lost").await;
+    world.apply(&named_image("web", UBUNTU)).await;
+    world.ready("web").await;
+    let example = catalogue::example();
+    another(&world, UBUNTU, "img-newer");
+    withdraw(&world, example.image);
+    let since = world.sim.ledger().last_seq();
+    world.kill();
+    world.wipe_status("web").await;
+    let arguments = ["annotate", "instance", "web", "cloudserver.dev/binding-"];
+    world.run(&arguments, "").await;
+    world.start().await;
+    let ready = world
+        .until("web", "its pin is rebuilt", |web| {
+            is_ready(web) && resolved(web, "image") == example.image
+        })
+        .await;
+    assert_eq!(at_rest(&world, &ready).image, example.image);
+    quiet(&world, "web").await;
+    assert_eq!(posts(&world, since), Vec::<String>::new());
+    assert_eq!(looks(&world, since), BTreeMap::new());
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn none_and_several_are_told_with_candidates_and_go_on_when_that_is_mended() {
+    let world = Setup::default().begin("candidates").await;
+    world.apply(&named_image("none", "Ubuntu 24.04")).await;
+    another(&world, DEBIAN, "img-debian-too");
+    world.apply(&named_image("several", DEBIAN)).await;
+    let large = with("large", |spec| spec["package"] = json!({"cpu": 5000}));
+    world.apply(&large).await;
+    let far = with("far", |spec| spec["region"] = json!("Atlantis"));
+    world.apply(&far).await;
+    let example = catalogue::example();
+
+    let none = world.until_reason("none", "ReferenceNotFound").await;
+    for word in [
+        "spec.image",
+        "\"Ubuntu 24.04\"",
+        example.image,
+        UBUNTU,
+        "spec.image.id",
+    ] {
+        assert!(message(&none).contains(word), "{word}: {}", message(&none));
+    }
+    assert_eq!(
+        message(&none).matches("img-").count(),
+        10,
+        "{}",
+        message(&none)
+    );
+    let several = world.until_reason("several", "ReferenceAmbiguous").await;
+    for word in [example.other_image, "img-debian-too", "spec.image.id"] {
+        assert!(message(&several).contains(word), "{}", message(&several));
+    }
+    assert!(
+        !message(&several).contains(example.image),
+        "only those that fit"
+    );
+    let large = world.until_reason("large", "ReferenceNotFound").await;
+    assert!(
+        message(&large).contains("spec.package.code"),
+        "{}",
+        message(&large)
+    );
+    let far = world.until_reason("far", "ReferenceNotFound").await;
+    assert!(
+        message(&far).contains("ru-moscow-1 (Moscow)"),
+        "{}",
+        message(&far)
+    );
+    for told in [&none, &several, &large, &far] {
+        assert!(condition(told, "Stalled").is_some(), "{}", outline(told));
+        assert!(
+            !told
+                .metadata
+                .finalizers
+                .iter()
+                .flatten()
+                .any(|f| f.contains("release"))
+        );
+    }
+    assert_eq!(posts(&world, 0), Vec::<String>::new());
+
+    // One by an edit, one at the service, one that goes as it came.
+    world.apply(&named_image("none", UBUNTU)).await;
+    withdraw(&world, "img-debian-too");
+    let ready = world.ready("none").await;
+    assert_eq!(at_rest(&world, &ready).image, example.image);
+    let ready = world.ready("several").await;
+    assert_eq!(at_rest(&world, &ready).image, example.other_image);
+    world.delete("far").await;
+    world.gone("far").await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_that_cannot_be_read_is_no_absence() {
+    let world = Setup::default().begin("unread").await;
+    let error = Act::Error {
+        status: 503,
+        code: "ServiceUnavailable".to_owned(),
+        message: "later".to_owned(),
+        retry_after: None,
+        when: When::BeforeEffect,
+    };
+    let fault = world.sim.fault(Rule::on(IMAGES, error));
+    world.apply(&named_image("web", UBUNTU)).await;
+    let waiting = world.until_reason("web", "ReferenceUnread").await;
+    assert!(
+        condition(&waiting, "Stalled").is_none(),
+        "{}",
+        outline(&waiting)
+    );
+    assert!(message(&waiting).contains("503"), "{}", message(&waiting));
+    world.sim.faults().remove(fault);
+    let ready = world.ready("web").await;
+    assert_eq!(at_rest(&world, &ready).image, catalogue::example().image);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_that_is_not_found_holds_up_nothing_else() {
+    let world = Setup::default().begin("not-held-up").await;
+    world.apply(&named_image("web", UBUNTU)).await;
+    world.ready("web").await;
+    let before = mark(&world, "web").await;
+    let manifest = with("web", |spec| {
+        spec["image"] = json!({"name": "Ubuntu 99"});
+        spec["powerState"] = json!("Stopped");
+    });
+    world.apply(&manifest).await;
+    let stopped = world
+        .until("web", "is stopped, and told what is missing", |web| {
+            reason(web) == "ReferenceNotFound"
+                && web.status.as_ref().unwrap().history[0].verb == Verb::Stop
+        })
+        .await;
+    let server = world.only_server(&stopped);
+    assert_eq!(
+        (server.status, server.image.as_str()),
+        ("STOPPED", catalogue::example().image)
+    );
+    // Taking the edit back asks for nothing.
+    let manifest = with("web", |spec| {
+        spec["image"] = json!({"name": UBUNTU});
+        spec["powerState"] = json!("Stopped");
+    });
+    world.apply(&manifest).await;
+    done(&world, "web", &before, &[Verb::Stop]).await;
+    quiet(&world, "web").await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_package_of_a_filter_gives_way_to_the_next_one_on_sale() {
+    let world = Setup::default().begin("next-best").await;
+    let example = catalogue::example();
+    let refusal = Act::Error {
+        status: 400,
+        code: "InvalidPackageCode.SoldOut".to_owned(),
+        message: "sold out".to_owned(),
+        retry_after: None,
+        when: When::BeforeEffect,
+    };
+    let rule = Rule::on("/instance/create", refusal).containing(example.package);
+    world.sim.fault(rule);
+    let manifest = |memory: u32| {
+        with("web", |spec| {
+            spec["package"] = json!({"cpu": 1, "memory": memory, "chargeMode": "PayByTraffic"});
+        })
+    };
+    world.apply(&manifest(2)).await;
+    let refused = world.until_reason("web", "CreateRefused").await;
+    let words = format!("mend spec.package ({})", example.package);
+    assert!(message(&refused).contains(&words), "{}", message(&refused));
+    assert!(
+        refused.status.unwrap().resolved.is_none(),
+        "nothing is bought, nothing pinned"
+    );
+    world.apply(&manifest(3)).await;
+    let ready = world.ready("web").await;
+    let server = at_rest(&world, &ready);
+    assert_eq!(server.package, "ru-moscow-1-a-c2m4-s50-t3000");
+    assert_eq!(resolved(&ready, "package"), server.package);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_instances_share_one_reading_of_each_list() {
+    let world = Setup::default().begin("shared").await;
+    let names = names("api", 20);
+    world.apply_all(&names, by_name).await;
+    world.all_ready(&names).await;
+    let looks = looks(&world, 0);
+    // A list of several pages ends with an empty one.
+    for (list, most) in [
+        ("/region/list", 1),
+        ("/package/list", 1),
+        ("/image/list", 3),
+        ("/firewall/list", 3),
+        ("/sshkey/list", 3),
+    ] {
+        let found = looks.get(list).copied().unwrap_or_default();
+        assert!((1..=most).contains(&found), "{list}: {looks:?}");
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_asked_for_by_names_is_released_like_any_other() {
+    let world = Setup::default().begin("named-gone").await;
+    world.apply(&by_name("api-1")).await;
+    world.ready("api-1").await;
+    world.delete("api-1").await;
+    world.gone("api-1").await;
+    eventually("nothing is left", async || {
+        match world.sim.live_servers().len() {
+            0 => Ok(()),
+            n => Err(format!("{n} servers")),
+        }
+    })
+    .await;
+    world.finish().await;
+}

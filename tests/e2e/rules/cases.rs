@@ -1,0 +1,118 @@
+//! The table of rules against a real apiserver, and against the definitions: no rule without a refused and an accepted case.
+
+use super::table::{Case, cases};
+use crate::support::{Setup, World, insist};
+use cloud_server_operator::api::{Account, Instance};
+use kube::CustomResourceExt;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+
+/// The messages of all rules of a schema.
+fn messages(schema: &Value, found: &mut Vec<String>) {
+    let rules = schema["x-kubernetes-validations"].as_array();
+    for rule in rules.into_iter().flatten() {
+        let message = rule["message"].as_str();
+        found.push(message.expect("a rule without a message").to_owned());
+    }
+    for field in schema["properties"].as_object().into_iter().flatten() {
+        messages(field.1, found);
+    }
+    for inner in ["items", "additionalProperties"] {
+        if schema[inner].is_object() {
+            messages(&schema[inner], found);
+        }
+    }
+}
+
+fn rules() -> Vec<String> {
+    let mut found = Vec::new();
+    for definition in [Instance::crd(), Account::crd()] {
+        let definition = serde_json::to_value(definition).unwrap();
+        let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        messages(schema, &mut found);
+    }
+    found
+}
+
+#[test]
+fn every_rule_of_the_definitions_has_an_accepted_and_a_refused_case() {
+    let (rules, cases) = (rules(), cases());
+    assert!(rules.len() >= 19, "{rules:#?}");
+    for case in &cases {
+        let says = case.says;
+        assert!(
+            !case.accepted.is_empty() && !case.refused.is_empty(),
+            "{says}"
+        );
+        let is_there = rules.iter().any(|message| message.starts_with(says));
+        assert_eq!(case.is_rule, is_there, "{says}: no such rule");
+    }
+    for message in &rules {
+        let has_case = |case: &Case| case.is_rule && message.starts_with(case.says);
+        assert!(cases.iter().any(has_case), "no case for: {message}");
+    }
+}
+
+/// Applies a manifest under this name, without keeping it.
+async fn attempt(world: &World, name: &str, manifest: &Value) -> Result<(), String> {
+    let kind = match manifest["kind"].as_str() {
+        Some("Account") => Account::api_resource(),
+        _ => Instance::api_resource(),
+    };
+    let mut manifest = manifest.clone();
+    manifest["metadata"]["name"] = json!(name);
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(world.client.clone(), &world.namespace, &kind);
+    let params = PatchParams::apply("user").force().dry_run();
+    let patch = Patch::Apply(&manifest);
+    let applied = insist("a manifest is tried", async || {
+        api.patch(name, &params, &patch).await
+    });
+    applied.await.map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// An Instance as it stands, with or without a server.
+async fn stand(world: &World, name: &str, manifest: &Value, server: Option<&str>) {
+    let mut manifest = manifest.clone();
+    manifest["metadata"]["name"] = json!(name);
+    world.apply(&manifest).await;
+    if let Some(id) = server {
+        let patch = Patch::Merge(json!({"status": {"id": id}}));
+        let params = PatchParams::default();
+        let instances = world.instances();
+        let written = insist("a status is written", async || {
+            instances.patch_status(name, &params, &patch).await
+        });
+        written.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_right_is_refused_with_its_message_and_what_can_is_accepted() {
+    let setup = Setup::default().bare().without_operator();
+    let world = setup.begin("rules").await;
+    let rules = rules();
+    for (number, case) in cases().iter().enumerate() {
+        let (early, bought) = match &case.stands {
+            None => ("web".to_owned(), "web".to_owned()),
+            Some(stands) => {
+                let names = (format!("early-{number}"), format!("bought-{number}"));
+                stand(&world, &names.0, stands, None).await;
+                stand(&world, &names.1, stands, Some("ecs-1")).await;
+                names
+            }
+        };
+        let message = rules.iter().find(|message| message.starts_with(case.says));
+        let words = message.map_or(case.says, String::as_str);
+        for manifest in &case.accepted {
+            let done = attempt(&world, &early, manifest).await;
+            assert_eq!(done, Ok(()), "{words}: {manifest:#}");
+        }
+        for manifest in &case.refused {
+            let why = attempt(&world, &bought, manifest).await;
+            let why = why.expect_err(&format!("accepted against {words:?}: {manifest:#}"));
+            assert!(why.contains(words), "{words:?} is not in: {why}");
+        }
+    }
+    world.finish().await;
+}

@@ -1,0 +1,474 @@
+//! Every rule and bound of the two kinds, with what it lets pass and what it refuses.
+
+use crate::support::{instance, with};
+use serde_json::{Value, json};
+
+/// One rule of the definitions, or one bound of a field.
+pub struct Case {
+    /// How the rule's message begins; of a bound, some of the apiserver's own words.
+    pub says: &'static str,
+    /// Whether it is a rule, with a message of ours.
+    pub is_rule: bool,
+    /// What stands already, where the rule compares with it: what is refused once a server exists is accepted before.
+    pub stands: Option<Value>,
+    /// Manifests that pass.
+    pub accepted: Vec<Value>,
+    /// Manifests that do not.
+    pub refused: Vec<Value>,
+}
+
+impl Case {
+    fn new(says: &'static str, is_rule: bool, accepted: Vec<Value>, refused: Vec<Value>) -> Self {
+        Self {
+            says,
+            is_rule,
+            stands: None,
+            accepted,
+            refused,
+        }
+    }
+
+    /// A rule about one field of an Instance's spec.
+    fn rule<const A: usize, const R: usize>(
+        says: &'static str,
+        field: &str,
+        accepted: [Value; A],
+        refused: [Value; R],
+    ) -> Self {
+        let of = |value: Value| spec(field, &value);
+        let (accepted, refused) = (accepted.map(of), refused.map(of));
+        Self::new(says, true, accepted.into(), refused.into())
+    }
+
+    /// A bound of one field of an Instance's spec.
+    fn bound<const A: usize, const R: usize>(
+        says: &'static str,
+        field: &str,
+        accepted: [Value; A],
+        refused: [Value; R],
+    ) -> Self {
+        Self {
+            is_rule: false,
+            ..Self::rule(says, field, accepted, refused)
+        }
+    }
+
+    /// A rule about what cannot be changed once a server exists.
+    fn fixed<const N: usize>(says: &'static str, stands: Value, changes: [Value; N]) -> Self {
+        let changes = Vec::from(changes);
+        Self {
+            stands: Some(stands),
+            ..Self::new(says, true, changes.clone(), changes)
+        }
+    }
+}
+
+fn spec(field: &str, value: &Value) -> Value {
+    with("web", |spec| spec[field] = value.clone())
+}
+
+fn account(field: &str, value: &Value) -> Value {
+    let mut account = json!({
+        "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {"name": "web"},
+        "spec": {"endpoint": "https://cloud.example/api", "tokenSecretRef": {"name": "a", "key": "b"}},
+    });
+    account["spec"][field] = value.clone();
+    account
+}
+
+/// All of them.
+pub fn cases() -> Vec<Case> {
+    let all = [accounts(), references(), logins(), connections(), imports()];
+    let more = [policies(), bounds(), fixed()];
+    all.into_iter().chain(more).flatten().collect()
+}
+
+fn accounts() -> Vec<Case> {
+    let of = |field: &str, values: &[Value]| -> Vec<Value> {
+        values.iter().map(|value| account(field, value)).collect()
+    };
+    let bound = |says, field: &str, accepted: &[Value], refused: &[Value]| {
+        Case::new(says, false, of(field, accepted), of(field, refused))
+    };
+    let endpoint = of(
+        "endpoint",
+        &["https://cloud.example/api", "http://127.0.0.1:8090"].map(Value::from),
+    );
+    let wrong = of(
+        "endpoint",
+        &[
+            "ftp://cloud.example",
+            "https://user@cloud.example",
+            "https://cloud.example/?a=b",
+            "cloud.example",
+        ]
+        .map(Value::from),
+    );
+    vec![
+        Case::new(
+            "endpoint must be an http or https URL",
+            true,
+            endpoint,
+            wrong,
+        ),
+        bound(
+            "spec.maxInstances in body should be greater than or equal to 0",
+            "maxInstances",
+            &[json!(0), json!(100_000)],
+            &[json!(-1)],
+        ),
+        bound(
+            "spec.createRate.perMinute in body should be greater than or equal to 1",
+            "createRate",
+            &[json!({"perMinute": 1})],
+            &[json!({"perMinute": 0})],
+        ),
+        bound(
+            "spec.createRate.perMinute: Required value",
+            "createRate",
+            &[json!({"perMinute": 10_000})],
+            &[json!({})],
+        ),
+        bound(
+            "spec.tokenSecretRef.key: Required value",
+            "tokenSecretRef",
+            &[json!({"name": "a", "key": "b"})],
+            &[json!({"name": "a"})],
+        ),
+        bound(
+            "spec.settleSeconds",
+            "settleSeconds",
+            &[json!(1), json!(3600)],
+            &[json!(0), json!(3601)],
+        ),
+        bound(
+            "spec.paths.create",
+            "paths",
+            &[json!({}), json!({"create": "/v9/make"})],
+            &[json!({"create": "v9/make"})],
+        ),
+    ]
+}
+
+fn references() -> Vec<Case> {
+    vec![
+        Case::rule(
+            "set either spec.package.code or a filter",
+            "package",
+            [
+                json!({"code": "c"}),
+                json!({"cpu": 1, "memory": 2, "systemDisk": 10, "dataDisk": 10}),
+                json!({"chargeMode": "PayByBandwidth"}),
+            ],
+            [
+                json!({}),
+                json!({"code": "c", "cpu": 1}),
+                json!({"code": "c", "chargeMode": "PayByTraffic"}),
+            ],
+        ),
+        Case::rule(
+            "set either spec.image.id or a selector",
+            "image",
+            [
+                json!({"id": "img-1"}),
+                json!({"name": "Ubuntu 24.04 LTS"}),
+                json!({"distribution": "Ubuntu", "type": "Self"}),
+            ],
+            [
+                json!({}),
+                json!({"type": "System"}),
+                json!({"id": "img-1", "name": "Ubuntu 24.04 LTS"}),
+                json!({"id": "img-1", "type": "System"}),
+            ],
+        ),
+        Case::rule(
+            "set exactly one of spec.firewall.id and spec.firewall.name",
+            "firewall",
+            [json!({"id": "fw-1"}), json!({"name": "web-1"})],
+            [json!({}), json!({"id": "fw-1", "name": "web-1"})],
+        ),
+        Case::rule(
+            "set exactly one of login.sshKey.id and login.sshKey.name",
+            "login",
+            [
+                json!({"sshKey": {"id": "key-1"}}),
+                json!({"sshKey": {"name": "laptop-1"}}),
+            ],
+            [
+                json!({"sshKey": {}}),
+                json!({"sshKey": {"id": "key-1", "name": "laptop-1"}}),
+            ],
+        ),
+    ]
+}
+
+fn logins() -> Vec<Case> {
+    let (given, key) = (json!({"name": "a", "key": "b"}), json!({"id": "key-1"}));
+    let rotated = |text: &str| json!({"generate": {"rotateEvery": text}});
+    let named = |text: &str| json!({"generate": {"secretName": text}});
+    vec![
+        Case::rule(
+            "set exactly one of login.passwordSecretRef, login.sshKey and login.generate",
+            "login",
+            [
+                json!({"passwordSecretRef": given}),
+                json!({"sshKey": key}),
+                json!({"generate": {}}),
+            ],
+            [
+                json!({}),
+                json!({"passwordSecretRef": given, "sshKey": key}),
+                json!({"generate": {}, "sshKey": key}),
+                json!({"generate": {}, "passwordSecretRef": given}),
+                json!({"generate": {}, "passwordSecretRef": given, "sshKey": key}),
+            ],
+        ),
+        Case::rule(
+            "login.generate.rotateEvery must be a duration of at least 1h",
+            "login",
+            ["1h", "720h", "90m", "1h30m", "3600s"].map(rotated),
+            ["59m", "30s", "1d", "soon", "-2h", "0h", "h"].map(rotated),
+        ),
+        Case::rule(
+            "login.generate.secretName must be a name that a Secret can have",
+            "login",
+            ["a", "a.b-1"].map(named),
+            ["Web", "a/b", "-a", "a_b"].map(named),
+        ),
+        Case::bound(
+            "spec.login.passwordSecretRef.key: Required value",
+            "login",
+            [json!({"passwordSecretRef": {"name": "a", "key": "b"}})],
+            [json!({"passwordSecretRef": {"name": "a"}})],
+        ),
+    ]
+}
+
+fn connections() -> Vec<Case> {
+    let (given, key) = (
+        json!({"passwordSecretRef": {"name": "a", "key": "b"}}),
+        json!({"sshKey": {"id": "key-1"}}),
+    );
+    let (generated, own) = (
+        json!({"generate": {}}),
+        json!({"generate": {"secretName": "b"}}),
+    );
+    let connected = |login: &Value, name: &str| {
+        with("web", |spec| {
+            spec["login"] = login.clone();
+            spec["connectionSecret"] = json!({"name": name});
+        })
+    };
+    let same = Case::new(
+        "spec.connectionSecret.name is the name of the login Secret",
+        true,
+        vec![
+            connected(&generated, "web-connection"),
+            connected(&own, "web-login"),
+            connected(&given, "web-login"),
+            connected(&key, "web-login"),
+        ],
+        vec![
+            connected(&generated, "web-login"),
+            connected(&own, "b"),
+            connected(&given, "a"),
+        ],
+    );
+    let named = |name: &str| connected(&generated, name);
+    let shape = Case::new(
+        "connectionSecret.name must be a name that a Secret can have",
+        true,
+        vec![named("a"), named("a.b-1")],
+        vec![named("A"), named("a/b"), named("a-")],
+    );
+    vec![same, shape]
+}
+
+fn imports() -> Vec<Case> {
+    let address = |text: &str| json!({"address": text});
+    vec![
+        Case::rule(
+            "set either import.id or a filter",
+            "import",
+            [
+                json!({"id": "ecs-1"}),
+                json!({"name": "by-hand"}),
+                json!({"address": "203.0.113.7"}),
+                json!({"name": "by-hand", "address": "203.0.113.7"}),
+            ],
+            [
+                json!({}),
+                json!({"id": "ecs-1", "name": "by-hand"}),
+                json!({"id": "ecs-1", "address": "203.0.113.7"}),
+            ],
+        ),
+        Case::rule(
+            "import.address must be an IPv4 or IPv6 address",
+            "import",
+            ["203.0.113.7", "2001:db8::1", "::1", "fe80::"].map(address),
+            ["", "web-1", "203.0.113", "203.0.113.7/24", "203.0.113.7:22"].map(address),
+        ),
+    ]
+}
+
+fn policies() -> Vec<Case> {
+    let until = |text: &str| json!({"until": text});
+    vec![
+        Case::rule(
+            "spec.resyncPeriod must be a duration from 1m to 24h",
+            "resyncPeriod",
+            ["1m", "60s", "10m", "1h30m", "24h", "90m"].map(Value::from),
+            ["", "10", "59s", "25h", "soon", "-10m", "1d", "10m 5s"].map(Value::from),
+        ),
+        Case::rule(
+            "spec.pause.until must be a time with its zone",
+            "pause",
+            [
+                json!({}),
+                until("2026-12-24T18:00:00Z"),
+                until("2026-12-24T18:00:00.5+02:00"),
+                until("2020-01-01T00:00:00-11:30"),
+            ],
+            [
+                "tomorrow",
+                "2026-12-24",
+                "2026-12-24T18:00:00",
+                "2026-13-24T18:00:00Z",
+                "2026-12-24T25:00:00Z",
+            ]
+            .map(until),
+        ),
+    ]
+}
+
+fn bounds() -> Vec<Case> {
+    let words = |field: &'static str, words: &[&str]| {
+        let accepted = words.iter().map(|word| spec(field, &json!(word))).collect();
+        let refused = vec![spec(field, &json!("Maybe"))];
+        Case::new("supported values", false, accepted, refused)
+    };
+    let force = |word: &str| json!({"force": word, "gracePeriodSeconds": 3600});
+    let seconds = |seconds: i32| json!({"gracePeriodSeconds": seconds});
+    vec![
+        words("powerState", &["Running", "Stopped", "Unmanaged"]),
+        words("reinstallPolicy", &["Automatic", "OnRequest", "Never"]),
+        words("deletionPolicy", &["Release", "Retain"]),
+        words("managementPolicy", &["Manage", "Observe"]),
+        words("onExternalDeletion", &["Fail", "Recreate"]),
+        Case::bound(
+            "spec.stopPolicy.force: Unsupported value",
+            "stopPolicy",
+            ["Never", "AfterGracePeriod", "Always"].map(force),
+            [force("Maybe")],
+        ),
+        Case::bound(
+            "spec.stopPolicy.gracePeriodSeconds",
+            "stopPolicy",
+            [seconds(1), json!({})],
+            [seconds(0), seconds(3601)],
+        ),
+        Case::bound(
+            "spec.recreateLimit",
+            "recreateLimit",
+            [json!(0)],
+            [json!(-1)],
+        ),
+        Case::bound(
+            "spec.reconcile.token",
+            "reconcile",
+            [json!({"token": "now"})],
+            [json!({"token": ""}), json!({})],
+        ),
+        Case::bound(
+            "spec.restart.token",
+            "restart",
+            [json!({"token": "now"})],
+            [json!({"token": ""}), json!({})],
+        ),
+        Case::bound(
+            "spec.reinstall.image",
+            "reinstall",
+            [
+                json!({"token": "a"}),
+                json!({"token": "a", "image": "img-1"}),
+            ],
+            [json!({"token": "a", "image": ""})],
+        ),
+        Case::bound(
+            "spec.region in body",
+            "region",
+            [json!("Moscow")],
+            [json!("")],
+        ),
+        Case::bound(
+            "spec.package.cpu",
+            "package",
+            [json!({"cpu": 1})],
+            [json!({"cpu": 0})],
+        ),
+        Case::bound(
+            "spec.package.chargeMode",
+            "package",
+            [json!({"chargeMode": "PayByTraffic"})],
+            [json!({"chargeMode": "Free"})],
+        ),
+        Case::bound(
+            "spec.image.type",
+            "image",
+            [json!({"name": "u", "type": "System"})],
+            [json!({"name": "u", "type": "Mine"})],
+        ),
+    ]
+}
+
+fn fixed() -> Vec<Case> {
+    let plain = || instance("web");
+    let to = |field: &str, value: Value| spec(field, &value);
+    let importing = || to("import", json!({"id": "ecs-1"}));
+    vec![
+        Case::fixed(
+            "spec.package cannot be changed",
+            plain(),
+            [
+                to("package", json!({"code": "c-2"})),
+                to("package", json!({"cpu": 1})),
+            ],
+        ),
+        Case::fixed(
+            "spec.region cannot be changed",
+            plain(),
+            [
+                to("region", json!("cn-dev-2")),
+                to("region", json!("Moscow")),
+            ],
+        ),
+        Case::fixed(
+            "spec.zone cannot be changed",
+            plain(),
+            [to("zone", json!("ru-moscow-1-b"))],
+        ),
+        Case::fixed(
+            "spec.firewall cannot be changed",
+            plain(),
+            [
+                to("firewall", json!({"id": "fw-2"})),
+                to("firewall", json!({"name": "web-1"})),
+            ],
+        ),
+        Case::fixed(
+            "spec.accountRef cannot be changed",
+            plain(),
+            [to("accountRef", json!({"name": "other"}))],
+        ),
+        Case::fixed(
+            "spec.import cannot be changed",
+            importing(),
+            [
+                plain(),
+                to("import", json!({"id": "ecs-2"})),
+                to("import", json!({"name": "a"})),
+            ],
+        ),
+        Case::fixed("spec.import cannot be changed", plain(), [importing()]),
+    ]
+}

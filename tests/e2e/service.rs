@@ -1,0 +1,28 @@
+//! What a service does to a whole fleet: it refuses, limits, is away, lies about what there is, or is somebody else. The
+//! faults of single calls are in `faults`.
+
+mod away;
+mod certificate;
+mod identity;
+mod limits;
+mod pages;
+mod refused;
+mod wires;
+
+use cloud_server_operator::api::Instance;
+use cloud_simulator::faults::{Act, When};
+
+/// Refused before anything is done.
+fn refusal(status: u16, code: &str) -> Act {
+    Act::Error {
+        status,
+        code: code.to_owned(),
+        message: "this cannot be answered now".to_owned(),
+        retry_after: None,
+        when: When::BeforeEffect,
+    }
+}
+
+fn id_of(instance: &Instance) -> String {
+    instance.status.as_ref().unwrap().id.clone().unwrap()
+}

@@ -1,0 +1,225 @@
+//! A certificate that is no good: over its time, before it, for another name. The authority is one that the operator
+//! trusts, so that nothing else is wrong with it.
+
+use super::id_of;
+use crate::support::{Setup, World, eventually, insist, instance, names, posts, quiet_all};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::sync::{Arc, Mutex};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio_rustls::TlsAcceptor;
+
+/// What is wrong with a certificate, if anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    None,
+    Expired,
+    NotYet,
+    OtherName,
+}
+
+/// Issues certificates for loopback.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        let name = "an authority of this test";
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self {
+            issuer: Issuer::new(params, key),
+            pem,
+        }
+    }
+
+    fn certify(&self, flaw: Flaw) -> Certified {
+        let name = match flaw {
+            Flaw::OtherName => "elsewhere.example",
+            _ => "127.0.0.1",
+        };
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        match flaw {
+            Flaw::Expired => params.not_after = date_time_ymd(2020, 1, 1),
+            Flaw::NotYet => params.not_before = date_time_ymd(4000, 1, 1),
+            Flaw::None | Flaw::OtherName => {}
+        }
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let chain = vec![CertificateDer::from(certificate.der().to_vec())];
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let config = ServerConfig::builder().with_no_client_auth();
+        let config = config.with_single_cert(chain, key).unwrap();
+        Certified(flaw, Arc::new(config))
+    }
+}
+
+/// A certificate in use.
+#[derive(Clone)]
+struct Certified(Flaw, Arc<ServerConfig>);
+
+/// Each handshake: whether the caller took the certificate, which is before it says anything.
+type Handshakes = Arc<Mutex<Vec<(Flaw, bool)>>>;
+
+/// Does TLS before the service.
+struct Front {
+    endpoint: String,
+    certified: watch::Sender<Certified>,
+    handshakes: Handshakes,
+    task: AbortHandle,
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Front {
+    async fn begin(world: &World, certified: Certified) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("https://{}", listener.local_addr().unwrap());
+        let service = world.sim.url().rsplit('/').next().unwrap().to_owned();
+        let (certified, current) = watch::channel(certified);
+        let handshakes = Handshakes::default();
+        let task = tokio::spawn(listen(listener, service, current, handshakes.clone()));
+        Self {
+            endpoint,
+            certified,
+            handshakes,
+            task: task.abort_handle(),
+        }
+    }
+
+    /// It has another certificate from now on, and is started anew for it: connections that are open end.
+    fn exchange(&self, certified: Certified) {
+        self.certified.send_replace(certified);
+    }
+
+    fn has_met(&self, flaw: Flaw, is_taken: bool) -> bool {
+        self.handshakes.lock().unwrap().contains(&(flaw, is_taken))
+    }
+
+    async fn until_refused(&self, flaw: Flaw) {
+        eventually(&format!("{flaw:?} is met"), async || {
+            match self.has_met(flaw, false) {
+                true => Ok(()),
+                false => Err("nobody came".to_owned()),
+            }
+        })
+        .await;
+    }
+}
+
+async fn listen(
+    listener: TcpListener,
+    service: String,
+    certified: watch::Receiver<Certified>,
+    handshakes: Handshakes,
+) {
+    loop {
+        let (near, _) = listener.accept().await.unwrap();
+        let (mut certified, handshakes) = (certified.clone(), handshakes.clone());
+        let service = service.clone();
+        tokio::spawn(async move {
+            let Certified(flaw, config) = certified.borrow_and_update().clone();
+            let near = TlsAcceptor::from(config).accept(near).await;
+            handshakes.lock().unwrap().push((flaw, near.is_ok()));
+            let Ok(mut near) = near else { return };
+            let mut far = TcpStream::connect(service).await.unwrap();
+            // An end of either kind is an end.
+            tokio::select! {
+                _ = copy_bidirectional(&mut near, &mut far) => {}
+                _ = certified.changed() => {}
+            }
+        });
+    }
+}
+
+/// Waits until the Account tells what is wrong.
+async fn told(world: &World, words: &str) {
+    eventually(&format!("the Account tells: {words}"), async || {
+        let account = insist("read it", async || world.accounts().get("default").await);
+        let status = account.await.unwrap().status.unwrap_or_default();
+        let tells = status
+            .conditions
+            .iter()
+            .any(|c| c.reason == "ServiceUnreachable" && c.message.contains(words));
+        match tells {
+            true => Ok(()),
+            false => Err(format!("{:?}", status.conditions)),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_is_no_good_gets_no_token_and_is_told() {
+    let authority = Authority::new();
+    let folder = tempfile::tempdir().unwrap();
+    let trusted = folder.path().join("authorities.pem");
+    std::fs::write(&trusted, &authority.pem).unwrap();
+    let setup = Setup::default().environment("SSL_CERT_FILE", trusted.to_str().unwrap());
+    let world = setup.begin("certificate").await;
+    let front = Front::begin(&world, authority.certify(Flaw::None)).await;
+    world.account("default", &front.endpoint).await;
+    let fleet = names("web", 2);
+    world.apply_all(&fleet, instance).await;
+    let ready = world.all_ready(&fleet).await;
+    assert!(front.has_met(Flaw::None, true), "the authority is trusted");
+    let before = posts(&world, 0).len();
+    for (flaw, words) in [
+        (Flaw::NotYet, "its certificate is not valid yet"),
+        (Flaw::OtherName, "its certificate is for another name"),
+    ] {
+        let strange = Front::begin(&world, authority.certify(flaw)).await;
+        world.account("default", &strange.endpoint).await;
+        strange.until_refused(flaw).await;
+        told(&world, words).await;
+        assert!(!strange.has_met(flaw, true), "somebody took it");
+    }
+    // It expires while it is in use; nothing but the certificate is mended.
+    world.account("default", &front.endpoint).await;
+    eventually("it is in use again", async || {
+        let account = insist("read it", async || world.accounts().get("default").await);
+        let status = account.await.unwrap().status.unwrap_or_default();
+        let is_ready = status
+            .conditions
+            .iter()
+            .any(|c| c.type_ == "Ready" && c.status == "True");
+        match is_ready {
+            true => Ok(()),
+            false => Err(format!("{:?}", status.conditions)),
+        }
+    })
+    .await;
+    front.exchange(authority.certify(Flaw::Expired));
+    world.apply(&instance("new")).await;
+    front.until_refused(Flaw::Expired).await;
+    told(&world, "its certificate has expired and is to be renewed").await;
+    let new = world.until_reason("new", "ServiceUnreachable").await;
+    assert!(new.status.unwrap().id.is_none());
+    assert!(!front.has_met(Flaw::Expired, true), "somebody took it");
+    assert_eq!(posts(&world, 0).len(), before, "{}", world.ledger_text());
+    front.exchange(authority.certify(Flaw::None));
+    world.ready("new").await;
+    for (web, before) in fleet.iter().zip(&ready) {
+        assert_eq!(id_of(&world.ready(web).await), id_of(before));
+    }
+    quiet_all(&world).await;
+    assert_eq!(world.sim.servers().len(), 3, "{}", world.ledger_text());
+    world.finish().await;
+}

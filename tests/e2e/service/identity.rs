@@ -1,0 +1,140 @@
+//! An identifier that the service gave away again: the record names a server that is somebody else's now, and nothing is
+//! ever done to it. Where it is a server of the same account, only its name tells.
+
+use super::id_of;
+use crate::support::{
+    Setup, World, condition, console, eventually, instance, names, new_password, other_image,
+    outline, posts, quiet_all, reason, stays,
+};
+use cloud_server_operator::api::Instance;
+use cloud_server_operator::api::names::BINDING;
+use cloud_simulator::model::{Console, DEFAULT_ACCOUNT};
+use serde_json::json;
+use std::time::Duration;
+
+const ANOTHER: &str = "another";
+
+/// The server of an Instance is gone, and its identifier is that of another one.
+fn recycle(world: &World, instance: &Instance, account: &str) -> String {
+    let server = id_of(instance);
+    console(
+        world,
+        Console::Release {
+            server: server.clone(),
+        },
+    );
+    let (account, name) = (account.to_owned(), format!("somebody-{}", &server[4..]));
+    console(
+        world,
+        Console::Recycle {
+            server: server.clone(),
+            account,
+            name,
+        },
+    );
+    server
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_has_the_identifier_of_ours_is_left_alone() {
+    let mut world = Setup::default().begin("recycled").await;
+    world
+        .sim
+        .add_account(ANOTHER, "token-of-another-account")
+        .unwrap();
+    let fleet = names("web", 5);
+    world.apply_all(&fleet, instance).await;
+    let ready = world.all_ready(&fleet).await;
+    let before = posts(&world, 0).len();
+
+    // Deleted at once: the last listing still shows the server as ours, and is as much as a minute old.
+    let mut strangers = vec![recycle(&world, &ready[0], DEFAULT_ACCOUNT)];
+    world.delete("web-0").await;
+    // Deleted while nobody watched: what comes first is the deletion, before any listing.
+    world.kill();
+    strangers.push(recycle(&world, &ready[1], DEFAULT_ACCOUNT));
+    world.delete("web-1").await;
+    // One that stays, and one of another account.
+    strangers.push(recycle(&world, &ready[2], DEFAULT_ACCOUNT));
+    strangers.push(recycle(&world, &ready[3], ANOTHER));
+    world.start().await;
+    world.until_reason("web-2", "NameDiffers").await;
+    let missing = world.until_reason("web-3", "ServerMissing").await;
+    assert_eq!(condition(&missing, "Stalled").unwrap().status, "True");
+    // Whatever is asked for, it is not done to a stranger.
+    let mut wanted = other_image("web-2");
+    wanted["spec"]["powerState"] = json!("Stopped");
+    wanted["spec"]["restart"] = json!({"token": "now"});
+    world.apply(&wanted).await;
+    world.apply(&other_image("web-3")).await;
+    new_password(&world).await;
+    let touched = || {
+        let ledger = world.sim.ledger();
+        let calls = ledger.mutating().into_iter();
+        let of_them = calls.filter(|call| {
+            let request = call.request.to_string();
+            call.status != Some(404) && strangers.iter().any(|id| request.contains(id.as_str()))
+        });
+        of_them
+            .map(|call| format!("{} {}", call.path, call.request))
+            .collect::<Vec<_>>()
+    };
+    // Two listings at the pace of running operations, of which the deletions are two.
+    stays(
+        "nothing is done to a stranger",
+        Duration::from_secs(12),
+        async || match touched() {
+            calls if calls.is_empty() => Ok(()),
+            calls => Err(format!("{calls:?}")),
+        },
+    )
+    .await;
+    for name in ["web-0", "web-1"] {
+        let held = world.until_reason(name, "BindingInvalid").await;
+        let message = &condition(&held, "Ready").unwrap().message;
+        assert!(message.contains("somebody-"), "{message}");
+    }
+    world.delete("web-2").await;
+    world.until_reason("web-2", "BindingInvalid").await;
+    world.delete("web-3").await;
+    world.gone("web-3").await;
+    // Somebody looked, and says that there is nothing to be released.
+    for name in ["web-0", "web-1", "web-2"] {
+        let edit = format!("{BINDING}-");
+        world.run(&["annotate", "instance", name, &edit], "").await;
+        world.gone(name).await;
+    }
+    assert_eq!(touched(), Vec::<String>::new());
+    let live: Vec<_> = world
+        .sim
+        .live_servers()
+        .into_iter()
+        .map(|server| server.id)
+        .collect();
+    assert!(
+        strangers.iter().all(|id| live.contains(id)),
+        "{}",
+        world.ledger_text()
+    );
+    assert_eq!(live.len(), fleet.len());
+    let last = world.ready("web-4").await;
+    assert_eq!(
+        (reason(&last), id_of(&last)),
+        ("Available", id_of(&ready[4])),
+        "{}",
+        outline(&last)
+    );
+    eventually("its password is changed", async || {
+        match posts(&world, 0)[before..]
+            .iter()
+            .filter(|path| *path == "modifyInstancePassword")
+            .count()
+        {
+            1 => Ok(()),
+            _ => Err(world.ledger_text()),
+        }
+    })
+    .await;
+    quiet_all(&world).await;
+    world.finish().await;
+}

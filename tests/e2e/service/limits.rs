@@ -1,0 +1,226 @@
+//! The service's own request limit, and what it does not sell.
+
+use super::id_of;
+use crate::support::{
+    Setup, World, busiest, condition, console, counts, eventually, instance, is_ready,
+    longest_stall, names, outline, posts, quiet_all, reason, side_by_side, stays, watch_stalls,
+};
+use cloud_server_operator::api::Verb;
+use cloud_server_operator::api::names::BINDING;
+use cloud_simulator::catalogue;
+use cloud_simulator::faults::{Act, Rule};
+use cloud_simulator::model::{Console, DEFAULT_ACCOUNT};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use std::time::{Duration, Instant};
+
+/// The service begins with a limit that is ours as well.
+const OURS: u32 = 20;
+/// And goes down to this, without telling anybody.
+const THEIRS: u32 = 4;
+const FLEET: usize = 24;
+/// What the service asks for when it tells a time.
+const PAUSE: u64 = 5;
+/// How much of that passes at most, in milliseconds, until a refusal is known and what was under way with it has come.
+const UNDER_WAY: u64 = 3_000;
+/// Nothing follows from a pause in which the machine itself stood still for longer.
+const STALL: Duration = Duration::from_millis(300);
+
+/// Named for the header.
+#[derive(Clone, Copy, Debug)]
+enum Told {
+    WithRetryAfter,
+    WithoutRetryAfter,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_is_lowered_while_a_fleet_is_bought_is_honoured() {
+    side_by_side(2, [Told::WithRetryAfter, Told::WithoutRetryAfter], lowered).await;
+}
+
+async fn lowered(told: Told) {
+    watch_stalls();
+    let world = Setup::default().begin("limit").await;
+    // The same moment on both clocks.
+    let (now, ledger_now) = (Instant::now(), world.sim.world(|w| w.now().as_millis()));
+    world.limit("default", OURS, OURS, 8).await;
+    let retry_after = match told {
+        Told::WithRetryAfter => Some(PAUSE),
+        Told::WithoutRetryAfter => None,
+    };
+    let limit = |per_second, burst| {
+        let act = Act::Limit {
+            per_second,
+            burst,
+            retry_after,
+        };
+        world.sim.fault(Rule::on("/*", act))
+    };
+    let first = limit(OURS, 2 * OURS);
+    let fleet = names("web", FLEET);
+    let begun = Instant::now();
+    world.apply_all(&fleet, instance).await;
+    eventually("a part is bought", async || {
+        match world.sim.servers().len() {
+            6.. => Ok(()),
+            n => Err(format!("{n}")),
+        }
+    })
+    .await;
+    assert_eq!(world.sim.faults().hits(first), 0, "we keep our own limit");
+    let seq = world.sim.ledger().last_seq();
+    world.sim.faults().remove(first);
+    let lower = limit(THEIRS, THEIRS);
+    world.all_ready(&fleet).await;
+    let took = begun.elapsed();
+
+    let calls = world.calls_since(seq);
+    let refused: Vec<_> = calls
+        .iter()
+        .filter(|call| call.status == Some(429))
+        .collect();
+    let hits = usize::try_from(world.sim.faults().hits(lower)).unwrap();
+    assert!(
+        hits > 0 && refused.len() == hits,
+        "the limit was met, or the test tests nothing"
+    );
+    println!(
+        "LIMIT {told:?}: {FLEET} Instances in {took:?}; of {} calls {} refused, busiest second {}",
+        calls.len(),
+        refused.len(),
+        busiest(&calls, 1_000)
+    );
+    if retry_after.is_some() {
+        // After a refusal, and what was under way with it, nobody asks until the time is over. A create may come that had
+        // its leave before: its intent was written meanwhile.
+        for refusal in &refused {
+            let at = refusal.at.as_millis();
+            let (from, to) = (at + UNDER_WAY, at + PAUSE * 1_000 - 100);
+            let moment = |at: u64| now + Duration::from_millis(at.saturating_sub(ledger_now));
+            if longest_stall(moment(at), moment(to)) > STALL {
+                continue;
+            }
+            let within = |call: &&cloud_simulator::Entry| (from..to).contains(&call.at.as_millis());
+            let early = calls
+                .iter()
+                .filter(|call| call.method == "GET")
+                .filter(within);
+            assert_eq!(
+                early.count(),
+                0,
+                "called in the pause after {}",
+                refusal.seq
+            );
+        }
+    }
+    // In the long run most calls are taken.
+    assert!(
+        refused.len() * 3 <= calls.len(),
+        "{} of {} refused",
+        refused.len(),
+        calls.len()
+    );
+    assert_eq!(world.sim.servers().len(), FLEET, "{}", world.ledger_text());
+    assert_eq!(counts(&world, Verb::Create, None), (FLEET, FLEET));
+    world.sim.faults().clear();
+    quiet_all(&world).await;
+    world.finish().await;
+}
+
+/// The attempt on record.
+async fn attempt(world: &World, name: &str) -> i64 {
+    let now = world.get(name).await;
+    let record = now.annotations().get(BINDING);
+    let record = record.map(|text| serde_json::from_str::<serde_json::Value>(text).unwrap());
+    record
+        .and_then(|record| record["attempt"].as_i64())
+        .unwrap_or(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_quota_or_the_stock_leaves_no_room_for_is_told_and_asked_for_slowly() {
+    let world = Setup::default().begin("quota").await;
+    let quota = |quota| {
+        let change = |account: &mut cloud_simulator::model::Account| account.quota = quota;
+        world
+            .sim
+            .world(|w| w.change_account(DEFAULT_ACCOUNT, change))
+            .unwrap();
+    };
+    let fits = names("fits", 4);
+    world.apply_all(&fits, instance).await;
+    let ready = world.all_ready(&fits).await;
+    quota(Some(4));
+    let over = names("over", 6);
+    world.apply_all(&over, instance).await;
+    let told = world
+        .until_all(&over, "are told", |i| reason(i) == "CreateRefused")
+        .await;
+    for instance in &told {
+        let message = &condition(instance, "Ready").unwrap().message;
+        assert!(message.contains("quota"), "{message}");
+    }
+    let (seq, since) = (world.sim.ledger().last_seq(), Timestamp::now());
+    // Twenty seconds: the first repetition comes after fifteen, and a loop would show.
+    stays("few calls", Duration::from_secs(20), async || {
+        let posts = posts(&world, seq).len();
+        match posts <= 2 * over.len() {
+            true => Ok(()),
+            false => Err(format!("{posts} creates")),
+        }
+    })
+    .await;
+    let writes = world.writes_since(since).await;
+    assert!(writes.is_empty(), "what is told is told once: {writes:#?}");
+    for name in &over {
+        assert_eq!(
+            attempt(&world, name).await,
+            1,
+            "no attempt is lost to a refusal"
+        );
+    }
+    assert_eq!(world.sim.servers().len(), 4);
+    // The others are not held up, and deletion makes room.
+    world.delete("fits-0").await;
+    world.gone("fits-0").await;
+    eventually("one takes its place", async || {
+        match world
+            .all()
+            .await
+            .values()
+            .filter(|i| i.name_any().starts_with("over") && is_ready(i))
+            .count()
+        {
+            1 => Ok(()),
+            n => Err(format!("{n}")),
+        }
+    })
+    .await;
+    quota(None);
+    world.all_ready(&over).await;
+    for name in &over {
+        assert_eq!(attempt(&world, name).await, 1);
+    }
+    for (name, before) in fits.iter().zip(&ready).skip(1) {
+        assert_eq!(id_of(&world.get(name).await), id_of(before));
+    }
+    // Sold out is the same to those who want one, and nothing to those who have one.
+    let region = || catalogue::example().region.to_owned();
+    console(&world, Console::SellOut { region: region() });
+    world.apply(&instance("late")).await;
+    // A conflict: nothing says that it will last.
+    let told = world.until_reason("late", "ServiceBusy").await;
+    assert!(outline(&told).contains("sold out"), "{}", outline(&told));
+    let others = [&over[..], &fits[1..]].concat();
+    world.all_ready(&others).await;
+    assert_eq!(attempt(&world, "late").await, 1);
+    console(&world, Console::Restock { region: region() });
+    world.ready("late").await;
+    assert_eq!(
+        counts(&world, Verb::Create, None),
+        (11, 11),
+        "{}",
+        world.ledger_text()
+    );
+    world.finish().await;
+}

@@ -1,0 +1,234 @@
+//! Refusals that come and go: of the token, of the knowledge of a server.
+
+use super::{id_of, refusal};
+use crate::support::{
+    Setup, World, eventually, instance, is_ready, names, once, other_image, outline, posts,
+    quiet_all, reason, side_by_side, stays, stopped,
+};
+use cloud_server_operator::api::Verb;
+use cloud_server_operator::api::names::FINALIZER;
+use cloud_simulator::faults::{Act, Rule};
+use cloud_simulator::model::{Console, TaskScript};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use std::time::{Duration, Instant};
+
+/// How long the token is refused: longer than the pause between two tries of it (25 s), so that a try falls into it.
+const REFUSED: Duration = Duration::from_secs(30);
+/// Calls in that time, of all Instances together: the tries of the token, the listing at a growing pause, and a query of
+/// what is being released. Each Instance for itself would need more.
+const CALLS: usize = 14;
+/// What is in flight takes so long, and is over before the token is good again.
+const TASKS: u64 = 6_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_refused_for_a_while_is_told_once_and_forgets_nothing() {
+    let answers = [(401, "Authenticated.Error"), (403, "Forbidden.Token")];
+    side_by_side(2, answers, |(status, code)| refused(status, code)).await;
+}
+
+async fn refused(status: u16, code: &'static str) {
+    let mut world = Setup::default().tasks(TASKS).begin("refused-while").await;
+    let fleet = names("web", 8);
+    world.apply_all(&fleet, instance).await;
+    world.all_ready(&fleet).await;
+    // Three at work when it begins, and one that comes meanwhile.
+    world.apply(&other_image("web-0")).await;
+    world.apply(&stopped("web-1")).await;
+    world.delete("web-2").await;
+    eventually("three operations run", async || {
+        match posts(&world, 0).len() - fleet.len() {
+            3 => Ok(()),
+            n => Err(format!("{n}: {}", world.ledger_text())),
+        }
+    })
+    .await;
+    world.sim.fault(Rule::on("/*", refusal(status, code)));
+    world.apply(&instance("new")).await;
+    world.until_reason("new", "TokenRefused").await;
+
+    let (told_at, seq) = (Instant::now(), world.sim.ledger().last_seq());
+    let (since, begun) = (Timestamp::now(), world.sim.world(|w| w.now()));
+    stays("nothing is taken for gone", REFUSED, async || {
+        for (name, now) in world.all().await {
+            if matches!(reason(&now), "ServerMissing" | "ListingSuspect") {
+                return Err(format!("{name}: {}", outline(&now)));
+            }
+        }
+        let held = world.get("web-2").await;
+        match held.finalizers().iter().any(|f| f == FINALIZER) {
+            true => Ok(()),
+            false => Err(outline(&held)),
+        }
+    })
+    .await;
+    // What comes after the window, because the last look at it was slow, is not of it.
+    let mut calls = world.calls_since(seq);
+    calls.retain(|call| call.at < begun.plus(REFUSED));
+    let paths: Vec<_> = calls.iter().map(|call| call.path.as_str()).collect();
+    println!(
+        "REFUSED {status}: {} calls in {:?}: {paths:?}",
+        calls.len(),
+        told_at.elapsed()
+    );
+    assert!(calls.len() <= CALLS, "{paths:?}");
+    assert!(
+        calls
+            .iter()
+            .all(|call| call.method != "POST" || call.path == "/instance/release"),
+        "{paths:?}"
+    );
+    // Each of the three in flight may be told of it once.
+    let told = once(world.writes_since(since).await).len();
+    assert!(told <= 3, "{told} writes");
+
+    world.sim.faults().clear();
+    let back = Instant::now();
+    world.gone("web-2").await;
+    let rest: Vec<_> = fleet
+        .iter()
+        .filter(|name| *name != "web-2")
+        .cloned()
+        .chain(["new".to_owned()])
+        .collect();
+    world.all_ready(&rest).await;
+    println!(
+        "REFUSED {status}: all well {:?} after it was over",
+        back.elapsed()
+    );
+    quiet_all(&world).await;
+    let mut all = posts(&world, 0);
+    all.sort();
+    all.dedup_by(|a, b| a == b && a == "release");
+    let mut wanted = vec!["create"; fleet.len() + 1];
+    wanted.extend(["reinstallSystem", "release", "stop"]);
+    wanted.sort_unstable();
+    assert!(
+        all.iter()
+            .filter(|path| *path != "create")
+            .eq(wanted.iter().filter(|path| **path != "create")),
+        "{all:?}"
+    );
+    assert_eq!(
+        world.sim.servers().len(),
+        fleet.len() + 1,
+        "{}",
+        world.ledger_text()
+    );
+
+    // A token that is mended in its Secret is tried at once.
+    world
+        .sim
+        .set_token("default", "another-canary-token")
+        .unwrap();
+    world.apply(&instance("late")).await;
+    world.until_reason("late", "TokenRefused").await;
+    let mended = Instant::now();
+    world
+        .secret("cloud-token", "token", "another-canary-token")
+        .await;
+    world
+        .until("late", "is bought", |i| {
+            i.status.as_ref().is_some_and(|s| s.id.is_some())
+        })
+        .await;
+    println!(
+        "REFUSED {status}: bought {:?} after the Secret was mended",
+        mended.elapsed()
+    );
+    world.ready("late").await;
+    assert!(!world.logs().contains("another-canary-token"));
+    world.operator();
+    world.finish().await;
+}
+
+/// "No such instance" for half a minute, from a service whose listing goes on showing all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn details_that_know_no_server_for_a_while_forget_and_buy_nothing() {
+    let world = Setup::default().begin("flapping").await;
+    let fleet = names("web", 8);
+    world.apply_all(&fleet, instance).await;
+    let ready = world.all_ready(&fleet).await;
+    let ids: Vec<_> = ready.iter().map(id_of).collect();
+    // A release that never ends by itself: the server is there as long as the test wants it.
+    let never = Rule::on("/instance/release", Act::Task(TaskScript::Never));
+    world.sim.fault(never.times(1));
+    let missing = refusal(404, "InvalidInstance.NotFound");
+    let rule = world.sim.fault(Rule::on("/instance/detail", missing));
+    world.apply(&other_image("web-0")).await;
+    world.apply(&stopped("web-1")).await;
+    world.delete("web-2").await;
+    world.apply(&instance("new")).await;
+    // Half a minute: five listings at the pace of running operations, each of which leads to details.
+    stays(
+        "nothing is forgotten",
+        Duration::from_secs(30),
+        async || {
+            for (name, now) in world.all().await {
+                let held = name == "new" || now.finalizers().iter().any(|f| f == FINALIZER);
+                if reason(&now) == "ServerMissing" || !held {
+                    return Err(format!(
+                        "{name}: {}\n{}",
+                        outline(&now),
+                        world.ledger_text()
+                    ));
+                }
+            }
+            Ok(())
+        },
+    )
+    .await;
+    let hits = world.sim.faults().hits(rule);
+    assert!(hits >= 4, "{hits} details: the test tests nothing");
+    assert!(
+        world
+            .sim
+            .live_servers()
+            .iter()
+            .any(|server| server.id == ids[2])
+    );
+    world.sim.faults().clear();
+    let server = ids[2].clone();
+    world
+        .sim
+        .world(|w| w.console(Console::EndTask { server }))
+        .unwrap();
+    world.gone("web-2").await;
+    let rest: Vec<_> = fleet
+        .iter()
+        .filter(|name| *name != "web-2")
+        .cloned()
+        .chain(["new".to_owned()])
+        .collect();
+    for now in world.all_ready(&rest).await {
+        assert!(is_ready(&now));
+    }
+    quiet_all(&world).await;
+    let (reinstalls, stops) = (
+        effects_of(&world, Verb::Reinstall),
+        effects_of(&world, Verb::Stop),
+    );
+    assert_eq!(
+        (reinstalls, stops),
+        ((1, 1), (1, 1)),
+        "{}",
+        world.ledger_text()
+    );
+    assert_eq!(
+        effects_of(&world, Verb::Release).1,
+        1,
+        "{}",
+        world.ledger_text()
+    );
+    assert_eq!(
+        world.sim.servers().len(),
+        fleet.len() + 1,
+        "{}",
+        world.ledger_text()
+    );
+    world.finish().await;
+}
+
+fn effects_of(world: &World, verb: Verb) -> (usize, usize) {
+    crate::support::counts(world, verb, None)
+}

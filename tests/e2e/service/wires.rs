@@ -1,0 +1,285 @@
+//! Connections that are no good: silent, half open, to a name or a certificate that is not the service's, redirected.
+
+use super::id_of;
+use crate::support::{
+    Setup, Weather, World, condition, counts, eventually, insist, instance, names, posts,
+    quiet_all, stays, stopped,
+};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use cloud_server_operator::api::Verb;
+use cloud_simulator::faults::{Act, Rule, When};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+
+/// Some calls are taken and never answered, some are answered byte by byte: the others are not held up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_without_an_answer_hold_up_nobody_else() {
+    let world = Setup::default().begin("unanswered").await;
+    // The default: five of eight places are taken by calls that hang.
+    world.limit("default", 100, 100, 8).await;
+    let old = names("old", 4);
+    world.apply_all(&old, instance).await;
+    let ready = world.all_ready(&old).await;
+    let hang = |when| Act::Hang { when };
+    let stuck = names("stuck", 3);
+    let mut rules = Vec::new();
+    for (name, when) in stuck
+        .iter()
+        .zip([When::BeforeEffect, When::AfterEffect, When::AfterEffect])
+    {
+        let rule = Rule::on("/instance/create", hang(when)).containing(&format!("\"{name}-"));
+        rules.push(world.sim.fault(rule.times(1)));
+    }
+    for instance in &ready[..2] {
+        let rule =
+            Rule::on("/instance/detail", hang(When::BeforeEffect)).containing(&id_of(instance));
+        rules.push(world.sim.fault(rule.times(1)));
+    }
+    let slow =
+        Rule::on("/instance/detail", Act::SlowBytes { millis: 5 }).containing(&id_of(&ready[2]));
+    world.sim.fault(slow.times(1));
+    let hung = Instant::now();
+    world.apply_all(&stuck, instance).await;
+    world.apply_all(&old[..3], stopped).await;
+    eventually("five calls hang", async || {
+        let hits: u64 = rules
+            .iter()
+            .map(|rule| world.sim.faults().hits(*rule))
+            .sum();
+        match hits {
+            5 => Ok(()),
+            n => Err(format!("{n}")),
+        }
+    })
+    .await;
+    let others = names("web", 20);
+    let begun = Instant::now();
+    world.apply_all(&others, instance).await;
+    world.all_ready(&others).await;
+    println!(
+        "UNANSWERED: {} others ready in {:?}",
+        others.len(),
+        begun.elapsed()
+    );
+    for name in &stuck {
+        let held = world.get(name).await;
+        // Given up after a minute; on a machine that stood still that may be over.
+        let is_over = hung.elapsed() > Duration::from_secs(55);
+        assert!(
+            is_over || held.status.as_ref().is_none_or(|s| s.id.is_none()),
+            "it hung, or the test tests nothing"
+        );
+    }
+    world.all_ready(&stuck).await;
+    world.all_ready(&old).await;
+    quiet_all(&world).await;
+    assert_eq!(
+        counts(&world, Verb::Stop, None),
+        (3, 3),
+        "{}",
+        world.ledger_text()
+    );
+    assert_eq!(
+        world.sim.servers().len(),
+        4 + 3 + 20,
+        "{}",
+        world.ledger_text()
+    );
+    world.finish().await;
+}
+
+/// Connections whose far end is gone without a word (a firewall that was restarted), then a wire that is silent for
+/// half a minute: what waits is given up in its time, and nothing is done twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_open_connections_and_a_silent_wire_are_got_over() {
+    let world = Setup::default().links().begin("half-open").await;
+    let fleet = names("web", 6);
+    world.apply_all(&fleet, instance).await;
+    world.all_ready(&fleet).await;
+    let wire = &world.links().service;
+    // While reads are under way, on connections that are kept open.
+    world.apply_all(&fleet[..3], stopped).await;
+    let new = names("new", 3);
+    world.apply_all(&new, instance).await;
+    eventually("they are at the service", async || {
+        match posts(&world, 0).len() {
+            9.. => Ok(()),
+            n => Err(format!("{n}")),
+        }
+    })
+    .await;
+    let opened = wire.opened();
+    wire.half_open();
+    let begun = Instant::now();
+    world.all_ready(&[&fleet[..], &new[..]].concat()).await;
+    println!(
+        "HALF OPEN: all well {:?} later, {} connections more",
+        begun.elapsed(),
+        wire.opened() - opened
+    );
+    assert!(wire.opened() > opened);
+
+    wire.set(Weather::Silent);
+    world.apply_all(&fleet[3..], stopped).await;
+    let late = names("late", 3);
+    world.apply_all(&late, instance).await;
+    let before = posts(&world, 0).len();
+    // Longer than a read waits.
+    stays(
+        "nothing gets through",
+        Duration::from_secs(35),
+        async || match posts(&world, 0).len() == before {
+            true => Ok(()),
+            false => Err(world.ledger_text()),
+        },
+    )
+    .await;
+    wire.set(Weather::Fair);
+    let back = Instant::now();
+    world
+        .all_ready(&[&fleet[..], &new[..], &late[..]].concat())
+        .await;
+    println!("SILENT: all well {:?} after it", back.elapsed());
+    quiet_all(&world).await;
+    assert_eq!(
+        counts(&world, Verb::Stop, None),
+        (6, 6),
+        "{}",
+        world.ledger_text()
+    );
+    assert_eq!(world.sim.servers().len(), 12, "{}", world.ledger_text());
+    world.finish().await;
+}
+
+/// A server that keeps what it is sent, and redirects it if it knows where to.
+struct Listener {
+    address: String,
+    heard: Arc<Mutex<Vec<String>>>,
+    task: AbortHandle,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[derive(Clone)]
+struct Ear {
+    heard: Arc<Mutex<Vec<String>>>,
+    to: Option<(StatusCode, String)>,
+}
+
+impl Listener {
+    async fn begin(to: Option<(StatusCode, String)>) -> Self {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let ear = Ear {
+            heard: heard.clone(),
+            to,
+        };
+        let app = Router::new().fallback(hear).with_state(ear);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self {
+            address,
+            heard,
+            task: task.abort_handle(),
+        }
+    }
+
+    fn heard(&self) -> Vec<String> {
+        self.heard.lock().unwrap().clone()
+    }
+}
+
+async fn hear(State(ear): State<Ear>, request: Request) -> Response {
+    let heard = format!(
+        "{} {} {:?}",
+        request.method(),
+        request.uri(),
+        request.headers()
+    );
+    ear.heard.lock().unwrap().push(heard);
+    match ear.to {
+        Some((status, to)) => (
+            status,
+            [(header::LOCATION, format!("{to}{}", request.uri()))],
+        )
+            .into_response(),
+        None => StatusCode::OK.into_response(),
+    }
+}
+
+/// The Account's message, once it says that the service cannot be reached there.
+async fn unreachable(world: &World, endpoint: &str) -> String {
+    eventually("the Account tells", async || {
+        let account = insist("read it", async || world.accounts().get("default").await)
+            .await
+            .unwrap();
+        let ready = account.status.and_then(|s| s.conditions.into_iter().next());
+        let ready = ready.ok_or("no condition")?;
+        match ready.reason.as_str() {
+            "ServiceUnreachable" if ready.message.contains(endpoint) => Ok(ready.message),
+            _ => Err(format!("{} {}", ready.reason, ready.message)),
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redirect_or_a_strange_certificate_gets_no_token() {
+    let world = Setup::default().begin("elsewhere").await;
+    let fleet = names("web", 2);
+    world.apply_all(&fleet, instance).await;
+    let ready = world.all_ready(&fleet).await;
+    let before = posts(&world, 0).len();
+    let elsewhere = Listener::begin(None).await;
+    for status in [
+        StatusCode::MOVED_PERMANENTLY,
+        StatusCode::FOUND,
+        StatusCode::TEMPORARY_REDIRECT,
+        StatusCode::PERMANENT_REDIRECT,
+    ] {
+        let front = Listener::begin(Some((status, elsewhere.address.clone()))).await;
+        world.account("default", &front.address).await;
+        eventually("the redirect is met", async || match front.heard().len() {
+            0 => Err("nobody came".to_owned()),
+            _ => Ok(()),
+        })
+        .await;
+        unreachable(&world, &front.address).await;
+    }
+    // The apiserver's certificate is of an authority that the operator trusts for Kubernetes only.
+    let tls = world.cluster_url().to_owned();
+    world.account("default", &tls).await;
+    let message = unreachable(&world, &tls).await;
+    assert!(message.contains("certificate"), "{message}");
+    world.apply(&instance("new")).await;
+    world.until_reason("new", "ServiceUnreachable").await;
+    // As long as two looks at an Account that cannot be used.
+    stays(
+        "nobody hears the token",
+        Duration::from_secs(10),
+        async || match elsewhere.heard() {
+            heard if heard.is_empty() => Ok(()),
+            heard => Err(format!("{heard:?}")),
+        },
+    )
+    .await;
+    assert_eq!(posts(&world, 0).len(), before, "{}", world.ledger_text());
+    world.account("default", world.sim.url()).await;
+    world.ready("new").await;
+    for (web, before) in fleet.iter().zip(&ready) {
+        let now = world.ready(web).await;
+        assert_eq!(id_of(&now), id_of(before));
+        assert!(condition(&now, "Stalled").is_none());
+    }
+    assert_eq!(world.sim.servers().len(), 3, "{}", world.ledger_text());
+    world.finish().await;
+}

@@ -1,0 +1,24 @@
+//! Our executable as a command that is run once.
+
+use std::io::ErrorKind;
+use std::process::{Output, Stdio};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+/// The executable that is tested.
+pub const EXECUTABLE: &str = env!("CARGO_BIN_EXE_operator-under-test");
+
+/// Runs a command to its end, with this on its standard input.
+pub async fn run(command: &mut Command, input: &str) -> Output {
+    command.stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // Who ends before it has read everything has said why.
+    match stdin.write_all(input.as_bytes()).await {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+        written => written.unwrap(),
+    }
+    drop(stdin);
+    child.wait_with_output().await.unwrap()
+}

@@ -1,0 +1,224 @@
+//! A wire between the operator and what it talks to, which can be cut, go silent or be poor. It passes bytes and knows
+//! nothing of what they mean, so that TLS goes through it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rand::RngExt as _;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep_until};
+
+/// What an Ethernet frame carries.
+const PACKET: usize = 1460;
+/// First wait of TCP for a packet that was lost, doubled each time.
+const RETRANSMISSION: Duration = Duration::from_millis(200);
+
+/// How the wire is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Weather {
+    /// All goes through.
+    Fair,
+    /// Every connection is reset, also new ones.
+    Cut,
+    /// Nothing goes through, and nobody is told. What waits goes on afterwards.
+    Silent,
+    /// Packets are late, some are lost and sent again, and there is little room.
+    Poor {
+        /// From end to end.
+        delay: Duration,
+        /// Share of packets that are lost, each time they are sent.
+        loss: f64,
+        /// Bytes in a second, one way.
+        rate: f64,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    weather: Weather,
+    /// Connections up to this number are half open: neither end hears of the other again.
+    dead: u64,
+}
+
+/// A running wire.
+pub struct Link {
+    address: SocketAddr,
+    state: watch::Sender<State>,
+    opened: watch::Receiver<u64>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Link {
+    /// Lays it to this address, `http://` or `https://` or nothing before it.
+    pub async fn to(far: &str) -> Self {
+        let far = far.rsplit('/').next().unwrap().to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = watch::Sender::new(State {
+            weather: Weather::Fair,
+            dead: 0,
+        });
+        let (count, opened) = watch::channel(0);
+        let task = tokio::spawn(listen(listener, far, state.subscribe(), count));
+        Self {
+            address,
+            state,
+            opened,
+            task,
+        }
+    }
+
+    /// Where it begins: host and port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Changes the weather.
+    pub fn set(&self, weather: Weather) {
+        self.state.send_modify(|state| state.weather = weather);
+    }
+
+    /// The connections that are open now are half open from now on; new ones are whole.
+    pub fn half_open(&self) {
+        let opened = *self.opened.borrow();
+        self.state.send_modify(|state| state.dead = opened);
+    }
+
+    /// How many connections were ever opened.
+    pub fn opened(&self) -> u64 {
+        *self.opened.borrow()
+    }
+}
+
+async fn listen(
+    listener: TcpListener,
+    far: String,
+    state: watch::Receiver<State>,
+    count: watch::Sender<u64>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let Ok((near, _)) = accepted else { continue };
+                count.send_modify(|count| *count += 1);
+                let number = *count.borrow();
+                connections.spawn(connection(near, far.clone(), number, state.clone()));
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn connection(mut near: TcpStream, far: String, number: u64, state: watch::Receiver<State>) {
+    let is_cut = |state: &State| state.weather == Weather::Cut;
+    let mut cut = state.clone();
+    if is_cut(&cut.borrow_and_update()) {
+        // With no linger the kernel sends a reset.
+        near.set_zero_linger().ok();
+        return;
+    }
+    let Ok(mut far) = TcpStream::connect(far).await else {
+        near.set_zero_linger().ok();
+        return;
+    };
+    near.set_nodelay(true).ok();
+    far.set_nodelay(true).ok();
+    let was_cut = {
+        let (near_read, near_write) = near.split();
+        let (far_read, far_write) = far.split();
+        let both = futures::future::join(
+            pump(near_read, far_write, number, state.clone()),
+            pump(far_read, near_write, number, state),
+        );
+        tokio::select! {
+            _ = both => false,
+            _ = cut.wait_for(is_cut) => true,
+        }
+    };
+    if was_cut {
+        near.set_zero_linger().ok();
+        far.set_zero_linger().ok();
+    }
+}
+
+/// Passes bytes one way until their end.
+async fn pump(
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    number: u64,
+    mut state: watch::Receiver<State>,
+) {
+    let (sender, mut waiting) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    let mut silence = state.clone();
+    let read = async move {
+        let mut last = Instant::now();
+        loop {
+            passable(&mut state, number).await;
+            let weather = state.borrow().weather;
+            let mut packet = vec![
+                0;
+                match weather {
+                    Weather::Poor { .. } => PACKET,
+                    _ => 64 * 1024,
+                }
+            ];
+            let length = from.read(&mut packet).await.unwrap_or(0);
+            if length == 0 {
+                return;
+            }
+            packet.truncate(length);
+            // Packets arrive in their order, however late one of them is.
+            last = arrival(weather, length, last);
+            if sender.send((last, packet)).is_err() {
+                return;
+            }
+        }
+    };
+    let write = async move {
+        while let Some((at, packet)) = waiting.recv().await {
+            sleep_until(at).await;
+            passable(&mut silence, number).await;
+            if to.write_all(&packet).await.is_err() {
+                return;
+            }
+        }
+        to.shutdown().await.ok();
+    };
+    futures::future::join(read, write).await;
+}
+
+/// When a packet that is sent now arrives, after the one before it.
+fn arrival(weather: Weather, length: usize, before: Instant) -> Instant {
+    let Weather::Poor { delay, loss, rate } = weather else {
+        return before.max(Instant::now());
+    };
+    let mut late = delay;
+    let mut again = RETRANSMISSION + delay;
+    while rand::rng().random_bool(loss) {
+        late += again;
+        again *= 2;
+    }
+    #[allow(clippy::cast_precision_loss, reason = "a packet is short")]
+    let room = Duration::from_secs_f64(length as f64 / rate);
+    (Instant::now() + late).max(before + room)
+}
+
+/// Waits until something may go through this connection.
+async fn passable(state: &mut watch::Receiver<State>, number: u64) {
+    let passes = |state: &State| state.weather != Weather::Silent && number > state.dead;
+    // An error means that the wire is gone: then nothing goes through ever.
+    if state.wait_for(passes).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,103 @@
+//! Which request: its kind, and the how manieth of that kind.
+
+use axum::http::Method;
+use cloud_simulator::wire::Endpoint;
+use std::fmt;
+
+/// What a request that counts is about. Leases, Events, the Account, and reads of the apiserver do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Kubernetes: finalizer and record of an Instance in one patch.
+    Intent,
+    /// Kubernetes: the record with the service's answer.
+    Receipt,
+    /// Kubernetes: the status of an Instance.
+    Status,
+    /// Kubernetes: the finalizer goes.
+    Finalizer,
+    /// Kubernetes: a Secret of the operator's own.
+    Secret,
+    /// The service: a call of this endpoint.
+    Call(Endpoint),
+}
+
+impl Kind {
+    /// What a request to the apiserver is.
+    pub(super) fn of_apiserver(method: &Method, path: &str, body: &[u8]) -> Option<Self> {
+        if matches!(*method, Method::POST | Method::PATCH) && path.contains("/secrets") {
+            return Some(Self::Secret);
+        }
+        if *method != Method::PATCH || !path.contains("/instances/") {
+            return None;
+        }
+        if path.ends_with("/status") {
+            return Some(Self::Status);
+        }
+        let body = String::from_utf8_lossy(body);
+        Some(if !body.trim_start().starts_with('[') {
+            Self::Intent
+        } else if body.contains("\"replace\",\"path\":\"/metadata/finalizers") {
+            Self::Finalizer
+        } else {
+            Self::Receipt
+        })
+    }
+
+    /// What a request to the service is. Only what an operation asks for counts.
+    pub(super) fn of_service(path: &str) -> Option<Self> {
+        let endpoint = Endpoint::at(path)?;
+        let reads = [
+            Endpoint::Detail,
+            Endpoint::TaskResult,
+            Endpoint::InstanceList,
+        ];
+        (endpoint.verb().is_some() || reads.contains(&endpoint)).then_some(Self::Call(endpoint))
+    }
+
+    /// Whether it changes something.
+    pub fn is_mutation(self) -> bool {
+        match self {
+            Self::Intent | Self::Receipt | Self::Status | Self::Finalizer | Self::Secret => true,
+            Self::Call(endpoint) => endpoint.verb().is_some(),
+        }
+    }
+
+    /// Whether it goes to the apiserver.
+    pub fn is_kubernetes(self) -> bool {
+        !matches!(self, Self::Call(_))
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Intent => "intent",
+            Self::Receipt => "receipt",
+            Self::Status => "status",
+            Self::Finalizer => "finalizer",
+            Self::Secret => "secret",
+            Self::Call(Endpoint::ModifyPassword) => "password",
+            Self::Call(Endpoint::Reinstall) => "reinstall",
+            Self::Call(Endpoint::TaskResult) => "task",
+            Self::Call(endpoint) => {
+                let path = endpoint.path();
+                path.rsplit('/').next().unwrap_or(path)
+            }
+        })
+    }
+}
+
+/// One request: the n-th of its kind, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Point {
+    /// What it is about.
+    pub kind: Kind,
+    /// The how manieth.
+    pub nth: usize,
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.kind, self.nth)
+    }
+}

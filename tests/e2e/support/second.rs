@@ -1,0 +1,100 @@
+//! A second operator in the same world, and other ways to start one.
+
+use super::operator::Operator;
+use super::wait::{eventually, insist};
+use super::world::World;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::Api;
+
+/// Where the operators' Leases are: where `deploy/` lets them be.
+const LEASE_NAMESPACE: &str = "cloud-server-system";
+
+impl World {
+    /// Starts a second operator, beside the first, and waits until it is ready. It reaches the apiserver directly, also
+    /// where the first goes through a proxy: what holds up the one does not hold up the other.
+    pub async fn start_standby(&mut self) {
+        let lease = self.namespace.clone();
+        self.start_second(&lease).await;
+    }
+
+    /// Starts a second operator that asks for a Lease of its own, or for none, as the first: both act.
+    pub async fn start_rival(&mut self) {
+        let lease = format!("{}-rival", self.namespace);
+        self.start_second(&lease).await;
+    }
+
+    async fn start_second(&mut self, lease: &str) {
+        let standby = self.launch("direct", lease);
+        self.standby = Some(standby);
+        self.standby().ready().await;
+    }
+
+    /// Starts the operator behind what listens at this address. Does not wait.
+    pub fn start_behind(&mut self, address: &str) {
+        let direct = self.directory.path().join("direct");
+        let behind = std::fs::read_to_string(direct).unwrap();
+        let behind = behind.replace(self.shared.cluster.url(), address);
+        std::fs::write(self.directory.path().join("behind"), behind).unwrap();
+        let lease = self.namespace.clone();
+        let operator = self.launch("behind", &lease);
+        self.operator = Some(operator);
+    }
+
+    /// The second operator.
+    pub fn standby(&mut self) -> &mut Operator {
+        self.standby.as_mut().expect("no standby was started")
+    }
+
+    /// The second operator becomes [`World::operator`]; the former one is handed out.
+    pub fn promote(&mut self) -> Operator {
+        let standby = self.standby.take().expect("no standby was started");
+        let former = self.operator.replace(standby);
+        former.expect("the operator was not started")
+    }
+
+    /// The world's Lease.
+    pub async fn lease(&self) -> Option<Lease> {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), LEASE_NAMESPACE);
+        let found = insist("the Lease is read", async || {
+            leases.get_opt(&self.namespace).await
+        });
+        found.await.unwrap()
+    }
+
+    /// The name of the operator that holds the world's Lease; empty while nobody does.
+    pub async fn holder(&self) -> String {
+        let spec = self.lease().await.and_then(|lease| lease.spec);
+        let holder = spec.and_then(|spec| spec.holder_identity);
+        let holder = holder.unwrap_or_default();
+        holder.split('_').next().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until the operator of this name ([`Operator::name`]) holds the world's Lease.
+    pub async fn until_holder(&self, name: &str) -> LeaseSpec {
+        eventually(&format!("{name} holds the Lease"), async || {
+            let spec = self.lease().await.and_then(|lease| lease.spec);
+            let spec = spec.ok_or("there is no Lease")?;
+            let holder = spec.holder_identity.as_deref().unwrap_or_default();
+            if holder.split('_').next() == Some(name) {
+                Ok(spec)
+            } else {
+                Err(format!("it is held by {holder:?}"))
+            }
+        })
+        .await
+    }
+
+    /// Waits until the operator knows that it is the active one.
+    pub async fn until_active(&mut self) {
+        let url = self.operator().url("metrics").await;
+        eventually("the operator is active", async || {
+            let (_, _, text) = super::get(&url).await?;
+            if text.contains("cloud_server_operator_active 1") {
+                Ok(())
+            } else {
+                Err("it stands by".to_owned())
+            }
+        })
+        .await;
+    }
+}

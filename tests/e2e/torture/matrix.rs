@@ -1,0 +1,183 @@
+//! Many runs: which there are, how they go on together, and the table at the end.
+
+use super::act::Act;
+use super::case::Case;
+use super::operation::Operation;
+use super::play::{learn, play};
+use super::verdict::{Finding, Report};
+use crate::support::each_side_by_side;
+use crate::support::recorder::{Place, Point};
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+use tokio::sync::Semaphore;
+
+/// Worlds at the same time, over all tests of this file: each is an operator of its own, and the machine is shared.
+static ROOM: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(24)));
+
+/// The same for the whole matrix, whose worlds may have two operators each. `TORTURE_AT_ONCE` says otherwise: on a machine
+/// that is busy with something else, operators lose their Leases before a boundary is reached.
+static MATRIX_ROOM: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
+    let chosen = std::env::var("TORTURE_AT_ONCE").ok();
+    let chosen = chosen.and_then(|number| number.parse().ok());
+    Arc::new(Semaphore::new(chosen.unwrap_or(16)))
+});
+
+/// How often a boundary is tried again that was not reached.
+const TRIES: usize = 2;
+
+/// The requests of each operation, learnt from runs without a fault.
+async fn learn_all(
+    room: &Arc<Semaphore>,
+    operations: Vec<Operation>,
+) -> Vec<(Operation, Vec<Point>)> {
+    let mut learnt = Vec::new();
+    let items = operations.into_iter().map(|each| (each, each));
+    each_side_by_side(room.clone(), items, learn, |operation, points| {
+        let points = points.unwrap_or_else(|why| panic!("{operation} without a fault: {why}"));
+        let text: Vec<String> = points.iter().map(ToString::to_string).collect();
+        println!("TORTURE {operation} is {}", text.join(" "));
+        learnt.push((operation, points));
+    })
+    .await;
+    learnt
+}
+
+/// Kills at every boundary of an operation.
+pub async fn kill_everywhere(operation: Operation) {
+    for (operation, points) in learn_all(&ROOM, vec![operation]).await {
+        let mut cases = Case::all(operation, &points, &Act::KILLS);
+        // What a killed process leaves behind differs from one change to the next, and by nothing else: a read is one
+        // boundary, and after a reply is before the next request.
+        cases.retain(|case| match case.place {
+            Place::Before => true,
+            Place::AfterEffect => case.point.kind.is_mutation(),
+            Place::AfterReply => Some(&case.point) == points.last(),
+        });
+        run(&ROOM, cases).await;
+    }
+}
+
+/// The answers to the writes of these operations are lost, with and without their effect.
+pub async fn lose_acknowledgements(operations: &[Operation]) {
+    let learnt = learn_all(&ROOM, operations.to_vec()).await;
+    let all = learnt
+        .iter()
+        .flat_map(|(operation, points)| Case::all(*operation, points, &[Act::Lost]));
+    let is_write = |case: &Case| case.point.kind.is_kubernetes() && case.place != Place::AfterReply;
+    run(&ROOM, all.filter(is_write).collect()).await;
+}
+
+/// Every operation, boundary and act, or those that `TORTURE_ONLY` names.
+pub async fn everything() {
+    let only = std::env::var("TORTURE_ONLY").unwrap_or_default();
+    let mut operations = Operation::ALL.to_vec();
+    // The name of a run begins with its operation: the others need not be learnt.
+    if let Some((first, _)) = only.split_once('/')
+        && operations.iter().any(|each| each.to_string() == first)
+    {
+        operations.retain(|each| each.to_string() == first);
+    }
+    let mut learnt = learn_all(&MATRIX_ROOM, operations).await;
+    learnt.sort_by_key(|(operation, _)| Operation::ALL.iter().position(|each| each == operation));
+    let cases = learnt
+        .iter()
+        .flat_map(|(operation, points)| Case::all(*operation, points, &Act::ALL))
+        .filter(|case| only.is_empty() || case.to_string().contains(&only));
+    run(&MATRIX_ROOM, cases.collect()).await;
+}
+
+async fn run(room: &Arc<Semaphore>, cases: Vec<Case>) {
+    let (began, total) = (Instant::now(), cases.len());
+    assert!(total > 0, "no boundary and act bears that name");
+    let mut done = play_all(room, &cases, began).await;
+    // A boundary that is not reached says nothing: the machine was too busy for the way that was learnt, most likely.
+    for _ in 0..TRIES {
+        let missed = done.iter().filter(|(_, report)| report.is_missed());
+        let missed: Vec<Case> = missed.map(|(case, _)| *case).collect();
+        done.retain(|(_, report)| !report.is_missed());
+        done.extend(play_all(room, &missed, began).await);
+    }
+    print_table(&cases, &done);
+    print_figures(&done, began);
+    let failed: Vec<&(Case, Report)> = done
+        .iter()
+        .filter(|(_, report)| !report.findings.is_empty())
+        .collect();
+    for (case, report) in &failed {
+        println!("TORTURE_ONLY={case} make torture\n{:#?}", report.findings);
+        println!("{}\n", report.evidence);
+    }
+    assert!(failed.is_empty(), "{} of {total} failed", failed.len());
+    // How often an operation looks depends on the moment; what it changes does not.
+    let never = done.iter().filter(|(_, report)| report.is_missed());
+    let never: Vec<String> = never
+        .filter(|(case, _)| case.point.kind.is_mutation())
+        .map(|(case, _)| case.to_string())
+        .collect();
+    assert!(never.is_empty(), "never reached: {never:?}");
+}
+
+async fn play_all(room: &Arc<Semaphore>, cases: &[Case], began: Instant) -> Vec<(Case, Report)> {
+    let mut done: Vec<(Case, Report)> = Vec::new();
+    let items = cases.iter().map(|case| (*case, *case));
+    each_side_by_side(room.clone(), items, play, |case, report| {
+        let report = report.unwrap_or_else(Report::broken);
+        let (seconds, count) = (began.elapsed().as_secs(), done.len() + 1);
+        println!(
+            "TORTURE {seconds:>5} s {count:>4}/{} {case}: {report}",
+            cases.len()
+        );
+        for finding in &report.findings {
+            println!("TORTURE         {finding:?}");
+        }
+        done.push((case, report));
+    })
+    .await;
+    done
+}
+
+/// Boundary and act, and how it ended.
+fn print_table(cases: &[Case], done: &[(Case, Report)]) {
+    let acts: Vec<Act> = Act::ALL
+        .into_iter()
+        .filter(|act| cases.iter().any(|case| case.act == *act))
+        .collect();
+    let head: String = acts.iter().map(|act| format!("{act:<12}")).collect();
+    println!("\n{:<44}{head}", "boundary");
+    let mut boundaries: Vec<String> = cases.iter().map(Case::boundary).collect();
+    boundaries.dedup();
+    for boundary in boundaries {
+        let cell = |act: &Act| {
+            let found = done
+                .iter()
+                .find(|(case, _)| case.act == *act && case.boundary() == boundary);
+            let text = found.map(|(_, report)| report.to_string());
+            format!("{:<12}", text.unwrap_or_default())
+        };
+        let row: String = acts.iter().map(cell).collect();
+        println!("{boundary:<44}{row}");
+    }
+}
+
+fn print_figures(done: &[(Case, Report)], began: Instant) {
+    let count = |is: fn(&Finding) -> bool| {
+        let all = done.iter().flat_map(|(_, report)| &report.findings);
+        all.filter(|finding| is(finding)).count()
+    };
+    let runs = |is: fn(&Report) -> bool| done.iter().filter(|(_, report)| is(report)).count();
+    println!(
+        "\nruns {}, boundary not reached {}, duplicates {}, orphans {}, destructive repeats {}, human interventions {}, \
+         restless {}, broken {}; surplus healed {}, known repeats {}; {} s\n",
+        done.len(),
+        runs(|report| !report.reached),
+        count(|finding| matches!(finding, Finding::Duplicate(_))),
+        count(|finding| matches!(finding, Finding::Orphan(_))),
+        count(|finding| matches!(finding, Finding::Repeat(_))),
+        count(|finding| matches!(finding, Finding::Helped(_))),
+        count(|finding| matches!(finding, Finding::Restless(_))),
+        count(|finding| matches!(finding, Finding::Broken(_))),
+        runs(|report| report.surplus_healed > 0),
+        runs(|report| report.known_repeats > 0),
+        began.elapsed().as_secs()
+    );
+}

@@ -1,0 +1,129 @@
+//! The operations: what a user asks for, in what kind of service.
+
+use crate::support::Setup;
+use crate::support::recorder::{Kind, Point};
+use cloud_server_operator::api::Verb;
+use cloud_simulator::Readings;
+use cloud_simulator::wire::Endpoint;
+use std::fmt;
+
+/// What a user asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// An Instance is applied.
+    Create,
+    /// The same, and its task takes so long that status tells of it meanwhile.
+    LongCreate,
+    /// Another image.
+    Reinstall,
+    /// Another image, at a service that wants the server stopped for it.
+    StoppingReinstall,
+    /// Another password.
+    Password,
+    /// `powerState: Stopped`.
+    Stop,
+    /// `powerState: Running` of a stopped server.
+    Start,
+    /// A restart token.
+    Restart,
+    /// The Instance is deleted.
+    Delete,
+    /// A password that the operator made is old enough to be followed by another one.
+    Rotation,
+    /// An Instance is applied that imports a server.
+    Import,
+    /// Somebody else releases the server, and the spec wants another one then.
+    Recreate,
+}
+
+impl Operation {
+    /// All of them, in the order of the table.
+    pub const ALL: [Self; 12] = [
+        Self::Create,
+        Self::LongCreate,
+        Self::Reinstall,
+        Self::StoppingReinstall,
+        Self::Password,
+        Self::Stop,
+        Self::Start,
+        Self::Restart,
+        Self::Delete,
+        Self::Rotation,
+        Self::Import,
+        Self::Recreate,
+    ];
+
+    /// What the operator does.
+    pub fn verb(self) -> Verb {
+        match self {
+            Self::Create | Self::LongCreate | Self::Import | Self::Recreate => Verb::Create,
+            Self::Reinstall | Self::StoppingReinstall => Verb::Reinstall,
+            Self::Password | Self::Rotation => Verb::ModifyPassword,
+            Self::Stop => Verb::Stop,
+            Self::Start => Verb::Start,
+            Self::Restart => Verb::Restart,
+            Self::Delete => Verb::Release,
+        }
+    }
+
+    /// How many servers there ever are, with the one that the operation begins with.
+    pub fn servers(self) -> usize {
+        match self {
+            Self::Recreate => 2,
+            _ => 1,
+        }
+    }
+
+    /// The world that it happens in.
+    pub fn setup(self) -> Setup {
+        let setup = Setup::default().recorder();
+        match self {
+            Self::LongCreate => setup.tasks(8_000),
+            Self::StoppingReinstall => setup.readings(Readings {
+                reinstall_needs_stop: true,
+                ..Readings::default()
+            }),
+            _ => setup,
+        }
+    }
+
+    /// Whether a request is looked at here: of a variant, only what its model has not; of listings, which come when they
+    /// are due, those that the operation cannot do without.
+    pub fn is_about(self, point: Point) -> bool {
+        let kind = point.kind;
+        if kind == Kind::Call(Endpoint::InstanceList) {
+            return match self {
+                Self::Create => point.nth == 1,
+                // The server is found there.
+                Self::Import => point.nth == 1,
+                // Its two passes prove that no server is left.
+                Self::Delete | Self::Recreate => point.nth <= 2,
+                _ => false,
+            };
+        }
+        match self {
+            Self::LongCreate => kind == Kind::Status,
+            Self::StoppingReinstall => kind.is_mutation() && !kind.is_kubernetes(),
+            _ => true,
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Create => "create",
+            Self::LongCreate => "long-create",
+            Self::Reinstall => "reinstall",
+            Self::StoppingReinstall => "stopping-reinstall",
+            Self::Password => "password",
+            Self::Stop => "stop",
+            Self::Start => "start",
+            Self::Restart => "restart",
+            Self::Delete => "delete",
+            Self::Rotation => "rotation",
+            Self::Import => "import",
+            Self::Recreate => "recreate",
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! The server is started, stopped and restarted, by us and by others.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verbs_stop_and_start_are_called_once_each() {
+    for (tasks, _) in DURATIONS {
+        let (world, _) = begin(Setup::default().tasks(tasks), "power").await;
+        let before = mark(&world, "web").await;
+        world.apply(&stopped("web")).await;
+        let ready = done(&world, "web", &before, &[Verb::Stop]).await;
+        cost(&world, &before, "stop", ["StopAccepted", "Stopped"], MOST).await;
+        assert_eq!(
+            ready.status.as_ref().unwrap().detail["ecsStatus"],
+            "STOPPED"
+        );
+        quiet(&world, "web").await;
+
+        let before = mark(&world, "web").await;
+        world.apply(&instance("web")).await;
+        let ready = done(&world, "web", &before, &[Verb::Start]).await;
+        cost(&world, &before, "start", ["StartAccepted", "Started"], MOST).await;
+        assert_eq!(
+            ready.status.as_ref().unwrap().detail["ecsStatus"],
+            "STARTED"
+        );
+        quiet(&world, "web").await;
+        world.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verbs_a_server_stopped_at_the_console_is_started_again() {
+    let (world, ready) = begin(Setup::default(), "console-off").await;
+    let server = world.only_server(&ready).id;
+    let before = mark(&world, "web").await;
+    console(&world, Console::PowerOff { server });
+    done(&world, "web", &before, &[Verb::Start]).await;
+    assert_eq!(
+        posts(&world, before.seq),
+        ["start"],
+        "{}",
+        world.ledger_text()
+    );
+    world.told("Started", 1).await;
+    quiet(&world, "web").await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verbs_a_server_started_at_the_console_is_stopped_again() {
+    let world = Setup::default().begin("console-on").await;
+    let before = Mark::default();
+    world.apply(&stopped("web")).await;
+    let ready = done(&world, "web", &before, &[Verb::Create, Verb::Stop]).await;
+    let server = world.only_server(&ready).id;
+    let before = mark(&world, "web").await;
+    console(&world, Console::PowerOn { server });
+    done(&world, "web", &before, &[Verb::Stop]).await;
+    assert_eq!(
+        posts(&world, before.seq),
+        ["stop"],
+        "{}",
+        world.ledger_text()
+    );
+    quiet(&world, "web").await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verbs_an_unmanaged_power_state_is_left_alone() {
+    let (world, ready) = begin(Setup::default(), "unmanaged").await;
+    let server = world.only_server(&ready).id;
+    world
+        .apply(&with("web", |spec| spec["powerState"] = json!("Unmanaged")))
+        .await;
+    world.ready("web").await;
+    let before = mark(&world, "web").await;
+    console(&world, Console::PowerOff { server });
+    world
+        .until("web", "shows that it is off", |i| {
+            i.status.as_ref().unwrap().detail["ecsStatus"] == "STOPPED" && is_ready(i)
+        })
+        .await;
+    quiet(&world, "web").await;
+    assert_eq!(posts(&world, before.seq), [""; 0]);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verbs_a_restart_token_restarts_once() {
+    for (tasks, most) in DURATIONS {
+        let (world, _) = begin(Setup::default().tasks(tasks), "restart").await;
+        for word in ["one", "two"] {
+            let before = mark(&world, "web").await;
+            world.apply(&token("web", word)).await;
+            let ready = done(&world, "web", &before, &[Verb::Restart]).await;
+            cost(
+                &world,
+                &before,
+                "restart",
+                ["RestartAccepted", "Restarted"],
+                most,
+            )
+            .await;
+            assert_eq!(applied(&ready).restart.as_deref(), Some(word));
+            quiet(&world, "web").await;
+        }
+        // No token asks for nothing.
+        let before = mark(&world, "web").await;
+        world.apply(&instance("web")).await;
+        world.ready("web").await;
+        quiet(&world, "web").await;
+        assert_eq!(posts(&world, before.seq), [""; 0]);
+        world.finish().await;
+    }
+}
+
+/// The power goes back and forth, by us and by others: what a listing showed before an operation of ours is news after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verbs_a_server_stopped_at_the_console_twice_is_started_twice() {
+    let (world, ready) = begin(Setup::default(), "console-twice").await;
+    let server = world.only_server(&ready).id;
+    for _ in 0..2 {
+        let before = mark(&world, "web").await;
+        let server = server.clone();
+        console(&world, Console::PowerOff { server });
+        done(&world, "web", &before, &[Verb::Start]).await;
+        assert_eq!(
+            posts(&world, before.seq),
+            ["start"],
+            "{}",
+            world.ledger_text()
+        );
+    }
+    world.finish().await;
+}
+
+/// The token is any text, also one that encoders write in different ways; it stands in the record, which patches test.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verbs_a_restart_token_of_any_text_restarts_once_and_holds_no_deletion() {
+    let (world, _) = begin(Setup::default(), "token").await;
+    let word = "<a> & \"b\" \\ / ü \u{2028} \u{1f600} 'c'";
+    let before = mark(&world, "web").await;
+    world.apply(&token("web", word)).await;
+    let ready = done(&world, "web", &before, &[Verb::Restart]).await;
+    // What stands in the spec: the apiserver reads an applied patch as YAML, which folds lines.
+    let spec = ready.spec.restart.as_ref().map(|restart| &restart.token);
+    assert_eq!(applied(&ready).restart.as_ref(), spec);
+    let restarted = ["RestartAccepted", "Restarted"];
+    cost(&world, &before, "restart", restarted, 3).await;
+    world.delete("web").await;
+    world.gone("web").await;
+    let refused = world.writes().await;
+    assert!(refused.iter().all(Entry::is_success), "{refused:#?}");
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verbs_a_restart_token_of_a_stopped_server_restarts_nothing() {
+    let world = Setup::default().begin("token-off").await;
+    let start = Mark::default();
+    world.apply(&stopped("web")).await;
+    done(&world, "web", &start, &[Verb::Create, Verb::Stop]).await;
+    let before = mark(&world, "web").await;
+    let mut manifest = token("web", "one");
+    manifest["spec"]["powerState"] = json!("Stopped");
+    world.apply(&manifest).await;
+    world.ready("web").await;
+    quiet(&world, "web").await;
+    assert_eq!(posts(&world, before.seq), [""; 0]);
+    // It has restarted when it runs again.
+    world.apply(&token("web", "one")).await;
+    done(&world, "web", &before, &[Verb::Start]).await;
+    quiet(&world, "web").await;
+    assert_eq!(
+        posts(&world, before.seq),
+        ["start"],
+        "{}",
+        world.ledger_text()
+    );
+    world.finish().await;
+}

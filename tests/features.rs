@@ -1,0 +1,113 @@
+//! The table of `docs/features.md` is true as far as a machine can tell: its examples, tests and sections are there, and no example
+//! stands outside of it.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The rows of the table: what the feature is, its example, its tests.
+fn rows(page: &str) -> Vec<[String; 3]> {
+    let table = page.split("|---|---|---|\n").nth(1).unwrap();
+    let lines = table.lines().take_while(|line| line.starts_with('|'));
+    lines
+        .map(|line| {
+            let cells: Vec<String> = line.split('|').map(|cell| cell.trim().to_owned()).collect();
+            let [_, feature, example, tests, _] = <[String; 5]>::try_from(cells).unwrap();
+            [feature, example, tests]
+        })
+        .collect()
+}
+
+/// What stands between backquotes.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// Where links lead.
+fn links(text: &str) -> Vec<&str> {
+    let targets = text.split("](").skip(1);
+    targets
+        .map(|rest| rest.split(')').next().unwrap())
+        .collect()
+}
+
+/// A heading as links name it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    let kept = kept.chars().filter_map(|c| match c {
+        ' ' | '-' => Some('-'),
+        c if c.is_alphanumeric() => Some(c),
+        _ => None,
+    });
+    kept.collect()
+}
+
+fn anchors(page: &str) -> BTreeSet<String> {
+    let headings = page.lines().filter(|line| line.starts_with('#'));
+    headings
+        .map(|line| anchor(line.trim_start_matches('#')))
+        .collect()
+}
+
+#[test]
+fn each_feature_has_tests_that_are_there() {
+    let page = fs::read_to_string(root().join("docs/features.md")).unwrap();
+    let rows = rows(&page);
+    assert!(rows.len() >= 30, "{rows:#?}");
+    for [feature, _, tests] in &rows {
+        let (mut file, mut named) = (None, 0);
+        for word in quoted(tests) {
+            if word.ends_with(".rs") {
+                let path = root().join("tests/e2e").join(word);
+                let text = fs::read_to_string(&path);
+                file = Some(text.unwrap_or_else(|_| panic!("{feature}: no file {word}")));
+                continue;
+            }
+            let text = file
+                .as_ref()
+                .unwrap_or_else(|| panic!("{feature}: {word} in which file?"));
+            // A function, or a line of a macro that makes one.
+            let is_there = [format!("fn {word}("), format!("    {word}, ")];
+            let is_there = is_there.iter().any(|words| text.contains(words));
+            assert!(is_there, "{feature}: no test {word}");
+            named += 1;
+        }
+        assert!(named > 0, "{feature}: which test shows it?");
+    }
+}
+
+#[test]
+fn each_example_stands_in_the_table_and_each_link_leads_somewhere() {
+    let docs = root().join("docs");
+    let page = fs::read_to_string(docs.join("features.md")).unwrap();
+    for link in links(&page) {
+        let (file, section) = link.split_once('#').unwrap_or((link, ""));
+        let target = match file {
+            "" => docs.join("features.md"),
+            file => docs.join(file),
+        };
+        let text = fs::read_to_string(&target);
+        let text = text.unwrap_or_else(|_| panic!("the link {link} leads nowhere"));
+        assert!(
+            section.is_empty() || anchors(&text).contains(section),
+            "no section {link}"
+        );
+    }
+    let table: String = rows(&page).concat().concat();
+    let named: BTreeSet<&str> = links(&table).into_iter().collect();
+    for entry in fs::read_dir(root().join("examples")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let is_manifest = name.ends_with(".yaml") && name != "kustomization.yaml";
+        let link = format!("../examples/{name}");
+        assert!(
+            !is_manifest || named.contains(link.as_str()),
+            "no feature has the example {name}"
+        );
+    }
+}

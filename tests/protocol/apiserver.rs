@@ -1,0 +1,289 @@
+//! The part of a kube-apiserver that the operator stands on, in memory: optimistic locking, generations, finalizers, the
+//! status subresource, patches with their tests, and watches that may be late. What it promises was seen on a real one.
+
+use json_patch::{Patch, merge, patch};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A kind and a name; everything lives in one namespace.
+pub type Key = (&'static str, String);
+
+/// A kind that the model keeps.
+pub const INSTANCES: &str = "instances";
+/// See [`INSTANCES`].
+pub const ACCOUNTS: &str = "accounts";
+/// See [`INSTANCES`].
+pub const SECRETS: &str = "secrets";
+/// The one namespace.
+pub const NAMESPACE: &str = "team-a";
+
+/// A change that watches tell.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Which object.
+    pub key: Key,
+    /// As it is now; none when it is gone.
+    pub object: Option<Value>,
+    /// Its UID.
+    pub uid: String,
+    /// A listing tells it, and not an event.
+    pub is_listed: bool,
+}
+
+/// Why a request is refused: the HTTP status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused(pub u16);
+
+/// The form of a patch.
+#[derive(Clone, Debug)]
+pub enum Edit {
+    /// A JSON merge patch (RFC 7396).
+    Merge(Value),
+    /// A JSON patch (RFC 6902).
+    Json(Value),
+}
+
+/// All objects.
+#[derive(Clone, Debug, Default)]
+pub struct Apiserver {
+    objects: BTreeMap<Key, Value>,
+    version: u64,
+    uids: u64,
+    changes: Vec<Change>,
+}
+
+impl Apiserver {
+    /// Every object, as a listing tells it.
+    pub fn listing(&self) -> Vec<Change> {
+        let all = self.objects.iter();
+        all.map(|(key, object)| Change {
+            key: key.clone(),
+            uid: uid(object),
+            object: Some(object.clone()),
+            is_listed: true,
+        })
+        .collect()
+    }
+
+    /// The changes since this was last asked.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// The resourceVersion of the newest change.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// An object.
+    pub fn get(&self, key: &Key) -> Option<&Value> {
+        self.objects.get(key)
+    }
+
+    /// Every object.
+    pub fn all(&self) -> impl Iterator<Item = (&Key, &Value)> {
+        self.objects.iter()
+    }
+
+    /// Creates an object, unless there is one of that name.
+    pub fn create(&mut self, key: &Key, mut object: Value) {
+        if self.objects.contains_key(key) {
+            return;
+        }
+        self.uids += 1;
+        let meta = &mut object["metadata"];
+        meta["uid"] = json!(format!("uid-{}", self.uids));
+        meta["name"] = json!(key.1);
+        meta["namespace"] = json!(NAMESPACE);
+        meta["generation"] = json!(1);
+        if key.0 == INSTANCES {
+            object["status"] = json!({"observedGeneration": -1});
+        }
+        self.put(key, object);
+    }
+
+    /// A process makes an object.
+    ///
+    /// # Errors
+    /// 409: there is one of that name.
+    pub fn make(&mut self, key: &Key, object: Value) -> Result<Value, Refused> {
+        if self.objects.contains_key(key) {
+            return Err(Refused(409));
+        }
+        self.create(key, object);
+        self.objects.get(key).cloned().ok_or(Refused(500))
+    }
+
+    /// What belonged to an object that is gone goes as well. Tells whether there was any.
+    pub fn collect_garbage(&mut self) -> bool {
+        let uids: Vec<String> = self.objects.values().map(uid).collect();
+        let is_orphan = |object: &Value| {
+            let owners = object["metadata"]["ownerReferences"].as_array();
+            let mut owners = owners.into_iter().flatten();
+            owners.any(|owner| uids.iter().all(|uid| owner["uid"] != uid.as_str()))
+        };
+        let orphans: Vec<(Key, Value)> = self
+            .objects
+            .iter()
+            .filter(|(_, object)| is_orphan(object))
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
+        for (key, object) in &orphans {
+            self.remove(key, object);
+        }
+        !orphans.is_empty()
+    }
+
+    /// A user changes an object as they like; spec counts the generation.
+    pub fn edit(&mut self, key: &Key, change: impl FnOnce(&mut Value)) {
+        let Some(former) = self.objects.get(key).cloned() else {
+            return;
+        };
+        let mut next = former.clone();
+        change(&mut next);
+        self.replace(key, &former, next);
+    }
+
+    /// A user deletes an object: at once, or when its finalizers are gone.
+    pub fn delete(&mut self, key: &Key) {
+        let Some(former) = self.objects.get(key).cloned() else {
+            return;
+        };
+        if former["metadata"]["deletionTimestamp"].is_string() {
+            return;
+        }
+        if finalizers(&former).is_empty() {
+            self.remove(key, &former);
+            return;
+        }
+        let mut next = former.clone();
+        next["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        // As a real one does.
+        let generation = former["metadata"]["generation"].as_i64().unwrap_or(0);
+        next["metadata"]["generation"] = json!(generation + 1);
+        self.replace(key, &former, next);
+    }
+
+    /// One patch, of the object or of its status.
+    ///
+    /// # Errors
+    /// 404, 409 (UID or resourceVersion), 422 (a test that fails, a finalizer added to what is being deleted).
+    pub fn patch(&mut self, key: &Key, is_status: bool, edit: &Edit) -> Result<Value, Refused> {
+        let former = self.objects.get(key).cloned().ok_or(Refused(404))?;
+        let mut next = former.clone();
+        match edit {
+            Edit::Merge(change) => {
+                for field in ["uid", "resourceVersion"] {
+                    let wanted = &change["metadata"][field];
+                    if !wanted.is_null() && *wanted != former["metadata"][field] {
+                        return Err(Refused(409));
+                    }
+                }
+                merge(&mut next, change);
+            }
+            Edit::Json(operations) => {
+                let operations: Patch =
+                    serde_json::from_value(operations.clone()).map_err(|_| Refused(400))?;
+                patch(&mut next, &operations).map_err(|_| Refused(422))?;
+            }
+        }
+        // Each way in changes its own half only.
+        if is_status {
+            let status = next["status"].take();
+            next = former.clone();
+            next["status"] = status;
+        } else {
+            next["status"] = former["status"].clone();
+        }
+        let adds = finalizers(&next)
+            .iter()
+            .any(|finalizer| !finalizers(&former).contains(finalizer));
+        if adds && former["metadata"]["deletionTimestamp"].is_string() {
+            return Err(Refused(422));
+        }
+        self.replace(key, &former, next);
+        Ok(self.objects.get(key).cloned().unwrap_or(former))
+    }
+
+    /// The whole state goes back to what it was: a backup of the store is put in place.
+    pub fn restore(&mut self, backup: &Self) {
+        let uids = self.uids;
+        let before: Vec<(Key, String)> = self
+            .objects
+            .iter()
+            .map(|(key, object)| (key.clone(), uid(object)))
+            .collect();
+        *self = backup.clone();
+        // UIDs are random: they never come again.
+        self.uids = uids;
+        self.changes = self.listing();
+        for (key, uid) in before {
+            if !self.objects.contains_key(&key) {
+                self.changes.push(Change {
+                    key,
+                    object: None,
+                    uid,
+                    is_listed: true,
+                });
+            }
+        }
+    }
+
+    fn replace(&mut self, key: &Key, former: &Value, mut next: Value) {
+        if next["spec"] != former["spec"] {
+            let generation = former["metadata"]["generation"].as_i64().unwrap_or(0);
+            next["metadata"]["generation"] = json!(generation + 1);
+        }
+        for field in ["uid", "resourceVersion", "name", "namespace"] {
+            next["metadata"][field] = former["metadata"][field].clone();
+        }
+        if next == *former {
+            return;
+        }
+        if next["metadata"]["deletionTimestamp"].is_string() && finalizers(&next).is_empty() {
+            self.remove(key, former);
+        } else {
+            self.put(key, next);
+        }
+    }
+
+    fn put(&mut self, key: &Key, mut object: Value) {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.changes.push(Change {
+            key: key.clone(),
+            uid: uid(&object),
+            object: Some(object.clone()),
+            is_listed: false,
+        });
+        self.objects.insert(key.clone(), object);
+    }
+
+    fn remove(&mut self, key: &Key, former: &Value) {
+        self.version += 1;
+        self.objects.remove(key);
+        self.changes.push(Change {
+            key: key.clone(),
+            uid: uid(former),
+            object: None,
+            is_listed: false,
+        });
+    }
+}
+
+/// The UID of an object.
+pub fn uid(object: &Value) -> String {
+    object["metadata"]["uid"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// The finalizers of an object.
+pub fn finalizers(object: &Value) -> Vec<&str> {
+    let all = object["metadata"]["finalizers"].as_array();
+    all.into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
+}

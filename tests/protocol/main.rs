@@ -1,0 +1,32 @@
+//! The protocol in a closed loop: the operator's own turns, listings and memories against an apiserver and the service in
+//! memory, in virtual time, with faults anywhere.
+//!
+//! ```text
+//! cargo test --profile fast --test protocol               # named schedules, every single fault, and 10,000 by chance
+//! SEED=17 cargo test --profile fast --test protocol replay -- --ignored --nocapture
+//! make soak SOAK_MINUTES=30
+//! ```
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that panics is a test that fails"
+)]
+
+mod apiserver;
+mod exhaust;
+mod fault;
+mod link;
+mod named;
+mod oracle;
+mod process;
+mod random;
+mod run;
+mod soak;
+mod specs;
+mod universe;
+
+// As the operator itself; it is also twice as fast here.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

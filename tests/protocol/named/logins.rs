@@ -1,0 +1,180 @@
+//! Logins that the operator makes: whatever is cut off where, the password that the server has stands in the Secret.
+
+use super::{Play, lease, no_lease, one, schedules};
+use crate::fault::Act::{
+    After, Before, CrashAfter, CrashBefore, Cut, FalseNotFound, Late, LoseAnswer, LoseRequest,
+    NotSent, PauseBefore, Status, StatusAfter, TaskFails, Twice,
+};
+use crate::fault::Dependency;
+use crate::fault::Kind::{Create, Password, Receipt, Secret, Task};
+use crate::fault::Step::{
+    Apply, ConsoleRelease, Delete, DropConnection, DropLogin, EditImage, EditLogin, EditPower,
+    Kill, RestoreEtcd, SnapshotEtcd, Spec, WipeStatus,
+};
+use crate::specs::{generated, goes_on, paused, rotates, rotates_no_more};
+use serde_json::json;
+
+/// The operator makes the password.
+fn login() -> Play {
+    one().spec(generated())
+}
+
+/// It is replaced once, at half a minute. Writes of Secrets: the login, the connection, the new password, its end, the
+/// connection again.
+fn rotated() -> Play {
+    login()
+        .at(4_000, Spec(1, rotates()))
+        .at(45_000, Spec(1, rotates_no_more()))
+}
+
+/// A user puts another one there.
+fn edited() -> Play {
+    login().at(4_000, EditLogin(1))
+}
+
+schedules! {
+    made_before_the_server:
+        login();
+    made_and_a_crash_before_it:
+        login().on(Secret, 1, CrashBefore);
+    made_and_a_crash_after_it:
+        login().on(Secret, 1, CrashAfter);
+    made_and_the_answer_is_lost:
+        login().on(Secret, 1, LoseAnswer);
+    made_and_the_request_is_lost:
+        login().on(Secret, 1, LoseRequest);
+    made_and_refused_for_a_while:
+        login().on(Secret, 1, Status(403)).on(Secret, 2, Status(500)).on(Secret, 3, StatusAfter(504));
+    made_and_edited_before_the_purchase:
+        login().on(Create, 1, Before(EditLogin(1)));
+    made_and_edited_right_after_the_purchase:
+        login().on(Create, 1, After(EditLogin(1)));
+    made_and_edited_while_the_answer_is_lost:
+        login().on(Create, 1, LoseAnswer).at(800, EditLogin(1));
+    made_and_a_crash_after_the_purchase:
+        login().on(Create, 1, CrashAfter);
+    made_and_bought_late:
+        login().on(Create, 1, Late(15)).at(2_000, EditLogin(1)).at(3_000, Kill(0));
+    made_and_bought_twice:
+        login().on(Create, 1, Twice);
+    made_and_the_create_fails:
+        login().on(Create, 1, TaskFails).at(900, EditLogin(1));
+    made_by_two_processes_at_once:
+        no_lease().spec(generated());
+    made_by_a_process_that_was_paused:
+        lease().spec(generated()).on(Secret, 1, PauseBefore(40));
+    made_deleted_and_made_again:
+        login().at(4_000, Delete(1)).at(4_100, Apply(1)).at(20_000, Apply(1));
+    made_and_a_namesake_before_the_garbage_is_gone:
+        login().at(4_000, Delete(1)).at(6_500, Apply(1)).at(6_600, Apply(1));
+    made_where_a_password_was_given_before:
+        one().at(4_000, Spec(1, generated())).on(Secret, 1, CrashAfter).on(Password, 1, LoseAnswer);
+
+    rotated_once:
+        rotated();
+    rotated_and_a_crash_before_the_new_one:
+        rotated().on(Secret, 3, CrashBefore);
+    rotated_and_a_crash_after_the_new_one:
+        rotated().on(Secret, 3, CrashAfter);
+    rotated_and_the_new_one_is_not_acknowledged:
+        rotated().on(Secret, 3, LoseAnswer);
+    rotated_and_the_new_one_never_arrives:
+        rotated().on(Secret, 3, LoseRequest);
+    rotated_and_the_call_is_lost:
+        rotated().on(Password, 1, LoseRequest);
+    rotated_and_the_answer_is_lost:
+        rotated().on(Password, 1, LoseAnswer);
+    rotated_and_not_sent:
+        rotated().on(Password, 1, NotSent);
+    rotated_and_cut_off:
+        rotated().on(Password, 1, Cut).on(Task, 2, FalseNotFound);
+    rotated_late:
+        rotated().on(Password, 1, Late(12));
+    rotated_twice_by_a_middlebox:
+        rotated().on(Password, 1, Twice);
+    rotated_and_it_fails:
+        rotated().on(Password, 1, TaskFails);
+    rotated_and_it_fails_thrice:
+        rotated().on(Password, 1, TaskFails).on(Password, 2, TaskFails).on(Password, 3, TaskFails);
+    rotated_and_a_crash_before_the_call:
+        rotated().on(Password, 1, CrashBefore);
+    rotated_and_a_crash_after_the_call:
+        rotated().on(Password, 1, CrashAfter);
+    rotated_and_a_crash_before_it_is_told:
+        rotated().on(Secret, 4, CrashBefore);
+    rotated_and_a_crash_after_it_is_told:
+        rotated().on(Secret, 4, CrashAfter);
+    rotated_and_its_end_is_not_acknowledged:
+        rotated().on(Secret, 4, LoseAnswer);
+    rotated_and_its_end_never_arrives:
+        rotated().on(Secret, 4, LoseRequest);
+    rotated_and_a_crash_before_the_connection_says_so:
+        rotated().on(Secret, 5, CrashBefore);
+    rotated_and_edited_before_the_call:
+        rotated().on(Password, 1, Before(EditLogin(1)));
+    rotated_and_edited_after_the_call:
+        rotated().on(Password, 1, After(EditLogin(1)));
+    rotated_and_edited_before_it_is_told:
+        rotated().on(Secret, 4, Before(EditLogin(1)));
+    rotated_and_edited_before_the_new_one:
+        rotated().on(Secret, 3, Before(EditLogin(1)));
+    rotated_and_dropped_before_the_call:
+        rotated().on(Password, 1, Before(DropLogin(1)));
+    rotated_and_dropped_before_it_is_told:
+        rotated().on(Secret, 4, Before(DropLogin(1)));
+    rotated_with_its_status_wiped:
+        rotated().on(Password, 1, After(WipeStatus(1))).on(Secret, 4, Before(WipeStatus(1)));
+    rotated_with_status_and_process_lost:
+        rotated().on(Password, 1, CrashAfter).at(33_000, WipeStatus(1));
+    rotated_while_the_service_is_away:
+        rotated().away(29_000, Dependency::Service, 10);
+    rotated_while_the_apiserver_goes:
+        rotated().away(31_000, Dependency::Apiserver, 10);
+    rotated_and_paused:
+        rotated().on(Password, 1, After(Spec(1, paused()))).at(120_000, Spec(1, goes_on()));
+    rotated_and_stopped:
+        rotated().on(Secret, 3, After(EditPower(1))).at(90_000, EditPower(1));
+    rotated_and_reinstalled:
+        rotated().on(Password, 1, Before(EditImage(1)));
+    rotated_and_released_at_the_console:
+        rotated().on(Password, 1, After(ConsoleRelease(1)));
+    rotated_and_deleted:
+        rotated().on(Password, 1, After(Delete(1)));
+    rotated_by_a_process_that_was_paused_limit:
+        lease().spec(generated()).at(4_000, Spec(1, rotates())).at(45_000, Spec(1, rotates_no_more())).on(Password, 1, PauseBefore(40));
+    rotated_and_taken_over_before_it_is_told:
+        lease().spec(generated()).at(4_000, Spec(1, rotates())).at(45_000, Spec(1, rotates_no_more())).on(Secret, 4, PauseBefore(40));
+    rotated_and_etcd_put_back:
+        rotated().at(20_000, SnapshotEtcd).at(60_000, RestoreEtcd);
+
+    edited_by_a_user:
+        edited();
+    edited_and_a_crash_after_the_call:
+        edited().on(Password, 1, CrashAfter);
+    edited_and_the_answer_is_lost:
+        edited().on(Password, 1, LoseAnswer);
+    edited_again_while_it_is_set:
+        edited().on(Password, 1, After(EditLogin(1)));
+    edited_again_while_it_is_late:
+        edited().on(Password, 1, Late(12)).at(5_000, EditLogin(1));
+    edited_again_before_it_is_told:
+        edited().on(Secret, 3, Before(EditLogin(1)));
+    edited_and_it_fails:
+        edited().on(Password, 1, TaskFails).at(5_000, EditLogin(1));
+    edited_with_its_status_wiped:
+        edited().at(4_100, WipeStatus(1)).on(Password, 1, After(WipeStatus(1)));
+    dropped_and_made_again:
+        login().at(4_000, DropLogin(1)).on(Password, 1, CrashAfter);
+    dropped_and_made_again_with_its_answer_lost:
+        login().at(4_000, DropLogin(1)).on(Secret, 3, LoseAnswer).on(Password, 1, LoseAnswer);
+    dropped_twice:
+        login().at(4_000, DropLogin(1)).on(Password, 1, After(DropLogin(1)));
+    reinstalled_with_the_same_password:
+        login().at(4_000, EditImage(1)).on(Receipt, 2, CrashBefore);
+    given_instead_of_made:
+        login().at(4_000, Spec(1, json!({"login": {"generate": null, "passwordSecretRef": {"name": "login", "key": "value"}}})));
+    connection_dropped:
+        login().at(4_000, DropConnection(1)).on(Secret, 3, LoseAnswer);
+    connection_dropped_while_a_password_is_set:
+        edited().on(Password, 1, After(DropConnection(1))).on(Secret, 4, CrashBefore);
+}

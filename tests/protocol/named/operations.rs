@@ -1,0 +1,304 @@
+//! Imports, policies, replacements and references by name: what came after the model-checked protocol.
+
+use super::{Play, lease, no_lease, one, schedules};
+use crate::fault::Act::{
+    After, Before, CrashAfter, CrashBefore, FalseNotFound, Late, LoseAnswer, LoseRequest, Meddle,
+    NotSent, Omit, PauseBefore, TaskFails, Twice,
+};
+use crate::fault::Kind::{
+    Create, Detail, Finalizer, Intent, Listing, Power, Query, Reinstall, Release, Status,
+};
+use crate::fault::Step::{
+    Acknowledge, Apply, Backup, ConsoleOff, ConsoleRebuild, ConsoleRelease, Copy, Delete,
+    EditImage, EditPower, ForceFinalizers, Kill, OfferImage, Replace, Restart, Restock,
+    RestoreBackup, RestoreEtcd, SellOut, SnapshotEtcd, Spec, Terminate, WipeStatus, WithdrawImage,
+};
+use crate::fault::{Act, Dependency, Kind};
+use crate::specs::{
+    by_name, forces, generated, goes_on, management, paused, protected, recreates, reinstalls,
+    retains,
+};
+use crate::universe::ImportBy;
+use cloud_simulator::catalogue::example;
+use serde_json::json;
+
+/// A server that somebody else bought is imported.
+fn import() -> Play {
+    one().import(ImportBy::Name)
+}
+
+/// Somebody else releases the server, and another one is bought, as often as this.
+fn recreated(limit: u8) -> Play {
+    one().spec(recreates(limit)).at(4_000, ConsoleRelease(1))
+}
+
+/// A token that acknowledges an image that nobody asked for.
+fn acknowledge_another() -> crate::fault::Step {
+    let reinstall = json!({"token": "another", "image": example().windows_image});
+    Spec(1, json!({"reinstall": reinstall}))
+}
+
+schedules! {
+    import_by_id:
+        one().import(ImportBy::Id);
+    import_by_name_and_a_crash_before_its_record:
+        import().on(Intent, 1, CrashBefore);
+    import_and_a_crash_right_after_its_record:
+        import().on(Intent, 1, CrashAfter);
+    import_whose_record_is_not_acknowledged:
+        import().on(Intent, 1, LoseAnswer).on(Kind::Read, 1, LoseRequest);
+    import_whose_record_never_arrives:
+        import().on(Intent, 1, LoseRequest);
+    import_of_one_server_by_two:
+        import().at(500, Apply(2));
+    import_of_one_server_by_two_and_a_crash_after_the_first_record:
+        import().at(500, Apply(2)).on(Intent, 1, CrashAfter);
+    import_of_one_server_by_two_and_the_record_of_the_first_is_lost_on_its_way_back:
+        import().at(500, Apply(2)).on(Intent, 1, LoseAnswer);
+    import_of_one_server_by_two_whose_records_are_late_to_be_seen:
+        import().stale(25).at(500, Apply(2)).at(3_000, Kill(0));
+    import_of_one_server_by_two_under_two_processes:
+        no_lease().import(ImportBy::Id).at(500, Apply(2));
+    import_of_one_server_by_two_and_a_process_that_was_paused_limit:
+        lease().import(ImportBy::Id).at(500, Apply(2)).on(Intent, 1, PauseBefore(40));
+    import_of_one_server_by_two_under_two_processes_and_one_is_deleted_limit:
+        no_lease().import(ImportBy::Id).at(500, Apply(2)).at(2_900, Delete(1));
+    import_of_one_server_by_two_under_two_processes_and_the_other_one_is_deleted_limit:
+        no_lease().import(ImportBy::Id).at(500, Apply(2)).at(6_000, Delete(2));
+    import_of_one_server_by_two_and_a_hand_over_limit:
+        lease().import(ImportBy::Id).stale(25).at(600, Apply(2)).on(Intent, 1, After(Terminate(0)));
+    import_of_one_server_by_two_and_the_first_record_is_refused:
+        import().at(500, Apply(2)).on(Intent, 1, Act::Status(429));
+    import_of_one_server_by_two_and_the_first_record_fails:
+        import().at(500, Apply(2)).on(Intent, 1, Act::Status(500)).on(Kind::Read, 2, LoseRequest);
+    import_of_one_server_by_two_and_the_first_goes:
+        import().at(500, Apply(2)).at(6_000, Spec(1, retains())).at(8_000, Delete(1));
+    import_that_is_listed_late:
+        import().on(Listing, 1, Omit).on(Detail, 1, FalseNotFound);
+    import_deleted_releases_it_once:
+        import().at(4_000, Delete(1)).on(Release, 1, LoseAnswer);
+    import_deleted_and_a_crash_after_its_release:
+        import().at(4_000, Delete(1)).on(Release, 1, CrashAfter).at(60_000, Apply(1));
+    import_deleted_while_its_record_is_written:
+        import().on(Intent, 1, Before(Delete(1)));
+    import_deleted_right_after_its_record:
+        import().on(Intent, 1, After(Delete(1)));
+    import_that_is_kept_and_imported_again:
+        import().spec(retains()).at(4_000, Delete(1)).at(30_000, Apply(1));
+    import_released_at_the_console:
+        import().at(4_000, ConsoleRelease(1)).at(4_000, WipeStatus(1)).at(6_000, Kill(0));
+    import_released_at_the_console_is_not_bought_anew:
+        import().spec(recreates(3)).at(4_000, ConsoleRelease(1));
+    import_whose_record_and_status_are_lost:
+        import().at(4_000, Replace(1)).at(4_000, WipeStatus(1)).at(4_100, Kill(0));
+    import_wiped_and_restored:
+        import().at(4_000, Backup(1)).at(5_000, Spec(1, retains())).at(6_000, Delete(1)).at(60_000, RestoreBackup(1));
+    import_with_a_password_that_the_operator_makes_restored:
+        import().spec(generated()).at(8_000, Backup(1)).at(9_000, Spec(1, retains())).at(10_000, Delete(1)).at(60_000, RestoreBackup(1));
+    import_that_was_copied:
+        import().at(4_000, Copy(1)).at(20_000, Delete(6));
+    import_reinstalled_by_a_change_of_the_spec:
+        import().at(4_000, EditImage(1)).on(Reinstall, 1, CrashAfter);
+    import_stopped:
+        import().at(4_000, EditPower(1)).on(Power, 1, LoseAnswer);
+    import_of_a_server_that_is_another_one:
+        import().spec(json!({"image": {"id": example().other_image}}));
+    import_only_looked_at:
+        import().spec(management("Observe")).at(4_000, EditPower(1)).at(9_000, Delete(1));
+    import_paused_and_going_on:
+        import().spec(paused()).at(20_000, Spec(1, goes_on()));
+    import_with_a_password_that_the_operator_makes:
+        import().spec(generated()).on(Kind::Password, 1, CrashAfter);
+
+    recreate_a_server_that_was_released:
+        recreated(1);
+    recreate_a_server_that_nobody_saw_done:
+        one().tasks(5).spec(recreates(1)).at(6_000, ConsoleRelease(1));
+    recreate_a_server_that_nobody_saw_done_and_a_crash:
+        one().tasks(5).spec(recreates(1)).at(6_000, ConsoleRelease(1)).at(6_010, Kill(0));
+    recreate_a_server_on_which_a_call_was_lost:
+        one().spec(recreates(1)).at(4_000, EditPower(1)).on(Intent, 2, CrashAfter).at(4_500, ConsoleRelease(1));
+    recreate_and_a_crash_before_the_second_intent:
+        recreated(1).on(Intent, 2, CrashBefore);
+    recreate_and_a_crash_after_the_second_intent:
+        recreated(1).on(Intent, 2, CrashAfter);
+    recreate_and_the_second_answer_is_lost:
+        recreated(1).on(Create, 2, LoseAnswer);
+    recreate_and_the_second_request_is_lost:
+        recreated(1).on(Create, 2, LoseRequest);
+    recreate_late:
+        recreated(1).on(Create, 2, Late(15));
+    recreate_and_a_crash_after_the_second_purchase:
+        recreated(1).on(Create, 2, CrashAfter);
+    recreate_and_the_second_create_fails:
+        recreated(1).on(Create, 2, TaskFails);
+    recreate_no_more_often_than_the_limit:
+        recreated(1).at(60_000, ConsoleRelease(1)).at(61_000, Kill(0)).at(200_000, WipeStatus(1));
+    recreate_twice_where_the_limit_is_two:
+        recreated(2).at(60_000, ConsoleRelease(1)).at(120_000, ConsoleRelease(1));
+    recreate_where_the_limit_is_none:
+        recreated(0);
+    recreate_once_more_when_the_limit_is_raised:
+        recreated(0).at(60_000, Spec(1, recreates(1)));
+    recreate_nothing_for_a_lie:
+        one().spec(recreates(1)).at(4_000, EditPower(1)).on(Detail, 2, FalseNotFound).on(Listing, 3, Omit);
+    recreate_not_while_paused:
+        recreated(1).at(4_100, Spec(1, paused())).at(200_000, Spec(1, goes_on()));
+    recreate_deleted_meanwhile:
+        recreated(1).on(Create, 2, Before(Delete(1)));
+    recreate_deleted_right_after:
+        recreated(1).on(Create, 2, After(Delete(1)));
+    recreate_with_status_and_process_lost:
+        recreated(1).at(5_000, WipeStatus(1)).at(6_000, Kill(0));
+    recreate_while_the_service_is_away:
+        recreated(1).away(4_100, Dependency::Service, 60);
+    recreate_under_a_lease_that_is_handed_over:
+        lease().spec(recreates(1)).at(4_000, ConsoleRelease(1)).at(10_000, Terminate(0));
+    recreate_by_a_process_that_was_paused_limit:
+        lease().spec(recreates(1)).at(4_000, ConsoleRelease(1)).on(Create, 2, PauseBefore(60));
+    recreate_with_a_password_that_the_operator_makes:
+        recreated(1).spec(generated()).on(Create, 2, LoseAnswer);
+
+    reinstall_on_request_erases_nothing_unasked:
+        one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(6_000, Kill(0)).at(8_000, WipeStatus(1));
+    reinstall_on_request_once_acknowledged:
+        one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(6_000, Acknowledge(1)).on(Reinstall, 1, LoseAnswer);
+    reinstall_on_request_and_a_crash_after_it:
+        one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(6_000, Acknowledge(1)).on(Reinstall, 1, CrashAfter);
+    reinstall_on_request_acknowledges_one_image:
+        one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(4_500, acknowledge_another()).at(30_000, Kill(0));
+    reinstall_on_request_edited_after_the_acknowledgement:
+        one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(4_200, Acknowledge(1)).at(4_210, EditImage(1));
+    reinstall_never:
+        one().spec(reinstalls("Never")).at(4_000, EditImage(1)).at(5_000, Acknowledge(1)).at(8_000, WipeStatus(1)).at(8_000, Kill(0));
+    reinstall_never_until_it_may:
+        one().spec(reinstalls("Never")).at(4_000, EditImage(1)).at(9_000, Spec(1, reinstalls("Automatic")));
+    reinstall_no_more_while_one_is_announced:
+        one().at(4_000, EditImage(1)).on(Reinstall, 1, Before(Spec(1, reinstalls("Never"))));
+    reinstall_no_more_while_an_answer_is_lost:
+        one().at(4_000, EditImage(1)).on(Reinstall, 1, LoseRequest).at(5_000, Spec(1, reinstalls("OnRequest")));
+
+    retain_a_server_that_stands:
+        one().spec(retains()).at(4_000, Delete(1)).on(Finalizer, 1, LoseAnswer);
+    retain_a_server_whose_answer_was_lost:
+        one().spec(retains()).on(Create, 1, LoseAnswer).at(900, Delete(1));
+    retain_a_server_that_is_bought_late:
+        one().spec(retains()).on(Create, 1, Late(15)).at(2_000, Delete(1));
+    retain_and_a_crash_after_the_purchase:
+        one().spec(retains()).on(Create, 1, CrashAfter).at(900, Delete(1)).at(1_000, Kill(0));
+    retain_a_doubled_server:
+        one().spec(retains()).on(Create, 1, Twice).at(1_500, Delete(1));
+    retain_said_right_before_the_deletion_and_seen_late:
+        one().stale(25).at(4_000, Spec(1, retains())).at(4_050, Delete(1));
+    retain_said_right_before_the_release:
+        one().at(4_000, Delete(1)).on(Release, 1, Before(Spec(1, retains())));
+    retain_said_after_the_release_was_taken:
+        one().tasks(5).at(15_000, Delete(1)).on(Release, 1, After(Spec(1, retains())));
+    retain_no_more_while_it_is_let_go:
+        one().spec(retains()).at(4_000, Delete(1)).on(Finalizer, 1, Before(Spec(1, json!({"deletionPolicy": "Release"}))));
+    retain_with_the_service_away:
+        one().spec(retains()).away(4_000, Dependency::Service, 60).at(4_500, Delete(1));
+    retain_and_apply_again:
+        one().spec(retains()).at(4_000, Delete(1)).at(9_000, Apply(1)).at(30_000, Delete(1));
+    retain_with_a_finalizer_forced_off:
+        one().spec(retains()).at(4_000, ForceFinalizers(1)).at(5_000, Delete(1));
+
+    protected_deletion_releases_nothing:
+        one().spec(protected(true)).at(4_000, Delete(1)).at(9_000, Kill(0));
+    protected_deletion_goes_on_when_it_may:
+        one().spec(protected(true)).at(4_000, Delete(1)).at(20_000, Spec(1, protected(false)));
+    protected_while_it_is_created:
+        one().spec(protected(true)).on(Create, 1, LoseAnswer).at(900, Delete(1));
+    protected_right_before_the_release:
+        one().at(4_000, Delete(1)).on(Release, 1, Before(Spec(1, protected(true))));
+    protected_and_seen_late:
+        one().stale(25).at(4_000, Spec(1, protected(true))).at(4_050, Delete(1));
+
+    observe_buys_nothing:
+        one().spec(management("Observe")).at(20_000, Kill(0));
+    observe_then_manage:
+        one().spec(management("Observe")).at(20_000, Spec(1, management("Manage")));
+    observe_changes_nothing:
+        one().at(4_000, Spec(1, management("Observe"))).at(7_000, EditImage(1)).at(7_100, EditPower(1)).at(7_200, Restart(1)).at(9_000, Kill(0));
+    observe_releases_nothing:
+        one().at(4_000, Spec(1, management("Observe"))).at(7_000, Delete(1));
+    observe_said_right_before_the_purchase:
+        one().on(Create, 1, NotSent).on(Status, 2, Before(Spec(1, management("Observe"))));
+    observe_said_while_an_answer_is_lost:
+        one().on(Create, 1, LoseAnswer).at(900, Spec(1, management("Observe"))).at(90_000, Spec(1, management("Manage")));
+    observe_said_while_a_reinstall_is_lost:
+        one().at(4_000, EditImage(1)).on(Reinstall, 1, LoseRequest).at(4_500, Spec(1, management("Observe")));
+    observe_said_while_a_create_fails:
+        one().on(Create, 1, TaskFails).at(800, Spec(1, management("Observe")));
+    observe_and_released_at_the_console:
+        one().spec(recreates(1)).at(4_000, Spec(1, management("Observe"))).at(7_000, ConsoleRelease(1));
+    observe_and_a_doubled_server:
+        one().on(Create, 1, Twice).at(1_000, Spec(1, management("Observe"))).at(90_000, Spec(1, management("Manage")));
+
+    pause_before_anything_is_bought:
+        one().spec(paused()).at(20_000, Spec(1, goes_on()));
+    pause_while_it_is_created:
+        one().tasks(5).at(900, Spec(1, paused())).at(40_000, Kill(0)).at(60_000, Spec(1, goes_on()));
+    pause_while_an_answer_is_lost:
+        one().on(Create, 1, LoseAnswer).at(900, Spec(1, paused())).at(90_000, Spec(1, goes_on()));
+    pause_while_a_request_is_lost:
+        one().on(Create, 1, LoseRequest).at(900, Spec(1, paused())).at(90_000, Spec(1, goes_on()));
+    pause_right_before_the_intent:
+        one().on(Intent, 1, Before(Spec(1, paused()))).at(30_000, Spec(1, goes_on()));
+    pause_holds_up_a_deletion:
+        one().at(4_000, Spec(1, paused())).at(7_000, Delete(1)).at(9_000, Kill(0)).at(60_000, Spec(1, goes_on()));
+    pause_for_good_holds_up_a_deletion:
+        one().at(4_000, Spec(1, paused())).at(7_000, Delete(1));
+    pause_right_before_a_release:
+        one().at(4_000, Delete(1)).on(Release, 1, Before(Spec(1, paused()))).at(60_000, Spec(1, goes_on()));
+    pause_while_a_disk_is_erased:
+        one().tasks(5).at(15_000, EditImage(1)).at(16_500, Spec(1, paused())).at(17_000, EditImage(1)).at(60_000, Spec(1, goes_on()));
+    pause_and_finalizers_forced_off:
+        one().at(4_000, Spec(1, paused())).at(7_000, ForceFinalizers(1)).at(60_000, Delete(1)).at(90_000, Spec(1, goes_on()));
+    pause_and_etcd_put_back:
+        one().at(600, SnapshotEtcd).at(4_000, Spec(1, paused())).at(7_000, RestoreEtcd);
+
+    stop_by_force_after_the_grace_period:
+        one().stops_in(60).spec(forces("AfterGracePeriod")).at(4_000, EditPower(1));
+    stop_by_force_and_a_crash_in_between:
+        one().stops_in(60).spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).at(6_000, Kill(0));
+    stop_by_force_and_a_crash_after_the_cut:
+        one().stops_in(60).spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).on(Power, 2, CrashAfter);
+    stop_by_force_whose_answer_is_lost:
+        one().stops_in(60).spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).on(Power, 2, LoseAnswer);
+    stop_by_force_when_the_stop_failed:
+        one().spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).on(Power, 1, TaskFails);
+    stop_by_force_wished_away_in_the_grace_period:
+        one().stops_in(60).spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).at(6_000, Spec(1, forces("Never")));
+    stop_taken_back_in_the_grace_period:
+        one().stops_in(60).spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).at(6_000, EditPower(1));
+    stop_by_force_at_once:
+        one().stops_in(20).spec(forces("Always")).at(4_000, EditPower(1)).on(Power, 1, LoseAnswer);
+    stop_that_takes_its_time_is_waited_for:
+        one().stops_in(60).at(4_000, EditPower(1)).at(6_000, Kill(0));
+
+    names_are_looked_up_once:
+        one().spec(by_name()).at(4_000, OfferImage).at(6_000, WipeStatus(1)).at(8_000, Kill(0));
+    names_whose_list_changes_between_intent_and_call:
+        one().spec(by_name()).on(Create, 1, NotSent).on(Intent, 1, After(OfferImage)).at(20_000, WithdrawImage);
+    names_whose_list_changes_while_an_answer_is_lost:
+        one().spec(by_name()).on(Create, 1, LoseAnswer).at(900, OfferImage).at(1_000, Kill(0));
+    names_whose_list_changes_while_a_request_is_lost:
+        one().spec(by_name()).on(Create, 1, LoseRequest).at(900, OfferImage).at(1_000, WithdrawImage).at(1_100, Kill(0));
+    names_whose_list_changes_while_the_service_is_away:
+        one().spec(by_name()).on(Create, 1, NotSent).away(2_500, Dependency::Service, 400).at(100_000, OfferImage).at(101_000, WithdrawImage).on(Create, 2, NotSent);
+    names_that_are_sold_out_when_it_is_called:
+        one().spec(by_name()).on(Create, 1, Before(SellOut)).at(60_000, Restock);
+    names_that_are_not_there_yet:
+        one().spec(by_name()).at(100, SellOut).at(60_000, Restock);
+    names_of_which_there_are_two:
+        one().spec(by_name()).at(100, OfferImage).at(60_000, WithdrawImage);
+    names_whose_lists_cannot_be_read:
+        one().spec(by_name()).on(Query, 1, LoseRequest).on(Query, 2, Act::Cut).on(Query, 3, Act::Status(500));
+    names_withdrawn_and_the_server_rebuilt:
+        one().spec(by_name()).at(4_000, WithdrawImage).at(5_000, ConsoleRebuild(1)).at(6_000, ConsoleOff(1)).at(9_000, Kill(0));
+    names_and_a_failed_create:
+        one().spec(by_name()).on(Create, 1, TaskFails).at(900, OfferImage).at(950, WithdrawImage);
+    names_and_a_writer_in_between:
+        one().spec(by_name()).on(Intent, 1, Meddle).on(Intent, 2, CrashBefore);
+}

@@ -1,0 +1,166 @@
+//! What is refused or fails for long: nothing is taken for gone, and nobody is asked without end.
+
+use super::{Play, lease, no_lease, one, schedules};
+use crate::fault::Act::{Before, LoseAnswer, LoseRequest, StatusAfter, TaskFails};
+use crate::fault::Dependency;
+use crate::fault::Dependency::{Apiserver, Service};
+use crate::fault::Kind;
+use crate::fault::Kind::{Create, Intent, Release};
+use crate::fault::Step::{
+    Answers, Apply, Back, ConsoleRelease, Delete, EditImage, EditPower, Kill, Most, Reinstall,
+    Restock, RotatePassword, SellOut, Spec, TasksFail, Terminate, WipeStatus,
+};
+use crate::specs::{by_name, goes_on, paused_until, recreates, resyncs};
+use cloud_simulator::catalogue::example;
+use serde_json::json;
+
+impl Play {
+    /// Everything is answered with this status from here on, for so many seconds.
+    fn refuses(self, millis: u64, dependency: Dependency, status: u16, seconds: u64) -> Self {
+        self.at(millis, Answers(dependency, status))
+            .at(millis + 1000 * seconds, Back(dependency))
+    }
+
+    /// Two Instances, of which the Account may have this many.
+    fn two_of(mut self, most: u8) -> Self {
+        self.0.setting.most = Some(most);
+        self.at(600, Apply(2))
+    }
+}
+
+/// An image that the service does not have, until somebody mends it.
+fn unknown_image() -> Play {
+    let mended = json!({"image": {"id": example().image}});
+    one()
+        .spec(json!({"image": {"id": "img-nosuchimage"}}))
+        .at(1_200_000, Spec(1, mended))
+}
+
+/// A Secret for the login that is not there, until somebody names another.
+fn missing_secret() -> Play {
+    let secret =
+        |name: &str| json!({"login": {"passwordSecretRef": {"name": name, "key": "value"}}});
+    one()
+        .spec(secret("nowhere"))
+        .at(1_200_000, Spec(1, secret("login")))
+}
+
+/// A server is released, and its Instance waits for nothing but a listing, which is refused from then on.
+fn deleted_while(refused: u16) -> Play {
+    one()
+        .at(4_000, Delete(1))
+        .on(Kind::Listing, 4, Before(Answers(Service, refused)))
+        .at(77_000, Back(Service))
+}
+
+schedules! {
+    refused_401_while_a_server_is_bought:
+        one().refuses(505, Service, 401, 300);
+    refused_401_after_the_answer_to_a_create_was_lost:
+        one().on(Create, 1, LoseAnswer).refuses(900, Service, 401, 300);
+    refused_401_while_a_server_is_created:
+        one().tasks(8).refuses(2_000, Service, 401, 300);
+    refused_401_and_the_process_is_killed:
+        one().tasks(8).refuses(2_000, Service, 401, 300).at(60_000, Kill(0)).at(100_000, WipeStatus(1));
+    refused_401_while_a_disk_is_erased:
+        one().tasks(8).at(15_000, EditImage(1)).refuses(17_000, Service, 401, 300);
+    refused_401_and_a_new_image_is_wanted:
+        one().refuses(4_000, Service, 401, 300).at(5_000, EditImage(1)).at(6_000, EditPower(1));
+    refused_401_while_a_server_is_released:
+        one().tasks(5).at(15_000, Delete(1)).refuses(16_000, Service, 401, 300);
+    refused_401_and_deleted:
+        one().refuses(4_000, Service, 401, 300).at(5_000, Delete(1)).at(60_000, Kill(0));
+    refused_401_of_what_is_bought_anew_when_it_is_gone:
+        one().spec(recreates(2)).refuses(4_000, Service, 401, 600).at(100_000, WipeStatus(1));
+    refused_401_after_a_release_at_the_console:
+        one().spec(recreates(1)).at(4_000, ConsoleRelease(1)).refuses(4_050, Service, 401, 300);
+    l2_refused_401_for_a_moment_and_the_account_is_woken_meanwhile:
+        one().refuses(4_000, Service, 401, 8).at(5_000, Delete(1)).at(20_000, RotatePassword);
+    l2_refused_403_while_only_listings_are_read:
+        deleted_while(403);
+    l2_refused_401_while_only_listings_are_read:
+        deleted_while(401);
+    refused_403_while_a_server_is_bought:
+        one().refuses(505, Service, 403, 300);
+    refused_403_while_a_server_is_created_and_handed_over:
+        lease().tasks(8).refuses(2_000, Service, 403, 300).at(30_000, Terminate(0));
+    refused_403_and_deleted:
+        one().refuses(4_000, Service, 403, 300).at(5_000, Delete(1)).at(60_000, Kill(0));
+    refused_403_of_what_is_bought_anew_when_it_is_gone:
+        one().spec(recreates(2)).refuses(4_000, Service, 403, 600);
+
+    reinstall_with_the_same_image_whose_intent_is_not_acknowledged:
+        one().at(6_000, Reinstall(1)).on(Intent, 2, StatusAfter(504)).on(Kind::Read, 4, LoseRequest);
+
+    l3_the_service_fails_while_a_server_is_bought:
+        one().refuses(505, Service, 500, 1_200);
+    l3_the_service_fails_while_a_server_is_created:
+        one().tasks(8).refuses(2_000, Service, 500, 1_200);
+    l3_the_service_fails_and_the_object_is_deleted:
+        one().refuses(4_000, Service, 500, 1_200).at(5_000, Delete(1));
+    l3_the_service_is_away_and_the_object_is_deleted:
+        one().away(4_000, Service, 1_200).at(5_000, Delete(1));
+    l3_the_service_has_no_room_for_requests:
+        one().refuses(4_000, Service, 429, 1_200).at(5_000, EditImage(1));
+    l3_an_image_that_is_unknown:
+        unknown_image();
+    l3_a_secret_that_is_missing:
+        missing_secret();
+    l3_a_region_that_sells_nothing:
+        one().at(100, SellOut).at(1_200_000, Restock);
+    l3_a_name_of_what_is_sold_out:
+        one().spec(by_name()).at(100, SellOut).at(1_200_000, Restock);
+    l3_every_create_fails:
+        one().at(100, TasksFail(true)).at(1_200_000, TasksFail(false));
+    l3_every_release_fails:
+        one().at(4_000, TasksFail(true)).at(5_000, Delete(1)).at(1_200_000, TasksFail(false));
+    l3_every_stop_fails:
+        one().at(4_000, TasksFail(true)).at(5_000, EditPower(1)).at(1_200_000, TasksFail(false));
+    l3_every_stop_fails_under_two_processes:
+        no_lease().at(4_000, TasksFail(true)).at(5_000, EditPower(1)).at(1_200_000, TasksFail(false));
+    l3_every_reinstall_fails_under_two_processes:
+        no_lease().at(4_000, TasksFail(true)).at(5_000, EditImage(1)).at(1_200_000, TasksFail(false));
+    l3_a_release_fails_and_its_server_is_deleted_again:
+        one().on(Release, 1, TaskFails).at(4_000, Delete(1)).refuses(9_000, Service, 500, 600);
+    l3_the_apiserver_refuses_everything_while_a_server_is_bought:
+        one().refuses(700, Apiserver, 403, 1_200);
+    l3_the_apiserver_refuses_everything_and_the_spec_changes:
+        one().refuses(4_000, Apiserver, 403, 1_200).at(5_000, EditImage(1)).at(6_000, ConsoleRelease(1));
+    l3_the_apiserver_fails_and_the_object_is_deleted:
+        one().refuses(4_000, Apiserver, 500, 1_200).at(5_000, Delete(1));
+    l3_the_apiserver_is_away_and_an_object_that_is_ready_has_something_to_say:
+        one().away(4_000, Apiserver, 1_200).at(5_000, Spec(1, json!({"reinstallPolicy": "Never"})));
+    l3_the_apiserver_is_away_while_a_server_is_created:
+        one().tasks(5).away(1_200, Apiserver, 1_200);
+
+    pause_until_a_time_ends_by_itself:
+        one().spec(paused_until(60));
+    pause_until_a_time_and_a_kill_in_between:
+        one().at(4_000, Spec(1, paused_until(90))).at(5_000, EditImage(1)).at(30_000, Kill(0));
+    pause_until_a_time_that_is_moved:
+        one().at(4_000, Spec(1, paused_until(60))).at(5_000, EditPower(1)).at(30_000, Spec(1, paused_until(150)));
+    pause_until_a_time_and_taken_out_before:
+        one().at(4_000, Spec(1, paused_until(400))).at(5_000, EditPower(1)).at(30_000, Spec(1, goes_on())).at(30_000, Spec(1, json!({"pause": null})));
+    pause_until_a_time_that_is_over:
+        one().at(20_000, Spec(1, paused_until(5))).at(20_000, EditPower(1));
+    pause_until_a_time_holds_up_a_deletion:
+        one().at(4_000, Spec(1, paused_until(60))).at(5_000, Delete(1)).at(30_000, Kill(0));
+
+    resync_sees_what_the_listing_does_not_tell:
+        one().spec(resyncs()).at(100_000, EditPower(1)).at(200_000, Kill(0));
+    resync_of_a_server_that_is_gone:
+        one().spec(resyncs()).at(100_000, ConsoleRelease(1));
+    resync_while_the_service_fails:
+        one().spec(resyncs()).refuses(4_000, Service, 500, 1_200);
+
+    most_of_one_is_waited_for:
+        one().two_of(1).at(60_000, Delete(1));
+    most_of_one_and_a_crash_after_the_purchase:
+        one().two_of(1).on(Create, 1, crate::fault::Act::CrashAfter).at(60_000, Delete(1)).at(61_000, Delete(2));
+    most_of_none_until_there_may_be_some:
+        one().two_of(0).at(200_000, Most(2));
+    most_lowered_below_what_there_is:
+        one().two_of(2).at(10_000, Most(1)).at(200_000, Delete(1)).at(230_000, Apply(1));
+    most_of_one_whose_answer_is_lost:
+        one().two_of(1).on(Create, 1, LoseAnswer);
+}

@@ -1,0 +1,446 @@
+//! Judges what happens, by what is in the world: the invariants of the design, S1 to S6, S8 and L1, and what the policies
+//! of an Instance promise.
+//!
+//! This file is about what is known of a run and what it excuses; [`wishes`] is what users asked for, [`servers`] judges what
+//! the service did, [`written`] what the operator wrote, [`passwords`] the Secrets that it made, [`rest`] what is left at the
+//! end.
+
+mod effort;
+mod looks;
+mod passwords;
+mod rest;
+mod servers;
+mod wishes;
+mod written;
+
+use crate::apiserver::{Key, uid};
+use crate::fault::{Act, Dependency, Kind, Step};
+use cloud_server_operator::api::names::BINDING;
+use cloud_server_operator::api::{Binding, Marker};
+use cloud_simulator::model::{Answer, Reply, Request, ServerInfo, World};
+use effort::Effort;
+use looks::Looks;
+use passwords::Passwords;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::time::Instant;
+use wishes::{Property, Wishes};
+
+/// By then everybody knows of lists that were changed: they are kept for five minutes, and who waits for something in them looks
+/// every minute.
+const LISTS_KNOWN: Duration = Duration::from_secs(375);
+/// No watch is later than this, and a turn follows.
+const WATCHES_LATE: Duration = Duration::from_secs(27);
+/// The cluster that the runs play in.
+const CLUSTER: &str = "cluster-1";
+/// Between the last look at an object and the call that it was for, when nothing is in the way.
+const UNDER_WAY: Duration = Duration::from_secs(2);
+/// The same when something takes its time: a turn is given up after 120 s.
+const UNDER_WAY_WHEN_SLOW: Duration = Duration::from_secs(150);
+
+/// What is known of one kind of trouble, from which follows what cannot be promised.
+#[derive(Clone, Debug, Default)]
+struct Troubles {
+    /// When a process that stood by took over last.
+    handed_over: Option<Instant>,
+    /// Creates that were executed twice.
+    doubled: usize,
+    /// Which servers more than one was made of at once.
+    doubled_markers: BTreeSet<Marker>,
+    /// How often another process took over from one that stood still, and may yet do what it was about to do.
+    takeovers: usize,
+    /// Processes that died.
+    crashes: usize,
+    /// Processes that ended when they were told to, with what they remembered.
+    ended: usize,
+    /// Two processes are active at once, from the start.
+    no_lease: bool,
+    /// Calls whose answer was lost or late, by kind.
+    unknown: BTreeMap<Kind, usize>,
+    /// Calls that are executed after they were given up.
+    late: usize,
+    /// One of them later than the settling time.
+    too_late: bool,
+    /// A listing lied, or the service said falsely that there is no such server.
+    lies: usize,
+    /// How often the service itself said falsely that there is no such thing: listings alone prove nothing.
+    denials: usize,
+    /// Finalizers or records were taken away by force, or etcd went back.
+    tampered: bool,
+    /// How often etcd went back, and how often a record was dropped.
+    restores: usize,
+    drops: usize,
+    /// The apiserver was away: what a process knew, it may not have been able to write.
+    unwritten: bool,
+    /// An object was copied or restored.
+    copied: bool,
+    /// Tasks that failed.
+    failed: usize,
+    wiped: bool,
+    deleted: bool,
+    /// A reinstall may have been asked for that leaves the image as it is.
+    same_image: bool,
+    /// Something takes its time: a call may come long after what it was decided by.
+    slow: bool,
+    /// Anything at all came between a process and what it asked for.
+    disturbed: bool,
+}
+
+/// One process, from its start to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProcessId(pub u64);
+
+/// How the service's lists of what it offers were changed.
+#[derive(Clone, Debug, Default)]
+struct Lists {
+    is_sold_out: bool,
+    is_withdrawn: bool,
+    /// There are two images of the name that specs want.
+    is_doubled: bool,
+    /// When that was.
+    changed: Option<Instant>,
+}
+
+/// The judge.
+#[derive(Default)]
+pub struct Oracle {
+    /// What was wrong, in words.
+    pub violations: Vec<String>,
+    settle: u32,
+    troubles: Troubles,
+    names: BTreeMap<Marker, String>,
+    /// What users asked for, and what was done, by name of the object.
+    wishes: BTreeMap<String, Wishes>,
+    erasures_done: BTreeMap<String, usize>,
+    restarts_done: BTreeMap<String, usize>,
+    passwords: Passwords,
+    effort: Effort,
+    looks: Looks,
+    /// Which server a task is about.
+    tasks: BTreeMap<String, String>,
+    /// What intents announced that they would ask for: package, firewall, image and key of a purchase, by marker; image and key
+    /// of a reinstall, by server.
+    announced: BTreeSet<(String, Vec<String>)>,
+    /// Servers that came about and were whole, by marker.
+    whole: BTreeMap<Marker, usize>,
+    /// Servers that nobody of us bought, and for whom each was taken over.
+    foreign: BTreeMap<String, Option<String>>,
+    /// Servers that two Instances imported, under two processes; and those among them that went with one of the two.
+    were_imported_twice: BTreeSet<String>,
+    shared: BTreeSet<String>,
+    /// Servers, and markers, that were left behind because the spec wanted it so.
+    kept: BTreeSet<String>,
+    kept_markers: BTreeSet<Marker>,
+    lists: Lists,
+    /// How many Instances may have a server, and since when.
+    most: Option<(usize, Option<Instant>)>,
+    /// When a server was last asked to stop, and whether that failed.
+    stops: BTreeMap<String, (Instant, bool)>,
+    /// When the service last took an operation of a server.
+    accepted: BTreeMap<String, Instant>,
+    failed_creates: BTreeSet<String>,
+    touched_at_console: BTreeSet<String>,
+    released_at_console: BTreeSet<Marker>,
+    /// Servers that were released although another one was recorded.
+    pub surplus: usize,
+    /// Servers that were bought.
+    pub bought: usize,
+}
+
+impl Oracle {
+    /// A judge of a service with this settling time, in seconds.
+    pub fn new(settle: u32) -> Self {
+        Self {
+            settle,
+            ..Self::default()
+        }
+    }
+
+    /// Two processes are active at once.
+    pub fn without_lease(&mut self) {
+        self.troubles.no_lease = true;
+    }
+
+    /// The Account begins with this limit.
+    pub fn limits(&mut self, most: u8) {
+        self.most = Some((usize::from(most), None));
+    }
+
+    /// Two lies agree that there is no such server: the service's own word, and a listing.
+    fn is_lied_to(&self) -> bool {
+        self.troubles.lies > 1 && self.troubles.denials > 0
+    }
+
+    /// Whether the service's lists have been as they are for long enough that nobody goes by older ones.
+    pub fn lists_are_known(&self) -> bool {
+        let changed = self.lists.changed;
+        changed.is_none_or(|changed| changed.elapsed() > LISTS_KNOWN)
+    }
+
+    /// The Account's limit as it stands, after it went back with the store.
+    pub fn is_limited(&mut self, most: Option<u64>) {
+        let most = most.and_then(|most| usize::try_from(most).ok());
+        if most != self.most.map(|(most, _)| most) {
+            self.most = most.map(|most| (most, Some(Instant::now())));
+        }
+    }
+
+    /// A process that stood by acts from now on, on what its watch has told it so far.
+    pub fn handed_over(&mut self) {
+        self.troubles.handed_over = Some(Instant::now());
+    }
+
+    /// Two processes may have acted on an import without a word of each other.
+    fn may_be_imported_twice(&self) -> bool {
+        let t = &self.troubles;
+        let is_fresh = t.handed_over.is_some_and(|at| at.elapsed() < WATCHES_LATE);
+        t.no_lease || t.takeovers > 0 || is_fresh
+    }
+
+    /// Another process took over.
+    pub fn taken_over(&mut self) {
+        self.has_news();
+        self.troubles.takeovers += 1;
+    }
+
+    /// Somebody bought a server by other means.
+    pub fn bought_elsewhere(&mut self, server: &str) {
+        self.foreign.insert(server.to_owned(), None);
+    }
+
+    /// A process calls the service, whatever becomes of it.
+    pub fn calls(&mut self, process: ProcessId, request: &Request, cloud: &World) {
+        self.counts_call(process, request, cloud);
+        self.judge_look(process, request, cloud);
+    }
+
+    /// A process writes this object, as it is there now.
+    pub fn writes(&mut self, process: ProcessId, kind: Kind, key: &Key, object: Option<&Value>) {
+        self.counts_write(process, kind, key);
+        self.lets_go(process, kind, object);
+    }
+
+    /// The service answered.
+    pub fn answered(&mut self, reply: &Reply) {
+        if let Ok(Answer::Accepted { task, server, .. }) = &reply.outcome {
+            self.tasks.insert(task.clone(), server.clone());
+        }
+    }
+
+    /// A user made an object.
+    pub fn created(&mut self, object: &Value) {
+        let name = name_of(object);
+        let wishes = self.wishes.entry(name.to_owned()).or_default();
+        wishes.are_born(object);
+        // A restored object goes on under the marker of its record.
+        if let Some(record) = record(object).filter(|record| speaks(record, object)) {
+            self.names.insert(record.marker, name.to_owned());
+        }
+        self.names
+            .insert(Marker::of_uid(&uid(object)), name.to_owned());
+    }
+
+    /// A user changed an object.
+    pub fn edited(&mut self, object: &Value) {
+        let wishes = self.wishes.entry(name_of(object).to_owned()).or_default();
+        wishes.are_told(object);
+        self.troubles.same_image |= wishes.may_leave_the_image();
+    }
+
+    /// Somebody is about to act on a server at the console.
+    pub fn at_console(&mut self, server: &ServerInfo, releases: bool) {
+        self.touched_at_console.insert(server.id.clone());
+        if server.status == "CREATING" {
+            // The console ends its create in the middle.
+            self.failed_creates.insert(server.id.clone());
+        }
+        let is_whole = matches!(server.status, "STARTED" | "STOPPED");
+        if releases && is_whole && !self.failed_creates.contains(&server.id) {
+            self.released_at_console
+                .extend(Marker::in_name(&server.name));
+        }
+    }
+
+    /// What a fault makes impossible to promise.
+    pub fn acts(&mut self, kind: Kind, act: &Act) {
+        self.has_news();
+        let troubles = &mut self.troubles;
+        troubles.disturbed = true;
+        match act {
+            Act::CrashBefore | Act::CrashAfter => troubles.crashes += 1,
+            Act::Twice if kind == Kind::Create => troubles.doubled += 1,
+            Act::Omit | Act::Empty => troubles.lies += 1,
+            Act::FalseNotFound => {
+                troubles.lies += 1;
+                troubles.denials += 1;
+            }
+            Act::TaskFails | Act::TaskCancelled => troubles.failed += 1,
+            Act::Late(seconds) => {
+                troubles.late += 1;
+                troubles.too_late |= *seconds >= self.settle;
+            }
+            _ => {}
+        }
+        troubles.slow |= matches!(
+            act,
+            Act::Late(_)
+                | Act::PauseBefore(_)
+                | Act::PauseAfter(_)
+                | Act::Slow(_)
+                | Act::Status(429)
+        );
+        let is_unknown = matches!(
+            act,
+            Act::CrashAfter
+                | Act::CrashBefore
+                | Act::LoseAnswer
+                | Act::LoseRequest
+                | Act::StatusAfter(_)
+                | Act::Status(_)
+                | Act::Late(_)
+                | Act::Cut
+                | Act::Twice
+                | Act::PauseBefore(_)
+                | Act::PauseAfter(_)
+                | Act::Slow(_)
+        );
+        if is_unknown {
+            *self.troubles.unknown.entry(kind).or_default() += 1;
+        }
+    }
+
+    /// What a step asks for, or makes impossible to promise.
+    pub fn steps(&mut self, step: &Step) {
+        self.has_news();
+        self.troubles.disturbed |= matches!(
+            step,
+            Step::Away(_) | Step::Answers(..) | Step::Kill(_) | Step::Terminate(_)
+        );
+        if matches!(
+            step,
+            Step::SellOut | Step::Restock | Step::OfferImage | Step::WithdrawImage
+        ) {
+            self.lists.changed = Some(Instant::now());
+        }
+        match *step {
+            Step::ConsoleRebuild(n) => {
+                let wishes = self.wishes.entry(format!("web-{n}")).or_default();
+                wishes.erasures += 1;
+            }
+            Step::SellOut => self.lists.is_sold_out = true,
+            Step::Restock => self.lists.is_sold_out = false,
+            Step::OfferImage => self.lists.is_doubled = true,
+            Step::WithdrawImage => self.lists.is_withdrawn = true,
+            Step::Hides(true) => self.troubles.lies += 2,
+            Step::Most(most) => self.most = Some((usize::from(most), Some(Instant::now()))),
+            Step::ForceFinalizers(_) => self.troubles.tampered = true,
+            Step::Replace(_) => {
+                self.troubles.tampered = true;
+                self.troubles.drops += 1;
+            }
+            Step::RestoreEtcd => {
+                self.troubles.tampered = true;
+                self.troubles.restores += 1;
+            }
+            Step::Away(Dependency::Apiserver) | Step::Answers(Dependency::Apiserver, _) => {
+                self.troubles.unwritten = true;
+            }
+            Step::RestoreBackup(_) | Step::Copy(_) | Step::Immigrate(_) => {
+                self.troubles.copied = true;
+            }
+            Step::WipeStatus(_) => self.troubles.wiped = true,
+            Step::Delete(_) => self.troubles.deleted = true,
+            Step::Kill(_) => self.troubles.crashes += 1,
+            Step::Terminate(_) => self.troubles.ended += 1,
+            _ => {}
+        }
+    }
+
+    /// A server may have been touched at the console, or by a call that nobody waits for any more.
+    fn is_murky(&self) -> bool {
+        let t = &self.troubles;
+        t.tampered || t.no_lease || t.takeovers > 0
+    }
+
+    /// Whether the spec of this object has said so for longer than a call may be under way that was decided before.
+    fn holds(&self, name: &str, property: Property) -> bool {
+        let grace = if self.troubles.slow {
+            UNDER_WAY_WHEN_SLOW
+        } else {
+            UNDER_WAY
+        };
+        let wishes = self.wishes.get(name);
+        wishes.is_some_and(|wishes| wishes.have_said(property, grace))
+    }
+
+    /// Whether nothing may be begun for this object.
+    fn is_restrained(&self, name: &str) -> bool {
+        self.holds(name, Property::Paused) || self.holds(name, Property::Observed)
+    }
+
+    /// The object that a server belongs to: by its marker, or by the record of what was taken over.
+    fn owner_of(&self, server: &str, cloud: &World) -> Option<String> {
+        if let Some(owner) = self.foreign.get(server) {
+            return owner.clone();
+        }
+        let info = cloud.server(server)?;
+        let marker = Marker::in_name(&info.name)?;
+        self.names.get(&marker).cloned()
+    }
+}
+
+/// The name of an object.
+fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// The record on an object.
+pub fn record(object: &Value) -> Option<Binding> {
+    let text = object["metadata"]["annotations"][BINDING].as_str()?;
+    Binding::parse(text).ok()
+}
+
+fn speaks(record: &Binding, object: &Value) -> bool {
+    use cloud_server_operator::api::Speaks;
+    let meta = &object["metadata"];
+    let text = |field: &str| meta[field].as_str().unwrap_or_default().to_owned();
+    let speaks = record.speaks_for(CLUSTER, &text("namespace"), &text("name"), &text("uid"));
+    !matches!(speaks, Speaks::Other)
+}
+
+/// The servers that bear this marker.
+fn bearing(cloud: &World, marker: &Marker) -> Vec<ServerInfo> {
+    let mut alive = cloud.live_servers();
+    alive.retain(|server| Marker::in_name(&server.name).as_ref() == Some(marker));
+    alive
+}
+
+/// The servers of an object: those that bear its marker, and the one that it took over.
+fn servers_of(object: &Value, cloud: &World) -> Vec<ServerInfo> {
+    let record = record(object).filter(|record| speaks(record, object));
+    let marker = record
+        .as_ref()
+        .map_or_else(|| Marker::of_uid(&uid(object)), |r| r.marker.clone());
+    let mut alive = bearing(cloud, &marker);
+    let taken_over = record
+        .filter(|record| record.imported.is_some())
+        .and_then(|record| cloud.server(&record.id?))
+        .filter(is_alive);
+    alive.extend(taken_over);
+    alive
+}
+
+fn is_alive(server: &ServerInfo) -> bool {
+    server.released_at.is_none()
+}
+
+fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
+    let all = object["status"]["conditions"].as_array();
+    let found = all.into_iter().flatten().find(|c| c["type"] == kind);
+    found.unwrap_or(&Value::Null)
+}
+
+fn is_ready(object: &Value) -> bool {
+    condition(object, "Ready")["status"] == "True"
+}

@@ -1,0 +1,185 @@
+//! Judges how much is asked and written: invariant L3.
+//!
+//! Counted is what a process sends, whatever becomes of it, for each object by itself, in every minute that ends with a
+//! request. While something happens that is not the operator's own doing, an operation may take what it takes; what only
+//! fails again and again is held to the bound of the design.
+
+use super::{Oracle, ProcessId};
+use crate::apiserver::{ACCOUNTS, Key, uid};
+use crate::fault::Kind;
+use cloud_simulator::model::{Effect, Request, World};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What the bounds are for: a minute, but for what the network takes of it.
+const MINUTE: Duration = Duration::from_secs(59);
+/// Calls and writes for one object in a minute before which nothing happened (design section 5).
+const STEADY: usize = 6;
+/// And one look more: whoever waits is woken when the trouble of the Account is told.
+const WOKEN: usize = 1;
+/// What each thing that happened may cost beside that: a look, a stop, a look whether it is off, the call, the end of its task
+/// and a look at the server.
+const EACH: usize = 6;
+/// What happened longer ago than a minute and this is no reason any more to ask.
+const PAST: Duration = Duration::from_secs(60);
+
+/// What a request is counted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Cost {
+    /// A call of the service.
+    Calls,
+    /// A write to Kubernetes.
+    Writes,
+}
+
+/// What every object has cost.
+#[derive(Debug, Default)]
+pub(super) struct Effort {
+    spent: BTreeMap<(ProcessId, Cost, String), VecDeque<Instant>>,
+    /// What was too much already.
+    told: BTreeSet<(ProcessId, Cost, String)>,
+    /// When something happened that is not the operator's own doing.
+    news: VecDeque<Instant>,
+    /// The status that a process has written last and knows to stand.
+    said: BTreeMap<(ProcessId, String), Value>,
+}
+
+impl Effort {
+    /// Counts one. Gives what is too much.
+    fn spend(
+        &mut self,
+        (process, cost, object): (ProcessId, Cost, &str),
+        wanting: usize,
+    ) -> Option<String> {
+        let now = Instant::now();
+        let of = (process, cost, object.to_owned());
+        let spent = self.spent.entry(of.clone()).or_default();
+        spent.push_back(now);
+        while spent.front().is_some_and(|at| *at + MINUTE <= now) {
+            spent.pop_front();
+        }
+        let spent = spent.len();
+        while self
+            .news
+            .front()
+            .is_some_and(|at| *at + MINUTE + PAST <= now)
+        {
+            self.news.pop_front();
+        }
+        let news = self.news.len();
+        let most = (STEADY + WOKEN) * wanting + EACH * news;
+        // Told once for each.
+        let is_new = spent > most && self.told.insert(of);
+        is_new
+            .then(|| format!("L3: {spent} {cost:?} for {object} within {MINUTE:?}, at most {most}"))
+    }
+}
+
+impl Oracle {
+    /// Something happens that is not the operator's own doing.
+    pub fn has_news(&mut self) {
+        self.effort.news.push_back(Instant::now());
+    }
+
+    /// What the service did is news, unless the operator asked for it again and again, and it failed.
+    pub(super) fn may_be_news(&mut self, effect: &Effect) {
+        let is_vain = matches!(effect, Effect::None | Effect::TaskFailed { .. });
+        if !is_vain && !effect.is_acceptance() {
+            self.has_news();
+        }
+    }
+
+    /// A call for one object. Listings and lists of what is offered are shared by all.
+    pub(super) fn counts_call(&mut self, process: ProcessId, request: &Request, cloud: &World) {
+        let subject = match request {
+            Request::Create(body) => body.instance_name.clone(),
+            Request::TaskResult { task } => {
+                let task = task.clone().unwrap_or_default();
+                Some(self.tasks.get(&task).cloned().unwrap_or(task))
+            }
+            _ => server_of(request).map(ToOwned::to_owned),
+        };
+        let Some(subject) = subject else { return };
+        let owner = self.owner_of(&subject, cloud);
+        let named = || {
+            let marker = cloud_server_operator::api::Marker::in_name(&subject)?;
+            self.names.get(&marker).cloned()
+        };
+        let object = owner.or_else(named).unwrap_or(subject);
+        // A server that is imported may be looked at for each Instance that wants it.
+        let wanting = if self.foreign.is_empty() { 1 } else { 2 };
+        let spent = (process, Cost::Calls, object.as_str());
+        self.violations.extend(self.effort.spend(spent, wanting));
+    }
+
+    /// A write to an object.
+    pub(super) fn counts_write(&mut self, process: ProcessId, kind: Kind, key: &Key) {
+        if kind == Kind::Status && key.0 == ACCOUNTS {
+            // Whoever waits for the Account looks up.
+            self.has_news();
+        } else if kind.is_write() {
+            let spent = (process, Cost::Writes, key.1.as_str());
+            self.violations.extend(self.effort.spend(spent, 1));
+        }
+    }
+
+    /// A process writes a status. One that it has written already, and that stands, it does not write again. Times and what
+    /// moves by itself go with the next change.
+    pub(super) fn judge_silence(&mut self, process: ProcessId, former: &Value, now: &Value) {
+        let said = said(now);
+        let known = self.effort.said.get(&(process, uid(now)));
+        // Of two processes at once each may say what the other one has just taken back.
+        if known == Some(&said) && self::said(former) == said && !self.troubles.no_lease {
+            self.violations
+                .push("L3: a status was written that says nothing new".to_owned());
+        }
+    }
+
+    /// A process is told that its status stands.
+    pub fn has_said(&mut self, process: ProcessId, object: &Value) {
+        self.effort
+            .said
+            .insert((process, uid(object)), said(object));
+    }
+}
+
+/// What a status says, without the times.
+fn said(object: &Value) -> Value {
+    let mut status = object["status"].clone();
+    if let Some(fields) = status.as_object_mut() {
+        fields.remove("lastObservedTime");
+    }
+    if let Some(detail) = status["detail"].as_object_mut() {
+        detail.remove("usedFlow");
+    }
+    let conditions = status["conditions"].as_array_mut();
+    for condition in conditions.into_iter().flatten() {
+        if let Some(fields) = condition.as_object_mut() {
+            fields.remove("lastTransitionTime");
+        }
+    }
+    status
+}
+
+/// The server that a call names.
+pub(super) fn server_of(request: &Request) -> Option<&str> {
+    match request {
+        Request::Release(body)
+        | Request::Stop(body)
+        | Request::Start(body)
+        | Request::Restart(body) => body.server.as_deref(),
+        Request::Password(body) => body.server.as_deref(),
+        Request::Reinstall(body) => body.server.as_deref(),
+        Request::Detail { server } => server.as_deref(),
+        Request::Create(_)
+        | Request::TaskResult { .. }
+        | Request::Instances(_)
+        | Request::Firewalls(_)
+        | Request::Images(_)
+        | Request::Keys(_)
+        | Request::Packages(_)
+        | Request::Regions => None,
+    }
+}

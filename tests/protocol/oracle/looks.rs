@@ -1,0 +1,120 @@
+//! Judges what a call that changes something stands on: invariant S3.
+//!
+//! Each one needs, in the very turn that makes it, the apiserver's own word on the object: a read past every cache, or a
+//! compare-and-swap that went through. By that word the server is the one on record, or bears the object's marker.
+
+use super::effort::server_of;
+use super::{Oracle, ProcessId, Property, record, speaks};
+use crate::apiserver::{INSTANCES, Key, uid};
+use crate::fault::Kind;
+use cloud_server_operator::api::{Marker, Verb};
+use cloud_simulator::model::{Request, World};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the apiserver itself said to whom.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    /// The objects as processes saw them in the turns that go on, by name. A call uses up what it stands on.
+    fresh: BTreeMap<(ProcessId, String), Value>,
+    /// Markers of objects that a process let go, or found gone: their servers are released without a look.
+    homeless: BTreeSet<(ProcessId, Marker)>,
+}
+
+impl Oracle {
+    /// A turn begins: what an earlier one saw counts no more.
+    pub fn begins_turn(&mut self, process: ProcessId, object: &str) {
+        self.looks.fresh.remove(&(process, object.to_owned()));
+    }
+
+    /// The apiserver itself tells a process of an object, or that there is none.
+    pub fn hears(&mut self, process: ProcessId, key: &Key, object: Option<&Value>) {
+        if key.0 != INSTANCES {
+            return;
+        }
+        let there = object.map(marker_of);
+        let gone = self.names.iter().filter(|(_, name)| **name == key.1);
+        let gone = gone.map(|(marker, _)| marker.clone());
+        let gone = gone.filter(|marker| Some(marker) != there.as_ref());
+        self.looks.homeless.extend(gone.map(|gone| (process, gone)));
+        if let Some(object) = object {
+            let seen = (process, key.1.clone());
+            self.looks.fresh.insert(seen, object.clone());
+        }
+    }
+
+    /// A process is about to take the finalizer away.
+    pub(super) fn lets_go(&mut self, process: ProcessId, kind: Kind, object: Option<&Value>) {
+        let Some(object) = object.filter(|_| kind == Kind::Finalizer) else {
+            return;
+        };
+        let spec = &object["spec"];
+        if !Property::Retained.is_in(spec) && !Property::Observed.is_in(spec) {
+            self.looks.homeless.insert((process, marker_of(object)));
+        }
+    }
+
+    /// A process is about to call this.
+    pub(super) fn judge_look(&mut self, process: ProcessId, request: &Request, cloud: &World) {
+        let Some(verb) = request.verb() else { return };
+        let id = server_of(request).unwrap_or_default();
+        let name = match request {
+            Request::Create(body) => body.instance_name.clone(),
+            _ => cloud.server(id).map(|server| server.name),
+        };
+        let marker = name.as_deref().and_then(Marker::in_name);
+        let is_failed = self.failed_creates.contains(id);
+        let mut fresh = self.looks.fresh.iter();
+        let stands_on = fresh.find(|((who, _), object)| {
+            *who == process && allows(object, request, id, marker.as_ref(), is_failed)
+        });
+        if let Some((key, _)) = stands_on {
+            let key = key.clone();
+            self.looks.fresh.remove(&key);
+            return;
+        }
+        let is_homeless = marker.is_some_and(|marker| {
+            let homeless = &self.looks.homeless;
+            homeless.contains(&(process, marker))
+        });
+        if !(is_homeless && matches!(request, Request::Release(_))) {
+            self.violations.push(format!(
+                "S3: {verb} of {id} {name:?} was called without a look at its object in the same turn"
+            ));
+        }
+    }
+}
+
+/// The marker that an object's servers bear.
+fn marker_of(object: &Value) -> Marker {
+    let record = record(object).filter(|record| speaks(record, object));
+    record.map_or_else(|| Marker::of_uid(&uid(object)), |record| record.marker)
+}
+
+/// Whether an object that looks like this wants that call.
+fn allows(
+    object: &Value,
+    request: &Request,
+    id: &str,
+    marker: Option<&Marker>,
+    is_failed: bool,
+) -> bool {
+    let record = record(object).filter(|record| speaks(record, object));
+    let goes = object["metadata"]["deletionTimestamp"].is_string();
+    let bears = marker == Some(&marker_of(object));
+    let Some(record) = record else {
+        return goes && bears && matches!(request, Request::Release(_));
+    };
+    let is_recorded = record.id.as_deref() == Some(id);
+    let verb = record.operation.verb;
+    match request {
+        Request::Create(_) => !goes && bears && record.id.is_none() && verb == Verb::Create,
+        Request::Release(_) => {
+            let is_its = bears || (is_recorded && record.imported.is_some());
+            is_its && (goes || !is_recorded || is_failed)
+        }
+        Request::Reinstall(_) => !goes && is_recorded && verb == Verb::Reinstall,
+        Request::Password(_) => !goes && is_recorded && verb == Verb::ModifyPassword,
+        _ => !goes && is_recorded,
+    }
+}

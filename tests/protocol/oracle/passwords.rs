@@ -1,0 +1,283 @@
+//! Judges the Secrets that the operator makes: the password that a server has is never lost, and stands where it is looked for
+//! once it is in force, not sooner.
+
+use super::{Oracle, bearing, is_alive, name_of, record, speaks};
+use crate::apiserver::{Apiserver, INSTANCES, SECRETS, uid};
+use cloud_server_operator::api::GeneratedLogin;
+use cloud_server_operator::api::Marker;
+use cloud_server_operator::api::names::{ROTATED_AT, SECRET_ROLE};
+use cloud_server_operator::runtime::chance;
+use cloud_simulator::model::{ServerInfo, World};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The period that is played.
+const ROTATES_EVERY: Duration = Duration::from_secs(30);
+
+/// What is known of passwords and of the Secrets with them.
+#[derive(Debug, Default)]
+pub(super) struct Passwords {
+    /// Passwords that users have, whatever stands in Secrets.
+    of_users: BTreeSet<String>,
+    /// How often somebody deleted a login Secret, by name.
+    dropped: BTreeMap<String, usize>,
+    /// How often the operator made one, for which objects by UID.
+    made: BTreeMap<String, BTreeMap<String, usize>>,
+}
+
+/// What stands in a login Secret.
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    Password,
+    Current,
+    Pending,
+    Previous,
+}
+
+impl Slot {
+    const ALL: [Self; 4] = [Self::Password, Self::Current, Self::Pending, Self::Previous];
+
+    fn of(self, secret: &Value) -> Option<String> {
+        let key = match self {
+            Self::Password => "password",
+            Self::Current => "current",
+            Self::Pending => "pending",
+            Self::Previous => "previous",
+        };
+        value(secret, key)
+    }
+}
+
+impl Oracle {
+    /// A user has this password.
+    pub fn users_password(&mut self, password: &str) {
+        self.passwords.of_users.insert(password.to_owned());
+    }
+
+    /// A user deletes a login Secret, and with it what stands there.
+    pub fn dropped_login(&mut self, name: &str) {
+        *self.passwords.dropped.entry(name.to_owned()).or_default() += 1;
+    }
+
+    /// The operator made a Secret.
+    pub fn made_secret(&mut self, now: &Value, cloud: &World, kube: &Apiserver) {
+        if !is_login(now) {
+            return self.judge_connection(now, cloud, kube);
+        }
+        let name = name_of(now);
+        let has_server = owner(now, kube).is_some_and(|object| recorded(object, cloud).is_some());
+        let owner = owner_uid(now);
+        // Between the last look at the object and the making of its Secret lies a moment, longer for a process that stands still.
+        let excused = self.is_murky() || self.troubles.slow;
+        let made = self.passwords.made.entry(name.to_owned()).or_default();
+        let made = made.entry(owner).or_default();
+        *made += 1;
+        let may = 1 + self.passwords.dropped.get(name).copied().unwrap_or(0);
+        if *made > may && !excused {
+            self.violations.push(format!(
+                "Secret {name} was made {made} times, at most {may} may be"
+            ));
+        }
+        let [password, current, waits] =
+            [Slot::Password, Slot::Current, Slot::Pending].map(|slot| slot.of(now));
+        let is_whole = match &waits {
+            None => password.is_some() && password == current,
+            Some(_) => password.is_none() && current.is_none(),
+        };
+        if !is_whole {
+            self.violations
+                .push(format!("Secret {name} was made without a password"));
+        }
+        if has_server && waits.is_none() && !self.is_excused() {
+            self.violations.push(format!(
+                "Secret {name} was made with a password as in force that the server has not"
+            ));
+        }
+        self.judge_copies(cloud, kube);
+    }
+
+    /// The operator changed a Secret.
+    pub(super) fn changed_secret(
+        &mut self,
+        former: &Value,
+        now: &Value,
+        cloud: &World,
+        kube: &Apiserver,
+    ) {
+        if !is_login(now) {
+            return self.judge_connection(now, cloud, kube);
+        }
+        if self.is_excused() {
+            return;
+        }
+        let Some(object) = owner(now, kube) else {
+            return;
+        };
+        let in_force = recorded(object, cloud).and_then(|server| cloud.password_of(&server.id));
+        let name = name_of(now);
+        for slot in [Slot::Password, Slot::Current] {
+            let (was, is) = (slot.of(former), slot.of(now));
+            if was != is && is != in_force {
+                self.violations.push(format!(
+                    "{slot:?} of Secret {name} was changed to what the server has not"
+                ));
+            }
+        }
+        let is_edited = Slot::Password.of(former) != Slot::Current.of(former);
+        match (Slot::Pending.of(former), Slot::Pending.of(now)) {
+            (Some(waits), Some(other)) if waits != other => self.violations.push(format!(
+                "a password that waited in Secret {name} gave way to another one"
+            )),
+            (Some(waits), None)
+                if Slot::Password.of(now).as_ref() != Some(&waits) && !is_edited =>
+            {
+                self.violations.push(format!(
+                    "a password that waited in Secret {name} was dropped"
+                ));
+            }
+            (None, Some(_)) if !is_due(object, former) => self.violations.push(format!(
+                "a password was made in Secret {name} before it was due"
+            )),
+            _ => {}
+        }
+        self.judge_copies(cloud, kube);
+    }
+
+    /// Every server with a password that the operator made has it in its Secret, at every moment.
+    pub(super) fn judge_copies(&mut self, cloud: &World, kube: &Apiserver) {
+        if self.is_excused() {
+            return;
+        }
+        for (key, object) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {
+            let name = format!("{}-login", key.1);
+            let is_made = object["spec"]["login"]["generate"].is_object();
+            if !is_made || self.passwords.dropped.contains_key(&name) {
+                continue;
+            }
+            let secret = kube
+                .get(&(SECRETS, name))
+                .filter(|s| owner_uid(s) == uid(object));
+            let has = |password: &String| {
+                let slots = Slot::ALL.iter();
+                secret.is_some_and(|s| {
+                    slots
+                        .clone()
+                        .any(|slot| slot.of(s).as_ref() == Some(password))
+                })
+            };
+            let servers = match recorded(object, cloud) {
+                Some(server) => vec![server],
+                None => bearing(cloud, &Marker::of_uid(&uid(object))),
+            };
+            let of_users = &self.passwords.of_users;
+            let lost = servers.into_iter().find(|server| {
+                // What was on its way for a former owner, who let the server go, is nobody's promise.
+                let is_handed_on = self.kept.contains(&server.id);
+                let password = cloud.password_of(&server.id).filter(|_| !is_handed_on);
+                password.is_some_and(|password| !has(&password) && !of_users.contains(&password))
+            });
+            if let Some(server) = lost {
+                self.violations.push(format!(
+                    "nobody knows the password of server {} of {}",
+                    server.id, key.1
+                ));
+            }
+        }
+    }
+
+    /// The connection Secret tells what is in force.
+    fn judge_connection(&mut self, secret: &Value, cloud: &World, kube: &Apiserver) {
+        let server = owner(secret, kube).and_then(|object| recorded(object, cloud));
+        let (told, has) = (
+            value(secret, "password"),
+            server.and_then(|server| cloud.password_of(&server.id)),
+        );
+        // What a server had that is gone misleads nobody.
+        if told.is_some() && has.is_some() && told != has && !self.is_excused() {
+            self.violations.push(format!(
+                "Secret {} tells another password than the server has",
+                name_of(secret)
+            ));
+        }
+    }
+
+    /// At rest: the Secrets say what the server has, and nothing waits.
+    pub(super) fn secrets_at_rest(
+        &self,
+        object: &Value,
+        server: &ServerInfo,
+        cloud: &World,
+        kube: &Apiserver,
+    ) -> Option<String> {
+        let has = cloud.password_of(&server.id);
+        let t = &self.troubles;
+        // Two processes: the last password may be the old one, and nothing shows it (docs).
+        let is_unknown = t.takeovers > 0 || t.no_lease || t.tampered || t.copied || t.too_late;
+        let get = |name: String| kube.get(&(SECRETS, name));
+        if object["spec"]["login"]["generate"].is_object() && !is_unknown {
+            let Some(secret) = get(format!("{}-login", name_of(object))) else {
+                return Some("Available, without its login Secret".to_owned());
+            };
+            let says = [Slot::Password.of(secret), Slot::Current.of(secret)];
+            if says.iter().any(|password| *password != has) || Slot::Pending.of(secret).is_some() {
+                return Some("Available, and its login Secret says something else".to_owned());
+            }
+        }
+        let connection = object["spec"]["connectionSecret"]["name"].as_str()?;
+        let Some(secret) = get(connection.to_owned()) else {
+            return Some("Available, without its connection Secret".to_owned());
+        };
+        // A copy wants a Secret that is somebody else's.
+        let is_told = value(secret, "password") == has || is_unknown || t.wiped;
+        let address = object["status"]["addresses"]["public"].as_str();
+        (!t.copied && (!is_told || value(secret, "host").as_deref() != address))
+            .then(|| "Available, and its connection Secret says something else".to_owned())
+    }
+
+    /// What two processes, a late call, and whoever changes objects behind the operator's back make impossible to promise.
+    fn is_excused(&self) -> bool {
+        self.is_murky() || self.troubles.copied || self.troubles.too_late
+    }
+}
+
+/// Whether another password is due by what stands on the Secret.
+fn is_due(object: &Value, secret: &Value) -> bool {
+    let login = object["spec"]["login"]["generate"].clone();
+    let login: GeneratedLogin = serde_json::from_value(login).unwrap_or_default();
+    let stamp = secret["metadata"]["annotations"][ROTATED_AT].as_str();
+    let stamp: Option<Timestamp> = stamp.and_then(|text| text.parse().ok());
+    let Some(stamp) = stamp else { return false };
+    // Taken out of the spec while it is under way, it is finished.
+    let every = login.rotates_every().unwrap_or(ROTATES_EVERY);
+    let age = chance::time_of_day().duration_since(stamp);
+    u64::try_from(age.as_secs()).is_ok_and(|age| age >= every.as_secs())
+}
+
+/// The recorded server of an object, if it is there.
+fn recorded(object: &Value, cloud: &World) -> Option<ServerInfo> {
+    let record = record(object).filter(|record| speaks(record, object))?;
+    cloud.server(&record.id?).filter(is_alive)
+}
+
+fn is_login(secret: &Value) -> bool {
+    secret["metadata"]["labels"][SECRET_ROLE] == "login"
+}
+
+fn owner_uid(secret: &Value) -> String {
+    let owner = &secret["metadata"]["ownerReferences"][0]["uid"];
+    owner.as_str().unwrap_or_default().to_owned()
+}
+
+fn owner<'a>(secret: &Value, kube: &'a Apiserver) -> Option<&'a Value> {
+    let owner = owner_uid(secret);
+    let mut all = kube.all().filter(|(key, _)| key.0 == INSTANCES);
+    all.find_map(|(_, object)| (uid(object) == owner).then_some(object))
+}
+
+fn value(secret: &Value, key: &str) -> Option<String> {
+    let text = secret["data"][key].as_str()?;
+    let bytes = data_encoding::BASE64.decode(text.as_bytes()).ok()?;
+    String::from_utf8(bytes).ok()
+}

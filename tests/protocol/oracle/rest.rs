@@ -1,0 +1,256 @@
+//! Judges what is left when all is quiet.
+
+use super::wishes::Property;
+use super::{Oracle, condition, is_alive, record, servers_of, speaks};
+use crate::apiserver::{Apiserver, INSTANCES, uid};
+use crate::fault::Kind;
+use cloud_server_operator::api::{Marker, Verb};
+use cloud_simulator::model::{ServerInfo, World};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The world at rest.
+#[derive(Clone, Copy)]
+struct Rest<'a> {
+    kube: &'a Apiserver,
+    cloud: &'a World,
+    /// What the login Secret holds that users make.
+    password: &'a str,
+}
+
+impl Oracle {
+    /// All is quiet: whether everything is as it should be. Empty: it is.
+    pub fn at_rest(&self, kube: &Apiserver, cloud: &World, password: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut owned: BTreeSet<String> = BTreeSet::new();
+        for (key, object) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {
+            let alive = servers_of(object, cloud);
+            owned.extend(alive.iter().map(|server| server.id.clone()));
+            let world = Rest {
+                kube,
+                cloud,
+                password,
+            };
+            if let Some(why) = self.instance_at_rest(object, &alive, world) {
+                wrong.push(format!("L1: {}: {why}", key.1));
+            }
+        }
+        let t = &self.troubles;
+        // What no rule can reach: nothing is left that knows of such a server (docs, "What is not promised").
+        let excused = t.tampered
+            || (t.deleted
+                && (t.takeovers > 0 || t.no_lease || t.doubled > 0)
+                && t.crashes + t.ended > 0)
+            || (t.deleted && self.is_lied_to());
+        for server in cloud.live_servers() {
+            let is_nobodys = self.foreign.get(&server.id) == Some(&None);
+            let marker = Marker::in_name(&server.name);
+            let is_kept = self.kept.contains(&server.id)
+                || marker.is_some_and(|marker| self.kept_markers.contains(&marker));
+            if !owned.contains(&server.id) && !excused && !is_nobodys && !is_kept {
+                wrong.push(format!("S2: server {} belongs to nobody", server.id));
+            }
+        }
+        wrong
+    }
+
+    fn instance_at_rest(
+        &self,
+        object: &Value,
+        alive: &[ServerInfo],
+        world: Rest<'_>,
+    ) -> Option<String> {
+        let ready = &condition(object, "Ready")["reason"];
+        let reason = ready.as_str().unwrap_or_default();
+        let spec = &object["spec"];
+        if object["metadata"]["deletionTimestamp"].is_string() {
+            let waits = match reason {
+                "DeletionProtected" => Property::Protected.is_in(spec),
+                "Paused" => Property::Paused.is_in(spec),
+                _ => false,
+            };
+            return (!waits).then(|| format!("it is still being deleted ({reason})"));
+        }
+        let observed = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+        if !observed {
+            return Some(format!("its generation was not observed ({reason})"));
+        }
+        if let Some(is_right) = self.is_rightly_held(object, alive, reason, world) {
+            return (!is_right).then(|| format!("{} servers, {reason}", alive.len()));
+        }
+        let id = object["status"]["id"].as_str().unwrap_or_default();
+        let touched = self.touched_at_console.contains(id);
+        match (alive, reason) {
+            // Of two, the recorded one is gone: the other one is reported, and goes with the Instance.
+            ([] | [_], "ServerMissing") if touched && self.may_stay_missing(object, world) => None,
+            ([], "ServerMissing") if self.troubles.tampered || self.troubles.copied => None,
+            // Two had it on record, and the one with the better right was deleted with it (docs).
+            ([], "ServerMissing") if self.was_shared(id) => None,
+            ([server], "Available") => self.server_at_rest(object, server, world),
+            // Its create was ended at the console, or failed and was forgotten: what is left is neither whole nor gone (docs).
+            // What is asked of it all the same is refused.
+            ([server], reason)
+                if self.failed_creates.contains(&server.id)
+                    && (matches!(
+                        reason,
+                        "PowerStateDiffers" | "ServiceBusy" | "OperationRefused"
+                    ) || (touched && reason != "Available")) =>
+            {
+                None
+            }
+            ([], "ServerMissing") if self.failed_creates.contains(id) && self.troubles.lies > 0 => {
+                None
+            }
+            // Only a human can tell: the answer was lost, and nothing shows whether the disk was erased.
+            ([_], "OutcomeUnknown")
+                if (self.troubles.same_image || touched) && self.lost_reinstalls() > 0 =>
+            {
+                None
+            }
+            ([_], "ImageDiffers")
+                if touched
+                    || self.troubles.no_lease
+                    || self.troubles.tampered
+                    || self.troubles.copied =>
+            {
+                None
+            }
+            (alive, reason) => Some(format!("{} servers, {reason}", alive.len())),
+        }
+    }
+
+    /// Whether this reason, which the spec or the lists account for, is the right one; none where it is another matter.
+    fn is_rightly_held(
+        &self,
+        object: &Value,
+        alive: &[ServerInfo],
+        reason: &str,
+        world: Rest<'_>,
+    ) -> Option<bool> {
+        let spec = &object["spec"];
+        let image = spec["image"]["id"].as_str();
+        let (imported, lists) = (Property::Imported.is_in(spec), &self.lists);
+        Some(match reason {
+            "Paused" => Property::Paused.is_in(spec),
+            "AccountLimitReached" => alive.is_empty() && self.is_full(object, world.kube),
+            "NotBought" => alive.is_empty() && Property::Observed.is_in(spec),
+            "ObservedOnly" => Property::Observed.is_in(spec),
+            "ReinstallPending" => {
+                // A token that names another image holds up everything, whatever the policy.
+                let named = &spec["reinstall"]["image"];
+                spec["reinstallPolicy"] == "OnRequest"
+                    || (named.is_string() && *named != spec["image"]["id"])
+            }
+            "ReinstallForbidden" => spec["reinstallPolicy"] == "Never",
+            "RecreateLimitReached" => {
+                let marker = record(object).map(|record| record.marker);
+                let is_spent = marker.is_some_and(|marker| self.is_spent(&marker, 0));
+                alive.is_empty() && (is_spent || self.troubles.copied || self.troubles.tampered)
+            }
+            "ImportConflict" => imported && self.is_taken(object, world),
+            "ImportNotFound" => imported && alive.is_empty() && self.is_legacy_gone(world.cloud),
+            "ImportDiffers" => {
+                let mut servers = self.foreign.keys().filter_map(|id| world.cloud.server(id));
+                imported && servers.any(|server| Some(server.image.as_str()) != image)
+            }
+            "ReferenceNotFound" | "CreateRefused" => {
+                alive.is_empty() && (lists.is_withdrawn || lists.is_sold_out)
+            }
+            "ReferenceAmbiguous" => alive.is_empty() && lists.is_doubled,
+            _ => return None,
+        })
+    }
+
+    /// Whether somebody else has the server that an object imports.
+    fn is_taken(&self, object: &Value, world: Rest<'_>) -> bool {
+        let others = world.kube.all().filter(|(key, _)| key.0 == INSTANCES);
+        let mut records = others
+            .filter(|(_, other)| uid(other) != uid(object))
+            .filter_map(|(_, other)| record(other).filter(|record| speaks(record, other)));
+        records.any(|record| record.id.is_some_and(|id| self.foreign.contains_key(&id)))
+    }
+
+    fn is_legacy_gone(&self, cloud: &World) -> bool {
+        let mut servers = self.foreign.keys().filter_map(|id| cloud.server(id));
+        servers.all(|server| !is_alive(&server))
+    }
+
+    /// Whether a server that somebody else released need not be bought anew. Where the service forgets its tasks, nothing may
+    /// tell whether the create had ended (docs).
+    fn may_stay_missing(&self, object: &Value, world: Rest<'_>) -> bool {
+        let t = &self.troubles;
+        Property::NotRecreated.is_in(&object["spec"])
+            || Property::Observed.is_in(&object["spec"])
+            || t.tampered
+            || t.copied
+            || world.cloud.readings().task_kept.is_some()
+            // So it is where the service says falsely that it knows no such task.
+            || t.lies > 0
+            || self.is_create_without_a_task(object)
+    }
+
+    /// The answer that named the task of a create was lost: the server was found by its name, and its task is not known.
+    fn is_create_without_a_task(&self, object: &Value) -> bool {
+        let t = &self.troubles;
+        let lost = t.unknown.get(&Kind::Create).copied().unwrap_or(0);
+        let record = record(object).filter(|record| record.imported.is_none());
+        record.is_some_and(|record| record.operation.verb == Verb::Create && record.task.is_none())
+            && lost + t.crashes + t.ended + t.takeovers > 0
+    }
+
+    /// Reinstalls of whose call nobody may know what became of it.
+    fn lost_reinstalls(&self) -> usize {
+        let t = &self.troubles;
+        t.unknown.get(&Kind::Reinstall).copied().unwrap_or(0) + t.crashes + t.ended + t.takeovers
+    }
+
+    fn server_at_rest(
+        &self,
+        object: &Value,
+        server: &ServerInfo,
+        world: Rest<'_>,
+    ) -> Option<String> {
+        let spec = &object["spec"];
+        let recorded = record(object).and_then(|record| record.id);
+        if recorded.as_deref() != Some(&server.id) || object["status"]["id"] != server.id.as_str() {
+            return Some(format!(
+                "it records {recorded:?}, its server is {}",
+                server.id
+            ));
+        }
+        let is_stopped = spec["powerState"] == "Stopped";
+        if server.status != if is_stopped { "STOPPED" } else { "STARTED" } {
+            return Some(format!("Available, and its server is {}", server.status));
+        }
+        let wanted = match spec["image"]["id"].as_str() {
+            Some(id) => Some(id),
+            None => object["status"]["resolved"]["image"]["id"].as_str(),
+        };
+        if wanted != Some(&server.image) {
+            return Some(format!(
+                "Available, with image {} instead of {wanted:?}",
+                server.image
+            ));
+        }
+        // What it had when it was taken over counts as applied.
+        let is_imported = Property::Imported.is_in(spec);
+        let by_password = spec["login"]["passwordSecretRef"].is_object() && !is_imported;
+        let has = world.cloud.password_of(&server.id);
+        let t = &self.troubles;
+        // Two processes, or a console that breaks a change off: the last password may be the old one, and nothing shows it (docs).
+        let excused = t.takeovers > 0
+            || t.no_lease
+            || t.tampered
+            || t.copied
+            || t.wiped
+            || t.too_late
+            || self.touched_at_console.contains(&server.id);
+        if by_password && has.as_deref() != Some(world.password) && !excused {
+            return Some("Available, with another password than the Secret holds".to_owned());
+        }
+        if is_imported && !spec["login"]["generate"].is_object() {
+            return None;
+        }
+        self.secrets_at_rest(object, server, world.cloud, world.kube)
+    }
+}

@@ -1,0 +1,365 @@
+//! Judges what the service did, and what it was asked for.
+
+use super::wishes::Property;
+use super::{Oracle, bearing, is_alive, record, speaks};
+use crate::apiserver::{Apiserver, INSTANCES, uid};
+use crate::fault::Kind;
+use cloud_server_operator::api::Verb as Operation;
+use cloud_server_operator::api::{Marker, names};
+use cloud_simulator::model::{Effect, Request, Verb, World};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::Instant;
+
+impl Oracle {
+    /// A process is about to ask the service for this.
+    pub fn asked(&mut self, request: &Request, kube: &Apiserver) {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (what, asked) = match request {
+            Request::Create(body) => (
+                text(&body.instance_name),
+                vec![
+                    text(&body.package_code),
+                    text(&body.firewall),
+                    text(&body.image),
+                    text(&body.key),
+                ],
+            ),
+            Request::Reinstall(body) => {
+                (text(&body.server), vec![text(&body.image), text(&body.key)])
+            }
+            Request::Stop(body) if body.force_stop == Some(true) => {
+                return self.on_power_cut(&text(&body.server), kube);
+            }
+            _ => return,
+        };
+        if !self.announced.contains(&(what.clone(), asked.clone())) && !self.troubles.tampered {
+            self.violations.push(format!(
+                "S8: {what} was asked for as {asked:?}, which no intent announced"
+            ));
+        }
+    }
+
+    /// The power of a server is cut: only where its spec allows it, and not before its time.
+    fn on_power_cut(&mut self, server: &str, kube: &Apiserver) {
+        let mut objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
+        let found = objects.find_map(|(key, object)| {
+            let record = record(object).filter(|record| speaks(record, object))?;
+            (record.id.as_deref() == Some(server)).then_some((key, object, record))
+        });
+        let Some((key, object, record)) = found else {
+            return;
+        };
+        // A server that has to be stopped for a reinstall is another matter.
+        if record.operation.verb == Operation::Reinstall {
+            return;
+        }
+        let policy = &object["spec"]["stopPolicy"];
+        let grace = policy["gracePeriodSeconds"].as_u64().unwrap_or(60);
+        let stop = self.stops.get(server);
+        let is_early = policy["force"] == "AfterGracePeriod"
+            && stop.is_none_or(|(at, has_failed)| {
+                !has_failed && at.elapsed() + Duration::from_secs(1) < Duration::from_secs(grace)
+            });
+        if self.holds(&key.1, Property::Unforced) || (is_early && !self.is_murky()) {
+            self.violations.push(format!(
+                "the power of {} was cut, which its stopPolicy does not allow",
+                key.1
+            ));
+        }
+    }
+
+    /// The service did something.
+    pub fn happened(&mut self, effect: &Effect, cloud: &World, kube: &Apiserver) {
+        if let (true, Some(server)) = (effect.is_acceptance(), effect.server()) {
+            self.accepted.insert(server.to_owned(), Instant::now());
+        }
+        self.may_be_news(effect);
+        match effect {
+            Effect::Created { server, name } => self.on_created(server, name, cloud, kube),
+            Effect::ReleaseAccepted { server, name } => self.on_release(server, name, kube),
+            Effect::Reinstalled { server, .. } => self.on_erased(server, cloud),
+            Effect::Restarted { server } => self.on_restarted(server, cloud),
+            Effect::Deployed { server } => self.on_deployed(server, cloud),
+            Effect::StopAccepted { server } => {
+                self.on_restrained(effect, cloud, kube);
+                self.stops.insert(server.clone(), (Instant::now(), false));
+            }
+            Effect::TaskFailed { server, verb, .. } => match verb {
+                Verb::Create => {
+                    self.failed_creates.insert(server.clone());
+                }
+                Verb::Stop => {
+                    self.stops.insert(server.clone(), (Instant::now(), true));
+                }
+                _ => {}
+            },
+            effect if effect.is_acceptance() => self.on_restrained(effect, cloud, kube),
+            _ => {}
+        }
+        self.judge_copies(cloud, kube);
+    }
+
+    /// The service took something for a server of an object that is paused or only looked at.
+    fn on_restrained(&mut self, effect: &Effect, cloud: &World, kube: &Apiserver) {
+        let server = effect.server().unwrap_or_default();
+        let name = cloud.server(server).map(|server| server.name);
+        let Some(owner) = owner(server, &name.unwrap_or_default(), kube) else {
+            return;
+        };
+        if self.is_restrained(&owner) && !self.is_murky() && !self.troubles.copied {
+            self.violations.push(format!(
+                "{owner} is paused or only looked at, and the service took {effect:?}"
+            ));
+        }
+    }
+
+    fn on_created(&mut self, server: &str, name: &str, cloud: &World, kube: &Apiserver) {
+        let Some(marker) = Marker::in_name(name) else {
+            self.violations.push(format!(
+                "server {server} is called {name}, without a marker"
+            ));
+            return;
+        };
+        self.bought += 1;
+        let alive = bearing(cloud, &marker).len();
+        if alive > 1 && self.troubles.doubled > 0 {
+            self.troubles.doubled_markers.insert(marker.clone());
+        }
+        let t = &self.troubles;
+        let may = 1 + t.doubled + t.takeovers;
+        // Without a Lease, or after finalizer and record were taken by force together with a lost memory, this cannot be had
+        // at every moment (docs: two operators, QBe); it has to heal.
+        if alive > may && !t.no_lease && !t.tampered && !t.too_late {
+            self.violations.push(format!(
+                "S1: {alive} servers bear marker {marker:?} at once, at most {may} may"
+            ));
+        }
+        let owner = self.names.get(&marker).cloned().unwrap_or_default();
+        // Record and status taken away while nobody remembers, or a status that told no server yet: it is a new object to whoever
+        // starts then (docs).
+        let object = kube.get(&(INSTANCES, owner.clone()));
+        let is_untold = object.is_some_and(|object| object["status"]["id"].is_null());
+        let is_lost = t.wiped || t.unwritten || is_untold;
+        let is_unknown = t.tampered && is_lost && t.crashes + t.ended > 0;
+        let stays = self.holds(&owner, Property::NotRecreated) || self.is_over_budget(&marker);
+        if self.released_at_console.contains(&marker) && stays && !is_unknown {
+            self.violations.push(format!(
+                "S4: a server was bought again for {marker:?}, whose server was released at the console"
+            ));
+        }
+        // What is bought late may be for an object that is gone, and has a namesake by now.
+        let is_there = self::owner(server, name, kube).as_ref() == Some(&owner);
+        if self.troubles.no_lease || self.troubles.takeovers > 0 || !is_there {
+            return;
+        }
+        if self.holds(&owner, Property::Imported) {
+            self.violations.push(format!(
+                "a server was bought for {owner}, which imports one"
+            ));
+        }
+        if self.is_restrained(&owner) {
+            self.violations.push(format!(
+                "a server was bought for {owner}, which is paused or only looked at"
+            ));
+        }
+    }
+
+    /// Whether as many servers came about for a marker as its Instance may have over its life, and so many more.
+    pub(super) fn is_spent(&self, marker: &Marker, more: usize) -> bool {
+        let owner = self
+            .names
+            .get(marker)
+            .and_then(|name| self.wishes.get(name));
+        let whole = self.whole.get(marker).copied().unwrap_or(0);
+        whole > owner.map_or(0, |wishes| wishes.recreations) + more
+    }
+
+    /// Whether one more is one too many.
+    fn is_over_budget(&self, marker: &Marker) -> bool {
+        let t = &self.troubles;
+        !t.no_lease && !t.too_late && self.is_spent(marker, t.doubled + t.takeovers)
+    }
+
+    fn on_deployed(&mut self, server: &str, cloud: &World) {
+        let info = cloud.server(server);
+        let marker = info.and_then(|server| Marker::in_name(&server.name));
+        if let Some(marker) = marker {
+            *self.whole.entry(marker).or_default() += 1;
+        }
+    }
+
+    /// A release was accepted: never of the recorded server of an object that stays, or that keeps its server.
+    fn on_release(&mut self, server: &str, name: &str, kube: &Apiserver) {
+        let marker = Marker::in_name(name);
+        let mut is_lawful = marker.is_some();
+        let owners = kube.all().filter(|(key, _)| key.0 == INSTANCES);
+        for (key, object) in owners {
+            let Some(record) = record(object).filter(|record| speaks(record, object)) else {
+                continue;
+            };
+            let is_recorded = record.id.as_deref() == Some(server);
+            let is_kept = self.holds(&key.1, Property::Retained)
+                || self.holds(&key.1, Property::Protected)
+                || self.is_restrained(&key.1);
+            let stays = object["metadata"]["deletionTimestamp"].is_null() || is_kept;
+            is_lawful |= is_recorded && record.imported.is_some() && !stays;
+            let is_shared = record.imported.is_some() && self.is_shared(server, kube);
+            if is_recorded && is_shared {
+                self.shared.insert(server.to_owned());
+            }
+            if is_recorded && stays && !is_shared && !self.failed_creates.contains(server) {
+                let t = &self.troubles;
+                if !(t.tampered && (t.crashes > 0 || t.no_lease)) {
+                    self.violations.push(format!(
+                        "S3: server {server} was released, which is recorded for {} that stays or keeps it",
+                        key.1
+                    ));
+                }
+            }
+            let is_ours = marker.as_ref() == Some(&record.marker);
+            if is_ours && self.is_restrained(&key.1) && !self.is_murky() {
+                self.violations.push(format!(
+                    "{} is paused or only looked at, and its server {server} was released",
+                    key.1
+                ));
+            }
+            if stays && is_ours && !is_recorded {
+                self.surplus += usize::from(record.id.is_some());
+                if record.id.is_none() && !self.failed_creates.contains(server) {
+                    self.violations.push(format!(
+                        "S3: server {server} of {} was released, and none is recorded",
+                        key.1
+                    ));
+                }
+            }
+        }
+        if !is_lawful && !self.troubles.tampered {
+            self.violations
+                .push(format!("S3: a foreign server was released: {name}"));
+        }
+        if self.kept.contains(server) && !self.is_murky() {
+            self.violations.push(format!(
+                "S3: server {server} was to outlive its Instance, and was released"
+            ));
+        }
+    }
+
+    /// Whether an Instance that is deleted with its server imported one that another Instance has on record as well, which comes of
+    /// two processes (docs).
+    fn is_shared(&self, server: &str, kube: &Apiserver) -> bool {
+        let mut objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
+        self.were_imported_twice.contains(server)
+            && objects.any(|(key, object)| {
+                let record = record(object).filter(|record| speaks(record, object));
+                let has_it =
+                    record.is_some_and(|r| r.imported.is_some() && r.id.as_deref() == Some(server));
+                let goes = object["metadata"]["deletionTimestamp"].is_string();
+                has_it && goes && !self.holds(&key.1, Property::Retained)
+            })
+    }
+
+    /// Whether a server went with one of two Instances that had imported it.
+    pub(super) fn was_shared(&self, server: &str) -> bool {
+        self.shared.contains(server)
+    }
+
+    fn on_erased(&mut self, server: &str, cloud: &World) {
+        let Some(name) = self.owner_of(server, cloud) else {
+            return;
+        };
+        let done = self.erasures_done.entry(name.clone()).or_default();
+        *done += 1;
+        let t = &self.troubles;
+        // A process that was stopped before its call may make it after another one made it. A wish that leaves the image as it
+        // is is carried out again where the record of it is gone: with the store that went back, or dropped with the memory (docs).
+        let forgotten = if t.crashes + t.ended > 0 { t.drops } else { 0 };
+        let again = if t.same_image {
+            t.restores + forgotten
+        } else {
+            0
+        };
+        let wishes = self.wishes.get(&name);
+        let wanted = wishes.map_or(0, |wishes| wishes.erasures) + t.takeovers + again;
+        if *done > wanted && !self.troubles.no_lease && !self.troubles.too_late {
+            self.violations.push(format!(
+                "S3: {name} was erased {done} times, and users asked for it {wanted} times"
+            ));
+        }
+    }
+
+    fn on_restarted(&mut self, server: &str, cloud: &World) {
+        let Some(name) = self.owner_of(server, cloud) else {
+            return;
+        };
+        let is_murky = self.is_murky();
+        let done = self.restarts_done.entry(name.clone()).or_default();
+        *done += 1;
+        let t = &self.troubles;
+        // A restart whose answer was lost with the process may be made once more (docs).
+        let unknown = t.unknown.get(&Kind::Power).copied().unwrap_or(0);
+        let wishes = self.wishes.get(&name);
+        let wanted = wishes.map_or(0, |wishes| wishes.restarts) + unknown + t.crashes;
+        if *done > wanted && !is_murky {
+            self.violations.push(format!(
+                "S3: {name} was restarted {done} times, at most {wanted} may be"
+            ));
+        }
+    }
+
+    /// What an intent announces: see `announced`.
+    pub(super) fn announces(
+        &mut self,
+        object_name: &str,
+        record: &cloud_server_operator::api::Binding,
+    ) {
+        let target = &record.operation.target;
+        let key = target.key.clone().unwrap_or_default();
+        match record.operation.verb {
+            Operation::Create => {
+                let name = names::server_name(object_name, &record.marker);
+                let asked = vec![
+                    record.package.clone(),
+                    record.firewall.clone(),
+                    target.image.clone(),
+                    key,
+                ];
+                self.announced.insert((name, asked));
+            }
+            Operation::Reinstall => {
+                let server = record.id.clone().unwrap_or_default();
+                self.announced
+                    .insert((server, vec![target.image.clone(), key]));
+            }
+            _ => {}
+        }
+    }
+
+    /// The servers that outlive their Instance with this record and marker.
+    pub(super) fn keeps(&mut self, id: Option<&str>, marker: &Marker, cloud: &World) {
+        let recorded = id.and_then(|id| cloud.server(id)).filter(is_alive);
+        for server in bearing(cloud, marker).into_iter().chain(recorded) {
+            // The Secret goes with its Instance (docs): whoever wants the password has it by now.
+            if let Some(password) = cloud.password_of(&server.id) {
+                self.users_password(&password);
+            }
+            self.kept.insert(server.id);
+        }
+        self.kept_markers.insert(marker.clone());
+    }
+}
+
+/// The object that a server belongs to, by its record or by the marker in its name.
+fn owner(server: &str, name: &str, kube: &Apiserver) -> Option<String> {
+    let marker = Marker::in_name(name);
+    let mut objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
+    let is_its = |object: &Value| {
+        let record = record(object).filter(|record| speaks(record, object));
+        match record {
+            Some(record) if record.id.as_deref() == Some(server) => true,
+            Some(record) => Some(record.marker) == marker,
+            None => Some(Marker::of_uid(&uid(object))) == marker,
+        }
+    };
+    objects.find_map(|(key, object)| is_its(object).then(|| key.1.clone()))
+}

@@ -1,0 +1,152 @@
+//! What the users of one Instance asked for, as its spec has told it over time.
+
+use cloud_server_operator::api::{Lasts, Pause};
+use cloud_server_operator::runtime::chance;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Something that a spec says, and that keeps the operator from something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Property {
+    /// Nothing is begun.
+    Paused,
+    /// Nothing is called that changes anything.
+    Observed,
+    /// The server outlives its Instance.
+    Retained,
+    /// Deleting it releases nothing.
+    Protected,
+    /// Nothing is bought.
+    Imported,
+    /// No power is cut.
+    Unforced,
+    /// A server that somebody else released is not bought anew.
+    NotRecreated,
+}
+
+impl Property {
+    const ALL: [Self; 7] = [
+        Self::Paused,
+        Self::Observed,
+        Self::Retained,
+        Self::Protected,
+        Self::Imported,
+        Self::Unforced,
+        Self::NotRecreated,
+    ];
+
+    /// Whether a spec says so.
+    pub(super) fn is_in(self, spec: &Value) -> bool {
+        match self {
+            Self::Paused => is_paused(&spec["pause"]),
+            Self::Observed => spec["managementPolicy"] == "Observe",
+            Self::Retained => spec["deletionPolicy"] == "Retain",
+            Self::Protected => spec["deletionProtection"] == true,
+            Self::Imported => spec["import"].is_object(),
+            Self::Unforced => matches!(spec["stopPolicy"]["force"].as_str(), None | Some("Never")),
+            Self::NotRecreated => spec["onExternalDeletion"] != "Recreate",
+        }
+    }
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(super) struct Wishes {
+    /// How often somebody asked for what erases a disk.
+    pub(super) erasures: usize,
+    /// How often somebody asked for a restart.
+    pub(super) restarts: usize,
+    /// How many servers may be bought in the place of those that somebody else released, at the most that ever stood.
+    pub(super) recreations: usize,
+    /// Since when the spec says so; none: as long as it is there.
+    since: BTreeMap<Property, Option<Instant>>,
+    /// What a reinstall was last asked for by: image, key and token.
+    installation: Value,
+    restart: Value,
+    /// As it stands.
+    spec: Value,
+}
+
+impl Wishes {
+    /// The object is there from now on.
+    pub(super) fn are_born(&mut self, object: &Value) {
+        let spec = &object["spec"];
+        self.spec = spec.clone();
+        self.since = Property::ALL
+            .into_iter()
+            .filter(|property| property.is_in(spec))
+            .map(|property| (property, None))
+            .collect();
+        self.installation = wish(spec);
+        self.restart = spec["restart"].clone();
+        self.recreations = limit(spec);
+    }
+
+    /// The object was edited.
+    pub(super) fn are_told(&mut self, object: &Value) {
+        let spec = &object["spec"];
+        self.spec = spec.clone();
+        for property in Property::ALL {
+            if property.is_in(spec) {
+                self.since.entry(property).or_insert(Some(Instant::now()));
+            } else {
+                self.since.remove(&property);
+            }
+        }
+        if is_acknowledged(spec, &self.installation) && wish(spec) != self.installation {
+            self.installation = wish(spec);
+            self.erasures += 1;
+        }
+        if spec["restart"] != self.restart {
+            self.restart = spec["restart"].clone();
+            self.restarts += 1;
+        }
+        self.recreations = self.recreations.max(limit(spec));
+    }
+
+    /// Whether the spec has said so for longer than this, or for as long as it is there.
+    pub(super) fn have_said(&self, property: Property, longer_than: Duration) -> bool {
+        let since = self.since.get(&property);
+        // A pause may have ended by itself.
+        property.is_in(&self.spec)
+            && since.is_some_and(|since| since.is_none_or(|since| since.elapsed() > longer_than))
+    }
+
+    /// Whether one of several wishes may ask for the image that is there.
+    pub(super) fn may_leave_the_image(&self) -> bool {
+        self.erasures > 1 || self.installation[2].is_string()
+    }
+}
+
+/// Whether a pause holds, by the clock that the operator reads.
+fn is_paused(pause: &Value) -> bool {
+    let pause = serde_json::from_value::<Option<Pause>>(pause.clone());
+    let pause = pause.ok().flatten();
+    pause.is_some_and(|pause| pause.lasts(chance::time_of_day()) != Lasts::Over)
+}
+
+/// What a spec asks a reinstall for.
+fn wish(spec: &Value) -> Value {
+    let token = &spec["reinstall"]["token"];
+    json!([spec["image"], spec["login"]["sshKey"], token])
+}
+
+/// Whether what a spec asks for may erase a disk, by its policy.
+fn is_acknowledged(spec: &Value, former: &Value) -> bool {
+    let (token, named) = (&spec["reinstall"]["token"], &spec["reinstall"]["image"]);
+    let is_new = token.is_string() && *token != former[2];
+    let names_it = *named == spec["image"]["id"];
+    match spec["reinstallPolicy"].as_str() {
+        Some("Never") => false,
+        Some("OnRequest") => is_new && names_it,
+        // A new token that names another image holds up everything.
+        _ => !is_new || named.is_null() || names_it,
+    }
+}
+
+fn limit(spec: &Value) -> usize {
+    let limit = spec["recreateLimit"].as_u64().unwrap_or(1);
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,247 @@
+//! Judges what the operator wrote.
+
+use super::wishes::Property;
+use super::{
+    Oracle, ProcessId, condition, is_alive, is_ready, name_of, record, servers_of, speaks,
+};
+use crate::apiserver::{Apiserver, INSTANCES, finalizers, uid};
+use crate::fault::Kind;
+use cloud_server_operator::api::names::FINALIZER;
+use cloud_server_operator::api::{Binding, Marker, Verb};
+use cloud_simulator::model::World;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// By then every process knows of a limit: no watch is later than 25 s, and no turn takes longer than this.
+const LIMIT_KNOWN: Duration = Duration::from_secs(150);
+/// So soon after the service took an operation status says that it runs, where nothing comes between.
+const SAID_WITHIN: Duration = Duration::from_secs(1);
+
+impl Oracle {
+    /// The operator wrote an object.
+    pub fn wrote(
+        &mut self,
+        (process, kind): (ProcessId, Kind),
+        former: &Value,
+        now: &Value,
+        cloud: &World,
+        kube: &Apiserver,
+    ) {
+        match kind {
+            Kind::Intent | Kind::Receipt => self.judge_record(former, now, cloud, kube),
+            Kind::Status => {
+                self.judge_silence(process, former, now);
+                self.judge_status(former, now, cloud);
+            }
+            Kind::Finalizer => self.judge_finalizer(former, cloud, kube),
+            Kind::Secret => self.changed_secret(former, now, cloud, kube),
+            _ => {}
+        }
+    }
+
+    fn judge_record(&mut self, former: &Value, now: &Value, cloud: &World, kube: &Apiserver) {
+        let Some(after) = record(now) else { return };
+        self.announces(name_of(now), &after);
+        self.judge_import(former, now, &after, kube);
+        self.judge_restraint(former, &after);
+        self.judge_limit(former, now, &after, kube);
+        self.judge_copies(cloud, kube);
+        let Some(before) = record(former) else { return };
+        let is_other = before.nonce != after.nonce;
+        if speaks(&before, former) && is_other && after.attempt <= before.attempt {
+            self.violations.push(format!(
+                "S8: attempt {} was followed by {}",
+                before.attempt, after.attempt
+            ));
+        }
+        if before.id.is_some() && after.id.is_none() && !is_other {
+            self.violations
+                .push("S4: the recorded server was forgotten".to_owned());
+        }
+    }
+
+    /// An attempt is announced for an object that says, in this very version, that none is to be.
+    fn judge_restraint(&mut self, object: &Value, after: &Binding) {
+        let before = record(object).filter(|record| speaks(record, object));
+        let is_new = before.as_ref().map(|before| &before.nonce) != Some(&after.nonce);
+        let is_call = match after.operation.verb {
+            Verb::Create => after.id.is_none(),
+            _ => before.is_some_and(|before| before.attempt < after.attempt),
+        };
+        let (spec, name) = (&object["spec"], name_of(object));
+        let restrained = [Property::Paused, Property::Observed];
+        if is_new && is_call && restrained.iter().any(|each| each.is_in(spec)) {
+            self.violations.push(format!(
+                "a {} was announced for {name}, which is paused or only looked at",
+                after.operation.verb
+            ));
+        }
+        if is_new
+            && after.operation.verb == Verb::Create
+            && after.id.is_none()
+            && Property::Imported.is_in(spec)
+        {
+            self.violations.push(format!(
+                "a purchase was announced for {name}, which imports a server"
+            ));
+        }
+    }
+
+    /// A first purchase is announced for an Instance: only as long as the Account's limit leaves room.
+    fn judge_limit(&mut self, former: &Value, now: &Value, after: &Binding, kube: &Apiserver) {
+        let is_first = after.operation.verb == Verb::Create && after.id.is_none();
+        // Watches tell of a new limit in their time.
+        let is_known = self
+            .most
+            .is_some_and(|(_, since)| since.is_none_or(|since| since.elapsed() > LIMIT_KNOWN));
+        let is_clear = !self.is_murky() && !self.troubles.copied && !self.troubles.slow;
+        if is_first && is_known && is_clear && record(former).is_none() && self.is_full(now, kube) {
+            self.violations.push(format!(
+                "a purchase was announced for {} beyond the Account's limit",
+                name_of(now)
+            ));
+        }
+    }
+
+    /// Whether as many other Instances as may have a server have one on record, or are about to.
+    pub(super) fn is_full(&self, object: &Value, kube: &Apiserver) -> bool {
+        let others = kube.all().filter(|(key, _)| key.0 == INSTANCES);
+        let have = others
+            .filter(|(_, other)| uid(other) != uid(object))
+            .filter(|(_, other)| record(other).is_some_and(|record| speaks(&record, other)));
+        let have = have.count();
+        self.most.is_some_and(|(most, _)| have >= most)
+    }
+
+    /// A server was taken over: by one object at the most.
+    fn judge_import(&mut self, former: &Value, now: &Value, after: &Binding, kube: &Apiserver) {
+        let (Some(id), true) = (&after.id, after.imported.is_some()) else {
+            return;
+        };
+        self.foreign
+            .insert(id.clone(), Some(name_of(now).to_owned()));
+        let before = record(former).filter(|record| speaks(record, former));
+        if before.is_some_and(|before| before.id.as_ref() == Some(id)) {
+            return;
+        }
+        let (is_doubled, t) = (self.may_be_imported_twice(), &self.troubles);
+        if t.tampered || t.copied {
+            return;
+        }
+        for (key, other) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {
+            let record = record(other).filter(|record| speaks(record, other));
+            let has_it = record.is_some_and(|record| record.id.as_ref() == Some(id));
+            if has_it && uid(other) != uid(now) && is_doubled {
+                self.were_imported_twice.insert(id.clone());
+            } else if has_it && uid(other) != uid(now) {
+                self.violations.push(format!(
+                    "server {id} was taken over for {}, and {} has it",
+                    name_of(now),
+                    key.1
+                ));
+            }
+        }
+    }
+
+    fn judge_status(&mut self, former: &Value, now: &Value, cloud: &World) {
+        let number = |object: &Value| {
+            object["status"]["observedGeneration"]
+                .as_i64()
+                .unwrap_or(-1)
+        };
+        let generation = now["metadata"]["generation"].as_i64().unwrap_or(0);
+        // A store that went back while a status was on its way: it is put right by the next one.
+        if number(now) > generation && !self.troubles.tampered {
+            self.violations
+                .push("S6: observedGeneration is ahead".to_owned());
+        }
+        let t = &self.troubles;
+        if number(now) < number(former) && !t.tampered && !t.copied {
+            self.violations
+                .push("S6: observedGeneration went back".to_owned());
+        }
+        if is_ready(now) && number(now) == generation && !self.is_murky() {
+            let id = now["status"]["id"].as_str().unwrap_or_default();
+            let is_there = cloud.server(id).is_some_and(|server| is_alive(&server));
+            if !is_there && !self.touched_at_console.contains(id) && t.late == 0 {
+                self.violations
+                    .push(format!("S6: Ready, and there is no server {id}"));
+            }
+        }
+        let id = now["status"]["id"].as_str().unwrap_or_default();
+        let works = cloud
+            .server(id)
+            .is_some_and(|server| server.pending != "NONE");
+        let is_ours = !self.touched_at_console.contains(id) && t.late == 0;
+        let is_clear = !self.is_murky() && !t.copied;
+        if is_ready(now) && number(now) == generation && works && is_ours && is_clear {
+            self.violations
+                .push(format!("S6: Ready, and server {id} is at work"));
+        }
+        let ready = condition(now, "Ready");
+        // Of the server before it the message may go on telling until this one shows.
+        let is_missed = ready["reason"] == "ServerMissing"
+            && ready["message"]
+                .as_str()
+                .is_some_and(|text| text.contains(id));
+        let is_there = cloud.server(id).is_some_and(|server| is_alive(&server));
+        // What a lie of the service made of it is looked at again later.
+        if is_missed && is_there && self.troubles.lies == 0 && is_clear && !self.troubles.slow {
+            self.violations
+                .push(format!("S4: server {id} is there, and told as missing"));
+        }
+        let was_ready = is_ready(former) && number(former) == generation;
+        let begins = was_ready && !is_ready(now) && now["status"]["operation"].is_object();
+        let late = self.accepted.get(id).map(Instant::elapsed);
+        if begins && is_ours && is_clear && !t.disturbed && late > Some(SAID_WITHIN) {
+            self.violations.push(format!(
+                "S6: Ready for {late:?} after the service took an operation of server {id}"
+            ));
+        }
+        if is_ready(now) && now["status"]["operation"].is_object() {
+            self.violations
+                .push("S6: Ready while an operation runs".to_owned());
+        }
+    }
+
+    /// Whether a server was imported twice, and an Instance beside this one has it on record.
+    fn is_left_to_another(&self, server: &str, but: &str, kube: &Apiserver) -> bool {
+        let mut objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
+        self.were_imported_twice.contains(server)
+            && objects.any(|(_, other)| {
+                let record = record(other).filter(|record| speaks(record, other));
+                uid(other) != but
+                    && record.is_some_and(|record| record.id.as_deref() == Some(server))
+            })
+    }
+
+    /// The finalizer leaves: nothing of it may be left at the service.
+    fn judge_finalizer(&mut self, former: &Value, cloud: &World, kube: &Apiserver) {
+        if !finalizers(former).contains(&FINALIZER) {
+            return;
+        }
+        let recorded = record(former).filter(|record| speaks(record, former));
+        let marker = recorded
+            .as_ref()
+            .map_or_else(|| Marker::of_uid(&uid(former)), |r| r.marker.clone());
+        let spec = &former["spec"];
+        if Property::Retained.is_in(spec) || Property::Observed.is_in(spec) {
+            let id = recorded.and_then(|record| record.id);
+            return self.keeps(id.as_deref(), &marker, cloud);
+        }
+        let mut alive = servers_of(former, cloud);
+        // Of two that imported it under two processes, the one without the better right leaves it to the other one (docs).
+        alive.retain(|server| !self.is_left_to_another(&server.id, &uid(former), kube));
+        let t = &self.troubles;
+        // A doubled request, and two processes, are healed by the memory of finalised UIDs; two lies in a row are not seen.
+        let is_doubled = t.doubled_markers.contains(&marker);
+        let excused = is_doubled || self.is_murky() || self.is_lied_to();
+        if let (Some(server), false) = (alive.first(), excused) {
+            self.violations.push(format!(
+                "S5: the finalizer left while server {} was there",
+                server.id
+            ));
+        }
+    }
+}

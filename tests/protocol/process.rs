@@ -1,0 +1,325 @@
+//! One process of the operator: its real turns, listings and memories, on watches that may be late. What stands in for the
+//! queue runs one turn of an object at a time and several objects at once, as the real one does.
+//!
+//! [`wiring`] is how its parts hang together, [`hearing`] what its watches tell it.
+
+mod hearing;
+mod wiring;
+
+use crate::apiserver::{Change, INSTANCES};
+use crate::link::Link;
+use crate::universe::Shared;
+use cloud_server_operator::api::{Account, Instance};
+use cloud_server_operator::runtime::Term;
+use cloud_server_operator::runtime::queue::TURN;
+use cloud_server_operator::session::SecretVersions;
+use cloud_server_operator::{account, instance};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// What a turn is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    Account(String),
+    Instance(String),
+}
+
+/// A process that runs, or did.
+pub struct Process {
+    /// Its way to everything else.
+    pub link: Link,
+    term: Term,
+    stop: CancellationToken,
+    inbox: Arc<Inbox>,
+    memories: instance::memory::Memories,
+    born_after: Arc<AtomicU64>,
+    is_ending: AtomicBool,
+    exit: Arc<Exit>,
+    task: JoinHandle<()>,
+}
+
+/// How it ends when it is told to.
+#[derive(Default)]
+struct Exit {
+    is_wanted: AtomicBool,
+    is_done: AtomicBool,
+}
+
+/// From the moment in which a process finds its term over until it is gone.
+const ENDING: Duration = Duration::from_millis(100);
+
+/// How long a term lasts that nobody ends.
+const FOR_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What its watches have yet to tell.
+#[derive(Default)]
+struct Inbox {
+    changes: Mutex<VecDeque<(Instant, Change)>>,
+    arrived: Notify,
+}
+
+impl Process {
+    /// Starts one. It reads all objects at once, and takes turns from when it leads.
+    pub fn start(universe: &Shared, seed: u64) -> Self {
+        let (term, stop) = (Term::awaited(), CancellationToken::new());
+        let link = Link::new(universe, seed, &term);
+        // What stands by has given birth to nothing yet.
+        let born_after = Arc::new(AtomicU64::new(u64::MAX));
+        let inbox = Arc::<Inbox>::default();
+        let listed = universe.lock().kube.listing();
+        let running = Running::new(&link, &term, &stop, &born_after);
+        let memories = running.instances.memories.clone();
+        let exit = Arc::<Exit>::default();
+        let task = tokio::spawn(running.live(listed, inbox.clone(), link.clone(), exit.clone()));
+        Self {
+            link,
+            term,
+            stop,
+            inbox,
+            memories,
+            born_after,
+            is_ending: AtomicBool::new(false),
+            exit,
+            task,
+        }
+    }
+
+    /// From here on it takes turns, and an object newer than this version was born in its term.
+    pub fn lead(&self, version: u64) {
+        self.memories.begin_term();
+        self.born_after.store(version, Ordering::SeqCst);
+        // It is ended by the harness, as a Lease is lost.
+        let _ = self.term.lasts_until(Instant::now() + FOR_LIFE);
+        self.inbox.arrived.notify_one();
+    }
+
+    /// Whether it takes turns, or did until its term was over.
+    pub fn leads(&self) -> bool {
+        self.born_after.load(Ordering::SeqCst) != u64::MAX
+    }
+
+    /// Its term is over: no mutating call begins any more.
+    pub fn depose(&self) {
+        self.term.end();
+    }
+
+    /// It finds its term over and ends: what is on the wire by then goes on.
+    pub fn end_soon(&self) {
+        if self.is_ending.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let link = self.link.clone();
+        tokio::spawn(async move {
+            sleep(ENDING).await;
+            link.die();
+        });
+    }
+
+    /// It is told to end, as by SIGTERM: the turns that run are finished, and none begins.
+    pub fn terminate(&self) {
+        self.exit.is_wanted.store(true, Ordering::SeqCst);
+        self.inbox.arrived.notify_one();
+    }
+
+    /// Whether it ended when it was told to, and gave the Lease away.
+    pub fn has_left(&self) -> bool {
+        self.exit.is_done.load(Ordering::SeqCst)
+    }
+
+    /// Whether its term is over.
+    pub fn is_deposed(&self) -> bool {
+        self.leads() && !self.term.holds()
+    }
+
+    /// Its watch will tell this, no sooner than then.
+    pub fn will_hear(&self, at: Instant, change: Change) {
+        let mut changes = self.inbox.lock();
+        let last = changes.back().map_or(at, |(last, _)| *last);
+        changes.push_back((at.max(last), change));
+        drop(changes);
+        self.inbox.arrived.notify_one();
+    }
+
+    /// Whether its watch has yet to tell of an Instance what stands there already: it takes no turn of what is older than its own
+    /// last write.
+    pub fn is_behind(&self) -> bool {
+        let changes = self.inbox.lock();
+        changes.iter().any(|(_, change)| change.key.0 == INSTANCES)
+    }
+
+    /// Whether it died of a defect of its own.
+    pub fn is_broken(&self) -> bool {
+        self.task.is_finished() && !self.link.is_dead()
+    }
+
+    /// Ends it at once, as SIGKILL does.
+    pub fn kill(&self) {
+        self.link.die();
+        self.stop.cancel();
+        self.task.abort();
+    }
+}
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(Instant, Change)>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be told by now, and when the next is due.
+    fn take(&self, now: Instant) -> (Vec<Change>, Option<Instant>) {
+        let mut changes = self.lock();
+        let mut due = Vec::new();
+        while changes.front().is_some_and(|(at, _)| *at <= now) {
+            due.extend(changes.pop_front().map(|(_, change)| change));
+        }
+        (due, changes.front().map(|(at, _)| *at))
+    }
+}
+
+/// When turns are due; shared with what wakes objects.
+#[derive(Clone, Default)]
+struct Due {
+    at: Arc<Mutex<BTreeMap<Who, Instant>>>,
+    woken: Arc<Notify>,
+}
+
+impl Due {
+    fn at(&self, who: Who, at: Instant) {
+        let mut due = self.lock();
+        let known = due.entry(who).or_insert(at);
+        *known = at.min(*known);
+        drop(due);
+        self.woken.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Who, Instant>> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The inside of a process.
+struct Running {
+    instances: instance::Context,
+    accounts: account::Context,
+    secrets: SecretVersions,
+    link: Link,
+    due: Due,
+    term: Term,
+    born_after: Arc<AtomicU64>,
+    known_instances: BTreeMap<String, Arc<Instance>>,
+    known_accounts: BTreeMap<String, Arc<Account>>,
+    known: Arc<Mutex<Vec<String>>>,
+}
+
+impl Running {
+    async fn live(mut self, listed: Vec<Change>, inbox: Arc<Inbox>, link: Link, exit: Arc<Exit>) {
+        for change in listed {
+            self.hear(change);
+        }
+        self.instances.sessions.roll().is_whole();
+        let mut turns: FuturesUnordered<BoxFuture<'static, (Who, Duration)>> =
+            FuturesUnordered::new();
+        let mut busy: Vec<Who> = Vec::new();
+        loop {
+            if let Some(until) = link.paused_until() {
+                sleep_until(until).await;
+            }
+            let now = Instant::now();
+            let (changes, next_change) = inbox.take(now);
+            for change in changes {
+                self.hear(change);
+            }
+            let is_leaving = exit.is_wanted.load(Ordering::SeqCst);
+            if is_leaving && turns.is_empty() {
+                self.term.end();
+                exit.is_done.store(true, Ordering::SeqCst);
+                link.die();
+            }
+            let next_turn = if is_leaving {
+                None
+            } else {
+                self.begin_turns(&mut turns, &mut busy, now)
+            };
+            let next = [next_change, next_turn].into_iter().flatten().min();
+            let timer = async {
+                match next {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                Some((who, again)) = turns.next() => {
+                    busy.retain(|other| *other != who);
+                    self.due.at(who, Instant::now() + again);
+                }
+                () = inbox.arrived.notified() => {}
+                () = self.due.woken.notified() => {}
+                () = timer => {}
+            }
+        }
+    }
+
+    /// Begins every turn that is due, and says when the next one is.
+    fn begin_turns(
+        &self,
+        turns: &mut FuturesUnordered<BoxFuture<'static, (Who, Duration)>>,
+        busy: &mut Vec<Who>,
+        now: Instant,
+    ) -> Option<Instant> {
+        if !self.term.holds() {
+            return None;
+        }
+        let mut due = self.due.lock();
+        let ready: Vec<Who> = due
+            .iter()
+            .filter(|(who, at)| **at <= now && !busy.contains(*who))
+            .map(|(who, _)| who.clone())
+            .collect();
+        for who in ready {
+            due.remove(&who);
+            if let Some(turn) = self.turn(&who) {
+                busy.push(who);
+                turns.push(turn);
+            }
+        }
+        let waiting = due.iter().filter(|(who, _)| !busy.contains(*who));
+        waiting.map(|(_, at)| *at).min()
+    }
+
+    fn turn(&self, who: &Who) -> Option<BoxFuture<'static, (Who, Duration)>> {
+        let me = who.clone();
+        match who {
+            Who::Account(name) => {
+                let (context, object) = (
+                    self.accounts.clone(),
+                    self.known_accounts.get(name)?.clone(),
+                );
+                Some(Box::pin(async move {
+                    let turn = account::turn(&context, &object);
+                    (me, tokio::time::timeout(TURN, turn).await.unwrap_or(TURN))
+                }))
+            }
+            Who::Instance(name) => {
+                let (context, object) = (
+                    self.instances.clone(),
+                    self.known_instances.get(name)?.clone(),
+                );
+                self.link.begins_turn(name);
+                Some(Box::pin(async move {
+                    let turn = instance::turn(&context, &object);
+                    (me, tokio::time::timeout(TURN, turn).await.unwrap_or(TURN))
+                }))
+            }
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! One run: a schedule is played until everything is quiet, and judged.
+
+use crate::fault::{Kind, Rule, Timed};
+use crate::process::Process;
+use crate::universe::{Setting, Shared};
+use cloud_server_operator::runtime::chance;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::cell::Cell;
+use std::panic::AssertUnwindSafe;
+use std::sync::Once;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// How many processes, and what stands between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operators {
+    /// One, which is started again when it dies.
+    One,
+    /// Two, of which one holds the Lease.
+    Lease,
+    /// Two at once, which nobody should do.
+    NoLease,
+}
+
+/// What is played.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// Where it is played.
+    pub setting: Setting,
+    /// By how many.
+    pub operators: Operators,
+    /// Watches are late by up to this.
+    pub watch_delay: Duration,
+    /// Faults.
+    pub rules: Vec<Rule>,
+    /// What users and the console do.
+    pub steps: Vec<Timed>,
+}
+
+/// What is kept of a run beside its verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing.
+    Verdict,
+    /// Every state that was met, as a digest.
+    States,
+    /// What happened, for people.
+    Trace,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What was wrong; empty: nothing.
+    pub violations: Vec<String>,
+    /// What happened, if that was wanted.
+    pub trace: Vec<String>,
+    /// Requests of the processes until everything was quiet.
+    pub requests: u32,
+    /// Faults that found no request.
+    pub unmet: usize,
+    /// Which they were, by number, until the last change.
+    pub kinds: Vec<(u32, Kind)>,
+    /// Hashes of the states met.
+    pub states: Vec<u64>,
+    /// Servers released because another one was recorded.
+    pub surplus: usize,
+    /// Servers that were bought, and those that are there at the end.
+    pub bought: usize,
+    pub alive: usize,
+}
+
+/// A Lease as the operator holds it (design section 9): the holder fences itself, others take over later.
+const FENCED: Duration = Duration::from_secs(10);
+const TAKEN_OVER: Duration = Duration::from_secs(15);
+/// A killed process is started again.
+const STARTED_AGAIN: Duration = Duration::from_secs(1);
+/// Faults that have not found their request by then find none any more.
+const LAST_FAULT: Duration = Duration::from_secs(150);
+/// Nothing was written for so long, which is longer than any pace but that of what failed three times.
+const QUIET: Duration = Duration::from_secs(130);
+/// Longest time until it has to be at rest: the slowest pace of what failed is ten minutes.
+const PATIENCE: Duration = Duration::from_secs(3000);
+/// At rest, nothing is written or called for so long.
+const STAYS: Duration = Duration::from_secs(300);
+const TICK: Duration = Duration::from_secs(5);
+/// Within this time after a dependency is back, whoever waits for it has asked it (design section 5, L2).
+const RECOVERY: Duration = Duration::from_secs(30);
+/// More requests than any schedule needs in an hour: something asks without end.
+const MOST_REQUESTS: u32 = 2_500;
+
+/// Plays a schedule.
+pub fn run(schedule: &Schedule, look: Look) -> Outcome {
+    hear_panics();
+    PANICKED.set(false);
+    chance::seed(schedule.setting.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => panic!("no runtime: {error}"),
+    };
+    let played = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        // Made inside: outside, the clock is not ours.
+        runtime.block_on(async { Field::new(schedule, look).play(schedule).await })
+    }));
+    let mut outcome = played.unwrap_or_else(|_| Outcome {
+        violations: vec!["the run panicked".to_owned()],
+        ..Outcome::default()
+    });
+    if PANICKED.take() {
+        outcome.violations.push("a task panicked".to_owned());
+    }
+    outcome
+}
+
+thread_local! {
+    /// A task of the operator panicked on this thread, which plays one run at a time.
+    static PANICKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A task that panics ends quietly where nobody waits for it: the hook hears it all the same.
+fn hear_panics() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let former = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANICKED.set(true);
+            former(info);
+        }));
+    });
+}
+
+/// The processes of a run and what is around them.
+struct Field {
+    universe: Shared,
+    operators: Operators,
+    processes: Vec<Option<Process>>,
+    start_at: Vec<Option<Instant>>,
+    /// Since when the holder of the Lease has not renewed it.
+    silent_since: Option<Instant>,
+    /// The last holder gave it away.
+    is_released: bool,
+    dice: StdRng,
+    started: u64,
+    watch_delay: Duration,
+}
+
+impl Field {
+    fn new(schedule: &Schedule, look: Look) -> Self {
+        let universe = Shared::new(&schedule.setting, schedule.rules.clone(), look);
+        if schedule.operators == Operators::NoLease {
+            universe.lock().oracle.without_lease();
+        }
+        let count = if schedule.operators == Operators::One {
+            1
+        } else {
+            2
+        };
+        Self {
+            universe,
+            operators: schedule.operators,
+            processes: (0..count).map(|_| None).collect(),
+            start_at: vec![Some(Instant::now()); count],
+            silent_since: None,
+            is_released: false,
+            dice: StdRng::seed_from_u64(schedule.setting.seed),
+            started: 0,
+            watch_delay: schedule.watch_delay,
+        }
+    }
+
+    async fn play(mut self, schedule: &Schedule) -> Outcome {
+        let began = Instant::now();
+        let mut steps = schedule.steps.clone();
+        steps.sort_by_key(|step| step.at);
+        let mut steps = steps.into_iter().peekable();
+        let last = schedule.steps.iter().map(Timed::after).max();
+        let calm_at = began + last.unwrap_or_default() + LAST_FAULT;
+        let mut is_calm = false;
+        let mut at_rest: Option<(Instant, u64)> = None;
+        loop {
+            let changed = self.universe.changed.clone();
+            let changed = changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let now = Instant::now();
+            while let Some(step) = steps.next_if(|step| began + step.after() <= now) {
+                self.universe.with(|u| u.step(&step.step));
+            }
+            if !is_calm && now >= calm_at {
+                is_calm = true;
+                self.universe.with(super::universe::Universe::calm);
+            }
+            self.universe.lock().collect_garbage();
+            if !self.is_anybody_fit() {
+                self.universe.lock().nobody_asks();
+            }
+            let unheard = self.universe.lock().unheard_for(RECOVERY);
+            if let Some(dependency) = unheard {
+                return self.violated(&format!(
+                    "L2: {dependency:?} is back for {RECOVERY:?} and nobody has asked it"
+                ));
+            }
+            let mut next = self.care(now);
+            next = next.min(now + TICK);
+            if let Some(step) = steps.peek() {
+                next = next.min(began + step.after());
+            }
+            if is_calm || self.universe.lock().requests() > MOST_REQUESTS {
+                match self.judge(now, calm_at, &mut at_rest) {
+                    Some(outcome) => return outcome,
+                    None => next = next.max(now),
+                }
+            }
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = sleep_until(next) => {}
+            }
+        }
+    }
+
+    /// Whether a process that may act runs, on objects as they are.
+    fn is_anybody_fit(&self) -> bool {
+        let mut processes = self.processes.iter().flatten();
+        processes.any(|p| {
+            let stands_still = p.link.is_dead() || p.link.paused_until().is_some();
+            p.leads() && !p.is_deposed() && !stands_still && !p.is_behind()
+        })
+    }
+
+    fn violated(&self, violation: &str) -> Outcome {
+        let mut universe = self.universe.lock();
+        universe.oracle.violations.push(violation.to_owned());
+        outcome(&universe)
+    }
+
+    /// Whether it is over: at rest for long enough, or not for too long.
+    fn judge(
+        &self,
+        now: Instant,
+        calm_at: Instant,
+        at_rest: &mut Option<(Instant, u64)>,
+    ) -> Option<Outcome> {
+        let mut universe = self.universe.lock();
+        universe.advance();
+        if universe.requests() > MOST_REQUESTS {
+            let violation = format!("L3: {} requests", universe.requests());
+            universe.oracle.violations.push(violation);
+            return Some(outcome(&universe));
+        }
+        if let Some((since, changes)) = *at_rest {
+            let more = universe.changes - changes;
+            if more > 0 {
+                let violation = format!("L1: {more} writes or calls while all was at rest");
+                universe.oracle.violations.push(violation);
+            } else if now < since + STAYS {
+                return None;
+            }
+            return Some(outcome(&universe));
+        }
+        let is_led = self.operators != Operators::Lease || self.silent_since.is_none();
+        let is_manned = is_led && self.start_at.iter().all(Option::is_none);
+        let is_known = universe.oracle.lists_are_known();
+        let is_quiet = now >= universe.last_change + QUIET && is_manned && is_known;
+        let is_late = now >= calm_at + PATIENCE;
+        if !is_quiet && !is_late {
+            return None;
+        }
+        let wrong = universe
+            .oracle
+            .at_rest(&universe.kube, &universe.cloud, universe.password());
+        if wrong.is_empty() && is_quiet {
+            *at_rest = Some((now, universe.changes));
+        } else if is_late {
+            universe.oracle.violations.extend(wrong);
+            return Some(outcome(&universe));
+        }
+        None
+    }
+
+    /// Starts, ends and deposes processes, and brings their watches what happened. Gives when to look again.
+    fn care(&mut self, now: Instant) -> Instant {
+        self.spread();
+        let kills = std::mem::take(&mut self.universe.lock().kills);
+        for slot in kills {
+            if let Some(process) = self.processes.get(slot).and_then(Option::as_ref) {
+                process.link.die();
+            }
+        }
+        let terminations = std::mem::take(&mut self.universe.lock().terminations);
+        for slot in terminations {
+            if let Some(process) = self.processes.get(slot).and_then(Option::as_ref) {
+                process.terminate();
+            }
+        }
+        let mut next = now + TICK;
+        for slot in 0..self.processes.len() {
+            if let Some(process) = &self.processes[slot] {
+                if process.is_broken() {
+                    let violation = "a process ended by itself".to_owned();
+                    self.universe.lock().oracle.violations.push(violation);
+                }
+                if process.link.is_dead() || process.is_broken() {
+                    process.kill();
+                    self.universe
+                        .lock()
+                        .tell(|| format!("   process {slot} is dead"));
+                    let led = process.leads();
+                    self.is_released |= led && process.has_left();
+                    self.processes[slot] = None;
+                    self.start_at[slot] = Some(now + STARTED_AGAIN);
+                    if led {
+                        self.silent_since.get_or_insert(now);
+                    }
+                }
+            }
+            if self.start_at[slot].is_some_and(|at| at <= now) {
+                self.start_at[slot] = None;
+                self.started += 1;
+                let seed = self.dice.random::<u64>();
+                let process = Process::start(&self.universe, seed);
+                let leads_at_once = match self.operators {
+                    Operators::One | Operators::NoLease => true,
+                    Operators::Lease => self.started == 1,
+                };
+                if leads_at_once {
+                    process.lead(0);
+                    self.universe.lock().led_anew();
+                }
+                self.universe
+                    .lock()
+                    .tell(|| format!("   process {slot} runs, leads: {leads_at_once}"));
+                self.processes[slot] = Some(process);
+            }
+            if let Some(at) = self.start_at[slot] {
+                next = next.min(at);
+            }
+        }
+        if self.operators == Operators::Lease {
+            next = next.min(self.keep_lease(now));
+        }
+        next
+    }
+
+    /// The Lease: a holder that stands still is deposed by its own clock, and followed by another.
+    fn keep_lease(&mut self, now: Instant) -> Instant {
+        let mut next = now + TICK;
+        for process in self.processes.iter().flatten().filter(|p| p.leads()) {
+            match process.link.paused_until() {
+                Some(until) => {
+                    let since = *self.silent_since.get_or_insert(now);
+                    if now >= since + FENCED {
+                        process.depose();
+                    } else {
+                        next = next.min(since + FENCED);
+                    }
+                    next = next.min(until);
+                }
+                // It wakes up and finds that its Lease has run out: it ends, after what it had on the wire.
+                None if process.is_deposed() => process.end_soon(),
+                None => self.silent_since = None,
+            }
+        }
+        let Some(since) = self.silent_since else {
+            return next;
+        };
+        if now < since + TAKEN_OVER && !self.is_released {
+            return next.min(since + TAKEN_OVER);
+        }
+        let standby = self
+            .processes
+            .iter()
+            .flatten()
+            .find(|p| !p.leads() && !p.link.is_dead() && p.link.paused_until().is_none());
+        if let Some(standby) = standby {
+            let version = {
+                let stands_still =
+                    |p: &Process| p.leads() && !p.link.is_dead() && p.link.paused_until().is_some();
+                let is_alive = self.processes.iter().flatten().any(stands_still);
+                let mut universe = self.universe.lock();
+                // A dead one calls nothing any more.
+                if is_alive && !self.is_released {
+                    universe.oracle.taken_over();
+                }
+                universe.kube.version()
+            };
+            standby.lead(version);
+            self.universe.with(|u| {
+                u.oracle.handed_over();
+                u.led_anew();
+            });
+            (self.silent_since, self.is_released) = (None, false);
+            self.universe
+                .lock()
+                .tell(|| "   the other process leads".to_owned());
+        }
+        next.min(now + Duration::from_secs(1))
+    }
+
+    /// Every watch tells every change, each in its own time.
+    fn spread(&mut self) {
+        let changes = self.universe.lock().kube.take_changes();
+        let now = Instant::now();
+        for change in changes {
+            for process in self.processes.iter().flatten() {
+                let delay = if self.dice.random_bool(0.8) {
+                    Duration::from_millis(self.dice.random_range(1..40))
+                } else {
+                    self.watch_delay.mul_f64(self.dice.random())
+                };
+                process.will_hear(now + delay, change.clone());
+            }
+        }
+    }
+}
+
+fn outcome(universe: &super::universe::Universe) -> Outcome {
+    Outcome {
+        violations: universe.oracle.violations.clone(),
+        trace: universe.trace(),
+        requests: universe.requests(),
+        unmet: universe.unmet,
+        kinds: universe.kinds.clone(),
+        states: universe.states.clone(),
+        surplus: universe.oracle.surplus,
+        bought: universe.oracle.bought,
+        alive: universe.cloud.live_servers().len(),
+    }
+}

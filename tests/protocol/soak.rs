@@ -1,0 +1,150 @@
+//! Schedules by chance, on all processors.
+
+use crate::exhaust::ENOUGH;
+use crate::random::schedule;
+use crate::run::{Look, Schedule, run};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What many runs came to.
+#[derive(Default)]
+struct Sum {
+    runs: u64,
+    requests: u64,
+    surplus: u64,
+    failed: Vec<(u64, Vec<String>)>,
+}
+
+/// Plays the schedules of these seeds until they are done or the time is over.
+fn play(first: u64, count: u64, longest: Option<Duration>) -> (Sum, Duration) {
+    let (next, sum, began) = (
+        AtomicU64::new(first),
+        Mutex::new(Sum::default()),
+        Instant::now(),
+    );
+    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let is_over = longest.is_some_and(|longest| began.elapsed() >= longest);
+                    let is_hopeless = sum.lock().unwrap().failed.len() >= ENOUGH;
+                    if seed >= first + count || is_over || is_hopeless {
+                        return;
+                    }
+                    let outcome = run(&schedule(seed), Look::Verdict);
+                    let mut sum = sum.lock().unwrap();
+                    sum.runs += 1;
+                    sum.requests += u64::from(outcome.requests);
+                    sum.surplus += outcome.surplus as u64;
+                    if !outcome.violations.is_empty() {
+                        sum.failed.push((seed, outcome.violations));
+                    }
+                }
+            });
+        }
+    });
+    (sum.into_inner().unwrap(), began.elapsed())
+}
+
+fn assert_well(sum: &Sum, took: Duration) {
+    let per_minute = sum.runs as f64 * 60.0 / took.as_secs_f64();
+    println!(
+        "{} schedules in {:.1} s, {per_minute:.0} a minute; {} requests; {} surplus servers released; {} failed",
+        sum.runs,
+        took.as_secs_f64(),
+        sum.requests,
+        sum.surplus,
+        sum.failed.len(),
+    );
+    for (seed, violations) in sum.failed.iter().take(20) {
+        println!("seed {seed}: {}", violations.join("; "));
+    }
+    let Some((seed, violations)) = sum.failed.first() else {
+        return;
+    };
+    let smallest = shrink(schedule(*seed));
+    println!("seed {seed}, as small as it gets:\n{smallest:#?}");
+    for line in run(&smallest, Look::Trace).trace {
+        println!("{line}");
+    }
+    panic!(
+        "seed {seed}: {violations:?}; again with SEED={seed} cargo test --profile fast --test protocol replay -- --ignored --nocapture"
+    );
+}
+
+/// Leaves out what is not needed to make it fail.
+fn shrink(mut schedule: Schedule) -> Schedule {
+    let fails = |schedule: &Schedule| !run(schedule, Look::Verdict).violations.is_empty();
+    loop {
+        let smaller = (0..schedule.rules.len())
+            .map(|n| {
+                let mut smaller = schedule.clone();
+                smaller.rules.remove(n);
+                smaller
+            })
+            .chain((1..schedule.steps.len()).map(|n| {
+                let mut smaller = schedule.clone();
+                smaller.steps.remove(n);
+                smaller
+            }))
+            .find(fails);
+        match smaller {
+            Some(smaller) => schedule = smaller,
+            None => return schedule,
+        }
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn ten_thousand_schedules_by_chance() {
+    let first = number("FIRST_SEED").unwrap_or(1);
+    let (sum, took) = play(first, number("SCHEDULES").unwrap_or(10_000), None);
+    assert_well(&sum, took);
+}
+
+#[test]
+#[ignore = "as long as SOAK_MINUTES says: make soak"]
+fn soak() {
+    let minutes = number("SOAK_MINUTES").unwrap_or(10);
+    // Other schedules each time, and told, so that they can be played again.
+    let first = number("FIRST_SEED").unwrap_or_else(|| rand::random::<u32>().into());
+    println!("seeds from {first}");
+    let (sum, took) = play(
+        first,
+        u64::MAX - first,
+        Some(Duration::from_secs(minutes * 60)),
+    );
+    assert_well(&sum, took);
+}
+
+#[test]
+#[ignore = "plays the schedule of SEED again, and tells what happens"]
+fn replay() {
+    let seed = number("SEED").expect("set SEED to the number that a failure told");
+    let schedule = schedule(seed);
+    println!("{schedule:#?}");
+    let outcome = run(&schedule, Look::Trace);
+    for line in &outcome.trace {
+        println!("{line}");
+    }
+    assert_eq!(outcome.violations, [""; 0]);
+}
+
+#[test]
+fn a_schedule_played_twice_goes_the_same_way() {
+    for seed in 1..40 {
+        let (first, again) = (
+            run(&schedule(seed), Look::Trace),
+            run(&schedule(seed), Look::Trace),
+        );
+        assert_eq!(first.trace, again.trace, "seed {seed}");
+        assert_eq!(first.states, again.states, "seed {seed}");
+    }
+}

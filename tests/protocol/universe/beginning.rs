@@ -1,0 +1,114 @@
+//! What a run is played in, and what there is when it begins.
+
+use super::{PASSWORDS, TOKEN, Universe, base64};
+use crate::apiserver::{ACCOUNTS, SECRETS};
+use cloud_simulator::model::{CreateRequest, Effect, Request};
+use cloud_simulator::secret::Secret;
+use cloud_simulator::{Readings, catalogue};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The name of the server that is imported.
+pub(super) const LEGACY: &str = "legacy-db";
+const LEGACY_PASSWORD: &str = "Legacy7pass!word";
+
+/// What a run is played in.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Everything that looks random follows from it.
+    pub seed: u64,
+    /// The settling time, in seconds.
+    pub settle: u32,
+    /// How long the service's tasks take.
+    pub tasks: Duration,
+    /// How the service reads its specification.
+    pub readings: Readings,
+    /// The login is a key.
+    pub by_key: bool,
+    /// What every Instance wants beside that: JSON merge patches of its spec, one after the other.
+    pub spec: Vec<Value>,
+    /// The Account may have so many Instances with a server.
+    pub most: Option<u8>,
+    /// There is a server that nobody of us bought, and every Instance imports it.
+    pub import: Option<ImportBy>,
+    /// How long an operating system takes to stop, where that is another time.
+    pub stop: Option<Duration>,
+}
+
+/// How an Instance says which server it imports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImportBy {
+    /// By its identifier.
+    Id,
+    /// By its name.
+    Name,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            settle: 20,
+            tasks: Duration::from_millis(500),
+            readings: Readings::default(),
+            by_key: false,
+            spec: Vec::new(),
+            most: None,
+            import: None,
+            stop: None,
+        }
+    }
+}
+
+impl Universe {
+    /// Makes what every run begins with.
+    pub(super) fn furnish(&mut self, setting: &Setting) {
+        let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {}, "data": {"value": base64(value)}});
+        self.kube
+            .create(&(SECRETS, "cloud-token".to_owned()), secret(TOKEN));
+        self.kube
+            .create(&(SECRETS, "login".to_owned()), secret(PASSWORDS[0]));
+        let mut account = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {},
+            "spec": {
+                "endpoint": "https://cloud.example/api",
+                "tokenSecretRef": {"name": "cloud-token", "key": "value"},
+                "settleSeconds": setting.settle,
+                "requests": {"perSecond": 1000, "burst": 1000, "concurrent": 50},
+            },
+        });
+        if let Some(most) = setting.most {
+            account["spec"]["maxInstances"] = json!(most);
+            self.oracle.limits(most);
+        }
+        self.kube.create(&(ACCOUNTS, "default".to_owned()), account);
+        self.kube.take_changes();
+        for password in PASSWORDS.into_iter().chain([LEGACY_PASSWORD]) {
+            self.oracle.users_password(password);
+        }
+        if setting.import.is_some() {
+            self.buy_elsewhere();
+        }
+    }
+
+    /// Somebody buys a server by other means than ours.
+    fn buy_elsewhere(&mut self) {
+        let example = catalogue::example();
+        let text = |text: &str| Some(text.to_owned());
+        let request = Request::Create(CreateRequest {
+            package_code: text(example.package),
+            region_code: text(example.region),
+            zone_code: text(example.zone),
+            instance_name: text(LEGACY),
+            image: text(example.image),
+            key: None,
+            firewall: text(example.firewall),
+            password: Some(Secret::from(LEGACY_PASSWORD)),
+        });
+        let reply = self.cloud.call(self.timestamp(), Some(TOKEN), &request);
+        if let Effect::Created { server, .. } = reply.effect {
+            self.oracle.bought_elsewhere(&server);
+            self.legacy = Some(server);
+        }
+    }
+}

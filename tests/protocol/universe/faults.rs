@@ -1,0 +1,118 @@
+//! What happens at which request, and what is away.
+
+use super::Universe;
+use crate::apiserver::INSTANCES;
+use crate::fault::{Act, Dependency, Kind, On, Rule};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How a dependency is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// No connection opens.
+    Silent,
+    /// Everything is answered with this status.
+    Answers(u16),
+}
+
+impl Universe {
+    /// No fault happens from here on.
+    pub fn calm(&mut self) {
+        self.unmet = self.rules.len();
+        self.rules.clear();
+        (self.tasks_fail, self.hides) = (false, false);
+        self.rotates_no_more();
+        for (dependency, ..) in self.away.clone() {
+            self.back(dependency);
+        }
+    }
+
+    /// What keeps this request from its answer, if anything does.
+    pub fn absence(&mut self, kind: Kind) -> Option<Absence> {
+        let mut away = self.away.iter_mut();
+        let (_, how, is_noticed) = away.find(|(dependency, ..)| dependency.serves(kind))?;
+        *is_noticed = true;
+        let how = *how;
+        self.tell(|| format!("   {kind:?} finds {how:?}"));
+        Some(how)
+    }
+
+    /// A dependency goes.
+    pub(super) fn goes(&mut self, dependency: Dependency, how: Absence) {
+        self.away.retain(|(away, ..)| *away != dependency);
+        self.away.push((dependency, how, false));
+        self.unheard.retain(|(back, _)| *back != dependency);
+    }
+
+    /// A request is answered.
+    pub fn answers(&mut self, kind: Kind) {
+        self.unheard
+            .retain(|(dependency, _)| !dependency.serves(kind));
+    }
+
+    /// Nobody is fit to ask: what is back waits no longer than from now on.
+    pub fn nobody_asks(&mut self) {
+        for (_, since) in &mut self.unheard {
+            *since = Instant::now();
+        }
+    }
+
+    /// What came back and was asked for nothing within `bound`, although somebody waits for it.
+    pub fn unheard_for(&mut self, bound: Duration) -> Option<Dependency> {
+        if !self.unheard.is_empty() && !self.does_anybody_wait() {
+            self.unheard.clear();
+        }
+        if !self.away.is_empty() {
+            // What is back is of no use without the other.
+            self.nobody_asks();
+        }
+        let mut unheard = self.unheard.iter();
+        let late = unheard.find(|(_, since)| since.elapsed() > bound)?;
+        Some(late.0)
+    }
+
+    /// Whether an Instance is not yet what it is to be.
+    fn does_anybody_wait(&self) -> bool {
+        let waits = |object: &Value| {
+            let is_observed =
+                object["status"]["observedGeneration"] == object["metadata"]["generation"];
+            let reason = &object["status"]["conditions"][0]["reason"];
+            object["metadata"]["deletionTimestamp"].is_string()
+                || !is_observed
+                || reason == "Creating"
+        };
+        let mut instances = self.kube.all().filter(|(key, _)| key.0 == INSTANCES);
+        instances.any(|(_, object)| waits(object))
+    }
+
+    /// A dependency is there again.
+    pub(super) fn back(&mut self, dependency: Dependency) {
+        let mut away = self.away.iter();
+        let was_noticed = away.any(|(away, _, is_noticed)| *away == dependency && *is_noticed);
+        self.away.retain(|(away, ..)| *away != dependency);
+        if was_noticed && self.does_anybody_wait() {
+            self.unheard.push((dependency, Instant::now()));
+        }
+    }
+
+    /// Counts a request, and says what happens at it. A rule happens once.
+    pub fn count(&mut self, kind: Kind) -> Option<Act> {
+        self.total += 1;
+        if self.last_change.elapsed() < self.lately {
+            self.kinds.push((self.total, kind));
+        }
+        let nth = self.counts.entry(kind).or_default();
+        *nth += 1;
+        let (total, nth) = (self.total, *nth);
+        let met = |rule: &Rule| match rule.on {
+            On::Any(n) => n == total,
+            On::Nth(of, n) => of == kind && n == nth,
+        };
+        let index = self.rules.iter().position(met)?;
+        let rule = self.rules.remove(index);
+        self.tell(|| format!("!! {:?} at {kind:?}", rule.act));
+        self.oracle.acts(kind, &rule.act);
+        Some(rule.act)
+    }
+}

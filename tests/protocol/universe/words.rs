@@ -1,0 +1,60 @@
+//! What is told of objects: to people, and to digests.
+
+use serde_json::Value;
+
+/// A record without what differs from one process to the next.
+pub fn without_nonce(text: &str) -> String {
+    let mut record: Value = serde_json::from_str(text).unwrap_or_default();
+    record["nonce"] = Value::Null;
+    record["operation"]["startedAt"] = Value::Null;
+    record.to_string()
+}
+
+/// An object in a line.
+pub fn outline(object: &Value) -> String {
+    let record = crate::oracle::record(object);
+    let record = record.map(|r| {
+        format!(
+            "{} #{} id {:?} task {}",
+            r.operation.verb,
+            r.attempt,
+            r.id,
+            r.task.is_some()
+        )
+    });
+    let status = &object["status"];
+    let conditions: Vec<String> = status["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|c| format!("{}={}/{}", c["type"], c["status"], c["reason"]).replace('"', ""))
+        .collect();
+    format!(
+        "rv {} gen {}/{} {} {} {}",
+        object["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default(),
+        status["observedGeneration"],
+        object["metadata"]["generation"],
+        record.unwrap_or_default(),
+        conditions.join(" "),
+        if object["metadata"]["deletionTimestamp"].is_string() {
+            "deleting"
+        } else {
+            ""
+        },
+    )
+}
+
+/// As Secrets keep it.
+pub fn base64(text: &str) -> String {
+    data_encoding::BASE64.encode(text.as_bytes())
+}
+
+/// Which of its passwords are the same and which keys there are: what they are differs from run to run.
+pub fn phase_of_secret(secret: &Value) -> (Vec<String>, bool) {
+    let data = secret["data"].as_object();
+    let keys = data.into_iter().flatten().map(|(key, _)| key.clone());
+    let is_settled = secret["data"]["password"] == secret["data"]["current"];
+    (keys.collect(), is_settled)
+}
