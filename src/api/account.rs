@@ -78,8 +78,8 @@ pub struct AccountSpec {
     pub key_login_password: KeyLoginPassword,
 
     /// The most Instances of this Account that may have a server at the same time, or be about to have one. Further ones
-    /// wait, and go on when one of those is gone. Nothing is released because of it. Without it there is no limit; 0 buys
-    /// nothing.
+    /// wait, and go on when one of those is gone. An import counts as one and is never held up. Nothing is released because
+    /// of it. Without it there is no limit; 0 buys nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100_000))]
     pub max_instances: Option<i32>,

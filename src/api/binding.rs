@@ -224,7 +224,7 @@ pub enum BindingError {
     /// A number in it is none that was counted.
     #[error(
         "annotation {annotation} says {field} {number}, and nobody has counted beyond {MOST}: restore the annotation \
-         from a backup, or remove it: the record is then rebuilt",
+         from a backup, or remove it while the Instance is not being deleted: the record is then rebuilt",
         annotation = super::names::BINDING
     )]
     Uncounted {

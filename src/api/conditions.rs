@@ -196,7 +196,7 @@ reasons! {
         "8 to 30 characters with at least one of A-Z, one of a-z, one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /";
     BindingInvalid:
         "The annotation cloudserver.dev/binding was edited, or the server was renamed: the record cannot be read, or names a server that does not bear this Instance's name. Nothing is bought or released while it stands.",
-        "Restore the annotation from a backup, or remove it: the record is then rebuilt from status.id and the server's name.";
+        "Restore the annotation from a backup, or remove it: the record is then rebuilt from status.id and the server's name. While the Instance is being deleted, a server that does not bear its name is left where it is once the annotation is removed.";
     Undecodable:
         "This version of the operator cannot read the object: a newer version wrote it. Nothing is done about it.",
         "Install the version that wrote it, or mend the field that the message names.";

@@ -41,7 +41,8 @@ pub enum ManagementPolicy {
 /// When a server's power is cut instead of asking its operating system to stop.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForceStop {
-    /// The operating system is asked, and nothing else.
+    /// The operating system is asked, and nothing else. But before a reinstall, which erases the disk anyway, the power is
+    /// cut after 30 seconds whatever stands here.
     #[default]
     Never,
     /// The power is cut when the server is not stopped within gracePeriodSeconds after the stop was taken, or the stop failed.

@@ -6,6 +6,7 @@
 
 use crate::cloud::{Error, Offer, Offers};
 use std::collections::HashSet;
+use tokio::time::Instant;
 
 /// More pages than any list has: one that goes on beyond is going round in circles.
 const MOST_PAGES: u32 = 400;
@@ -21,6 +22,8 @@ pub struct Listing<T> {
     pub readable: bool,
     /// How many calls it took.
     pub pages: u32,
+    /// When its end was there.
+    pub read: Instant,
 }
 
 impl<T> Listing<T> {
@@ -147,6 +150,7 @@ impl<T: Offer> Assembly<T> {
             readable: self.unreadable == 0,
             rows: self.rows,
             pages: self.pages,
+            read: Instant::now(),
         }
     }
 }

@@ -141,6 +141,7 @@ mod tests {
             steady: true,
             readable: true,
             pages: 2,
+            read: Instant::now(),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::cloud::{Detail, ServerId, TaskId, TaskState};
 use crate::inventory::{Interest, Sighting, Subject};
 use crate::runtime::chance;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Claim, Problem, Room, Seat, Standing};
+use crate::session::{Claim, Problem, Rival, Room, Say, Seat, Standing};
 use jiff::Timestamp;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -96,7 +96,7 @@ pub struct Observation {
     /// Whether it may be taken over, asked only when it may be in this turn.
     pub claim: Claim,
     /// Another Instance that has the better right to the server that was taken over.
-    pub rival: Option<ObjectKey>,
+    pub rival: Rival,
     /// What this process remembers, after this look.
     pub memory: Memory,
     /// Monotonic time of the look.
@@ -142,7 +142,7 @@ pub async fn observe(
         room: Room::NotAsked,
         candidate: Fact::NotAsked,
         claim: Claim::NotAsked,
-        rival: rival(context, &facts),
+        rival: rival(context, &facts, seat.as_deref()),
         memory: remembered,
         now,
         // Whole seconds, as status keeps them: a fraction would look like a change at every turn.
@@ -210,8 +210,10 @@ pub async fn learn(
             };
             // Its own marker says that it is its own.
             let marker = marker.filter(|marker| *marker != seen.facts.marker);
-            let roll = context.sessions.roll();
-            seen.claim = roll.claim(&seen.facts.uid, &seen.account_key, id, marker.as_ref());
+            let (uid, account, marker) = (&seen.facts.uid, &seen.account_key, marker.as_ref());
+            let sessions = &context.sessions;
+            let backing = |say: &Say<'_>| sessions.backing(say, id, seat);
+            seen.claim = sessions.roll().claim(uid, account, id, marker, backing);
             true
         }
         Needs::Detail if matches!(seen.detail, Fact::NotAsked) => {
@@ -277,9 +279,15 @@ fn version_of(context: &Context, facts: &Facts, name: &str) -> Option<String> {
 }
 
 /// Who has the better right to the server that this object took over.
-fn rival(context: &Context, facts: &Facts) -> Option<ObjectKey> {
-    let id = facts.id().filter(|_| facts.imported().is_some())?;
-    context.sessions.roll().rival(&facts.uid, &id)
+fn rival(context: &Context, facts: &Facts, seat: Option<&Seat>) -> Rival {
+    let id = facts.id().filter(|_| facts.imported().is_some());
+    // Without a seat nothing is done to it.
+    let Some((id, seat)) = id.zip(seat) else {
+        return Rival::None;
+    };
+    let sessions = &context.sessions;
+    let backing = |say: &Say<'_>| sessions.backing(say, &id, seat);
+    sessions.roll().rival(&facts.uid, &id, backing)
 }
 
 fn seat_facts(seat: &Seat, facts: &Facts) -> SeatFacts {
@@ -371,7 +379,7 @@ impl Observation {
 
     /// The recorded server, unless it is somebody else's by right: then nothing is done to it.
     pub fn own_id(&self) -> Option<ServerId> {
-        self.facts.id().filter(|_| self.rival.is_none())
+        self.facts.id().filter(|_| self.rival == Rival::None)
     }
 
     /// The server whose release comes next: the recorded one, then one that this process was given, then any with the

@@ -274,6 +274,11 @@ impl Inventory {
         self.shared.lock().has_shown(credential)
     }
 
+    /// Whether the newest listing of any place has this server in it.
+    pub fn shows(&self, id: &ServerId) -> bool {
+        self.shared.lock().shows(id)
+    }
+
     /// Takes over the finalised UIDs of the inventory of a former token.
     pub fn inherit(&self, former: &Self) {
         if Arc::ptr_eq(&self.shared, &former.shared) {

@@ -10,7 +10,7 @@ use super::pass::{Pass, PassError};
 use super::tombs::Tombs;
 use super::view::View;
 use super::watched::{Watched, evidence, fingerprint, wanted};
-use super::{Attention, Interest, Settings, Subject};
+use super::{Attention, Interest, Settings, Sighting, Subject};
 use crate::api::Marker;
 use crate::cloud::{Lane, Place, ServerId};
 
@@ -210,6 +210,11 @@ impl State {
             .get(place)
             .map(|watched| watched.view.clone())
             .unwrap_or_default()
+    }
+
+    pub(super) fn shows(&self, id: &ServerId) -> bool {
+        let mut views = self.places.values().map(|watched| &watched.view);
+        views.any(|view| matches!(view.sighting(id), Sighting::Present(..)))
     }
 
     pub(super) fn confirmed_gone(&mut self, id: &ServerId) {

@@ -5,99 +5,31 @@
 
 mod copies;
 mod roll;
+mod seat;
 mod secrets;
 
-use crate::api::conditions::Reason;
-use crate::api::{AccountSpec, KeyLoginPassword, Marker};
+use crate::api::{AccountSpec, Marker};
 use crate::catalog::Catalog;
-use crate::cloud::{BuildError, Client, Gate, Http, Limits, Observer, Paths, Place};
+use crate::cloud::{BuildError, Client, Gate, Http, Observer, Paths, Place, ServerId};
 use crate::inventory::{Inventory, Settings, Subject};
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, Metrics};
-use data_encoding::HEXLOWER;
-use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest, Sha256};
+use seat::{credential, gate_key, most, session_key};
+use secrecy::SecretString;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use copies::{Copies, TokenCopy};
-pub use roll::{Claim, Most, Owned, Roll, Room, Turn};
+pub use roll::{Backing, Claim, Most, Owned, Rival, Roll, Room, Say, Turn};
+pub use seat::{MadeFrom, Problem, Seat, Session, Standing, limits};
 pub use secrets::{Content, SecretProblem, SecretVersions, read, read_key};
 
-/// What is shared by all Accounts with one endpoint and one token.
-#[derive(Debug)]
-pub struct Session {
-    /// Tells sessions apart.
-    pub number: u64,
-    /// Calls to the service, under the shared limit.
-    pub client: Client,
-    /// What the service says exists.
-    pub inventory: Inventory,
-    /// What the service offers.
-    pub catalog: Catalog,
-    cancel: CancellationToken,
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.cancel.cancel();
-    }
-}
-
-/// An Account's place in a session.
-#[derive(Clone, Debug)]
-pub struct Seat {
-    /// The shared part.
-    pub session: Arc<Session>,
-    /// What the seat was made from; another version of Secret or Account makes another seat.
-    pub made_from: MadeFrom,
-    /// A short digest of endpoint and token: as long as it stands, the account at the service is the same.
-    pub credential: String,
-    /// How long the outcome of a lost create stays open (`Account.spec.settleSeconds`).
-    pub settle: Duration,
-    /// What is sent as password with key login.
-    pub key_login_password: KeyLoginPassword,
-    /// How many servers the Account may have, and how fast.
-    pub most: Most,
-    /// The Account's spec and the token, for a copy of both.
-    source: Arc<(AccountSpec, SecretString)>,
-}
-
-/// The versions that a seat was made from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MadeFrom {
-    /// UID and resourceVersion of the token Secret.
-    pub secret: String,
-    /// UID of the Account.
-    pub account: String,
-    /// Generation of the Account's spec.
-    pub generation: i64,
-}
-
-/// Why an Account cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The reason for the conditions of the Account.
-    pub reason: Reason,
-    /// A sentence that names the thing and the remedy.
-    pub message: String,
-}
-
-/// What is known of an Account.
-#[derive(Clone, Debug)]
-pub enum Standing {
-    /// It can be used.
-    Usable(Arc<Seat>),
-    /// It exists and has not been looked at yet.
-    Pending,
-    /// It exists and cannot be used.
-    Unusable(Problem),
-    /// There is no such Account.
-    NotFound,
-}
+/// By then every Account that can be used was looked at, and what it has was listed.
+const LOOKED_AT: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
 struct Entry {
@@ -123,6 +55,9 @@ struct Inner {
     metrics: Metrics,
     wake: Arc<dyn Fn(Subject) + Send + Sync>,
     roll: Roll,
+    began: Instant,
+    /// Every record of the roll counts.
+    trusts_records: AtomicBool,
     copies: OnceLock<Copies>,
     cancel: CancellationToken,
     open: Mutex<HashMap<[u8; 32], Weak<Session>>>,
@@ -144,6 +79,8 @@ impl Sessions {
         let inner = Inner {
             sessions: AtomicU64::new(1),
             roll: Roll::new(cluster.clone(), move |subject| woken(subject)),
+            began: Instant::now(),
+            trusts_records: AtomicBool::new(false),
             copies: OnceLock::new(),
             cluster,
             http,
@@ -185,8 +122,8 @@ impl Sessions {
         self.open().retain(|_, session| session.strong_count() > 0);
     }
 
-    /// A new seat for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session; its
-    /// request limits are those of the Account that asked last.
+    /// A new seat for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session; the
+    /// request limits are shared by all with one endpoint and token, and are those of the Account that asked last.
     ///
     /// # Errors
     /// The endpoint or a path is not usable.
@@ -227,6 +164,32 @@ impl Sessions {
     /// Which Instances have a server, or are about to have one.
     pub fn roll(&self) -> &Roll {
         &self.inner.roll
+    }
+
+    /// The roll holds only Instances of the service that is looked at, and nothing is changed by what they say.
+    pub fn trust_records(&self) {
+        self.inner.trusts_records.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what another Instance says of a server counts for who looks at it from this seat: it was bought with the
+    /// same token, its Account has that token now, or its Account's own listing of this service shows the server.
+    pub fn backing(&self, say: &Say<'_>, id: &ServerId, ours: &Seat) -> Backing {
+        if self.inner.trusts_records.load(Ordering::Relaxed)
+            || say.credential == Some(&ours.credential)
+        {
+            return Backing::Known;
+        }
+        let theirs = self
+            .seats()
+            .get(&say.account)
+            .and_then(|entry| entry.last.clone());
+        match theirs {
+            Some(seat) if seat.credential == ours.credential => Backing::Known,
+            Some(seat) if seat.endpoint() != ours.endpoint() => Backing::Lacking,
+            Some(seat) if seat.session.inventory.shows(id) => Backing::Known,
+            Some(_) | None if Instant::now() < self.inner.began + LOOKED_AT => Backing::NotYet,
+            Some(_) | None => Backing::Lacking,
+        }
     }
 
     /// From here on tokens are copied, so that deletions go on after a restart although Secret and Account went.
@@ -402,7 +365,15 @@ impl Sessions {
             return Ok(session);
         }
         let paths = Paths::resolve(&spec.paths)?;
-        let gate = Gate::new(limits(spec));
+        let shared = gate_key(spec, token);
+        let others = open.values().filter_map(Weak::upgrade);
+        let gate = others
+            .into_iter()
+            .find(|session| session.gate_key == shared)
+            .map_or_else(
+                || Gate::new(limits(spec)),
+                |session| session.client.gate().clone(),
+            );
         let metrics = self.inner.metrics.clone();
         let observer: Observer = Arc::new(move |operation, result, took| {
             metrics.cloud_call(operation.as_str(), result.err().unwrap_or("ok"), took);
@@ -422,6 +393,7 @@ impl Sessions {
         let inventory = Inventory::spawn(client.clone(), self.inner.settings, wake, cancel.clone());
         let session = Arc::new(Session {
             number: self.inner.sessions.fetch_add(1, Ordering::Relaxed),
+            gate_key: shared,
             catalog: Catalog::new(client.clone()),
             client,
             inventory,
@@ -452,54 +424,5 @@ impl std::fmt::Debug for Sessions {
     }
 }
 
-/// The request limits of an Account.
-pub fn limits(spec: &AccountSpec) -> Limits {
-    let positive = |n: i32| u32::try_from(n).unwrap_or(1).max(1);
-    Limits {
-        per_second: f64::from(positive(spec.requests.per_second)),
-        burst: positive(spec.requests.burst),
-        concurrent: positive(spec.requests.concurrent) as usize,
-    }
-}
-
-fn most(spec: &AccountSpec) -> Most {
-    let count = |n: i32| usize::try_from(n).unwrap_or(0);
-    Most {
-        instances: spec.max_instances.map(count),
-        creates: spec.create_rate.as_ref().map(|rate| count(rate.per_minute)),
-    }
-}
-
-/// Tells accounts apart in the record of what was bought. 32 bits of a digest: enough to notice a change of endpoint or
-/// token, far too little to confirm a guess at a token.
-fn credential(cluster: &str, spec: &AccountSpec, token: &SecretString) -> String {
-    let parts = [
-        cluster,
-        spec.endpoint.trim_end_matches('/'),
-        token.expose_secret(),
-    ];
-    let digest = digest(&parts.map(str::as_bytes));
-    HEXLOWER.encode(&digest[..4])
-}
-
-/// Accounts that differ in their paths do not share a session either: they may well talk to different services. Nor do
-/// those that read its errors differently.
-fn session_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
-    let paths = serde_json::to_vec(&spec.paths).unwrap_or_default();
-    let codes = serde_json::to_vec(&spec.missing_codes).unwrap_or_default();
-    digest(&[
-        spec.endpoint.trim_end_matches('/').as_bytes(),
-        token.expose_secret().as_bytes(),
-        &paths,
-        &codes,
-    ])
-}
-
-fn digest(parts: &[&[u8]]) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update(part.len().to_be_bytes());
-        hash.update(part);
-    }
-    hash.finalize().into()
-}
+#[cfg(test)]
+mod tests;

@@ -6,76 +6,24 @@
 //! record has a place until the object is gone, also while the service refuses its create: it is about to have a server as
 //! soon as the service agrees. What the roll does not know is another process: that only one acts is what the Lease is for.
 
+mod kinds;
+
 use crate::api::names::BINDING;
 use crate::api::{Binding, Marker, Speaks};
 use crate::cloud::ServerId;
 use crate::inventory::Subject;
 use crate::runtime::watch::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+pub use kinds::{Backing, Claim, Most, Owned, Rival, Room, Say};
+
 /// The time in which creates are counted.
 const MINUTE: Duration = Duration::from_secs(60);
-
-/// How many servers an Account may have, and how fast.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Most {
-    /// Instances with a server, or about to have one (`spec.maxInstances`).
-    pub instances: Option<usize>,
-    /// Creates a minute (`spec.createRate.perMinute`).
-    pub creates: Option<usize>,
-}
-
-/// Whether an Instance may have a server bought now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Room {
-    /// Nobody asked.
-    #[default]
-    NotAsked,
-    /// It has a place.
-    Taken,
-    /// So many have one already, and no more may.
-    Full(usize),
-    /// So many were bought for within a minute, and no more may be.
-    TooFast {
-        /// How many.
-        per_minute: usize,
-        /// When there is room again, if nobody else takes it.
-        wait: Duration,
-    },
-}
-
-/// Whether an Instance may take over a server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Claim {
-    /// Nobody asked.
-    #[default]
-    NotAsked,
-    /// It is not known yet which servers the Instances of every namespace have.
-    NotYet,
-    /// Nobody else has it.
-    Taken,
-    /// This one has it.
-    Owned(ObjectKey),
-}
-
-/// The servers of all Instances.
-#[derive(Clone, Debug, Default)]
-pub struct Owned {
-    ids: HashSet<ServerId>,
-    markers: HashSet<Marker>,
-}
-
-impl Owned {
-    /// Whether some Instance has this server on record, or is the one whose marker its name bears.
-    pub fn has(&self, id: &ServerId, marker: Option<&Marker>) -> bool {
-        self.ids.contains(id) || marker.is_some_and(|marker| self.markers.contains(marker))
-    }
-}
 
 /// The roll of a process; cheap to clone.
 #[derive(Clone)]
@@ -113,6 +61,7 @@ struct Entry {
 
 struct Recorded {
     account: String,
+    credential: Option<String>,
     id: Option<ServerId>,
     is_imported: bool,
 }
@@ -140,6 +89,26 @@ impl Entry {
         let taken = self.taken.as_ref().map(|taken| &taken.account);
         self.key.namespace == account.namespace
             && (recorded == Some(&account.name) || taken == Some(&account.name))
+    }
+
+    /// What it says of this server, if anything.
+    fn says_of(&self, id: &ServerId) -> Option<Say<'_>> {
+        self.id().filter(|known| *known == id)?;
+        let recorded = self.recorded.as_ref();
+        let recorded = recorded.filter(|recorded| recorded.id.is_some());
+        let (account, credential) = match (recorded, &self.taken) {
+            (Some(recorded), _) => (&recorded.account, recorded.credential.as_deref()),
+            (None, Some(taken)) => (&taken.account, None),
+            (None, None) => return None,
+        };
+        let account = ObjectKey {
+            namespace: self.key.namespace.clone(),
+            name: account.clone(),
+        };
+        Some(Say {
+            account,
+            credential,
+        })
     }
 
     fn id(&self) -> Option<&ServerId> {
@@ -196,10 +165,12 @@ impl Roll {
                 id: binding.id.as_deref().or(status_id).map(ServerId::from),
                 is_imported: binding.imported.is_some(),
                 account: binding.account,
+                credential: Some(binding.credential),
             }),
             // The record was lost and the server is not.
             None => status_id.zip(account).map(|(id, account)| Recorded {
                 account: account.to_owned(),
+                credential: None,
                 id: Some(ServerId::from(id)),
                 is_imported: false,
             }),
@@ -294,20 +265,30 @@ impl Roll {
     }
 
     /// Asks for a server that is to be taken over: nobody else may have it on record, be about to take it, or be the one
-    /// whose marker its name bears. Kept as a place is; the limits of the Account are about what is bought.
+    /// whose marker its name bears; what others say counts with `backing` only. Kept as a place is; the limits of the
+    /// Account are about what is bought.
     pub fn claim(
         &self,
         uid: &str,
         account: &ObjectKey,
         id: &ServerId,
         marker: Option<&Marker>,
+        backing: impl Fn(&Say<'_>) -> Backing,
     ) -> Claim {
         let mut state = self.lock();
         if !state.is_whole {
             return Claim::NotYet;
         }
-        if let Some(owner) = state.owner(Some(uid), id, marker) {
-            return Claim::Owned(owner.clone());
+        let others = || state.entries.iter().filter(|(other, _)| ***other != *uid);
+        let bears = |entry: &Entry| marker.is_some_and(|marker| entry.marker == *marker);
+        // A marker comes from a UID, which nobody chooses.
+        if let Some((_, entry)) = others().find(|(_, entry)| bears(entry)) {
+            return Claim::Owned(entry.key.clone());
+        }
+        match judged(others(), id, backing) {
+            Rival::None => {}
+            Rival::NotYet => return Claim::NotYet,
+            Rival::Of(owner) => return Claim::Owned(owner),
         }
         if let Some(entry) = state.entries.get_mut(uid) {
             entry.taken = Some(Taken {
@@ -321,7 +302,10 @@ impl Roll {
 
     /// The Instance that has a server on record, or is the one whose marker its name bears.
     pub fn owner(&self, id: &ServerId, marker: Option<&Marker>) -> Option<ObjectKey> {
-        self.lock().owner(None, id, marker).cloned()
+        let state = self.lock();
+        let owns = |entry: &&Entry| entry.id() == Some(id) || Some(&entry.marker) == marker;
+        let owner = state.entries.values().find(owns);
+        owner.map(|entry| entry.key.clone())
     }
 
     /// The Instances of every namespace were listed: what nobody has on record is nobody's.
@@ -332,20 +316,14 @@ impl Roll {
     /// The Instance that has the better right to a server which this one took over: one that bought it, else, of two that
     /// took it over, the one whose UID comes first. That there are two comes of two processes that acted at the same
     /// instant, or of records that were edited.
-    pub fn rival(&self, uid: &str, id: &ServerId) -> Option<ObjectKey> {
+    pub fn rival(&self, uid: &str, id: &ServerId, backing: impl Fn(&Say<'_>) -> Backing) -> Rival {
         let state = self.lock();
         let better = |(other, entry): &(&Subject, &Entry)| {
             let recorded = entry.recorded.as_ref();
-            ***other != *uid
-                && recorded.is_some_and(|recorded| {
-                    recorded.id.as_ref() == Some(id) && (!recorded.is_imported || ***other < *uid)
-                })
+            let is_better = |recorded: &Recorded| !recorded.is_imported || ***other < *uid;
+            ***other != *uid && recorded.is_some_and(is_better)
         };
-        state
-            .entries
-            .iter()
-            .find(better)
-            .map(|(_, entry)| entry.key.clone())
+        judged(state.entries.iter().filter(better), id, backing)
     }
 
     /// A turn of an Instance begins, on an object that is not older than what this process wrote last. What the guard that
@@ -434,25 +412,28 @@ impl Roll {
 }
 
 impl State {
-    /// Who has a server, other than this one.
-    fn owner(
-        &self,
-        but: Option<&str>,
-        id: &ServerId,
-        marker: Option<&Marker>,
-    ) -> Option<&ObjectKey> {
-        let mut entries = self.entries.iter();
-        let owner = entries.find(|(uid, entry)| {
-            but != Some(&***uid) && (entry.id() == Some(id) || Some(&entry.marker) == marker)
-        });
-        owner.map(|(_, entry)| &entry.key)
-    }
-
     /// Places became free: who waits for one asks again.
     fn freed<'a>(&mut self, accounts: impl Iterator<Item = &'a ObjectKey>) -> BTreeSet<Subject> {
         let waiting = accounts.filter_map(|account| self.waiting.remove(account));
         waiting.flatten().collect()
     }
+}
+
+/// Whose word on a server counts, of these.
+fn judged<'a>(
+    entries: impl Iterator<Item = (&'a Subject, &'a Entry)>,
+    id: &ServerId,
+    backing: impl Fn(&Say<'_>) -> Backing,
+) -> Rival {
+    let mut judged = Rival::None;
+    for (_, entry) in entries {
+        match entry.says_of(id).as_ref().map(&backing) {
+            Some(Backing::Known) => return Rival::Of(entry.key.clone()),
+            Some(Backing::NotYet) => judged = Rival::NotYet,
+            Some(Backing::Lacking) | None => {}
+        }
+    }
+    judged
 }
 
 /// The stretch of one turn: see [`Roll::turn`].

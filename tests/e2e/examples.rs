@@ -1,9 +1,11 @@
 //! Every manifest in `examples/`, as it stands in its file.
 
-use crate::support::{Setup, World, eventually, insist, is_ready, outline, reason};
-use cloud_server_operator::api::Account;
+use crate::support::{Setup, World, is_ready, outline, reason};
+use cloud_simulator::Simulator;
+use cloud_simulator::wire::Endpoint;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 
@@ -99,19 +101,8 @@ async fn every_example_does_what_it_says() {
     // Limits that come later release nothing.
     let limits = PathBuf::from(EXAMPLES).join("account-limits.yaml");
     world.run(&apply, &text(&world, &limits)).await;
-    eventually("the Account has the limits and is ready", async || {
-        let account: Account = insist("read it", async || world.accounts().get("default").await)
-            .await
-            .unwrap();
-        let status = account.status.clone().unwrap_or_default();
-        let is_current = Some(status.observed_generation) == account.metadata.generation;
-        let is_ready = status.conditions.iter().any(|c| c.status == "True");
-        match is_current && is_ready && account.spec.max_instances == Some(3) {
-            true => Ok(()),
-            false => Err(format!("{account:#?}")),
-        }
-    })
-    .await;
+    let account = world.account_is_ready("default").await;
+    assert_eq!(account.spec.max_instances, Some(3));
     let servers = world.sim.live_servers().len();
     assert_eq!(servers, expected.len() - WITHOUT_SERVER.len());
     for (name, instance) in world.all().await {
@@ -119,5 +110,35 @@ async fn every_example_does_what_it_says() {
         let why = exception.map_or("Available", |(_, why)| why);
         assert_eq!(reason(&instance), why, "{}", outline(&instance));
     }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_example_of_other_paths_is_understood_by_a_service_that_has_them() {
+    let world = Setup::default().bare().begin("examples-paths").await;
+    let moved = Simulator::builder()
+        .token(World::TOKEN)
+        .task_duration(Duration::from_secs(2))
+        .path(Endpoint::Detail, "/v2/instance/show")
+        .path(Endpoint::InstanceList, "/v2/instance/list")
+        .path(Endpoint::TaskResult, "/v2/task/result");
+    let moved = moved.start().await.unwrap();
+    // The Secret comes with account.yaml, as for every example.
+    for file in ["account.yaml", "account-paths.yaml", "instance-key.yaml"] {
+        let text = text(&world, &PathBuf::from(EXAMPLES).join(file));
+        let text = text.replace(world.sim.url(), moved.url());
+        world.run(&["apply", "-f", "-"], &text).await;
+        world.account_is_ready("default").await;
+    }
+    let names: Vec<String> = world.all().await.into_keys().collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+    world.until(&names[0], "is Ready", is_ready).await;
+    world.delete(&names[0]).await;
+    world.gone(&names[0]).await;
+    let ledger = moved.ledger();
+    for path in ["/v2/instance/show", "/v2/instance/list", "/v2/task/result"] {
+        assert!(ledger.count(path) > 0, "{path} was not asked");
+    }
+    assert!(moved.live_servers().is_empty() && world.sim.live_servers().is_empty());
     world.finish().await;
 }

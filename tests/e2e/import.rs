@@ -5,8 +5,11 @@ use crate::support::{
     reason, stopped, with,
 };
 use cloud_server_operator::api::Instance;
+use cloud_server_operator::api::names::BINDING;
+use cloud_simulator::Simulator;
 use cloud_simulator::model::{Answer, Console, Request, ServerInfo};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 fn importing(name: &str, import: Value) -> Value {
     with(name, |spec| spec["import"] = import)
@@ -283,5 +286,64 @@ async fn what_to_import_can_be_mended_and_cannot_change_once_there_is_a_server()
     let late = importing("bought", json!({"id": servers[0].id}));
     let why = world.kubectl_apply(&late).await.expect_err("accepted");
     assert!(why.contains("spec.import cannot be changed"), "{why}");
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_at_another_service_has_nothing_to_say_about_a_server_of_the_same_identifier() {
+    let world = Setup::default().begin("import-twins").await;
+    // Identifiers come from the seed: the first servers of two services are called the same.
+    let service = Simulator::builder().token(World::TOKEN);
+    let service = service.task_duration(Duration::ZERO);
+    let elsewhere = service.start().await.unwrap();
+    world.account("elsewhere", elsewhere.url()).await;
+    let far = with("far", |spec| {
+        spec["accountRef"] = json!({"name": "elsewhere"})
+    });
+    world.apply(&far).await;
+    let far = world.ready("far").await;
+    let twin = strangers(&world, 1).remove(0);
+    assert_eq!(id_of(&far), Some(twin.id.as_str()));
+    world
+        .apply(&importing("near", json!({"id": twin.id})))
+        .await;
+    let near = world.ready("near").await;
+    assert_eq!(id_of(&near), Some(twin.id.as_str()), "{}", outline(&near));
+    for name in ["near", "far"] {
+        world.delete(name).await;
+        world.gone(name).await;
+    }
+    assert!(
+        world.sim.live_servers().is_empty(),
+        "{}",
+        world.ledger_text()
+    );
+    assert!(elsewhere.live_servers().is_empty());
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_whose_record_was_taken_away_goes_and_says_that_its_server_stays() {
+    let world = Setup::default().begin("import-unrecorded").await;
+    let server = strangers(&world, 1).remove(0);
+    world
+        .apply(&importing("web", json!({"id": server.id})))
+        .await;
+    world.ready("web").await;
+    let broken = format!("{BINDING}=broken");
+    let annotate = ["annotate", "instance", "web", "--overwrite", &broken];
+    world.run(&annotate, "").await;
+    world.until_reason("web", "BindingInvalid").await;
+    world.delete("web").await;
+    world.until_reason("web", "BindingInvalid").await;
+    let remove = format!("{BINDING}-");
+    world
+        .run(&["annotate", "instance", "web", &remove], "")
+        .await;
+    world.gone("web").await;
+    world.told("NotReleased", 1).await;
+    let note = world.events("NotReleased").await.remove(0).note.unwrap();
+    assert!(note.contains(&server.id), "{note}");
+    assert_eq!(world.sim.live_servers().len(), 1, "{}", world.ledger_text());
     world.finish().await;
 }

@@ -9,12 +9,14 @@ mod rights;
 use crate::secrets::{pages, writings};
 use crate::support::{
     Setup, World, at_rest, condition, counts, create, create_calls, delete, done, eventually,
-    failed, insist, instance, is_ready, mark, outline, password_of, path_of, quiet_all, written,
+    failed, insist, instance, is_ready, mark, outline, password_of, path_of, quiet_all, with,
+    written,
 };
 use cloud_server_operator::api::names::{ROTATED_AT, SETTLED_FROM};
 use cloud_server_operator::api::{Instance, Verb};
 use cloud_simulator::faults::{Act, Rule};
 use cloud_simulator::model::TaskScript;
+use cloud_simulator::{Entry, catalogue};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
@@ -408,5 +410,34 @@ async fn login_from_a_given_password_to_a_generated_one_and_back() {
     let web = done(&world, "web", &before, &[Verb::ModifyPassword]).await;
     assert_eq!(server_password(&world, &web), World::PASSWORD);
     quiet_all(&world).await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn login_by_key_sends_a_password_only_where_the_account_says_so() {
+    let world = Setup::default().begin("login-key").await;
+    // What an operator at work on the one would send for the other is kept apart by two Accounts.
+    world.account("empty", world.sim.url()).await;
+    let field = json!({"keyLoginPassword": "Empty"});
+    world.change_account("empty", field).await;
+    world.account_is_ready("empty").await;
+    for (name, account) in [("plain", "default"), ("odd", "empty")] {
+        let manifest = with(name, |spec| {
+            spec["accountRef"] = json!({"name": account});
+            spec["login"] = json!({"sshKey": {"id": catalogue::example().key}});
+        });
+        world.apply(&manifest).await;
+        world.ready(name).await;
+    }
+    let ledger = world.sim.ledger();
+    let given = |name: &str| {
+        let calls = ledger.calls("/instance/create").into_iter();
+        let is_of = |call: &&Entry| call.request.to_string().contains(&format!("{name}-"));
+        let calls: Vec<_> = calls.filter(is_of).collect();
+        assert_eq!(calls.len(), 1, "{}", world.ledger_text());
+        calls[0].request.get("passwordGiven").is_some()
+    };
+    assert!(given("odd") && !given("plain"), "{}", world.ledger_text());
+    drop(ledger);
     world.finish().await;
 }

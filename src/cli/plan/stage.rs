@@ -92,6 +92,7 @@ impl Stage {
         // A term that never begins: whatever a turn would write is not sent.
         let client = writes_within(cluster.client.clone(), Term::awaited());
         sessions.roll().is_whole();
+        sessions.trust_records();
         let context = instance::Context {
             events: Events::new(client.clone(), None),
             client,

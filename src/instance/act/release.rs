@@ -85,11 +85,25 @@ impl Attempt<'_> {
                 .bury(self.account, seat, &facts.marker, facts.places.clone());
         }
         // The Event first: afterwards there is nothing left to tell it about.
-        let news = self.seen.own_id().map(|id| {
+        let released = self.seen.own_id().map(|id| {
             let note = format!("server {id} is released and confirmed gone");
             News::normal("Released", note)
         });
+        let news = released.or_else(|| self.left_behind());
         self.take_finalizer(news, Vec::new()).await
+    }
+
+    /// Somebody took the record away, and the server that status tells of is still there, under a name that is not ours: it
+    /// is nothing to release, and nobody may be left to believe that it was.
+    fn left_behind(&self) -> Option<News> {
+        let id = ServerId::from(self.facts.status.id.as_deref()?);
+        let (row, _) = self.seen.listing.as_ref()?.row(&id)?;
+        let name = row.name.as_deref().unwrap_or("without a name");
+        let note = format!(
+            "server {id} ({name}) is not on record any more and does not bear the name of this Instance, so it was not \
+             released: if it is yours, it goes on being billed"
+        );
+        Some(News::warning("NotReleased", note))
     }
 
     /// Takes the finalizer away and leaves what there is at the service, if the spec that wants it so still stands. Its marker

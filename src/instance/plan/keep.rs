@@ -11,6 +11,7 @@ use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
 use crate::inventory::{Absence, Sighting};
 use crate::runtime::events::News;
+use crate::session::Rival;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> P
     let Some(id) = seen.facts.id() else {
         return Plan::rest(Tell::default(), SOON);
     };
-    if let Some(rival) = &seen.rival {
+    if let Rival::Of(rival) = &seen.rival {
         return import::conflict(rival, &id);
     }
     if let Some(reason) = seen.create_failed() {

@@ -34,6 +34,7 @@ use crate::api::{Applied, Binding, HistoryEntry, OperationStatus, Resolved};
 use crate::cloud::{CreateRequest, PasswordRequest, ReinstallRequest, ServerId};
 use crate::inventory::Attention;
 use crate::runtime::events::News;
+use crate::session::Rival;
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -267,6 +268,10 @@ fn decide(seen: &Observation) -> Plan {
             return without_account(seen, problem.reason, message);
         }
     };
+    if seen.rival == Rival::NotYet {
+        // Somebody else may have its server: nothing is done to it until that is known.
+        return Plan::rest(Tell::default(), SOON);
+    }
     if let Some(plan) = recover::put_back(seen) {
         return plan;
     }

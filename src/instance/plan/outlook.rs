@@ -12,6 +12,7 @@ use crate::cloud::ServerId;
 use crate::instance::facts::Record;
 use crate::instance::observe::{AccountFact, Fact, Observation, is_idle};
 use crate::instance::references;
+use crate::session::Rival;
 use serde_json::{Map, Value};
 
 /// One thing that would be done.
@@ -171,7 +172,7 @@ fn purchase(seen: &Observation) -> String {
 /// A server is recorded: everything that its spec asks for.
 fn of_server(seen: &Observation, plan: &Plan, binding: &Binding) -> Outlook {
     let id = binding.id.as_deref().unwrap_or_default();
-    if seen.rival.is_some() {
+    if seen.rival != Rival::None {
         return match &plan.tell.verdict {
             Some(verdict) => Outlook::held(verdict.clone()),
             None => Outlook::unknown(format!("another Instance has server {id}")),

@@ -24,7 +24,7 @@ use crate::instance::observe::Fact;
 use crate::instance::vault::connection::ConnectionFact;
 use crate::inventory::testing;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Claim, Room};
+use crate::session::{Claim, Rival, Room};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -76,7 +76,7 @@ impl Scene {
             room: Room::Taken,
             candidate: Fact::NotAsked,
             claim: Claim::NotAsked,
-            rival: None,
+            rival: Rival::None,
             memory,
             now,
             wall: Timestamp::UNIX_EPOCH,

@@ -10,8 +10,10 @@ use crate::api::references::is_code;
 use crate::catalog::{self, Catalog, Choice, Listing, Unread};
 use crate::cloud::{Firewall, Image, Key, Package, Place, Region};
 use crate::instance::Context;
+use crate::instance::memory::Post;
 use crate::instance::observe::{Fact, Observation};
 use crate::session::Seat;
+use tokio::time::Instant;
 
 /// Looks up where the server is to be.
 pub async fn place(seen: &mut Observation, seat: &Seat, context: &Context) {
@@ -109,10 +111,27 @@ impl<'a> Look<'a> {
         }
     }
 
+    /// A list that was read before is one to go by if it has exactly one such thing, and was not what a purchase that the
+    /// service refused went by: what it named may be sold out or gone.
+    fn serves<T>(&self, pick: impl Fn(&Listing<T>) -> Choice) -> impl Fn(&Listing<T>) -> bool {
+        let refused = self.refused();
+        move |list| {
+            let is_new = refused.is_none_or(|refused| list.read > refused);
+            is_new && list.steady && pick(list).is_one()
+        }
+    }
+
+    /// When the service refused the purchase that is on record.
+    fn refused(&self) -> Option<Instant> {
+        let binding = self.seen.facts.binding()?;
+        let attempt = self.seen.memory.attempt(binding)?;
+        matches!(attempt.post, Post::Refused { .. }).then_some(attempt.since)
+    }
+
     async fn region(&self) -> Answer {
         let text = &self.seen.facts.spec.region;
         let pick = |list: &Listing<Region>| catalog::region(&list.rows, text);
-        let looked = self.catalog.regions(serves(pick)).await;
+        let looked = self.catalog.regions(self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.region",
             exact: "spec.region to a code",
@@ -129,7 +148,7 @@ impl<'a> Look<'a> {
             let here = list.rows.iter().find(|row| row.code == region);
             catalog::zone(here.map_or(&[], |row| &row.zones), text)
         };
-        let looked = self.catalog.regions(serves(pick)).await;
+        let looked = self.catalog.regions(self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.zone",
             exact: "spec.zone to a code",
@@ -144,7 +163,10 @@ impl<'a> Look<'a> {
         let facts = &self.seen.facts;
         let from = package_from(facts)?;
         let pick = |list: &Listing<Package>| catalog::package(&list.rows, &facts.spec.package);
-        let looked = self.catalog.packages(&facts.place(), serves(pick)).await;
+        let looked = self
+            .catalog
+            .packages(&facts.place(), self.serves(pick))
+            .await;
         let wanted = Wanted {
             field: "spec.package",
             exact: "spec.package.code",
@@ -161,7 +183,7 @@ impl<'a> Look<'a> {
         let name = facts.spec.firewall.name.as_deref().unwrap_or_default();
         let pick = |list: &Listing<Firewall>| catalog::firewall(&list.rows, name);
         let region = facts.place().region;
-        let looked = self.catalog.firewalls(&region, serves(pick)).await;
+        let looked = self.catalog.firewalls(&region, self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.firewall",
             exact: "spec.firewall.id",
@@ -179,7 +201,7 @@ impl<'a> Look<'a> {
         let standing: Vec<&str> = standing.iter().map(String::as_str).collect();
         let pick = |list: &Listing<Image>| catalog::image(&list.rows, &facts.spec.image, &standing);
         let region = facts.place().region;
-        let looked = self.catalog.images(&region, serves(pick)).await;
+        let looked = self.catalog.images(&region, self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.image",
             exact: "spec.image.id",
@@ -198,7 +220,7 @@ impl<'a> Look<'a> {
         let standing = self.standing_key();
         let standing: Vec<&str> = standing.iter().map(String::as_str).collect();
         let pick = |list: &Listing<Key>| catalog::key(&list.rows, name, &standing);
-        let looked = self.catalog.keys(serves(pick)).await;
+        let looked = self.catalog.keys(self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.login.sshKey",
             exact: "spec.login.sshKey.id",
@@ -304,9 +326,4 @@ fn chosen<T>(list: &Listing<T>, pick: impl Fn(&Listing<T>) -> Choice) -> Chosen 
         is_steady: list.steady,
         is_readable: list.readable,
     }
-}
-
-/// A list that was read before is one to go by if it has exactly one such thing.
-fn serves<T>(pick: impl Fn(&Listing<T>) -> Choice) -> impl Fn(&Listing<T>) -> bool {
-    move |list| list.steady && pick(list).is_one()
 }

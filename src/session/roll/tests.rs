@@ -211,7 +211,9 @@ fn of_two_that_would_take_over_one_server_one_gets_it_and_what_somebody_has_nobo
     }
     let id = ServerId::from("ecs-1");
     let turns = (roll.turn("a"), roll.turn("b"));
-    let claim = |name: &str, marker: Option<&Marker>| roll.claim(name, &account(), &id, marker);
+    let claim = |name: &str, marker: Option<&Marker>| {
+        roll.claim(name, &account(), &id, marker, |_| Backing::Known)
+    };
     assert_eq!(claim("a", None), Claim::Taken);
     assert_eq!(claim("b", None), Claim::Owned(key("a")));
     roll.announce("a", true);
@@ -227,13 +229,46 @@ fn of_two_that_would_take_over_one_server_one_gets_it_and_what_somebody_has_nobo
 #[test]
 fn of_two_records_of_one_server_exactly_one_steps_back_and_never_the_one_that_bought_it() {
     let (roll, _) = roll();
-    let id = ServerId::from("ecs-1");
     for name in ["b", "c"] {
         roll.note(&meta_of(name, Some(Some("ecs-1")), true), None, None);
     }
-    assert_eq!(roll.rival("b", &id), None);
-    assert_eq!(roll.rival("c", &id), Some(key("b")));
+    let rival = |name: &str, id: &str| roll.rival(name, &ServerId::from(id), |_| Backing::Known);
+    assert_eq!(rival("b", "ecs-1"), Rival::None);
+    assert_eq!(rival("c", "ecs-1"), Rival::Of(key("b")));
     sees(&roll, "d", Some(Some("ecs-1")));
-    assert_eq!(roll.rival("b", &id), Some(key("d")));
-    assert_eq!(roll.rival("b", &ServerId::from("ecs-2")), None);
+    assert_eq!(rival("b", "ecs-1"), Rival::Of(key("d")));
+    assert_eq!(rival("b", "ecs-2"), Rival::None);
+}
+
+#[test]
+fn a_record_that_nothing_backs_takes_no_server_from_anybody() {
+    let (roll, _) = roll();
+    let id = ServerId::from("ecs-1");
+    sees(&roll, "forged", Some(Some("ecs-1")));
+    roll.note(&meta_of("a", Some(Some("ecs-1")), true), None, None);
+    sees(&roll, "b", None);
+    let backed = |by: Backing| {
+        let backing = move |say: &Say<'_>| {
+            assert_eq!((&say.account, say.credential), (&account(), Some("x")));
+            by
+        };
+        let claim = roll.claim("b", &account(), &id, None, backing);
+        (roll.rival("a", &id, backing), claim)
+    };
+    assert_eq!(backed(Backing::Lacking), (Rival::None, Claim::Taken));
+    assert_eq!(backed(Backing::NotYet), (Rival::NotYet, Claim::NotYet));
+    let (rival, claim) = backed(Backing::Known);
+    assert_eq!(rival, Rival::Of(key("forged")));
+    assert!(matches!(claim, Claim::Owned(_)));
+    // A marker comes from a UID, which nobody can choose: it needs no backing.
+    let marker = Marker::of_uid("forged");
+    let lacking = |_: &Say<'_>| Backing::Lacking;
+    let claim = roll.claim(
+        "b",
+        &account(),
+        &ServerId::from("ecs-2"),
+        Some(&marker),
+        lacking,
+    );
+    assert_eq!(claim, Claim::Owned(key("forged")));
 }

@@ -3,7 +3,7 @@
 use super::objects::{is_ready, outline};
 use super::wait::{eventually, insist};
 use super::world::World;
-use cloud_server_operator::api::Instance;
+use cloud_server_operator::api::{Account, Instance};
 use cloud_simulator::catalogue;
 use cloud_simulator::model::{CreateRequest, Request};
 use cloud_simulator::{Entry, Source};
@@ -103,6 +103,24 @@ impl World {
             accounts.patch(account, &params, &patch).await
         });
         changed.await.unwrap();
+    }
+
+    /// Waits until the operator has looked at an Account as it stands now, and can use it.
+    pub async fn account_is_ready(&self, account: &str) -> Account {
+        let accounts = self.accounts();
+        eventually("the Account is ready as it stands", async || {
+            let account = insist("read it", async || accounts.get(account).await).await;
+            let account = account.unwrap();
+            let status = account.status.clone().unwrap_or_default();
+            let is_current = Some(status.observed_generation) == account.metadata.generation;
+            let mut conditions = status.conditions.iter();
+            let is_ready = conditions.any(|c| c.type_ == "Ready" && c.status == "True");
+            match is_current && is_ready {
+                true => Ok(account),
+                false => Err(format!("{account:#?}")),
+            }
+        })
+        .await
     }
 
     /// Servers of this account at the service that are nobody's.

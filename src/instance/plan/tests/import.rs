@@ -158,12 +158,15 @@ fn what_belongs_to_another_instance_is_left_to_it() {
     let imported = || {
         Scene::recorded(Some(ID), |b| b.imported = Some("by-hand".into()))
             .listed(SETTLE, BY_HAND)
-            .with(|seen| seen.rival = Some(owner.clone()))
+            .with(|seen| seen.rival = Rival::Of(owner.clone()))
     };
     assert_eq!(told(&imported().plan()).0, Reason::ImportConflict);
     let leaving = imported().deleting().plan();
     assert!(!matches!(leaving.step, Step::Release { .. }), "{leaving:?}");
-    let ours = imported().deleting().with(|seen| seen.rival = None).plan();
+    let ours = imported()
+        .deleting()
+        .with(|seen| seen.rival = Rival::None)
+        .plan();
     assert!(
         matches!(&ours.step, Step::Release { id, .. } if id.as_str() == ID),
         "{ours:?}"

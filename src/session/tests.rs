@@ -1,0 +1,108 @@
+use super::*;
+use crate::cloud::Lane;
+use futures::FutureExt;
+use serde_json::{Value, json};
+
+const HERE: &str = "https://cloud.example/api";
+
+fn key(namespace: &str) -> ObjectKey {
+    ObjectKey {
+        namespace: namespace.to_owned(),
+        name: "default".to_owned(),
+    }
+}
+
+fn sessions() -> Sessions {
+    Sessions::new(
+        "cluster".to_owned(),
+        Http::new().unwrap(),
+        Settings::default(),
+        Metrics::default(),
+        |_: Subject| {},
+        CancellationToken::new(),
+    )
+}
+
+fn spec(endpoint: &str, more: Value) -> AccountSpec {
+    let mut spec = json!({
+        "endpoint": endpoint,
+        "tokenSecretRef": {"name": "cloud-token", "key": "token"},
+    });
+    let Value::Object(more) = more else {
+        return serde_json::from_value(spec).unwrap();
+    };
+    spec.as_object_mut().unwrap().extend(more);
+    serde_json::from_value(spec).unwrap()
+}
+
+/// An Account that can be used.
+fn seated(sessions: &Sessions, namespace: &str, spec: &AccountSpec, token: &str) -> Arc<Seat> {
+    let made_from = MadeFrom {
+        secret: "u/7".to_owned(),
+        account: "a".to_owned(),
+        generation: 1,
+    };
+    let token = SecretString::from(token);
+    let seat = sessions.seat(&key(namespace), spec, &token, made_from);
+    let seat = seat.unwrap();
+    sessions.install(&key(namespace), seat.clone());
+    seat
+}
+
+#[tokio::test]
+async fn accounts_with_one_token_share_its_limit_also_where_they_read_errors_differently() {
+    let sessions = sessions();
+    let one_at_a_time = json!({"requests": {"perSecond": 100, "burst": 100, "concurrent": 1}});
+    let mut odd = one_at_a_time.clone();
+    odd["missingCodes"] = json!(["Gone"]);
+    let plain = seated(&sessions, "a", &spec(HERE, one_at_a_time.clone()), "t");
+    let odd = seated(&sessions, "b", &spec(HERE, odd), "t");
+    let other = seated(&sessions, "c", &spec(HERE, one_at_a_time), "u");
+    assert_ne!(plain.session.number, odd.session.number);
+    let permit = plain.session.client.permit(Lane::Urgent).await;
+    assert!(
+        odd.session
+            .client
+            .permit(Lane::Urgent)
+            .now_or_never()
+            .is_none()
+    );
+    drop(other.session.client.permit(Lane::Urgent).await);
+    drop(permit);
+    drop(odd.session.client.permit(Lane::Urgent).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_instance_says_of_a_server_counts_where_its_account_has_it() {
+    let sessions = sessions();
+    let here = spec(HERE, json!({}));
+    let ours = seated(&sessions, "ours", &here, "t");
+    seated(&sessions, "same-token", &here, "t");
+    seated(&sessions, "other-token", &here, "u");
+    let elsewhere = spec("https://other.example/api", json!({}));
+    seated(&sessions, "elsewhere", &elsewhere, "t");
+    let id = ServerId::from("ecs-1");
+    let says = |namespace: &str, credential: Option<&str>| {
+        let account = key(namespace);
+        sessions.backing(
+            &Say {
+                account,
+                credential,
+            },
+            &id,
+            &ours,
+        )
+    };
+    assert_eq!(says("same-token", None), Backing::Known);
+    assert_eq!(says("nowhere", Some(&ours.credential)), Backing::Known);
+    assert_eq!(says("elsewhere", Some("0badcafe")), Backing::Lacking);
+    // One that may come to show it, until everybody had the time to.
+    assert_eq!(says("other-token", None), Backing::NotYet);
+    assert_eq!(says("nowhere", None), Backing::NotYet);
+    tokio::time::advance(LOOKED_AT).await;
+    assert_eq!(says("other-token", None), Backing::Lacking);
+    assert_eq!(says("nowhere", None), Backing::Lacking);
+    assert_eq!(says("same-token", None), Backing::Known);
+    sessions.trust_records();
+    assert_eq!(says("elsewhere", None), Backing::Known);
+}
