@@ -435,9 +435,15 @@ async fn login_by_key_sends_a_password_only_where_the_account_says_so() {
         let is_of = |call: &&Entry| call.request.to_string().contains(&format!("{name}-"));
         let calls: Vec<_> = calls.filter(is_of).collect();
         assert_eq!(calls.len(), 1, "{}", world.ledger_text());
-        calls[0].request.get("passwordGiven").is_some()
+        calls[0].request["packageConfig"]
+            .get("passwordGiven")
+            .is_some()
     };
-    assert!(given("odd") && !given("plain"), "{}", world.ledger_text());
+    assert!(
+        given("odd") && !given("plain"),
+        "{:?}",
+        ledger.calls("/instance/create")
+    );
     drop(ledger);
     world.finish().await;
 }
