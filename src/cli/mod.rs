@@ -162,13 +162,19 @@ fn asked<T>(
 /// What could not be read at the service, and what to do about it.
 fn unreadable(client: &Client, what: &str, unread: impl Into<Unread>) -> String {
     let unread = unread.into();
-    let remedy = if unread.unauthorized {
-        "put a valid token into the Account's Secret or into --token-file".to_owned()
+    let tokens = "the Account's Secret or into --token-file";
+    let remedy = remedy(client, unread.unauthorized, tokens);
+    format!("the {what} could not be read: {}: {remedy}", unread.why)
+}
+
+/// What to do about a service that does not answer, or does not take the token, which stands in `tokens`.
+fn remedy(client: &Client, unauthorized: bool, tokens: &str) -> String {
+    if unauthorized {
+        format!("put a valid token into {tokens}")
     } else {
         let endpoint = client.endpoint();
         format!("check the endpoint {endpoint}, the network and the service")
-    };
-    format!("the {what} could not be read: {}: {remedy}", unread.why)
+    }
 }
 
 /// Says on stderr why a command did not do what it was asked for.

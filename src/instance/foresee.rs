@@ -10,6 +10,7 @@ use super::observe::{self, Observation};
 use super::plan::{self, Needs, Outlook, Plan};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Instance, ManagementPolicy};
+use crate::runtime::watch::ObjectKey;
 use crate::session::Seat;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub struct Foresight {
     pub outlook: Outlook,
     /// Why none of that is done now: a pause, or a server that is only looked at.
     pub restrained: Option<Verdict>,
+    /// The Account whose service was asked.
+    pub account: ObjectKey,
 }
 
 /// Looks at what an object of this shape would call for. `is_new`: the cluster does not have it yet, so that nothing can
@@ -43,6 +46,7 @@ pub async fn foresee(context: &Context, instance: &Instance, is_new: bool) -> Fo
     seen.facts.spec = Arc::new(instance.spec.clone());
     Foresight {
         restrained: plan::restrained_from(&seen),
+        account: seen.account_key,
         outlook,
     }
 }

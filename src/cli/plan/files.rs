@@ -2,7 +2,7 @@
 
 use crate::api::names::GROUP;
 use serde_json::Value;
-use serde_saphyr::Spanned;
+use serde_saphyr::{Error, Spanned};
 use std::path::{Path, PathBuf};
 
 /// Endings of the files that are read of a directory.
@@ -78,6 +78,30 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Manifests, String> {
     Ok(all)
 }
 
+/// Why a file could not be read as YAML, with the place and what to do.
+fn unreadable(file: &str, error: &Error) -> String {
+    let at = error
+        .location()
+        .map(|at| at.line())
+        .filter(|line| *line > 0);
+    let place = at.map_or_else(|| file.to_owned(), |line| place(file, line));
+    match error.without_snippet() {
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = match key {
+                Some(key) => format!("key {key:?}"),
+                None => "a key".to_owned(),
+            };
+            format!(
+                "{key} stands twice in one object, the second time in {place}: leave out one of them"
+            )
+        }
+        other => format!(
+            "{place}: neither YAML nor JSON: {}: mend it",
+            other.to_string().replace('\n', " ")
+        ),
+    }
+}
+
 fn of_directory(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory)? {
@@ -93,8 +117,8 @@ fn of_directory(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 impl Manifests {
     fn take(&mut self, file: &str, text: &str) -> Result<(), String> {
-        let documents: Vec<Spanned<Value>> = serde_saphyr::from_multiple(text)
-            .map_err(|error| format!("{file} is neither YAML nor JSON: {error}: mend it"))?;
+        let documents: Vec<Spanned<Value>> =
+            serde_saphyr::from_multiple(text).map_err(|error| unreadable(file, &error))?;
         for document in documents {
             self.sort(file, document.referenced.line(), document.value)?;
         }
@@ -181,10 +205,25 @@ mod tests {
             ("a: 1\n", "f.yaml, line 1"),
             ("---\n# nothing\n---\n\njust words\n", "f.yaml, line 5"),
             ("{", "f.yaml"),
-            ("kind: a\nkind: b\n", "line 2"),
+            ("kind: a\nspec: [\n", "f.yaml, line "),
         ] {
             let error = taken(text).unwrap_err();
             assert!(error.contains(place), "{error}");
+            assert!(!error.contains('\n'), "one line: {error}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_named_with_its_place_and_what_to_do() {
+        let yaml = "# one\nkind: Instance\nmetadata: {name: a}\nspec:\n  zone: a\n  image: {id: x}\n  zone: b\n";
+        let json = "{\"kind\": \"Instance\",\n\"spec\": {\"zone\": \"a\",\n\"zone\": \"b\"}}";
+        for (text, line) in [(yaml, 7), (json, 3)] {
+            assert_eq!(
+                taken(text).unwrap_err(),
+                format!(
+                    "key \"zone\" stands twice in one object, the second time in f.yaml, line {line}: leave out one of them"
+                )
+            );
         }
     }
 }

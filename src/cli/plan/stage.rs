@@ -1,27 +1,28 @@
 //! What a turn of the operator works with, set up by somebody who only looks: Accounts with their tokens, Secrets by their
 //! versions, the Instances that are there, and a client that sends no writes.
 
-use super::super::chain;
 use super::super::owners::{Owners, enrol};
 use super::super::service::{Cluster, ServiceError, read_account, read_token_of};
+use super::super::{chain, remedy};
 use super::files::Manifest;
 use super::rehearsal::Taken;
 use crate::api::Account;
 use crate::api::conditions::Reason;
 use crate::cloud::Http;
+use crate::instance::plan::Unknown;
 use crate::instance::{self, facts, foresee};
 use crate::inventory::{Settings as ListingSettings, Subject};
 use crate::runtime::events::Events;
 use crate::runtime::kubernetes::{call, writes_within};
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, Metrics, Term};
-use crate::session::{MadeFrom, Problem, SecretProblem, SecretVersions, Sessions, Turn};
+use crate::session::{MadeFrom, Problem, SecretProblem, SecretVersions, Sessions, Standing, Turn};
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::DeserializeGuard;
 use kube::{Api, ResourceExt};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 /// The stage; what it began ends with it.
@@ -34,6 +35,8 @@ pub(super) struct Stage {
     services: Vec<String>,
     /// Places in Accounts that Instances of the files would take: those that come later find them taken.
     turns: Vec<Turn>,
+    /// Accounts whose token the service did not take.
+    refused: Arc<Mutex<BTreeSet<ObjectKey>>>,
     /// What could not be found out, and holds for all.
     pub(super) notes: Vec<String>,
     stop: CancellationToken,
@@ -93,6 +96,8 @@ impl Stage {
         let client = writes_within(cluster.client.clone(), Term::awaited());
         sessions.roll().is_whole();
         sessions.trust_records();
+        let refused = Arc::new(Mutex::new(BTreeSet::new()));
+        let doubted = refused.clone();
         let context = instance::Context {
             events: Events::new(client.clone(), None),
             client,
@@ -104,7 +109,10 @@ impl Stage {
             metrics,
             term: Term::awaited(),
             highest_version: Arc::new(AtomicU64::new(0)),
-            doubt_account: Arc::new(|_| {}),
+            doubt_account: Arc::new(move |account| {
+                let mut doubted = doubted.lock().unwrap_or_else(PoisonError::into_inner);
+                doubted.insert(account.clone());
+            }),
         };
         Ok(Self {
             cluster: cluster.clone(),
@@ -112,6 +120,7 @@ impl Stage {
             owners,
             services: Vec::new(),
             turns: Vec::new(),
+            refused,
             notes,
             stop,
         })
@@ -154,7 +163,31 @@ impl Stage {
 
     /// What would come of an Instance.
     pub(super) async fn foresee(&self, taken: &Taken) -> foresee::Foresight {
-        foresee::foresee(&self.context, &taken.object, taken.is_new).await
+        let mut foresight = foresee::foresee(&self.context, &taken.object, taken.is_new).await;
+        let outlook = &mut foresight.outlook;
+        for unknown in outlook.unknown.iter_mut().chain(&mut outlook.unseen) {
+            if let Some(remedy) = self.remedy(&foresight.account, unknown) {
+                unknown.why = format!("{}: {remedy}", unknown.why);
+            }
+        }
+        foresight
+    }
+
+    /// Which service it was that did not tell, and what to do about it. None where the words say it already: what is wrong with
+    /// an Account or a Secret names its remedy.
+    fn remedy(&self, account: &ObjectKey, unknown: &Unknown) -> Option<String> {
+        let is_of_service = unknown
+            .reason
+            .is_some_and(|reason| reason != Reason::SecretUnread);
+        let Standing::Usable(seat) = self.context.sessions.standing(account) else {
+            return None;
+        };
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens = format!(
+            "the Secret of Account {}/{}",
+            account.namespace, account.name
+        );
+        is_of_service.then(|| remedy(&seat.session.client, refused.contains(account), &tokens))
     }
 
     /// Takes a seat at the service of an Account. One that is nowhere is not announced: the operator would not find it either.

@@ -2,6 +2,7 @@
 
 use super::changes::Change;
 use crate::api::Verb;
+use crate::api::conditions::Reason;
 use crate::instance::foresee::Foresight;
 use crate::instance::plan::{Act, Deed};
 use serde::Serialize;
@@ -132,8 +133,13 @@ pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Said>, 
     let Foresight {
         outlook,
         restrained,
+        account: _,
     } = foresight;
     let mut notes = outlook.notes.clone();
+    if let Some(unseen) = &outlook.unseen {
+        let why = &unseen.why;
+        notes.push(format!("the server is judged as status shows it: {why}"));
+    }
     let mut all: Vec<Said> = outlook
         .acts
         .iter()
@@ -174,8 +180,11 @@ pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Said>, 
             ..Said::of(Effect::Waits, verdict.message.clone())
         });
     }
-    if let Some(why) = &outlook.unknown {
-        all.push(Said::of(Effect::Unknown, why.clone()));
+    if let Some(unknown) = &outlook.unknown {
+        all.push(Said {
+            reason: unknown.reason.map(Reason::as_str),
+            ..Said::of(Effect::Unknown, unknown.why.clone())
+        });
     }
     if all.is_empty() {
         all.push(match changes.is_empty() {
@@ -201,10 +210,18 @@ pub(super) fn weightiest(effects: &[Said]) -> Effect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::conditions::{Reason, Verdict};
+    use crate::api::conditions::Verdict;
     use crate::cloud::ServerId;
-    use crate::instance::plan::Outlook;
+    use crate::instance::plan::{Outlook, Unknown};
+    use crate::runtime::watch::ObjectKey;
     use serde_json::json;
+
+    fn nobody() -> ObjectKey {
+        ObjectKey {
+            namespace: String::new(),
+            name: String::new(),
+        }
+    }
 
     fn acts(deeds: &[Deed]) -> Outlook {
         let act = |deed: &Deed| Act {
@@ -227,6 +244,7 @@ mod tests {
         let foresight = Foresight {
             outlook,
             restrained,
+            account: nobody(),
         };
         let (all, _) = effects(&foresight, &changes);
         (weightiest(&all), status(all.iter().map(|said| said.effect)))
@@ -242,7 +260,10 @@ mod tests {
             outlook
         };
         let blind = |mut outlook: Outlook| {
-            outlook.unknown = Some("away".to_owned());
+            outlook.unknown = Some(Unknown {
+                why: "away".to_owned(),
+                reason: Some(Reason::ServerUnobserved),
+            });
             outlook
         };
         for (outlook, restrained, is_changed, wanted) in [
@@ -328,6 +349,7 @@ mod tests {
         let foresight = Foresight {
             outlook: acts(&[Deed::Operation(Verb::Reinstall)]),
             restrained: Some(Verdict::reconciling(Reason::Paused, "paused")),
+            account: nobody(),
         };
         let (all, notes) = effects(&foresight, &[]);
         assert_eq!(all[0].reason, Some("Paused"));

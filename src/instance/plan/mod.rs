@@ -40,7 +40,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub(super) use keep::{UNREAD, ended};
-pub use outlook::{Act, Deed, Outlook, outlook};
+pub use outlook::{Act, Deed, Outlook, Unknown, outlook};
 pub(super) use pursue::refused_again;
 pub use restraint::restrained_from;
 pub(super) use words::{doing, operation, refused};

@@ -35,6 +35,15 @@ pub struct Act {
     pub why: String,
 }
 
+/// What could not be found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// Whose answer was missing, and what stood in the way, for people.
+    pub why: String,
+    /// The reason that the status would have, if it would have one.
+    pub reason: Option<Reason>,
+}
+
 /// What would come of an object.
 #[derive(Clone, Debug, Default)]
 pub struct Outlook {
@@ -45,7 +54,9 @@ pub struct Outlook {
     /// What does not go on by itself, in the words that the status would have.
     pub held: Option<Verdict>,
     /// What could not be found out: without it nobody can say what would be done.
-    pub unknown: Option<String>,
+    pub unknown: Option<Unknown>,
+    /// Why the server could not be looked at, where it was judged as status shows it.
+    pub unseen: Option<Unknown>,
     /// What is worth knowing and changes nothing.
     pub notes: Vec<String>,
 }
@@ -66,9 +77,9 @@ impl Outlook {
         }
     }
 
-    fn unknown(why: impl Into<String>) -> Self {
+    fn unknown(unknown: Unknown) -> Self {
         Self {
-            unknown: Some(why.into()),
+            unknown: Some(unknown),
             ..Self::default()
         }
     }
@@ -122,7 +133,10 @@ fn without_server(seen: &Observation, plan: &Plan) -> Outlook {
         | Step::Finish
         | Step::LetGo { .. } => match &plan.tell.verdict {
             Some(verdict) => waits(seen, verdict),
-            None => Outlook::unknown("the operator has not looked at its Account yet"),
+            None => Outlook::unknown(Unknown {
+                why: "the operator has not looked at its Account yet".to_owned(),
+                reason: None,
+            }),
         },
     }
 }
@@ -146,7 +160,10 @@ fn waits(seen: &Observation, verdict: &Verdict) -> Outlook {
         | Reason::ServiceUnreachable
         | Reason::ServiceBusy
         | Reason::RateLimited
-        | Reason::ListingSuspect => Outlook::unknown(verdict.message.clone()),
+        | Reason::ListingSuspect => Outlook::unknown(Unknown {
+            why: verdict.message.clone(),
+            reason: Some(verdict.reason),
+        }),
         _ => Outlook::held(verdict.clone()),
     }
 }
@@ -175,7 +192,10 @@ fn of_server(seen: &Observation, plan: &Plan, binding: &Binding) -> Outlook {
     if seen.rival != Rival::None {
         return match &plan.tell.verdict {
             Some(verdict) => Outlook::held(verdict.clone()),
-            None => Outlook::unknown(format!("another Instance has server {id}")),
+            None => Outlook::unknown(Unknown {
+                why: format!("another Instance has server {id}"),
+                reason: None,
+            }),
         };
     }
     let detail = match &seen.detail {
@@ -188,8 +208,7 @@ fn of_server(seen: &Observation, plan: &Plan, binding: &Binding) -> Outlook {
     };
     let mut outlook = Outlook::default();
     if !matches!(seen.detail, Fact::Known(_)) {
-        let note = format!("{}; it is judged as status shows it", unseen(seen, id));
-        outlook.notes.push(note);
+        outlook.unseen = Some(unseen(seen, id));
     }
     let is_open = seen.facts.is_open();
     let applied = if is_open {
@@ -262,8 +281,10 @@ fn stands_in_the_way(
         return;
     }
     if references::installation_is_open(seen) {
-        let why = "what spec.image or spec.login.sshKey means could not be looked up";
-        outlook.unknown = Some(why.to_owned());
+        outlook.unknown = Some(Unknown {
+            why: "what spec.image or spec.login.sshKey means could not be looked up".to_owned(),
+            reason: Some(Reason::ReferenceUnread),
+        });
         return;
     }
     if let Some(verdict) = erase::held(seen, binding, applied, detail) {
@@ -329,16 +350,19 @@ fn missing(seen: &Observation, plan: &Plan, binding: &Binding) -> Outlook {
     }))
 }
 
-fn unseen(seen: &Observation, id: &str) -> String {
-    match (&seen.account, &seen.detail) {
-        (AccountFact::NotFound(name), _) => {
-            format!("server {id} could not be looked at: there is no Account {name}")
-        }
-        (AccountFact::Unusable(problem), _) => {
-            format!("server {id} could not be looked at: {}", problem.message)
-        }
-        (_, Fact::Unknown(why)) => format!("server {id} could not be looked at: {why}"),
-        _ => format!("server {id} could not be looked at"),
+fn unseen(seen: &Observation, id: &str) -> Unknown {
+    let (why, reason) = match (&seen.account, &seen.detail) {
+        (AccountFact::NotFound(name), _) => (
+            format!(": there is no Account {name}"),
+            Reason::AccountNotFound,
+        ),
+        (AccountFact::Unusable(problem), _) => (format!(": {}", problem.message), problem.reason),
+        (_, Fact::Unknown(why)) => (format!(": {why}"), Reason::ServerUnobserved),
+        _ => (String::new(), Reason::ServerUnobserved),
+    };
+    Unknown {
+        why: format!("server {id} could not be looked at{why}"),
+        reason: Some(reason),
     }
 }
 

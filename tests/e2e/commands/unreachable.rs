@@ -1,7 +1,7 @@
 //! Commands that nobody answers: each ends, names who was asked, and says what to look at.
 
-use super::{EXECUTABLE, Told, run};
-use crate::support::{PATIENCE, Setup, World, eventually, instance, with};
+use super::{EXECUTABLE, Told, asked, run};
+use crate::support::{PATIENCE, Setup, World, eventually, instance, other_image, with};
 use serde_json::json;
 use std::net::TcpListener;
 use tokio::process::Command;
@@ -70,7 +70,8 @@ async fn a_service_that_does_not_answer_is_named_with_what_to_check() {
         // The same by an Account. What could not be found out has a status of its own.
         world.account("default", &endpoint).await;
         let named = with("web", |spec| spec["package"] = json!({"cpu": 1}));
-        let words = ["web: unknown", trouble];
+        let remedy = format!("check the endpoint {endpoint}");
+        let words = ["web: unknown", trouble, &remedy];
         eventually("the plan says so", async || {
             let mut command = Command::new(EXECUTABLE);
             command.args(["plan", "-f", "-", "-n", &world.namespace, "--kubeconfig"]);
@@ -83,6 +84,44 @@ async fn a_service_that_does_not_answer_is_named_with_what_to_check() {
         })
         .await;
     }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_service_is_silent_is_judged_by_its_status_and_the_service_is_named() {
+    let mut world = Setup::default().own_ids().begin("silent-service").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    world.kill();
+    let silence = Silence::new();
+    let endpoint = format!("http://{}", silence.closed);
+    world.account("default", &endpoint).await;
+    let remedy = format!("check the endpoint {endpoint}");
+    for (manifest, status, verdict) in [
+        (instance("web"), 0, "web: nothing"),
+        (other_image("web"), 3, "web: ERASES THE DISK"),
+    ] {
+        let told = asked(&world, &["plan", "-f", "-"], &manifest.to_string()).await;
+        assert_eq!(told.status, status, "{}{}", told.out, told.err);
+        for word in [
+            verdict,
+            "could not reach the service",
+            "as status shows it",
+            &remedy,
+        ] {
+            assert!(told.out.contains(word), "{word}: {}", told.out);
+        }
+    }
+    // The same service, and a token that it does not take.
+    world.account("default", world.sim.url()).await;
+    world.secret("cloud-token", "token", "another-token").await;
+    let told = asked(&world, &["plan", "-f", "-"], &instance("web").to_string()).await;
+    assert_eq!(told.status, 0, "{}{}", told.out, told.err);
+    let remedy = format!(
+        "put a valid token into the Secret of Account {}/default",
+        world.namespace
+    );
+    assert!(told.out.contains(&remedy), "{}", told.out);
     world.finish().await;
 }
 

@@ -198,7 +198,13 @@ async fn what_is_wrong_in_a_file_is_told_with_line_or_field() {
     assert_told(&told, 1, &["standard input, line 3", "apiVersion"]);
     // A key that stands there twice: which of them is meant, nobody knows.
     let told = plan(&format!("{good}---\nkind: a\nkind: b\n")).await;
-    assert_told(&told, 1, &["line 7", "kind"]);
+    let words = [
+        "key \"kind\" stands twice",
+        "standard input, line 7",
+        "leave out one of them",
+    ];
+    assert_told(&told, 1, &words);
+    assert!(!told.err.contains("DuplicateKeyPolicy"), "{}", told.err);
 
     // A manifest that the cluster does not take is told beside the others.
     let wrong = with("db", |spec| spec["package"] = json!({"cpu": "two"}));
