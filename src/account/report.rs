@@ -4,6 +4,7 @@
 use super::Context;
 use super::observe::Observation;
 use crate::api::conditions::Verdict;
+use crate::api::names::DEFAULT_ACCOUNT;
 use crate::api::{Account, AccountStatus, PlaceInventory, UnownedServer};
 use crate::inventory::{Census, PlaceCounts};
 use crate::runtime::kubernetes::{call, json_patch, patch_params};
@@ -23,6 +24,9 @@ const AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// As many places and servers stand in status as the schema allows: it is no database.
 const PLACES: usize = 100;
 const UNOWNED: usize = 20;
+
+/// No identifier of the service comes near this; a longer one would make status large.
+const LONGEST_ID: usize = 253;
 
 /// Writes what changed. Gives the rest of the wait when a change of counts has to wait.
 pub(super) async fn report(
@@ -87,7 +91,7 @@ fn status(
 ) -> AccountStatus {
     let generation = account.metadata.generation.unwrap_or_default();
     let counted = match &seen.census {
-        Some(census) => counted(census),
+        Some(census) => counted(census, account),
         // Nothing was listed since the process began: what stands is the best that is known.
         None => former.clone(),
     };
@@ -100,7 +104,7 @@ fn status(
 }
 
 /// What status tells of the listings.
-fn counted(census: &Census) -> AccountStatus {
+fn counted(census: &Census, account: &Account) -> AccountStatus {
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     let total = |of: fn(&PlaceCounts) -> usize| count(census.places.values().map(of).sum());
     let inventory = census.places.iter().take(PLACES).map(|(place, counts)| {
@@ -130,6 +134,7 @@ fn counted(census: &Census) -> AccountStatus {
             region: server.place.region.clone(),
             zone: server.place.zone.clone(),
             image: server.image.as_ref().map(ToString::to_string),
+            import: import(account, server.id.as_str()),
         });
     AccountStatus {
         servers: Some(total(|counts| counts.servers)),
@@ -137,5 +142,65 @@ fn counted(census: &Census) -> AccountStatus {
         inventory: inventory.collect(),
         unowned: unowned.collect(),
         ..AccountStatus::default()
+    }
+}
+
+/// The command that makes a manifest of a server: what it says follows from the server and the Account alone, so that a status with it
+/// is as quiet as one without. The service chooses the identifiers, and somebody pastes this into a shell: one that is no plain word
+/// gets none.
+fn import(account: &Account, id: &str) -> Option<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_word = id.starts_with(|c: char| c.is_ascii_alphanumeric()) && id.chars().all(is_plain);
+    let (namespace, name) = (account.namespace().unwrap_or_default(), account.name_any());
+    let chosen = match name == DEFAULT_ACCOUNT {
+        true => String::new(),
+        false => format!(" --account {name}"),
+    };
+    (is_word && id.len() <= LONGEST_ID)
+        .then(|| format!("kubectl cloudserver import {id} -n {namespace}{chosen}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(name: &str) -> Account {
+        serde_json::from_value(json!({
+            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account",
+            "metadata": {"name": name, "namespace": "team-a"},
+            "spec": {"endpoint": "http://127.0.0.1", "tokenSecretRef": {"name": "t", "key": "t"}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_server_of_nobody_comes_with_the_command_that_imports_it() {
+        let told = import(&account("default"), "ecs-1_a.B");
+        assert_eq!(
+            told.as_deref(),
+            Some("kubectl cloudserver import ecs-1_a.B -n team-a")
+        );
+        let told = import(&account("other"), "ecs-1");
+        assert_eq!(
+            told.as_deref(),
+            Some("kubectl cloudserver import ecs-1 -n team-a --account other")
+        );
+    }
+
+    #[test]
+    fn an_identifier_that_a_shell_would_read_otherwise_makes_no_command() {
+        let long = "e".repeat(LONGEST_ID + 1);
+        for id in [
+            "",
+            "a b",
+            "a;b",
+            "$(a)",
+            "--all",
+            "a\nb",
+            "ä",
+            long.as_str(),
+        ] {
+            assert_eq!(import(&account("default"), id), None, "{id}");
+        }
     }
 }

@@ -210,7 +210,7 @@ pub struct AccountStatus {
     #[schemars(length(max = 100))]
     pub inventory: Vec<PlaceInventory>,
     /// The first 20 servers that no Instance owns, by region, zone and identifier: bought by hand or by another cluster.
-    /// What an Instance needs that is to import one of them.
+    /// unownedServers counts all of them. Each with what an Instance needs that is to import it, and the command that makes it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     pub unowned: Vec<UnownedServer>,
@@ -258,6 +258,12 @@ pub struct UnownedServer {
     /// imageResourceUUID, if the listing tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// The command that prints the manifest of an Instance which takes the server over, ready for kubectl apply: package and
+    /// security group, which the listing does not tell, are looked up by it. Left out where the identifier is none that a
+    /// shell takes as it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub import: Option<String>,
 }
 
 impl Default for AccountStatus {

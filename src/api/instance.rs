@@ -34,12 +34,11 @@ use serde_json::{Map, Value};
     printcolumn(name = "State", type_ = "string", json_path = ".status.detail.ecsStatus"),
     printcolumn(name = "Address", type_ = "string", json_path = ".status.addresses.public"),
     printcolumn(name = "Image", type_ = "string", json_path = ".status.detail.imageName"),
-    printcolumn(name = "Package", type_ = "string", json_path = ".spec.package.code"),
+    printcolumn(name = "Package", type_ = "string", json_path = ".status.package"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Region", type_ = "string", json_path = ".spec.region", priority = "1"),
     printcolumn(name = "Id", type_ = "string", json_path = ".status.id", priority = "1"),
-    printcolumn(name = "Chosen package", type_ = "string", json_path = ".status.resolved.package.id", priority = "1"),
     printcolumn(
         name = "Reason",
         type_ = "string",
@@ -288,6 +287,11 @@ pub struct InstanceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<Resolved>,
 
+    /// The packageCode of the server: the one that spec.package names, or was found to mean once a server exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub package: Option<String>,
+
     /// What was last asked of the service, and taken. Where it is missing, what the spec says counts as applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
@@ -330,6 +334,7 @@ impl Default for InstanceStatus {
             id: None,
             addresses: None,
             resolved: None,
+            package: None,
             applied: None,
             operation: None,
             history: Vec::new(),

@@ -173,13 +173,9 @@ fn said(key: &ObjectKey) -> String {
 
 /// The service does not tell the package of a server; its Instance does.
 fn package(instance: &Instance) -> Option<String> {
-    let resolved = instance
-        .status
-        .as_ref()
-        .and_then(|status| status.resolved.as_ref());
-    let pin = resolved.and_then(|resolved| resolved.package.as_ref());
-    let found = pin.map(|pin| pin.id.clone());
-    found.or_else(|| instance.spec.package.code.clone())
+    let status = instance.status.as_ref();
+    let told = status.and_then(|status| status.package.clone());
+    told.or_else(|| instance.spec.package.code.clone())
 }
 
 /// An Instance of this Account that has no server, or whose server is not listed.

@@ -61,7 +61,8 @@ pub async fn report(
     let held = hold(seen, tell, verdict.as_ref(), outcome, memory)
         .or_else(|| gainsaid(facts, tell, verdict.as_ref()?, memory));
     let status = status(facts, seen.wall, tell, verdict.as_ref());
-    let writes = held.is_none() && differs(&facts.status, &status);
+    let writes = held.is_none()
+        && (differs(&facts.status, &status) || is_owed_its_package(facts, &status, memory));
     if writes {
         if let Some(until) = open(memory).unsaid_until.filter(|until| seen.now < *until) {
             return Err(Unsaid::TooSoon(until - seen.now));
@@ -96,6 +97,7 @@ pub async fn report(
 fn tell(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Tell {
     let mut tell = plan.tell.clone();
     tell.resolved = references::pins(seen);
+    tell.package = references::package(seen).map(|package| package.id);
     if matches!(plan.step, Step::Record { .. }) && !matches!(outcome, Outcome::Written) {
         // What is not on record is not its server: told in status all the same, it would stand in the way of whoever has it.
         tell.id = tell.id.filter(|id| seen.facts.id().as_ref() == Some(id));
@@ -264,6 +266,7 @@ pub fn status(
         next.addresses = None;
         next.applied = None;
         next.resolved = None;
+        next.package = None;
     }
     if let Some(id) = &tell.id {
         next.id = Some(id.to_string());
@@ -291,8 +294,12 @@ pub fn status(
     // While nothing is bought, nothing is pinned.
     if verdict.is_some() {
         next.resolved = tell.resolved.clone().filter(|_| next.id.is_some());
+        // What a filter finds meanwhile may be another one each time.
+        let is_settled = next.id.is_some() || facts.spec.package.code.is_some();
+        let known = || next.package.clone().filter(|_| next.id.is_some());
+        next.package = tell.package.clone().filter(|_| is_settled).or_else(known);
     }
-    if differs(former, &next) {
+    if differs(former, &next) || former.package != next.package {
         next.last_observed_time = Some(Time(wall));
         next
     } else {
@@ -315,11 +322,19 @@ fn addresses(detail: &Map<String, Value>) -> Option<Addresses> {
     (addresses != Addresses::default()).then_some(addresses)
 }
 
-/// Whether two statuses differ in anything that is worth a write: times and what moves by itself are not.
+/// Whether the package is all that a status lacks, which one of an older version does: told once in the life of a process. Where the
+/// older CustomResourceDefinition is still installed, the apiserver drops the field, and it would be written for ever.
+fn is_owed_its_package(facts: &Facts, next: &InstanceStatus, memory: &Mutex<Memory>) -> bool {
+    facts.status.package != next.package && open(memory).said.is_none()
+}
+
+/// Whether two statuses differ in anything that is worth a write: times and what moves by itself are not, and the package comes
+/// with what shows that it was chosen.
 fn differs(former: &InstanceStatus, next: &InstanceStatus) -> bool {
     let core = |status: &InstanceStatus| {
         let mut core = status.clone();
         core.last_observed_time = None;
+        core.package = None;
         for field in SELF_MOVING {
             core.detail.remove(field);
         }

@@ -3,13 +3,14 @@
 mod namespace;
 
 use crate::support::{
-    Setup, World, create_calls, eventually, insist, instance, is_ready, names, outline, reason,
-    stays,
+    EXECUTABLE, Setup, World, create_calls, eventually, insist, instance, is_for_now, is_ready,
+    names, outline, reason, run, stays,
 };
 use cloud_server_operator::api::{Account, Instance};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
+use tokio::process::Command;
 
 /// Applies the example with the limits: with this world's endpoint, and without the wait for lost creates.
 async fn apply_example(world: &World) {
@@ -228,6 +229,13 @@ async fn status_tells_the_servers_of_each_place_and_those_of_nobody() {
         );
     }
     assert_eq!(status.unowned.len(), 2);
+    for found in &status.unowned {
+        let command = format!(
+            "kubectl cloudserver import {} -n {}",
+            found.id, world.namespace
+        );
+        assert_eq!(found.import.as_deref(), Some(command.as_str()));
+    }
 
     // A new process takes nobody's server for unowned because it has not looked at its Instance yet, and writes nothing.
     let since = Timestamp::now();
@@ -256,6 +264,62 @@ async fn status_tells_the_servers_of_each_place_and_those_of_nobody() {
     assert_eq!(status.unowned.len(), 20);
     assert!(status.unowned.is_sorted_by_key(|server| &server.id));
     world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_that_status_tells_for_a_server_of_nobody_makes_the_manifest_that_takes_it_over()
+ {
+    let world = Setup::default().begin("inventory-import").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    world.strangers(World::TOKEN, 1);
+    let stranger = |account: &Account| account.status.as_ref()?.unowned.first().cloned();
+    let stranger = until_account(&world, "a server of nobody", stranger).await;
+    let command = stranger.import.unwrap();
+    let words: Vec<&str> = command.split(' ').collect();
+    let (plugin, arguments) = words.split_at(2);
+    assert_eq!(plugin, ["kubectl", "cloudserver"]);
+    // As it stands, and then with what it says is missing: the region has several security groups.
+    let told = plugin_told(&world, arguments).await;
+    assert!(!told.0 && told.2.contains("--firewall"), "{}", told.2);
+    let firewall = cloud_simulator::catalogue::example().firewall;
+    let (done, manifest, err) = plugin_told(
+        &world,
+        &[arguments, &["--firewall", firewall, "--name", "taken"]].concat(),
+    )
+    .await;
+    assert!(done, "{err}");
+    let bought = create_calls(&world.sim);
+    world.run(&["apply", "-f", "-"], &manifest).await;
+    let taken = world.ready("taken").await;
+    assert_eq!(
+        taken.status.unwrap().id.as_deref(),
+        Some(stranger.id.as_str())
+    );
+    assert_eq!(create_calls(&world.sim), bought);
+    until_account(&world, "nobody's servers are none", |account| {
+        let status = account.status.as_ref()?;
+        (status.unowned.is_empty() && status.unowned_servers == Some(0)).then_some(())
+    })
+    .await;
+    world.finish().await;
+}
+
+/// Our command as the plugin of kubectl: whether it was done, and what it printed.
+async fn plugin_told(world: &World, arguments: &[&str]) -> (bool, String, String) {
+    eventually("the command is answered", async || {
+        let mut command = Command::new(EXECUTABLE);
+        command.args(arguments).arg("--kubeconfig");
+        command.arg(world.shared.cluster.kubeconfig_path());
+        let output = run(&mut command, "").await;
+        let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        let [out, err] = texts;
+        match !output.status.success() && is_for_now(&err) {
+            true => Err(err),
+            false => Ok((output.status.success(), out, err)),
+        }
+    })
+    .await
 }
 
 async fn until_account<T>(world: &World, what: &str, told: impl Fn(&Account) -> Option<T>) -> T {

@@ -3,7 +3,7 @@
 mod cases;
 mod table;
 
-use crate::support::{Setup, World, instance};
+use crate::support::{Setup, World, instance, with};
 use cloud_simulator::catalogue;
 use serde_json::{Value, json};
 
@@ -86,6 +86,20 @@ async fn columns_short_names_and_category_show_what_matters() {
     let status = ready.status.unwrap();
     let example = catalogue::example();
 
+    // One whose package is asked for by what it is, one that has no server yet, and one for which nothing fits.
+    let fits = with("fits", |spec| {
+        spec["package"] = json!({"cpu": 1, "memory": 2, "chargeMode": "PayByTraffic"});
+    });
+    let waits = with("waits", |spec| {
+        spec["login"]["passwordSecretRef"]["name"] = json!("missing");
+    });
+    let large = with("large", |spec| spec["package"] = json!({"cpu": 5000}));
+    for manifest in [fits, waits, large] {
+        world.apply(&manifest).await;
+    }
+    world.ready("fits").await;
+    world.until_reason("waits", "LoginSecretNotFound").await;
+    world.until_reason("large", "ReferenceNotFound").await;
     let (_, text) = world.kubectl(&["get", "instances"], "").await;
     let header: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(
@@ -94,6 +108,20 @@ async fn columns_short_names_and_category_show_what_matters() {
             "NAME", "STATE", "ADDRESS", "IMAGE", "PACKAGE", "READY", "AGE"
         ]
     );
+    let at = text.find("PACKAGE").unwrap();
+    for (name, package) in [
+        ("web", example.package),
+        ("fits", example.package),
+        ("waits", example.package),
+        ("large", ""),
+    ] {
+        let row = text
+            .lines()
+            .find(|line| line.split_whitespace().next() == Some(name));
+        let shown = row.and_then(|row| row.get(at..)).unwrap_or_default();
+        assert!(shown.starts_with(package), "{name}: {package}: {text}");
+        assert_eq!(shown.starts_with(' '), package.is_empty(), "{name}: {text}");
+    }
 
     let (_, text) = world.kubectl(&["get", "csi", "-o", "wide"], "").await;
     let header: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
@@ -101,10 +129,10 @@ async fn columns_short_names_and_category_show_what_matters() {
         header,
         [
             "NAME", "STATE", "ADDRESS", "IMAGE", "PACKAGE", "READY", "AGE", "REGION", "ID",
-            "CHOSEN", "PACKAGE", "REASON"
+            "REASON"
         ]
     );
-    let row = text.lines().nth(1).unwrap();
+    let row = text.lines().find(|line| line.starts_with("web ")).unwrap();
     let address = status.addresses.unwrap().public.unwrap();
     for value in [
         "web",

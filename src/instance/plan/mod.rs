@@ -224,6 +224,8 @@ pub struct Tell {
     pub reconciled: Option<String>,
     /// What the selectors of the spec mean; filled in when it is told.
     pub resolved: Option<Resolved>,
+    /// The package of the server, as far as it is known; filled in when it is told.
+    pub package: Option<String>,
     /// An operation that ended.
     pub ended: Option<HistoryEntry>,
     /// Events beside the one that every change of the Ready reason brings.
