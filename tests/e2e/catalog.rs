@@ -138,6 +138,76 @@ async fn tables_json_and_yaml_show_what_the_service_offers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wide_tables_show_what_plain_ones_leave_out_of_the_same_rows() {
+    let world = Setup::default().without_operator().begin("wide").await;
+    let example = catalogue::example();
+    let here = ["--region", example.region];
+    for (list, id, plain, wide) in [
+        (
+            "packages",
+            example.package,
+            &["CODE", "CPU", "MEMORY", "CHARGE MODE"][..],
+            &["BANDWIDTH", "FREE FLOW", "REGION"][..],
+        ),
+        (
+            "images",
+            example.image,
+            &["ID", "NAME", "TYPE", "DISTRIBUTION"],
+            &["VERSION", "SIZE", "ACCOUNT", "SSH", "REGION"],
+        ),
+        (
+            "firewalls",
+            example.firewall,
+            &["ID", "NAME", "RULES", "SERVERS"],
+            &["STATUS", "DESCRIPTION"],
+        ),
+        ("keys", example.key, &["ID", "NAME", "CREATED"], &[]),
+        ("regions", example.region, &["REGION", "ZONE NAME"], &[]),
+    ] {
+        // Keys and regions are of no region.
+        let place = if matches!(list, "keys" | "regions") {
+            &[][..]
+        } else {
+            &here[..]
+        };
+        let (done, usual, err) = direct(&world, &[&[list][..], place].concat()).await;
+        assert!(done, "{err}");
+        let (done, all, err) = direct(&world, &[&[list, "-o", "wide"][..], place].concat()).await;
+        assert!(done, "{err}");
+        let header = |text: &str| text.lines().next().unwrap().to_owned();
+        for column in plain {
+            assert!(header(&usual).contains(column), "{column}: {usual}");
+        }
+        for column in plain.iter().chain(wide) {
+            assert!(header(&all).contains(column), "{column}: {all}");
+        }
+        for column in wide.iter().filter(|column| **column != "REGION") {
+            assert!(!header(&usual).contains(column), "{column}: {usual}");
+        }
+        // The same rows in the same order, the one of the examples among them.
+        let first = |text: &str| -> Vec<String> {
+            let lines = text.lines().skip(1);
+            lines
+                .map(|line| line.split_whitespace().next().unwrap().to_owned())
+                .collect()
+        };
+        assert_eq!(first(&usual), first(&all), "{list}");
+        assert!(first(&all).iter().any(|one| one == id), "{list}: {all}");
+    }
+    // What stands in a wide column is what the service says.
+    let flags = ["images", "--name", "Windows Server 2022", "-o", "wide"];
+    let (_, all, _) = direct(&world, &[&flags[..], &here[..]].concat()).await;
+    let row = all
+        .lines()
+        .find(|line| line.contains(example.windows_image));
+    let row = row.unwrap_or_else(|| panic!("{all}"));
+    for word in ["Administrator", "2022", "25"] {
+        assert!(row.contains(word), "{word}: {row}");
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_of_the_command_name_the_remedy() {
     let world = Setup::default()
         .without_operator()

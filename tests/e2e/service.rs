@@ -4,6 +4,7 @@
 mod away;
 mod certificate;
 mod identity;
+mod lanes;
 mod limits;
 mod pages;
 mod refused;

@@ -16,6 +16,14 @@ async fn rows(world: &World, flags: &[&str]) -> Vec<Value> {
     told.json().as_array().unwrap().clone()
 }
 
+/// Rows without what moves by itself between two looks.
+fn settled(mut rows: Vec<Value>) -> Vec<Value> {
+    for row in &mut rows {
+        row.as_object_mut().unwrap().remove("usedFlow");
+    }
+    rows
+}
+
 fn row<'a>(rows: &'a [Value], id: &str) -> &'a Value {
     let mut rows = rows.iter();
     rows.find(|row| row["ecsResourceUUID"] == id).unwrap()
@@ -86,6 +94,13 @@ async fn each_server_is_shown_with_the_instance_that_has_it_or_as_nobodys() {
         "{}",
         told.err
     );
+
+    // The same as YAML, field for field.
+    let told = asked(&world, &["instances", "-o", "yaml"], "").await;
+    assert_eq!(told.status, 0, "{}", told.err);
+    let yaml: Vec<Value> = serde_saphyr::from_str(&told.out).unwrap();
+    assert!(told.out.contains("\n  ownership: owned\n"), "{}", told.out);
+    assert_eq!(settled(yaml), settled(rows(&world, &[]).await));
 
     let told = asked(&world, &["instances", "-o", "wide"], "").await;
     let line = told
