@@ -31,7 +31,7 @@ fn files() -> Vec<PathBuf> {
     };
     let mut files: Vec<PathBuf> = paths.filter(is_manifest).collect();
     files.sort();
-    assert!(files.len() >= 19, "{files:?}");
+    assert!(files.len() >= 23, "{files:?}");
     files
 }
 

@@ -16,9 +16,19 @@ const OTHER_IMAGE: &str = "img-ubuntu2404aa";
 /// The image of the examples.
 const IMAGE: &str = "img-debian12aaaa";
 
+fn path(file: &str) -> String {
+    format!("{}/../../examples/{file}.yaml", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// An example of one manifest, to be changed before it is applied.
+fn manifest(file: &str) -> Value {
+    let text = std::fs::read_to_string(path(file)).unwrap();
+    serde_saphyr::from_str(&text).unwrap()
+}
+
 /// Applies an example as it stands in its file.
 async fn example(world: &World, file: &str) {
-    let path = format!("{}/../../examples/{file}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let path = path(file);
     let apply = ["apply", "--server-side", "--field-manager=user"];
     world.run(&[&apply[..], &["-f", &path]].concat(), "").await;
 }

@@ -50,13 +50,12 @@ async fn a_server_that_does_not_stop_is_cut_off_after_its_grace_period() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stops_by_itself_is_never_cut_off_unless_that_is_always_asked_for() {
     let world = Setup::default().begin("stops").await;
-    for (name, force) in [("graceful", "AfterGracePeriod"), ("always", "Always")] {
-        let mut manifest = instance(name);
-        manifest["spec"]["stopPolicy"] = json!({"force": force});
-        world.apply(&manifest).await;
-    }
+    let mut manifest = instance("graceful");
+    manifest["spec"]["stopPolicy"] = json!({"force": "AfterGracePeriod"});
+    world.apply(&manifest).await;
+    example(&world, "instance-power-cut").await;
     world.apply(&instance("plain")).await;
-    for (name, cut) in [("graceful", false), ("always", true), ("plain", false)] {
+    for (name, cut) in [("graceful", false), ("cut-off", true), ("plain", false)] {
         world.ready(name).await;
         let before = mark(&world, name).await;
         edit(&world, name, json!({"powerState": "Stopped"})).await;

@@ -1,6 +1,6 @@
 //! When a disk may be erased.
 
-use super::{IMAGE, OTHER_IMAGE, edit, example, have_ended};
+use super::{IMAGE, OTHER_IMAGE, edit, example, have_ended, manifest};
 use crate::support::{
     Setup, World, at_rest, condition, counts, instance, mark, new_password, other_image, posts,
     quiet,
@@ -105,5 +105,67 @@ async fn where_a_reinstall_is_forbidden_the_password_changes_and_the_image_does_
     world.apply(&manifest).await;
     world.ready("web").await;
     assert_eq!(counts(&world, Verb::Reinstall, None), (0, 0));
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_example_with_an_acknowledged_token_erases_the_disk_of_another_image_once() {
+    let world = Setup::default().begin("acknowledged").await;
+    // The server from before: with another image, and nothing asked for.
+    let mut before = manifest("instance-reinstall-acknowledged");
+    before["spec"]["image"]["id"] = json!(IMAGE);
+    before["spec"].as_object_mut().unwrap().remove("reinstall");
+    world.apply(&before).await;
+    let former = at_rest(&world, &world.ready("renewed").await);
+    let before = mark(&world, "renewed").await;
+    example(&world, "instance-reinstall-acknowledged").await;
+    have_ended(&world, "renewed", &before, &[Verb::Reinstall]).await;
+    let server = at_rest(&world, &world.ready("renewed").await);
+    assert_eq!((server.id, server.image.as_str()), (former.id, OTHER_IMAGE));
+    // Applied once more, it asks for nothing; the same image and a new token ask for it again.
+    example(&world, "instance-reinstall-acknowledged").await;
+    quiet(&world, "renewed").await;
+    assert_eq!(posts(&world, before.seq), ["reinstallSystem"]);
+    let before = mark(&world, "renewed").await;
+    let again = json!({"reinstall": {"token": "once more", "image": OTHER_IMAGE}});
+    edit(&world, "renewed", again).await;
+    have_ended(&world, "renewed", &before, &[Verb::Reinstall]).await;
+    world.ready("renewed").await;
+    quiet(&world, "renewed").await;
+    assert_eq!(posts(&world, before.seq), ["reinstallSystem"]);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_example_that_forbids_reinstalls_keeps_its_disk_whatever_is_asked_for() {
+    let world = Setup::default().begin("settled").await;
+    example(&world, "instance-never-reinstalled").await;
+    let former = at_rest(&world, &world.ready("settled").await);
+    let before = mark(&world, "settled").await;
+    let asked = json!({
+        "image": {"id": OTHER_IMAGE}, "reinstall": {"token": "now", "image": OTHER_IMAGE},
+    });
+    edit(&world, "settled", asked).await;
+    let words = [
+        "ERASES THE DISK",
+        OTHER_IMAGE,
+        "spec.reinstallPolicy is Never",
+    ];
+    waits(&world, "settled", "ReinstallForbidden", &words).await;
+    quiet(&world, "settled").await;
+    assert_eq!(posts(&world, before.seq), Vec::<String>::new());
+    // Power is managed as ever.
+    edit(&world, "settled", json!({"powerState": "Stopped"})).await;
+    have_ended(&world, "settled", &before, &[Verb::Stop]).await;
+    edit(
+        &world,
+        "settled",
+        json!({"powerState": "Running", "image": {"id": IMAGE}, "reinstall": null}),
+    )
+    .await;
+    have_ended(&world, "settled", &before, &[Verb::Stop, Verb::Start]).await;
+    let server = at_rest(&world, &world.ready("settled").await);
+    assert_eq!((server.id, server.image), (former.id, former.image));
+    assert_eq!(posts(&world, before.seq), ["stop", "start"]);
     world.finish().await;
 }
