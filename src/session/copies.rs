@@ -209,13 +209,13 @@ impl std::fmt::Debug for Copies {
 /// The name of an Account's copy: names of namespaces and Accounts together are longer than one may be.
 fn name_of(account: &ObjectKey) -> String {
     let parts = [account.namespace.as_bytes(), account.name.as_bytes()];
-    let digest = HEXLOWER.encode(&super::seat::digest(&parts)[..16]);
+    let digest = HEXLOWER.encode(&super::digest::digest(&parts)[..16]);
     format!("token-copy-{digest}")
 }
 
 fn digest(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
     let spec = serde_json::to_vec(spec).unwrap_or_default();
-    super::seat::digest(&[&spec, token.expose_secret().as_bytes()])
+    super::digest::digest(&[&spec, token.expose_secret().as_bytes()])
 }
 
 fn secret(of: &Of, token: &SecretString) -> Secret {

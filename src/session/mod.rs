@@ -4,6 +4,7 @@
 //! A token lives in memory only, as long as a seat uses it, and is read again when its Secret moves.
 
 mod copies;
+mod digest;
 mod roll;
 mod seat;
 mod secrets;
@@ -14,7 +15,8 @@ use crate::cloud::{BuildError, Client, Gate, Http, Observer, Paths, Place, Serve
 use crate::inventory::{Inventory, Settings, Subject};
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, Metrics};
-use seat::{credential, gate_key, most, session_key};
+use digest::{credential, gate_key, session_key};
+use seat::most;
 use secrecy::SecretString;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -152,7 +154,7 @@ impl Sessions {
     ) -> Result<Arc<Seat>, BuildError> {
         Ok(Arc::new(Seat {
             session: self.session(spec, token)?,
-            credential: credential(&self.inner.cluster, spec, token),
+            credential: digest::credential(&self.inner.cluster, spec, token),
             made_from,
             settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
             key_login_password: spec.key_login_password,
@@ -359,7 +361,7 @@ impl Sessions {
         spec: &AccountSpec,
         token: &SecretString,
     ) -> Result<Arc<Session>, BuildError> {
-        let key = session_key(spec, token);
+        let key = digest::session_key(spec, token);
         let mut open = self.open();
         if let Some(session) = open.get(&key).and_then(Weak::upgrade) {
             return Ok(session);

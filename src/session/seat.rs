@@ -1,4 +1,4 @@
-//! What one (endpoint, token) shares, the place of an Account in it, and what tells both apart.
+//! What one (endpoint, token) shares, and the place of an Account in it.
 
 use super::Most;
 use crate::api::conditions::Reason;
@@ -6,9 +6,7 @@ use crate::api::{AccountSpec, KeyLoginPassword};
 use crate::catalog::Catalog;
 use crate::cloud::{Client, Limits};
 use crate::inventory::Inventory;
-use data_encoding::HEXLOWER;
-use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest, Sha256};
+use secrecy::SecretString;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -110,44 +108,4 @@ pub(super) fn most(spec: &AccountSpec) -> Most {
         instances: spec.max_instances.map(count),
         creates: spec.create_rate.as_ref().map(|rate| count(rate.per_minute)),
     }
-}
-
-/// Tells accounts apart in the record of what was bought. 32 bits of a digest: enough to notice a change of endpoint or
-/// token, far too little to confirm a guess at a token.
-pub(super) fn credential(cluster: &str, spec: &AccountSpec, token: &SecretString) -> String {
-    let parts = [
-        cluster,
-        spec.endpoint.trim_end_matches('/'),
-        token.expose_secret(),
-    ];
-    let digest = digest(&parts.map(str::as_bytes));
-    HEXLOWER.encode(&digest[..4])
-}
-
-/// Accounts that differ in their paths do not share a session either: they may well talk to different services. Nor do
-/// those that read its errors differently.
-pub(super) fn session_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
-    let paths = serde_json::to_vec(&spec.paths).unwrap_or_default();
-    let codes = serde_json::to_vec(&spec.missing_codes).unwrap_or_default();
-    digest(&[
-        spec.endpoint.trim_end_matches('/').as_bytes(),
-        token.expose_secret().as_bytes(),
-        &paths,
-        &codes,
-    ])
-}
-
-/// The service limits a token, whatever paths and codes an Account names.
-pub(super) fn gate_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
-    let endpoint = spec.endpoint.trim_end_matches('/');
-    digest(&[endpoint.as_bytes(), token.expose_secret().as_bytes()])
-}
-
-pub(super) fn digest(parts: &[&[u8]]) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update(part.len().to_be_bytes());
-        hash.update(part);
-    }
-    hash.finalize().into()
 }

@@ -9,7 +9,7 @@ mod force;
 mod settle;
 
 pub(in crate::instance) use end::refused_again;
-pub(super) use end::{failures, told_pause};
+pub(super) use end::{pause, waiting};
 
 use super::keep::{self, AT_REST};
 use super::{Plan, Request, SOON, Step, Tell, words};

@@ -5,17 +5,14 @@
 //! is open is resolved in [`pursue`](super::pursue) before the spec is looked at again.
 
 use super::{
-    FAILED, Needs, Plan, Request, Step, Tell, buy, erase, frozen, judge, pursue, refer, restraint,
-    words,
+    Needs, Plan, Request, Step, Tell, buy, erase, frozen, judge, pursue, refer, restraint, words,
 };
-use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Applied, Before, Binding, EndReason, ForceStop, OpenOperation, PowerState, Verb};
+use crate::api::{Applied, Before, Binding, ForceStop, OpenOperation, PowerState, Verb};
 use crate::cloud::{ImageId, Login, PasswordRequest, ReinstallRequest, ServerId};
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::observe::{Fact, Observation, is_idle};
 use crate::instance::references;
 use serde_json::{Map, Value};
-use std::time::Duration;
 
 /// What the spec asks for, as far as it can be told without reading a Secret. Without an image where that, or the key pair, is not
 /// looked up yet: then nothing is asked for.
@@ -300,9 +297,9 @@ pub(super) fn begin(
     }
     let mut held_up: Option<Plan> = None;
     for verb in wanted {
-        let plan = match pause(seen, binding, verb, &applied) {
+        let plan = match pursue::pause(seen, binding, verb, &applied) {
             Some(left) => Plan::rest(
-                Tell::of(waiting(seen, verb)).with_id(Some(id.clone())),
+                Tell::of(pursue::waiting(seen, verb)).with_id(Some(id.clone())),
                 left,
             ),
             None => announce(seen, binding, id, verb, &applied, detail),
@@ -315,40 +312,6 @@ pub(super) fn begin(
         held_up.get_or_insert(plan);
     }
     held_up
-}
-
-/// How long the same wish still waits after it ended badly, as this process remembers it or as the history tells: another process
-/// may have said so.
-fn pause(seen: &Observation, binding: &Binding, verb: Verb, applied: &Applied) -> Option<Duration> {
-    let wish = target(verb, applied, as_specified(seen));
-    let is_same =
-        |generation: i64, target: &Applied| generation == seen.facts.generation && *target == wish;
-    let known = seen.memory.pauses.get(&verb);
-    let known = known
-        .filter(|pause| is_same(pause.generation, &pause.target))
-        .map(|pause| pause.until.saturating_duration_since(seen.now));
-    let operation = &binding.operation;
-    let told = (operation.verb == verb && is_same(operation.generation, &operation.target))
-        .then(|| pursue::told_pause(seen, binding))
-        .flatten();
-    known.max(told).filter(|left| !left.is_zero())
-}
-
-/// Why a wish waits: how it ended the last time.
-fn waiting(seen: &Observation, verb: Verb) -> Verdict {
-    let mut history = seen.facts.status.history.iter();
-    let last = history.find(|entry| entry.verb == verb);
-    let words = last
-        .and_then(|entry| entry.message.as_deref())
-        .unwrap_or_default();
-    match last.and_then(|entry| entry.reason) {
-        Some(EndReason::Refused) => words::refused(words, Reason::OperationRefused),
-        Some(EndReason::AnswerLost) => words::lost(verb, words),
-        Some(EndReason::Failed | EndReason::Superseded) => {
-            words::failed(verb, words, pursue::failures(seen, verb) >= FAILED.len())
-        }
-        None => words::restless(verb),
-    }
 }
 
 /// Whether what the recorded attempt asked for is still what the spec and the Secret ask for.

@@ -1,8 +1,8 @@
 //! The end of an operation, told in status.
 
 use super::Open;
-use crate::api::conditions::Reason;
-use crate::api::{Binding, EndReason, Verb};
+use crate::api::conditions::{Reason, Verdict};
+use crate::api::{Applied, Binding, EndReason, Verb};
 use crate::instance::observe::{Fact, Observation, is_idle};
 use crate::instance::plan::{
     FAILED, NEXT, Needs, Plan, Request, Tell, judge, keep, secret, want, words,
@@ -128,11 +128,47 @@ pub(in crate::instance) fn refused_again(seen: &Observation, verb: Verb) -> Dura
     REFUSED[before.count().min(REFUSED.len() - 1)]
 }
 
-/// What is left of the time for which the recorded operation waits that ended badly, as the history tells.
-pub(in crate::instance::plan) fn told_pause(
+/// How long the same wish still waits after it ended badly, as this process remembers it or as the history tells: another process
+/// may have said so.
+pub(in crate::instance::plan) fn pause(
     seen: &Observation,
     binding: &Binding,
+    verb: Verb,
+    applied: &Applied,
 ) -> Option<Duration> {
+    let wish = want::target(verb, applied, want::as_specified(seen));
+    let is_same =
+        |generation: i64, target: &Applied| generation == seen.facts.generation && *target == wish;
+    let known = seen.memory.pauses.get(&verb);
+    let known = known
+        .filter(|pause| is_same(pause.generation, &pause.target))
+        .map(|pause| pause.until.saturating_duration_since(seen.now));
+    let operation = &binding.operation;
+    let told = (operation.verb == verb && is_same(operation.generation, &operation.target))
+        .then(|| told_pause(seen, binding))
+        .flatten();
+    known.max(told).filter(|left| !left.is_zero())
+}
+
+/// Why a wish waits: how it ended the last time.
+pub(in crate::instance::plan) fn waiting(seen: &Observation, verb: Verb) -> Verdict {
+    let mut history = seen.facts.status.history.iter();
+    let last = history.find(|entry| entry.verb == verb);
+    let words = last
+        .and_then(|entry| entry.message.as_deref())
+        .unwrap_or_default();
+    match last.and_then(|entry| entry.reason) {
+        Some(EndReason::Refused) => words::refused(words, Reason::OperationRefused),
+        Some(EndReason::AnswerLost) => words::lost(verb, words),
+        Some(EndReason::Failed | EndReason::Superseded) => {
+            words::failed(verb, words, failures(seen, verb) >= FAILED.len())
+        }
+        None => words::restless(verb),
+    }
+}
+
+/// What is left of the time for which the recorded operation waits that ended badly, as the history tells.
+fn told_pause(seen: &Observation, binding: &Binding) -> Option<Duration> {
     let verb = binding.operation.verb;
     let mut history = seen.facts.status.history.iter();
     let entry = history.find(|entry| entry.attempt == i64::from(binding.attempt))?;
@@ -152,7 +188,7 @@ pub(in crate::instance::plan) fn told_pause(
 }
 
 /// How often the service failed to do this since it last did it.
-pub(in crate::instance::plan) fn failures(seen: &Observation, verb: Verb) -> usize {
+fn failures(seen: &Observation, verb: Verb) -> usize {
     let counts = [None, Some(EndReason::Failed), Some(EndReason::AnswerLost)];
     since_success(seen, verb)
         .filter(|reason| counts.contains(reason))
