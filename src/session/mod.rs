@@ -154,7 +154,7 @@ impl Sessions {
     ) -> Result<Arc<Seat>, BuildError> {
         Ok(Arc::new(Seat {
             session: self.session(spec, token)?,
-            credential: digest::credential(&self.inner.cluster, spec, token),
+            credential: credential(&self.inner.cluster, spec, token),
             made_from,
             settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
             key_login_password: spec.key_login_password,
@@ -361,7 +361,7 @@ impl Sessions {
         spec: &AccountSpec,
         token: &SecretString,
     ) -> Result<Arc<Session>, BuildError> {
-        let key = digest::session_key(spec, token);
+        let key = session_key(spec, token);
         let mut open = self.open();
         if let Some(session) = open.get(&key).and_then(Weak::upgrade) {
             return Ok(session);

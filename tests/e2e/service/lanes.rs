@@ -1,14 +1,16 @@
 //! Who goes first where the request limit leaves little room: told by the order of the service's own ledger.
 
 use crate::support::{
-    PATIENCE, Setup, World, create_calls, eventually, insist, instance, names, with,
+    PATIENCE, Setup, World, eventually, insist, instance, names, posts, stopped, with,
 };
+use cloud_simulator::Entry;
 use cloud_simulator::faults::{Act, ClientGone, Rule, When};
 use serde_json::json;
 
 const FLEET: usize = 24;
 const DETAIL: &str = "/instance/detail";
 const CREATE: &str = "/instance/create";
+const STOP: &str = "/instance/stop";
 
 /// Waits until the operator keeps the limits that stand in the Account.
 async fn limited(world: &World) {
@@ -25,11 +27,12 @@ async fn limited(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_purchase_does_not_wait_until_a_whole_fleet_has_been_looked_at() {
+async fn a_purchase_and_a_change_do_not_wait_until_a_whole_fleet_has_been_looked_at() {
     let world = Setup::default().begin("lanes").await;
     let fleet = names("web", FLEET);
-    world.apply_all(&fleet, instance).await;
-    world.all_ready(&fleet).await;
+    let all = [&fleet[..], &["changed".to_owned()]].concat();
+    world.apply_all(&all, instance).await;
+    world.all_ready(&all).await;
     // One call at a time, two in a second, and the first look is not answered as long as we like: the others stand in line.
     world.limit("default", 2, 1, 1).await;
     limited(&world).await;
@@ -38,22 +41,25 @@ async fn a_purchase_does_not_wait_until_a_whole_fleet_has_been_looked_at() {
         gone: ClientGone::Drop,
     };
     let hold = world.sim.hold(Rule::on(DETAIL, act).times(1_000));
-    let (since, bought) = (world.sim.ledger().last_seq(), create_calls(&world.sim));
+    let since = world.sim.ledger().last_seq();
     let looked_at = |name: &str| with(name, |spec| spec["reconcile"] = json!({"token": "now"}));
     world.apply_all(&fleet, looked_at).await;
     hold.reached(PATIENCE).await.unwrap();
     world.apply(&instance("urgent")).await;
-    // The operator has met one that was applied later: it has met the urgent one as well, which stands in line by now.
+    world.apply(&stopped("changed")).await;
+    // The operator has met one that was applied later: it has met the urgent ones as well, which stand in line by now.
     let witness = with("witness", |spec| {
         spec["login"]["passwordSecretRef"]["name"] = json!("missing");
     });
     world.apply(&witness).await;
     world.until_reason("witness", "LoginSecretNotFound").await;
     hold.release();
-    eventually("it is bought", async || {
-        match create_calls(&world.sim) - bought {
-            1 => Ok(()),
-            n => Err(format!("{n} creates")),
+    eventually("one is bought, and one is stopped", async || {
+        let mut calls = posts(&world, since);
+        calls.sort();
+        match calls == ["create", "stop"] {
+            true => Ok(()),
+            false => Err(format!("{calls:?}")),
         }
     })
     .await;
@@ -64,22 +70,23 @@ async fn a_purchase_does_not_wait_until_a_whole_fleet_has_been_looked_at() {
     };
     world.until_all(&fleet, "are looked at", is_looked_at).await;
     world.ready("urgent").await;
+    world.ready("changed").await;
 
     let calls = world.calls_since(since);
-    let bought = calls.iter().position(|call| call.path == CREATE).unwrap();
-    let looks = |calls: &[cloud_simulator::Entry]| {
-        let looks = calls.iter().filter(|call| call.path == DETAIL);
-        looks.count()
-    };
-    let (before, all) = (looks(&calls[..bought]), looks(&calls));
-    println!("LANES: {before} of {all} looks went before the purchase");
+    let looks = |calls: &[Entry]| calls.iter().filter(|call| call.path == DETAIL).count();
+    let all = looks(&calls);
     assert!(all >= FLEET, "each server was looked at");
-    // Who came first would go after all of them. A few may pass on a machine that stood still, when the purchase gave up its
-    // place in the line and took another.
-    assert!(
-        before <= FLEET / 3,
-        "{before} of {all} looks went before the purchase:\n{}",
-        world.ledger_text()
-    );
+    for path in [CREATE, STOP] {
+        let at = calls.iter().position(|call| call.path == path).unwrap();
+        let before = looks(&calls[..at]);
+        println!("LANES: {before} of {all} looks went before {path}");
+        // In the order in which they came, all would have gone before. A few may pass on a machine that stood still, when
+        // the call gave up its place in the line and took another.
+        assert!(
+            before <= FLEET / 2,
+            "{before} of {all} looks went before {path}:\n{}",
+            world.ledger_text()
+        );
+    }
     world.finish().await;
 }
