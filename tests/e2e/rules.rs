@@ -163,7 +163,10 @@ async fn columns_short_names_and_category_show_what_matters() {
     let (_, text) = world
         .kubectl(&["get", "csi", "-o", "name", &selector], "")
         .await;
-    assert_eq!(text.trim(), "instance.cloudserver.dev/web");
+    let mut all: Vec<&str> = text.lines().collect();
+    all.sort_unstable();
+    let named = |name| format!("instance.cloudserver.dev/{name}");
+    assert_eq!(all, ["fits", "large", "waits", "web"].map(named));
     let (_, text) = world
         .kubectl(
             &[
