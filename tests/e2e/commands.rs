@@ -5,6 +5,7 @@ mod import;
 mod instances;
 mod plan;
 mod rights;
+mod secrets;
 mod terminal;
 mod unreachable;
 mod verdicts;

@@ -23,7 +23,8 @@ pub(super) struct Manifest {
 pub(super) struct Manifests {
     pub(super) instances: Vec<Manifest>,
     pub(super) accounts: Vec<Manifest>,
-    /// What is no Instance, as kind and name.
+    pub(super) secrets: Vec<Manifest>,
+    /// What is none of these, as kind and name.
     pub(super) others: Vec<String>,
 }
 
@@ -159,6 +160,7 @@ impl Manifests {
         match (is_ours, kind.as_str()) {
             (true, "Instance") => self.instances.push(manifest),
             (true, "Account") => self.accounts.push(manifest),
+            (false, "Secret") if version == "v1" => self.secrets.push(manifest),
             _ => {
                 let name = manifest.name().unwrap_or("without a name");
                 self.others.push(format!("{kind} {name}"));
@@ -182,12 +184,13 @@ mod tests {
         let text = "---\n# nothing but a comment\n---\napiVersion: cloudserver.dev/v1alpha1\nkind: Instance\nmetadata: {name: a}\n---\n\
                     {\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{\"apiVersion\": \"cloudserver.dev/v1alpha1\", \
                     \"kind\": \"Instance\", \"metadata\": {\"name\": \"b\", \"namespace\": \"n\"}}, {\"apiVersion\": \"v1\", \
-                    \"kind\": \"Secret\", \"metadata\": {\"name\": \"s\"}}]}\n";
+                    \"kind\": \"Secret\", \"metadata\": {\"name\": \"s\"}}]}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
         let all = taken(text).unwrap();
         let names: Vec<_> = all.instances.iter().map(Manifest::name).collect();
         assert_eq!(names, [Some("a"), Some("b")]);
         assert_eq!(all.instances[1].namespace(), Some("n"));
-        assert_eq!(all.others, ["Secret s"]);
+        assert_eq!(all.secrets[0].name(), Some("s"));
+        assert_eq!(all.others, ["ConfigMap c"]);
         let lines: Vec<u64> = all.instances.iter().map(|manifest| manifest.line).collect();
         assert_eq!(lines, [4, 8]);
     }

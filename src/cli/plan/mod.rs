@@ -6,6 +6,7 @@
 mod changes;
 mod files;
 mod rehearsal;
+mod secrets;
 mod show;
 mod stage;
 mod verdict;
@@ -143,8 +144,10 @@ async fn answers(
             later.place()
         ));
     }
+    let mut notes = Vec::new();
+    let cluster = &secrets::as_applied(cluster, &files.secrets, &mut notes);
     // First, since it says at once that the cluster does not answer.
-    let mut stage = Stage::set(cluster).await?;
+    let mut stage = Stage::set(cluster, notes).await?;
     let manager = args.field_manager.as_str();
     let (done, count) = (&Cell::new(0), files.instances.len());
     let rehearsed: Vec<(&Manifest, Rehearsal)> = stream::iter(&files.instances)

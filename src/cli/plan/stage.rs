@@ -50,8 +50,7 @@ impl Drop for Stage {
 
 impl Stage {
     /// Sets it up for the Instances of one cluster.
-    pub(super) async fn set(cluster: &Cluster) -> Result<Self, String> {
-        let mut notes = Vec::new();
+    pub(super) async fn set(cluster: &Cluster, mut notes: Vec<String>) -> Result<Self, String> {
         let owners = Owners::read(cluster).await;
         let owners = match owners {
             Ok(owners) => Some(owners),

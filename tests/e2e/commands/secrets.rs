@@ -1,0 +1,108 @@
+//! `plan`: Secrets that stand in the same files as their Instances.
+
+use super::asked;
+use crate::support::{Setup, World, done, instance, mark, posts, with};
+use cloud_server_operator::api::Verb;
+use serde_json::{Value, json};
+
+/// The verdict, the exit status and all that is said of the one Instance of these manifests.
+async fn verdict(world: &World, manifests: &[Value]) -> (String, i32, String) {
+    let text: String = manifests
+        .iter()
+        .map(|one| format!("---\n{one}\n"))
+        .collect();
+    let told = asked(
+        world,
+        &["plan", "-f", "-", "-o", "json", "--field-manager", "user"],
+        &text,
+    )
+    .await;
+    let said = told.json();
+    let verdict = said["instances"][0]["verdict"].as_str().unwrap().to_owned();
+    (verdict, told.status, format!("{said}\n{}", told.err))
+}
+
+fn secret(name: &str, password: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name},
+        "stringData": {"password": password},
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_in_the_files_counts_as_it_would_once_applied() {
+    let world = Setup::default().own_ids().begin("plan-secrets").await;
+    let mut web = instance("web");
+    web["spec"]["login"] = json!({"passwordSecretRef": {"name": "web-login", "key": "password"}});
+    let (good, bad) = ("Correct4horse!", "short");
+
+    // Nothing of both is applied yet.
+    let (word, status, said) = verdict(&world, &[web.clone()]).await;
+    assert_eq!((word.as_str(), status), ("waits", 4), "{said}");
+    assert!(said.contains("LoginSecretNotFound"), "{said}");
+    let (word, status, said) = verdict(&world, &[web.clone(), secret("web-login", good)]).await;
+    assert_eq!((word.as_str(), status), ("newServer", 3), "{said}");
+    let (word, status, said) = verdict(&world, &[web.clone(), secret("web-login", bad)]).await;
+    assert_eq!((word.as_str(), status), ("waits", 4), "{said}");
+    assert!(said.contains("LoginPasswordInvalid"), "{said}");
+
+    // Both are, and one of them is another one in the files.
+    let apply = ["apply", "--server-side", "-f", "-"];
+    world
+        .run(&apply, &secret("web-login", good).to_string())
+        .await;
+    world.apply(&web).await;
+    world.ready("web").await;
+    let before = mark(&world, "web").await;
+    let (word, status, said) = verdict(&world, &[web.clone(), secret("web-login", good)]).await;
+    assert_eq!((word.as_str(), status), ("nothing", 0), "{said}");
+    let other = "Another5horse!";
+    let (word, status, said) = verdict(&world, &[web.clone(), secret("web-login", other)]).await;
+    assert_eq!((word.as_str(), status), ("inPlace", 2), "{said}");
+    assert!(said.contains("password") && !said.contains(other), "{said}");
+
+    // One that nobody but its pipeline can read is taken as the cluster has it, and that is said.
+    let mut sealed = secret("web-login", "ENC[AES256_GCM,data:..]");
+    sealed["sops"] = json!({"version": "3.9.0"});
+    let (word, status, said) = verdict(&world, &[web.clone(), sealed]).await;
+    assert_eq!((word.as_str(), status), ("nothing", 0), "{said}");
+    assert!(said.contains("is encrypted"), "{said}");
+    assert_eq!(posts(&world, before.seq), Vec::<String>::new());
+
+    // And so it is done.
+    world
+        .run(&apply, &secret("web-login", other).to_string())
+        .await;
+    done(&world, "web", &before, &[Verb::ModifyPassword]).await;
+    assert_eq!(posts(&world, before.seq), ["modifyPassword"]);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_whose_token_stands_in_the_files_can_be_planned_with() {
+    let world = Setup::default().own_ids().begin("plan-token").await;
+    let account = json!({
+        "apiVersion": "cloudserver.dev/v1alpha1",
+        "kind": "Account",
+        "metadata": {"name": "new"},
+        "spec": {"endpoint": world.sim.url(), "tokenSecretRef": {"name": "new-token", "key": "token"}},
+    });
+    let token = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "new-token"},
+        "stringData": {"token": World::TOKEN},
+    });
+    let web = with("web", |spec| spec["accountRef"] = json!({"name": "new"}));
+    let (word, status, said) = verdict(&world, &[account, token, web]).await;
+    assert_eq!((word.as_str(), status), ("newServer", 3), "{said}");
+    assert!(!said.contains(World::TOKEN), "{said}");
+    assert!(
+        world.sim.live_servers().is_empty(),
+        "{}",
+        world.ledger_text()
+    );
+    world.finish().await;
+}
