@@ -163,8 +163,8 @@ async fn intend(
     let seen_before = context.highest_version.load(Ordering::SeqCst);
     let roll = context.sessions.roll();
     roll.announce(&facts.uid, true);
-    let version = match swap(context, facts, &finalizers, &text).await {
-        Ok(version) => version,
+    let Swapped { version, is_wanted } = match swap(context, facts, &finalizers, &text).await {
+        Ok(swapped) => swapped,
         Err(other) => {
             let may_stand = matches!(&other, Recorded::Failed(error) if error.may_have_happened());
             roll.announce(&facts.uid, may_stand);
@@ -192,7 +192,11 @@ async fn intend(
     if post == Post::NotSent && binding.operation.verb != Verb::Create {
         memory.announced = Some(Box::new(binding.clone()));
     }
+    let is_announced = post == Post::NotSent;
     remember(&mut memory, binding, post);
+    if is_announced && !is_wanted {
+        return Err(Recorded::Stale);
+    }
     Ok(text)
 }
 
@@ -214,7 +218,16 @@ fn remember(memory: &mut Memory, binding: &Binding, post: Post) {
     memory.attempts.insert(binding.attempt, attempt);
 }
 
-/// The compare-and-swap itself; gives the new version.
+/// A record that stands.
+struct Swapped {
+    /// The object's version with it.
+    version: String,
+    /// Whether the object is still what the plan was made from, as far as that is known: between a swap whose answer was lost
+    /// and the read that finds it, somebody may have deleted the object or changed its spec.
+    is_wanted: bool,
+}
+
+/// The compare-and-swap itself.
 ///
 /// Somebody who writes labels or a foreign annotation many times a second makes the version of a plan old before the
 /// patch arrives. What stands now is read then, and if it is in everything that a plan looks at what the plan was made
@@ -224,7 +237,7 @@ async fn swap(
     facts: &Facts,
     finalizers: &[String],
     text: &str,
-) -> Result<String, Recorded> {
+) -> Result<Swapped, Recorded> {
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
     let params = patch_params();
     let mut version = facts.resource_version.clone();
@@ -241,7 +254,12 @@ async fn swap(
         let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
         context.metrics.kube_write("intent", result);
         match written {
-            Ok(object) => return Ok(object.metadata.resource_version.unwrap_or_default()),
+            Ok(object) => {
+                return Ok(Swapped {
+                    version: object.metadata.resource_version.unwrap_or_default(),
+                    is_wanted: true,
+                });
+            }
             Err(error) if error.is_not_found() => return Err(Recorded::Stale),
             Err(error) if !error.is_conflict() && !error.may_have_happened() => {
                 return Err(Recorded::Failed(error));
@@ -249,7 +267,11 @@ async fn swap(
             Err(error) => {
                 let now = fresh(context, facts).await?;
                 if now.annotations().get(BINDING).map(String::as_str) == Some(text) {
-                    return Ok(now.resource_version().unwrap_or_default());
+                    let is_same = now.metadata.generation == Some(facts.generation);
+                    return Ok(Swapped {
+                        version: now.resource_version().unwrap_or_default(),
+                        is_wanted: is_same && is_deleting(&now) == facts.deleting,
+                    });
                 }
                 if !error.is_conflict() {
                     return Err(Recorded::Failed(error));
