@@ -7,12 +7,13 @@ use super::memory::{Memory, Said, open};
 use super::observe::Observation;
 use super::plan::{Plan, ReleaseReason, Step, Tell, doing, ended, operation, refused};
 use super::references;
-use crate::api::conditions::{READY, Reason, Verdict};
+use crate::api::conditions::{READY, Reason, STALLED, State, Verdict};
+use crate::api::names::BINDING;
 use crate::api::{Addresses, EndReason, Instance, InstanceStatus, Verb};
 use crate::cloud::ServerId;
 use crate::runtime::KubeError;
 use crate::runtime::events::News;
-use crate::runtime::kubernetes::{call, json_patch, patch_params};
+use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::Api;
@@ -67,7 +68,7 @@ pub async fn report(
         if let Some(until) = open(memory).unsaid_until.filter(|until| seen.now < *until) {
             return Err(Unsaid::TooSoon(until - seen.now));
         }
-        let written = write(context, facts, &status).await;
+        let written = write(context, facts, &plan.step, &status).await;
         let Some(version) = written.map_err(Unsaid::Failed)? else {
             // There is nobody to tell: nor are there Events about what was seen of an object that is gone.
             return Ok(None);
@@ -79,6 +80,7 @@ pub async fn report(
             at: now,
             generation: facts.generation,
             reason: said.reason,
+            is_stalled: means_stalled(said.state),
             id: status.id.clone(),
         });
     }
@@ -216,9 +218,13 @@ fn gainsaid(
     let said = open(memory).said.clone()?;
     let tells_another =
         tell.id.is_some() && tell.id.as_ref().map(ServerId::as_str) != said.id.as_deref();
-    let is_repeated =
-        said.generation == facts.generation && said.reason == verdict.reason && !tells_another;
-    let is_other = ready(&facts.status.conditions)?.reason != said.reason.as_str()
+    let is_repeated = said.generation == facts.generation
+        && said.reason == verdict.reason
+        && said.is_stalled == means_stalled(verdict.state)
+        && !tells_another;
+    let shown = &facts.status.conditions;
+    let is_other = ready(shown)?.reason != said.reason.as_str()
+        || is_stalled(shown) != said.is_stalled
         || facts.status.id != said.id;
     let waits = is_repeated && is_other && tell.ended.is_none() && !is_owed(facts, tell);
     let rest = (said.at + GAINSAID).saturating_duration_since(Instant::now());
@@ -345,22 +351,29 @@ fn differs(former: &InstanceStatus, next: &InstanceStatus) -> bool {
 
 /// JSON patch on `/status`: test the UID and the generation that status speaks of, then put the whole status. A merge would
 /// never remove a field, a namesake that was re-created meanwhile must not get it, and what a process says whose watch is
-/// late (it has just taken over) must not take back what its predecessor said of a newer spec. Gives the new version; none
-/// when the object is gone.
+/// late (it has just taken over) must not take back what its predecessor said of a newer spec, or of an operation that it has
+/// announced since. Gives the new version; none when the object is gone.
 async fn write(
     context: &Context,
     facts: &Facts,
+    step: &Step,
     status: &InstanceStatus,
 ) -> Result<Option<String>, KubeError> {
     const WHAT: &str = "write the status";
-    let patch = json_patch(
-        WHAT,
-        json!([
-            {"op": "test", "path": "/metadata/uid", "value": facts.uid},
-            {"op": "test", "path": "/status/observedGeneration", "value": facts.status.observed_generation},
-            {"op": "add", "path": "/status", "value": status},
-        ]),
-    )?;
+    let mut operations = vec![
+        json!({"op": "test", "path": "/metadata/uid", "value": facts.uid}),
+        json!({"op": "test", "path": "/status/observedGeneration", "value": facts.status.observed_generation}),
+    ];
+    if let Some(record) = facts
+        .annotation
+        .as_ref()
+        .filter(|_| !is_about_the_record(step))
+    {
+        let path = pointer(&["metadata", "annotations", BINDING]);
+        operations.push(json!({"op": "test", "path": path, "value": record}));
+    }
+    operations.push(json!({"op": "add", "path": "/status", "value": status}));
+    let patch = json_patch(WHAT, Value::Array(operations))?;
     let api: Api<PartialObjectMeta<Instance>> =
         Api::namespaced(context.client.clone(), &facts.key.namespace);
     let params = patch_params();
@@ -374,8 +387,22 @@ async fn write(
     }
 }
 
+/// Whether the step itself writes the record, or was made sure that it stands: that was a compare-and-swap, or a read past the
+/// cache.
+fn is_about_the_record(step: &Step) -> bool {
+    matches!(step, Step::Call { .. } | Step::Record { .. })
+}
+
 fn ready(conditions: &[Condition]) -> Option<&Condition> {
     conditions.iter().find(|condition| condition.type_ == READY)
+}
+
+fn means_stalled(state: State) -> bool {
+    matches!(state, State::Stalled | State::Drifted)
+}
+
+fn is_stalled(conditions: &[Condition]) -> bool {
+    conditions.iter().any(|c| c.type_ == STALLED)
 }
 
 /// A change of the Ready reason is what a user wants to know.
@@ -389,11 +416,8 @@ fn change_of_ready(former: &[Condition], next: &[Condition]) -> Option<News> {
     let reason = Reason::ALL
         .iter()
         .find(|reason| reason.as_str() == now.reason)?;
-    let stalled = next
-        .iter()
-        .any(|condition| condition.type_ == crate::api::conditions::STALLED);
     Some(News {
-        warning: stalled,
+        warning: is_stalled(next),
         reason: reason.as_str(),
         note: now.message.clone(),
     })
