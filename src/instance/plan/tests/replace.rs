@@ -83,6 +83,14 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
     assert!(announced(&running).is_none(), "it may come yet");
     let unknown = open(Fact::NotAsked).plan();
     assert!(announced(&unknown).is_none(), "nobody knows");
+    let imported = open(Fact::NotAsked).with(|seen| {
+        let Record::Speaks(binding) = &mut seen.facts.record else {
+            unreachable!()
+        };
+        (binding.imported, binding.task) = (Some("by-hand".into()), None);
+    });
+    let imported = announced(&imported.plan()).map(|binding| binding.recreated);
+    assert_eq!(imported, Some(1), "nobody of us made what was taken over");
     let done = open(Fact::Known(TaskState::Succeeded)).plan();
     assert_eq!(announced(&done).map(|binding| binding.recreated), Some(1));
     let lost = open(Fact::NotAsked).with(|seen| {
