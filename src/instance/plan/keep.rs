@@ -2,7 +2,7 @@
 
 use super::judge::{judge, pending};
 use super::{
-    FAILED, LONG, Plan, ReleaseReason, SOON, Step, Tell, buy, found, frozen, import,
+    FAILED, LONG, Needs, Plan, ReleaseReason, SOON, Step, Tell, buy, found, frozen, import,
     is_our_account, pursue, refer, replace, restraint, secret, want, words,
 };
 use crate::api::conditions::{Reason, Verdict};
@@ -388,9 +388,30 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
         }
         // Something changed and could not be read: again, soon.
         (Fact::Unknown(_), _) => Plan::rest(nothing(), UNREAD),
+        // Somebody waits for this very spec: where the listing cannot be read, the server itself tells.
+        (Fact::NotAsked, _) if is_awaited(seen) => {
+            let is_due = |looked| seen.now >= looked + UNREAD;
+            let mut plan = Plan::rest(nothing(), UNREAD);
+            if is_unlisted(seen) && seen.memory.looked.is_none_or(is_due) {
+                plan.needs = Needs::Detail;
+            }
+            plan
+        }
         // Nothing was learnt: what stands is the best that is known.
         (Fact::NotAsked, _) => Plan::rest(nothing(), LONG),
     }
+}
+
+/// Whether status has not spoken of the spec yet.
+fn is_awaited(seen: &Observation) -> bool {
+    seen.facts.status.observed_generation != seen.facts.generation
+}
+
+/// Whether the listing could not be read. Quiet ones are a minute apart, also where the last one failed: too long for what
+/// was asked for while the service was away (design section 5, L2).
+fn is_unlisted(seen: &Observation) -> bool {
+    let listing = seen.listing.as_ref();
+    listing.is_some_and(|listing| listing.trouble().is_some())
 }
 
 /// Whether a recorded server should be there and is in no listing: seen before, or bought so long before the listing began
