@@ -281,6 +281,8 @@ impl Attempt<'_> {
             return late;
         }
         let answer = post(seat, permit, request, None).await;
+        let refusal = answer.as_ref().err();
+        let is_refused = refusal.is_some_and(|error| error.is_conflict() || !error.is_retryable());
         let trouble = answer.err().map(|error| error.to_string());
         let verb = match request {
             Request::Stop { .. } => Verb::Stop,
@@ -292,12 +294,21 @@ impl Attempt<'_> {
         if let (Verb::Stop, Some(binding)) = (verb, of_reinstall) {
             memory.stopped_for = Some(binding.attempt);
         }
+        // What is refused once more is in the state that it was found in.
+        let is_known = is_refused
+            && memory
+                .aside
+                .as_ref()
+                .is_some_and(|former| former.is_refused);
         memory.aside = Some(Aside {
             verb,
             at: Instant::now(),
             trouble: trouble.clone(),
+            is_refused,
         });
-        memory.looked = None;
+        if !is_known {
+            memory.looked = None;
+        }
         Outcome::Aside(trouble)
     }
 

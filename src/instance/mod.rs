@@ -45,6 +45,9 @@ const AFTER_REFUSAL: Duration = Duration::from_secs(15);
 /// goes are no event, and an apiserver that has just started refuses everybody until it has read its rules.
 const AFTER_WRITE_REFUSED: Duration = Duration::from_secs(25);
 /// How often an object is looked at whose operation has been running for longer than that.
+const AFTER_LONG: Duration = Duration::from_secs(30);
+/// A service that is busy with a server again and again is asked no sooner: each try is a look and a call, and with the look
+/// after the first one three tries in a minute would be too many (design section 5, L3).
 const AFTER_BUSY: Duration = Duration::from_secs(30);
 
 /// What is the same for all Instances.
@@ -167,7 +170,7 @@ fn attend_again(
         let since = *memory.busy_since.get_or_insert(seen.now);
         if seen.now >= since + BUSY {
             plan.wants.attention = Attention::Quiet;
-            plan.again = plan.again.max(AFTER_BUSY);
+            plan.again = plan.again.max(AFTER_LONG);
         }
     } else if matches!(plan.step, plan::Step::Rest) && !seen.facts.deleting {
         memory.busy_since = None;
@@ -278,6 +281,7 @@ fn next(
                 }
                 // It only has to be stopped first, or to be looked at.
                 (Reason::Stopping | Reason::OperationRefused, _) => AFTER_STALE,
+                (Reason::ServiceBusy, _) => memory.backoff.fail().min(AFTER_BUSY),
                 _ => memory.backoff.fail().min(pace::DEPENDENCY),
             };
             let wait = wait.max(after.unwrap_or_default());

@@ -123,6 +123,8 @@ pub struct Aside {
     pub at: Instant,
     /// What stood in the way, for people.
     pub trouble: Option<String>,
+    /// The service answered, and does not want it in the state that the server is in.
+    pub is_refused: bool,
 }
 
 /// A release call of this process.

@@ -12,6 +12,9 @@ use std::time::Duration;
 
 /// A server that was stopped or started within an attempt shows it within this time, or is asked again.
 const ASIDE_AGAIN: Duration = Duration::from_secs(30);
+/// What the service refuses, in the state that the server is in, is asked for again after this time: beside a look every ten
+/// seconds that leaves room for one call a minute (design section 5, L3).
+const REFUSED_ASIDE_AGAIN: Duration = Duration::from_secs(60);
 /// A service that says so often that it cannot do it now, about an idle server, means that it does not want to.
 const BUSY_TRIES: u32 = 4;
 
@@ -182,7 +185,12 @@ impl Open<'_> {
     pub(super) fn was_asked(&self, verb: Verb) -> Option<bool> {
         let aside = self.seen.memory.aside.as_ref();
         let aside = aside.filter(|aside| aside.verb == verb)?;
-        Some(self.seen.now < aside.at + ASIDE_AGAIN)
+        let again = if aside.is_refused {
+            REFUSED_ASIDE_AGAIN
+        } else {
+            ASIDE_AGAIN
+        };
+        Some(self.seen.now < aside.at + again)
     }
 
     /// Whether a server that was stopped for a reinstall has to be started, and was not asked to in vain. A start that does

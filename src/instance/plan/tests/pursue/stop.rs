@@ -17,6 +17,7 @@ fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() 
             verb: Verb::Stop,
             at,
             trouble: None,
+            is_refused: false,
         });
     });
     assert!(rests(&asked.plan()), "asked once in a while");
@@ -45,6 +46,7 @@ fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() 
             verb: Verb::Start,
             at,
             trouble: None,
+            is_refused: false,
         });
         seen.now += Duration::from_secs(31);
     });
@@ -71,6 +73,7 @@ fn a_server_stopped_for_a_reinstall_that_does_not_come_is_started_again() {
             verb: Verb::Stop,
             at,
             trouble: None,
+            is_refused: false,
         });
     });
     assert_eq!(end(&on_its_way), None);
@@ -82,6 +85,7 @@ fn a_server_stopped_for_a_reinstall_that_does_not_come_is_started_again() {
             verb: Verb::Start,
             at,
             trouble: Some("no".into()),
+            is_refused: false,
         });
         seen.now += Duration::from_secs(31);
     });
