@@ -216,6 +216,10 @@ schedules! {
         no_lease().buys(1).leaves(1);
     s6_another_password_is_told_while_it_is_set:
         one().tasks(10).at(30_000, RotatePassword);
+    s6_another_password_is_set_and_a_process_takes_over_whose_watch_is_late:
+        lease().stale(25).tasks(10).at(30_000, RotatePassword).at(32_000, Step::Terminate(0));
+    q2h_the_intent_is_found_on_an_object_that_was_deleted_meanwhile:
+        one().on(Intent, 1, Act::Cut).on(Kind::Read, 3, Act::Before(Delete(1))).buys(0);
     q2a_finalizer_forced_off_a_live_object:
         one().at(4_000, ForceFinalizers(1));
     q2a_finalizer_forced_off_right_after_the_receipt:

@@ -71,6 +71,8 @@ struct Troubles {
     /// How often etcd went back, and how often a record was dropped.
     restores: usize,
     drops: usize,
+    /// When etcd went back last.
+    restored: Option<Instant>,
     /// The apiserver was away: what a process knew, it may not have been able to write.
     unwritten: bool,
     /// An object was copied or restored.
@@ -137,6 +139,8 @@ pub struct Oracle {
     most: Option<(usize, Option<Instant>)>,
     /// When a server was last asked to stop, and whether that failed.
     stops: BTreeMap<String, (Instant, bool)>,
+    /// The server whose power is being cut by the call that the service is asked for right now.
+    cutting: Option<String>,
     /// When the service last took an operation of a server.
     accepted: BTreeMap<String, Instant>,
     failed_creates: BTreeSet<String>,
@@ -342,6 +346,7 @@ impl Oracle {
             Step::RestoreEtcd => {
                 self.troubles.tampered = true;
                 self.troubles.restores += 1;
+                self.troubles.restored = Some(Instant::now());
             }
             Step::Away(Dependency::Apiserver) | Step::Answers(Dependency::Apiserver, _) => {
                 self.troubles.unwritten = true;

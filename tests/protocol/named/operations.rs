@@ -45,6 +45,8 @@ schedules! {
         import().on(Intent, 1, CrashBefore);
     import_and_a_crash_right_after_its_record:
         import().on(Intent, 1, CrashAfter);
+    import_of_a_server_that_is_released_before_status_tells_of_it:
+        import().spec(recreates(1)).on(Intent, 1, After(ConsoleRelease(1)));
     import_whose_record_is_not_acknowledged:
         import().on(Intent, 1, LoseAnswer).on(Kind::Read, 1, LoseRequest);
     import_whose_record_never_arrives:

@@ -1,11 +1,13 @@
 //! What is refused or fails for long: nothing is taken for gone, and nobody is asked without end.
 
 use super::{Play, lease, no_lease, one, schedules};
-use crate::fault::Act::{Before, LoseAnswer, LoseRequest, StatusAfter, TaskFails};
+use crate::fault::Act::{
+    After, Before, CrashBefore, LoseAnswer, LoseRequest, StatusAfter, TaskFails,
+};
 use crate::fault::Dependency;
 use crate::fault::Dependency::{Apiserver, Service};
 use crate::fault::Kind;
-use crate::fault::Kind::{Create, Intent, Release};
+use crate::fault::Kind::{Create, Intent, Query, Release};
 use crate::fault::Step::{
     Answers, Apply, Back, ConsoleRelease, Delete, EditImage, EditPower, Kill, Most, Reinstall,
     Restock, RotatePassword, SellOut, Spec, TasksFail, Terminate, WipeStatus,
@@ -53,6 +55,13 @@ fn deleted_while(refused: u16) -> Play {
         .at(77_000, Back(Service))
 }
 
+/// A create fails and its receipt dies with the process: what is left is found by its name, and refuses whatever is asked of it.
+fn failed_unseen() -> Play {
+    one()
+        .on(Create, 1, TaskFails)
+        .on(Kind::Receipt, 1, CrashBefore)
+}
+
 schedules! {
     refused_401_while_a_server_is_bought:
         one().refuses(505, Service, 401, 300);
@@ -76,6 +85,12 @@ schedules! {
         one().spec(recreates(1)).at(4_000, ConsoleRelease(1)).refuses(4_050, Service, 401, 300);
     l2_refused_401_for_a_moment_and_the_account_is_woken_meanwhile:
         one().refuses(4_000, Service, 401, 8).at(5_000, Delete(1)).at(20_000, RotatePassword);
+    l2_the_first_listing_of_a_process_is_refused_while_the_spec_changes:
+        one()
+            .at(10_000, Kill(0))
+            .at(10_500, Spec(1, recreates(2)))
+            .on(Query, 2, After(Answers(Service, 401)))
+            .at(13_000, Back(Service));
     l2_refused_403_while_only_listings_are_read:
         deleted_while(403);
     l2_refused_401_while_only_listings_are_read:
@@ -120,6 +135,10 @@ schedules! {
         no_lease().at(4_000, TasksFail(true)).at(5_000, EditPower(1)).at(1_200_000, TasksFail(false));
     l3_every_reinstall_fails_under_two_processes:
         no_lease().at(4_000, TasksFail(true)).at(5_000, EditImage(1)).at(1_200_000, TasksFail(false));
+    l3_another_image_is_refused_by_what_a_failed_create_left:
+        failed_unseen().at(4_000, EditImage(1));
+    l3_another_password_is_refused_by_what_a_failed_create_left:
+        failed_unseen().at(4_000, RotatePassword);
     l3_a_release_fails_and_its_server_is_deleted_again:
         one().on(Release, 1, TaskFails).at(4_000, Delete(1)).refuses(9_000, Service, 500, 600);
     l3_the_apiserver_refuses_everything_while_a_server_is_bought:

@@ -4,7 +4,7 @@
 //! request. While something happens that is not the operator's own doing, an operation may take what it takes; what only
 //! fails again and again is held to the bound of the design.
 
-use super::{Oracle, ProcessId};
+use super::{Oracle, ProcessId, WATCHES_LATE};
 use crate::apiserver::{ACCOUNTS, Key, uid};
 use crate::fault::Kind;
 use cloud_simulator::model::{Effect, Request, World};
@@ -130,8 +130,12 @@ impl Oracle {
     pub(super) fn judge_silence(&mut self, process: ProcessId, former: &Value, now: &Value) {
         let said = said(now);
         let known = self.effort.said.get(&(process, uid(now)));
+        let t = &self.troubles;
+        // Versions count anew where etcd went back: until a watch tells, nothing shows that the cache is older than the own write.
+        let is_uncounted = t.restored.is_some_and(|at| at.elapsed() < WATCHES_LATE);
         // Of two processes at once each may say what the other one has just taken back.
-        if known == Some(&said) && self::said(former) == said && !self.troubles.no_lease {
+        let is_excused = t.no_lease || is_uncounted;
+        if known == Some(&said) && self::said(former) == said && !is_excused {
             self.violations
                 .push("L3: a status was written that says nothing new".to_owned());
         }

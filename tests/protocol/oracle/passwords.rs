@@ -115,7 +115,10 @@ impl Oracle {
         let Some(object) = owner(now, kube) else {
             return;
         };
-        let in_force = recorded(object, cloud).and_then(|server| cloud.password_of(&server.id));
+        // What a server had that is gone since may be told as long as nobody knows that it is.
+        let last = record(object).filter(|record| speaks(record, object));
+        let last = last.and_then(|record| cloud.server(&record.id?));
+        let in_force = last.and_then(|server| cloud.password_of(&server.id));
         let name = name_of(now);
         for slot in [Slot::Password, Slot::Current] {
             let (was, is) = (slot.of(former), slot.of(now));

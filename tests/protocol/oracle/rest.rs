@@ -54,6 +54,18 @@ impl Oracle {
         wrong
     }
 
+    /// Whether an Instance wants something of a server that a failed or broken-off create left behind, and which the service
+    /// refuses for ever: it is asked for again at the slowest pace, without an end. How often that may be, L3 judges.
+    pub fn is_asked_in_vain(&self, kube: &Apiserver) -> bool {
+        let mut objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
+        objects.any(|(_, object)| {
+            let id = object["status"]["id"].as_str().unwrap_or_default();
+            let reason = &condition(object, "Ready")["reason"];
+            self.failed_creates.contains(id)
+                && (reason == "OperationRefused" || reason == "ServiceBusy")
+        })
+    }
+
     fn instance_at_rest(
         &self,
         object: &Value,
@@ -143,14 +155,22 @@ impl Oracle {
             }
             "ReinstallForbidden" => spec["reinstallPolicy"] == "Never",
             "RecreateLimitReached" => {
-                let marker = record(object).map(|record| record.marker);
-                let is_spent = marker.is_some_and(|marker| self.is_spent(&marker, 0));
-                alive.is_empty() && (is_spent || self.troubles.copied || self.troubles.tampered)
+                let record = record(object);
+                let id = record.as_ref().and_then(|record| record.id.clone());
+                // What the console stopped in the making was never told as whole, and counts as a server all the same.
+                let is_broken_off = id.is_some_and(|id| {
+                    self.failed_creates.contains(&id) && self.touched_at_console.contains(&id)
+                });
+                let is_spent = record.is_some_and(|record| self.is_spent(&record.marker, 0));
+                let t = &self.troubles;
+                alive.is_empty() && (is_spent || is_broken_off || t.copied || t.tampered)
             }
             "ImportConflict" => imported && self.is_taken(object, world),
             "ImportNotFound" => imported && alive.is_empty() && self.is_legacy_gone(world.cloud),
+            // One that is gone differs in nothing: that is told at the next look, and is no rest before.
             "ImportDiffers" => {
-                let mut servers = self.foreign.keys().filter_map(|id| world.cloud.server(id));
+                let servers = self.foreign.keys().filter_map(|id| world.cloud.server(id));
+                let mut servers = servers.filter(is_alive);
                 imported && servers.any(|server| Some(server.image.as_str()) != image)
             }
             "ReferenceNotFound" | "CreateRefused" => {

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 impl Oracle {
     /// A process is about to ask the service for this.
     pub fn asked(&mut self, request: &Request, kube: &Apiserver) {
+        self.cutting = None;
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let (what, asked) = match request {
             Request::Create(body) => (
@@ -29,6 +30,7 @@ impl Oracle {
                 (text(&body.server), vec![text(&body.image), text(&body.key)])
             }
             Request::Stop(body) if body.force_stop == Some(true) => {
+                self.cutting.clone_from(&body.server);
                 return self.on_power_cut(&text(&body.server), kube);
             }
             _ => return,
@@ -83,7 +85,11 @@ impl Oracle {
             Effect::Deployed { server } => self.on_deployed(server, cloud),
             Effect::StopAccepted { server } => {
                 self.on_restrained(effect, cloud, kube);
-                self.stops.insert(server.clone(), (Instant::now(), false));
+                // A cut that was late on its way gives the server no new time: it has had that since it was asked to stop.
+                let is_cut = self.cutting.take().as_ref() == Some(server);
+                if !(is_cut && self.stops.contains_key(server)) {
+                    self.stops.insert(server.clone(), (Instant::now(), false));
+                }
             }
             Effect::TaskFailed { server, verb, .. } => match verb {
                 Verb::Create => {

@@ -78,7 +78,10 @@ impl Universe {
             let is_observed =
                 object["status"]["observedGeneration"] == object["metadata"]["generation"];
             let reason = &object["status"]["conditions"][0]["reason"];
-            object["metadata"]["deletionTimestamp"].is_string()
+            // Who may not be deleted waits for a user, and for nothing at the service.
+            let is_protected = object["spec"]["deletionProtection"] == true;
+            let is_held = is_observed && is_protected && reason == "DeletionProtected";
+            (object["metadata"]["deletionTimestamp"].is_string() && !is_held)
                 || !is_observed
                 || reason == "Creating"
         };
