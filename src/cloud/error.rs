@@ -314,6 +314,11 @@ impl Error {
         self.status() == Some(429)
     }
 
+    /// No connection opened: the service has heard nothing, and would hear nothing of another request now.
+    pub fn was_not_sent(&self) -> bool {
+        matches!(self.fault, Fault::NotSent(_))
+    }
+
     /// A label for metrics, one of a fixed few.
     pub fn category(&self) -> &'static str {
         match &self.fault {

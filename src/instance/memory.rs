@@ -72,6 +72,8 @@ pub struct Memory {
     pub looked: Option<Instant>,
     /// The last detail could not be read.
     pub unread: bool,
+    /// Nor did the question reach the service: no connection opened.
+    pub unreached: bool,
     /// The last detail showed the server off and at rest.
     pub was_off: bool,
     /// Since when the object is being deleted.
@@ -147,6 +149,7 @@ impl Memory {
             poll: None,
             looked: None,
             unread: false,
+            unreached: false,
             was_off: false,
             releasing_since: None,
             not_found: false,
@@ -394,6 +397,7 @@ impl Memory {
         self.looked = None;
         self.led_by = None;
         self.unread = false;
+        self.unreached = false;
         self.not_found = false;
         self.missing_since = None;
         self.shown_by = None;

@@ -369,13 +369,13 @@ async fn look_at(
             match look_again(seen, id, why, seat).await {
                 Fact::Known(detail) => detail.name().map(ToOwned::to_owned).or(listed),
                 Fact::Absent => None,
+                // The release would come no further than the look.
+                Fact::Unknown(trouble) if seen.memory.unreached => {
+                    return Err(unconfirmed(id, &trouble));
+                }
                 // A detail that cannot be read must not hold a release up for ever.
                 Fact::Unknown(_) | Fact::NotAsked if listed.is_some() => listed,
-                Fact::Unknown(trouble) => {
-                    return Err(Recorded::Unconfirmed(format!(
-                        "server {id} was not seen, so it is not released yet: {trouble}"
-                    )));
-                }
+                Fact::Unknown(trouble) => return Err(unconfirmed(id, &trouble)),
                 Fact::NotAsked => None,
             }
         }
@@ -393,6 +393,12 @@ async fn look_at(
         }
         _ => Ok(()),
     }
+}
+
+fn unconfirmed(id: &ServerId, trouble: &str) -> Recorded {
+    Recorded::Unconfirmed(format!(
+        "server {id} was not seen, so it is not released yet: {trouble}"
+    ))
 }
 
 /// The detail of a server that is to be released: what this turn was told of it, or what the service says now.

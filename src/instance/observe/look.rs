@@ -346,6 +346,7 @@ async fn at_detail(
     seen.memory.looked = Some(seen.now);
     let sight = seen.sight(&id);
     let asked = tokio::time::timeout(READ, seat.session.client.detail(lane, &id)).await;
+    seen.memory.unreached = matches!(&asked, Ok(Err(error)) if error.was_not_sent());
     seen.detail = match asked {
         Ok(Ok(detail)) => Fact::Known(detail),
         Ok(Err(error)) if error.is_no_such_instance() => {
