@@ -45,16 +45,19 @@ fn is_its_account(seen: &Observation, seat: &SeatFacts) -> bool {
 }
 
 /// Whether an operation on it is not known to have ended, though status was never told so: a server in the making may well not
-/// show yet. What its task says ends it; where there is no task its call was lost, and is over with the settling time. A server
-/// that was taken over was made long before, by nobody of us: of its record no call is under way.
+/// show yet. What its task says ends it; where there is no task its call was lost, and is over with the settling time. So is one
+/// whose task the service forgot: nothing that it did to a server which is gone could come to another one. A server that was
+/// taken over was made long before, by nobody of us: of its record no call is under way.
 fn is_in_flight(seen: &Observation) -> bool {
     let open = seen.facts.binding().filter(|_| seen.facts.is_open());
     let Some(binding) = open else { return false };
+    let is_create = binding.operation.verb == Verb::Create;
     match &seen.task {
         Fact::Known(state) => !state.is_final(),
+        Fact::Absent => is_create,
         Fact::NotAsked if seen.task_id().is_some() => true,
-        Fact::NotAsked => binding.operation.verb == Verb::Create && binding.imported.is_none(),
-        Fact::Absent | Fact::Unknown(_) => true,
+        Fact::NotAsked => is_create && binding.imported.is_none(),
+        Fact::Unknown(_) => true,
     }
 }
 

@@ -102,6 +102,17 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
     });
     let lost = announced(&lost.plan()).map(|binding| binding.recreated);
     assert_eq!(lost, Some(1), "a call without a task is over by now");
+    let forgotten = |verb| {
+        let scene = open(Fact::Absent).with(|seen| {
+            let Record::Speaks(binding) = &mut seen.facts.record else {
+                unreachable!()
+            };
+            binding.operation.verb = verb;
+        });
+        announced(&scene.plan()).map(|binding| binding.recreated)
+    };
+    assert_eq!(forgotten(Verb::Create), None, "it may come yet");
+    assert_eq!(forgotten(Verb::ModifyPassword), Some(1));
 }
 
 #[test]
