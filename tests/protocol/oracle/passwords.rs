@@ -229,7 +229,14 @@ impl Oracle {
             }
         }
         let connection = object["spec"]["connectionSecret"]["name"].as_str()?;
+        let login = get(format!("{}-login", name_of(object)));
+        let is_put_back = t.restores > 0
+            && login.is_some_and(|login| Slot::Password.of(login) != Slot::Current.of(login));
         let Some(secret) = get(connection.to_owned()) else {
+            // Its login Secret went back to before its password was set: it waits for another one (docs).
+            if is_put_back {
+                return None;
+            }
             return Some("Available, without its connection Secret".to_owned());
         };
         // A copy wants a Secret that is somebody else's.

@@ -127,8 +127,19 @@ impl Oracle {
             {
                 None
             }
+            // The doubled server that took the place of one that somebody released is as it was bought: nothing erases it (docs).
+            ([server], "ImageDiffers") if self.took_the_place(server) => None,
             (alive, reason) => Some(format!("{} servers, {reason}", alive.len())),
         }
+    }
+
+    /// Whether this server was made by a doubled request, and the other one was released at the console.
+    fn took_the_place(&self, server: &ServerInfo) -> bool {
+        let marker = Marker::in_name(&server.name);
+        marker.is_some_and(|marker| {
+            self.troubles.doubled_markers.contains(&marker)
+                && self.released_at_console.contains(&marker)
+        })
     }
 
     /// Whether this reason, which the spec or the lists account for, is the right one; none where it is another matter.

@@ -87,8 +87,12 @@ impl Wishes {
     /// The object was edited.
     pub(super) fn are_told(&mut self, object: &Value) {
         let spec = &object["spec"];
-        self.spec = spec.clone();
+        let former = std::mem::replace(&mut self.spec, spec.clone());
         for property in Property::ALL {
+            if !property.is_in(&former) {
+                // A pause that has ended by itself begins anew.
+                self.since.remove(&property);
+            }
             if property.is_in(spec) {
                 self.since.entry(property).or_insert(Some(Instant::now()));
             } else {

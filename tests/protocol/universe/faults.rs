@@ -114,6 +114,12 @@ impl Universe {
         };
         let index = self.rules.iter().position(met)?;
         let rule = self.rules.remove(index);
+        // Whoever was asked, and did not answer because of this, has its time from here on.
+        for (dependency, since) in &mut self.unheard {
+            if dependency.serves(kind) {
+                *since = Instant::now();
+            }
+        }
         self.tell(|| format!("!! {:?} at {kind:?}", rule.act));
         self.oracle.acts(kind, &rule.act);
         Some(rule.act)
