@@ -40,14 +40,20 @@ pub(super) async fn report(
     let former = account.status.clone().unwrap_or_default();
     let wall = chance::time_of_day();
     let next = status(account, &former, seen, verdict, wall);
-    if next == former {
+    let written = context.memories.get(key).written;
+    // An older CustomResourceDefinition drops the field: told once in the life of a process, it would be written for ever.
+    let is_told = match &written {
+        Some(_) => without_imports(&next) == without_imports(&former),
+        None => next == former,
+    };
+    if is_told {
         return Ok(None);
     }
     let only_counts = next.conditions == former.conditions
         && next.observed_generation == former.observed_generation;
     let now = Instant::now();
     let generation = next.observed_generation;
-    if let Some((at, of, said)) = context.memories.get(key).written {
+    if let Some((at, of, said)) = written {
         let is_repeated = of == generation && said == *verdict;
         if (only_counts || is_repeated) && now < at + AGAIN_AFTER {
             return Ok(Some(at + AGAIN_AFTER - now));
@@ -79,6 +85,14 @@ pub(super) async fn report(
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn without_imports(status: &AccountStatus) -> AccountStatus {
+    let mut status = status.clone();
+    for server in &mut status.unowned {
+        server.import = None;
+    }
+    status
 }
 
 /// The status that follows. Pure.

@@ -260,6 +260,13 @@ impl Binding {
         }
     }
 
+    /// Whether the `test` of a JSON patch can tell that a record, which anybody may have edited, stands as it is: the apiserver
+    /// escapes some characters in its own JSON, and compares the escaped forms. What we write has none of them.
+    pub fn is_testable(text: &str) -> bool {
+        text.chars()
+            .all(|c| !matches!(c, '&' | '<' | '>' | '\u{2028}' | '\u{2029}'))
+    }
+
     /// The annotation's text: JSON in plain ASCII, with `&`, `<` and `>` escaped.
     ///
     /// The apiserver escapes these in its own JSON, and the `test` of a JSON patch compares the escaped forms: an unescaped

@@ -197,6 +197,7 @@ async fn act(
 /// What this process saw while it stood by is not its own: see [`office::find_births`].
 fn begin_term(parts: &Parts, fleets: &[Fleet]) -> AbortOnDropHandle<()> {
     parts.instances.memories.begin_term();
+    parts.instances.sessions.begin_term();
     let namespace = fleets
         .first()
         .and_then(|fleet| fleet.stores.namespace.clone());

@@ -366,11 +366,12 @@ async fn look_at(
         (listed, None) => listed.map(|(name, _)| name),
         (listed, Some(seat)) => {
             let listed = listed.map(|(name, _)| name);
-            match look_again(seen, id, why, seat).await {
+            let (detail, is_unreached) = look_again(seen, id, why, seat).await;
+            match detail {
                 Fact::Known(detail) => detail.name().map(ToOwned::to_owned).or(listed),
                 Fact::Absent => None,
                 // The release would come no further than the look.
-                Fact::Unknown(trouble) if seen.memory.unreached => {
+                Fact::Unknown(trouble) if is_unreached => {
                     return Err(unconfirmed(id, &trouble));
                 }
                 // A detail that cannot be read must not hold a release up for ever.
@@ -401,25 +402,29 @@ fn unconfirmed(id: &ServerId, trouble: &str) -> Recorded {
     ))
 }
 
-/// The detail of a server that is to be released: what this turn was told of it, or what the service says now.
+/// The detail of a server that is to be released: what this turn was told of it, or what the service says now; and whether
+/// the service could not even be asked.
 async fn look_again(
     seen: &Observation,
     id: &ServerId,
     why: ReleaseReason,
     seat: &Seat,
-) -> Fact<Detail> {
+) -> (Fact<Detail>, bool) {
     // The turn has looked at the server that is to go, unless that is a second one.
     let is_asked = !matches!(seen.detail, Fact::NotAsked | Fact::Absent);
     if is_asked && why != ReleaseReason::Surplus {
-        return seen.detail.clone();
+        return (seen.detail.clone(), seen.memory.unreached);
     }
     let detail = seat.session.client.detail(Lane::Urgent, id);
-    match tokio::time::timeout(LOOK, detail).await {
+    let asked = tokio::time::timeout(LOOK, detail).await;
+    let is_unreached = matches!(&asked, Ok(Err(error)) if error.was_not_sent());
+    let fact = match asked {
         Ok(Ok(detail)) => Fact::Known(detail),
         Ok(Err(error)) if error.is_no_such_instance() => Fact::Absent,
         Ok(Err(error)) => Fact::Unknown(error.to_string()),
         Err(_) => Fact::Unknown("the request limit left no room for a query".to_owned()),
-    }
+    };
+    (fact, is_unreached)
 }
 
 /// The object as the apiserver has it now, past every cache.

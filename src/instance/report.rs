@@ -9,7 +9,7 @@ use super::plan::{Plan, ReleaseReason, Step, Tell, doing, ended, operation, refu
 use super::references;
 use crate::api::conditions::{READY, Reason, STALLED, State, Verdict};
 use crate::api::names::BINDING;
-use crate::api::{Addresses, EndReason, Instance, InstanceStatus, Verb};
+use crate::api::{Addresses, Binding, EndReason, Instance, InstanceStatus, Verb};
 use crate::cloud::ServerId;
 use crate::runtime::KubeError;
 use crate::runtime::events::News;
@@ -367,7 +367,7 @@ async fn write(
     if let Some(record) = facts
         .annotation
         .as_ref()
-        .filter(|_| !is_about_the_record(step))
+        .filter(|record| !is_about_the_record(step) && Binding::is_testable(record))
     {
         let path = pointer(&["metadata", "annotations", BINDING]);
         operations.push(json!({"op": "test", "path": path, "value": record}));

@@ -57,7 +57,7 @@ struct Inner {
     metrics: Metrics,
     wake: Arc<dyn Fn(Subject) + Send + Sync>,
     roll: Roll,
-    began: Instant,
+    began: Mutex<Instant>,
     /// Every record of the roll counts.
     trusts_records: AtomicBool,
     copies: OnceLock<Copies>,
@@ -81,7 +81,7 @@ impl Sessions {
         let inner = Inner {
             sessions: AtomicU64::new(1),
             roll: Roll::new(cluster.clone(), move |subject| woken(subject)),
-            began: Instant::now(),
+            began: Mutex::new(Instant::now()),
             trusts_records: AtomicBool::new(false),
             copies: OnceLock::new(),
             cluster,
@@ -119,8 +119,15 @@ impl Sessions {
 
     /// Drops the seats of departed Accounts that no Instance needs any more, and with them their tokens.
     pub fn sweep(&self, needed: impl Fn(&ObjectKey) -> bool) {
+        let departed: Vec<ObjectKey> = {
+            let seats = self.seats();
+            let departed = seats.iter().filter(|(_, entry)| entry.departed);
+            departed.map(|(account, _)| account.clone()).collect()
+        };
+        // Asked without the lock: the roll, which knows, may be waiting for it.
+        let unneeded: Vec<_> = departed.iter().filter(|account| !needed(account)).collect();
         self.seats()
-            .retain(|account, entry| !entry.departed || needed(account));
+            .retain(|account, entry| !entry.departed || !unneeded.contains(&account));
         self.open().retain(|_, session| session.strong_count() > 0);
     }
 
@@ -173,6 +180,16 @@ impl Sessions {
         self.inner.trusts_records.store(true, Ordering::Relaxed);
     }
 
+    /// The term of this process begins: from here on Accounts are looked at.
+    pub fn begin_term(&self) {
+        *self.began() = Instant::now();
+    }
+
+    fn began(&self) -> MutexGuard<'_, Instant> {
+        let began = self.inner.began.lock();
+        began.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether what another Instance says of a server counts for who looks at it from this seat: it was bought with the
     /// same token, its Account has that token now, or its Account's own listing of this service shows the server.
     pub fn backing(&self, say: &Say<'_>, id: &ServerId, ours: &Seat) -> Backing {
@@ -189,7 +206,7 @@ impl Sessions {
             Some(seat) if seat.credential == ours.credential => Backing::Known,
             Some(seat) if seat.endpoint() != ours.endpoint() => Backing::Lacking,
             Some(seat) if seat.session.inventory.shows(id) => Backing::Known,
-            Some(_) | None if Instant::now() < self.inner.began + LOOKED_AT => Backing::NotYet,
+            Some(_) | None if Instant::now() < *self.began() + LOOKED_AT => Backing::NotYet,
             Some(_) | None => Backing::Lacking,
         }
     }

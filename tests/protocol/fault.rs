@@ -161,6 +161,21 @@ pub enum Act {
     After(Step),
 }
 
+impl Act {
+    /// Whether whoever asked gets no answer, none in time, or one that tells nothing.
+    pub fn keeps_silent(&self) -> bool {
+        !matches!(
+            self,
+            Self::Twice
+                | Self::TaskFails
+                | Self::TaskCancelled
+                | Self::Meddle
+                | Self::Before(_)
+                | Self::After(_)
+        )
+    }
+}
+
 /// One thing that happens at one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {

@@ -262,6 +262,11 @@ impl Field {
             } else if now < since + STAYS {
                 return None;
             }
+            let wrong =
+                universe
+                    .oracle
+                    .at_rest(&universe.kube, &universe.cloud, universe.password());
+            universe.oracle.violations.extend(wrong);
             return Some(outcome(&universe));
         }
         let is_led = self.operators != Operators::Lease || self.silent_since.is_none();

@@ -1,6 +1,7 @@
 //! Lets go: of a server, and in the end of the object.
 
 use super::{Attempt, Outcome, not_written, room};
+use crate::api::Binding;
 use crate::api::names::{BINDING, FINALIZER};
 use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
@@ -96,6 +97,10 @@ impl Attempt<'_> {
     /// Somebody took the record away, and the server that status tells of is still there, under a name that is not ours: it
     /// is nothing to release, and nobody may be left to believe that it was.
     fn left_behind(&self) -> Option<News> {
+        if self.facts.id().is_some() {
+            // It is on record, and another Instance's by right.
+            return None;
+        }
         let id = ServerId::from(self.facts.status.id.as_deref()?);
         let (row, _) = self.seen.listing.as_ref()?.row(&id)?;
         let name = row.name.as_deref().unwrap_or("without a name");
@@ -140,9 +145,18 @@ impl Attempt<'_> {
             json!({"op": "test", "path": "/metadata/finalizers", "value": facts.finalizers}),
         ];
         patch.extend(tests);
-        if let Some(text) = &facts.annotation {
-            let path = pointer(&["metadata", "annotations", BINDING]);
-            patch.push(json!({"op": "test", "path": path, "value": text}));
+        match &facts.annotation {
+            Some(text) if Binding::is_testable(text) => {
+                let path = pointer(&["metadata", "annotations", BINDING]);
+                patch.push(json!({"op": "test", "path": path, "value": text}));
+            }
+            Some(_) => {
+                let version = &facts.resource_version;
+                patch.push(
+                    json!({"op": "test", "path": "/metadata/resourceVersion", "value": version}),
+                );
+            }
+            None => {}
         }
         patch.push(json!({"op": "replace", "path": "/metadata/finalizers", "value": kept}));
         if let Some(news) = &news {

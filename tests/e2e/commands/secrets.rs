@@ -76,7 +76,7 @@ async fn a_secret_in_the_files_counts_as_it_would_once_applied() {
         .run(&apply, &secret("web-login", other).to_string())
         .await;
     done(&world, "web", &before, &[Verb::ModifyPassword]).await;
-    assert_eq!(posts(&world, before.seq), ["modifyPassword"]);
+    assert_eq!(posts(&world, before.seq), ["modifyInstancePassword"]);
     world.finish().await;
 }
 

@@ -115,13 +115,19 @@ async fn a_server_whose_service_is_silent_is_judged_by_its_status_and_the_servic
     // The same service, and a token that it does not take.
     world.account("default", world.sim.url()).await;
     world.secret("cloud-token", "token", "another-token").await;
-    let told = asked(&world, &["plan", "-f", "-"], &instance("web").to_string()).await;
-    assert_eq!(told.status, 0, "{}{}", told.out, told.err);
     let remedy = format!(
         "put a valid token into the Secret of Account {}/default",
         world.namespace
     );
-    assert!(told.out.contains(&remedy), "{}", told.out);
+    // The service is up, and may be slow for once.
+    eventually("the plan names the token", async || {
+        let told = asked(&world, &["plan", "-f", "-"], &instance("web").to_string()).await;
+        match told.status == 0 && told.out.contains(&remedy) {
+            true => Ok(()),
+            false => Err(format!("{}: {}{}", told.status, told.out, told.err)),
+        }
+    })
+    .await;
     world.finish().await;
 }
 

@@ -244,7 +244,13 @@ fn may_repeat(case: &Case) -> bool {
     };
     let is_shown = case.operation == Operation::Reinstall;
     let is_call = case.point.kind == Kind::Call(call);
-    let is_receipt = case.point.kind == receipt && case.point.nth == 1;
+    // A rotation tells of the password that it made before it calls.
+    let nth = if case.operation == Operation::Rotation {
+        2
+    } else {
+        1
+    };
+    let is_receipt = case.point.kind == receipt && case.point.nth == nth;
     let is_intent = case.point.kind == Kind::Intent;
     match (case.act, case.place) {
         (Act::TakeOver, Place::Before) if is_call => true,

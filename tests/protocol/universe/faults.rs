@@ -115,8 +115,9 @@ impl Universe {
         let index = self.rules.iter().position(met)?;
         let rule = self.rules.remove(index);
         // Whoever was asked, and did not answer because of this, has its time from here on.
+        let keeps_silent = rule.act.keeps_silent();
         for (dependency, since) in &mut self.unheard {
-            if dependency.serves(kind) {
+            if keeps_silent && dependency.serves(kind) {
                 *since = Instant::now();
             }
         }
