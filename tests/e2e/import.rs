@@ -298,7 +298,7 @@ async fn an_instance_at_another_service_has_nothing_to_say_about_a_server_of_the
     let elsewhere = service.start().await.unwrap();
     world.account("elsewhere", elsewhere.url()).await;
     let far = with("far", |spec| {
-        spec["accountRef"] = json!({"name": "elsewhere"})
+        spec["accountRef"] = json!({"name": "elsewhere"});
     });
     world.apply(&far).await;
     let far = world.ready("far").await;
