@@ -132,7 +132,7 @@ need cargo 'install Rust (rustup)'
 need cc 'install a C compiler and linker, such as gcc'
 if [[ -z ${KUBEBUILDER_ASSETS-} ]]; then need go 'install Go 1.26 or newer; it builds the API server'; fi
 
-say 'Building operator, simulator and devcluster (a minute or two the first time)'
+say 'Building operator, simulator and devcluster (five to ten minutes the first time)'
 long cargo build --workspace --bins
 target=${CARGO_TARGET_DIR:-target}/debug
 
@@ -234,8 +234,9 @@ if [[ -t 0 && -t 1 ]]; then
     cat <<EOF
 
 export KUBECONFIG=$KUBECONFIG
-export PATH=$(<"$work/executables"):\$PATH
+export PATH=$(<"$work/executables"):$(cd "$target" && pwd):\$PATH
 kubectl get instances --watch
+cloud-server-operator instances
 
 service          $endpoint   (token example-token)
 its own view     $control

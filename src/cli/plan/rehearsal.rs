@@ -178,11 +178,11 @@ fn not_taken(cluster: &Cluster, error: &KubeError, namespace: &str) -> Rehearsal
         KubeError::Refused { status, .. }
             if matches!(status.code, 400 | 401 | 403 | 409 | 413 | 422) =>
         {
-            Rehearsal::Refused(status.message.clone())
+            Rehearsal::Refused(without_the_object(&status.message).to_owned())
         }
         // A field that the schema does not know is told as an error of the apiserver's own.
         KubeError::Refused { status, .. } if status.message.contains(NOT_TYPED) => {
-            Rehearsal::Refused(status.message.clone())
+            Rehearsal::Refused(without_the_object(&status.message).to_owned())
         }
         KubeError::Refused { .. }
         | KubeError::Timeout { .. }
@@ -192,7 +192,27 @@ fn not_taken(cluster: &Cluster, error: &KubeError, namespace: &str) -> Rehearsal
     }
 }
 
+/// What a patch would make of an object and the apiserver cannot read, it quotes whole, before it says why.
+fn without_the_object(message: &str) -> &str {
+    const WHY: &str = "strict decoding error: ";
+    message
+        .rfind(WHY)
+        .map_or(message, |at| &message[at + WHY.len()..])
+}
+
 /// It is the user who may not, and not a policy that does not want the object: these are the words of RBAC.
 fn lacks_a_right(status: &Status) -> bool {
     status.code == 403 && status.message.contains(" is forbidden: User ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_that_quotes_the_whole_object_is_told_by_its_reason() {
+        let quoted = "\"\" is invalid: patch: Invalid value: \"{\\\"metadata\\\":{}}\": strict decoding error: unknown field \"spec.regoin\"";
+        assert_eq!(without_the_object(quoted), "unknown field \"spec.regoin\"");
+        assert_eq!(without_the_object("denied: because"), "denied: because");
+    }
 }
