@@ -458,7 +458,7 @@ async fn an_image_that_is_not_found_holds_up_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_package_of_a_filter_gives_way_to_the_next_one_on_sale() {
+async fn a_refused_package_of_a_filter_pins_nothing_and_an_edited_filter_takes_another() {
     let world = Setup::default().begin("next-best").await;
     let example = catalogue::example();
     let refusal = Act::Error {
