@@ -39,6 +39,8 @@ pub struct Said {
     pub generation: i64,
     /// The reason.
     pub reason: Reason,
+    /// In these words.
+    pub message: String,
     /// Whether it said that waiting does not help.
     pub is_stalled: bool,
     /// The server, if it told one.

@@ -175,15 +175,17 @@ async fn intend(
             return Err(other);
         }
     };
-    if went_back(context, &version, seen_before) {
-        return Err(Recorded::Stale);
-    }
+    let has_gone_back = went_back(context, &version, seen_before);
     let mut memory = open(memory);
-    memory.wrote(Some(&version), Instant::now());
-    if !memory.is_of(context.memories.doubts()) {
-        // Another turn found the state gone back in time while this one was under way.
+    // The state went back in time, as this turn found, or another one while this one was under way.
+    if has_gone_back || !memory.is_of(context.memories.doubts()) {
+        if post == Post::NotSent && binding.operation.verb != Verb::Create {
+            // Whatever else is in doubt, nothing was sent for a record that is as new as this.
+            remember(&mut memory, binding, post);
+        }
         return Err(Recorded::Stale);
     }
+    memory.wrote(Some(&version), Instant::now());
     memory.ever_intended = true;
     memory.recordless_since = None;
     if binding.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {

@@ -80,6 +80,7 @@ pub async fn report(
             at: now,
             generation: facts.generation,
             reason: said.reason,
+            message: ready(&status.conditions).map_or_else(String::new, |c| c.message.clone()),
             is_stalled: means_stalled(said.state),
             id: status.id.clone(),
         });
@@ -223,7 +224,9 @@ fn gainsaid(
         && said.is_stalled == means_stalled(verdict.state)
         && !tells_another;
     let shown = &facts.status.conditions;
-    let is_other = ready(shown)?.reason != said.reason.as_str()
+    let ready = ready(shown)?;
+    let is_other = ready.reason != said.reason.as_str()
+        || ready.message != said.message
         || is_stalled(shown) != said.is_stalled
         || facts.status.id != said.id;
     let waits = is_repeated && is_other && tell.ended.is_none() && !is_owed(facts, tell);
@@ -462,5 +465,39 @@ mod tests {
         };
         assert!(!differs(&with(1.0, 2), &with(2.0, 2)));
         assert!(differs(&with(1.0, 2), &with(1.0, 4)));
+    }
+
+    #[test]
+    fn two_who_say_the_same_in_other_words_do_not_write_in_turn() {
+        let verdict = |words: &str| Verdict::reconciling(Reason::Releasing, words);
+        let facts = |words: &str| {
+            let mut status = InstanceStatus::default();
+            status.conditions = verdict(words).to_conditions(&[], 1, Timestamp::UNIX_EPOCH);
+            let instance = json!({
+                "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
+                "metadata": {"name": "web", "namespace": "ns", "uid": "u", "generation": 1},
+                "spec": {"region": "r", "zone": "z", "package": {"code": "p"}, "image": {"id": "i"},
+                         "firewall": {"id": "f"}, "login": {"sshKey": {"id": "k"}}},
+                "status": status,
+            });
+            Facts::of("cluster", &serde_json::from_value(instance).unwrap())
+        };
+        let memories = crate::instance::memory::Memories::default();
+        memories.saw("u", &facts("mine").key, true);
+        let memory = memories.get("u").unwrap();
+        let waits = |shown: &str, says: &str| {
+            gainsaid(&facts(shown), &Tell::default(), &verdict(says), &memory).is_some()
+        };
+        assert!(!waits("theirs", "mine"), "nothing was said yet");
+        open(&memory).said = Some(Said {
+            at: Instant::now(),
+            generation: facts("mine").generation,
+            reason: Reason::Releasing,
+            message: "mine".to_owned(),
+            is_stalled: false,
+            id: None,
+        });
+        assert!(waits("theirs", "mine"));
+        assert!(!waits("mine", "something else"), "its own words, and news");
     }
 }

@@ -332,15 +332,14 @@ impl Sessions {
     }
 
     /// The last usable seat of an Account, also when the Account, its Secret or the key in it is gone: for deletions.
-    /// With `newest_is_refused`, not if it is the one that the service refuses now.
+    /// With `newest_is_refused`, not if it is the one that the service refuses now, or asks with the same token in the same way.
     pub fn last_seat(&self, account: &ObjectKey, newest_is_refused: bool) -> Option<Arc<Seat>> {
         let seats = self.seats();
         let entry = seats.get(account)?;
         let last = entry.last.as_ref()?;
-        let is_newest = entry
-            .newest
-            .as_ref()
-            .is_some_and(|newest| Arc::ptr_eq(newest, last));
+        let number = last.session.number;
+        let newest = entry.newest.as_ref();
+        let is_newest = newest.is_some_and(|newest| newest.session.number == number);
         (!newest_is_refused || !is_newest).then(|| last.clone())
     }
 

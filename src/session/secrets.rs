@@ -7,56 +7,75 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Api, Client};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 use zeroize::Zeroize;
 
 /// Which Secrets exist, in which version: learnt from metadata alone. No content of a Secret is ever stored here.
 #[derive(Clone, Debug, Default)]
 pub struct SecretVersions {
-    versions: Arc<Mutex<HashMap<ObjectKey, String>>>,
+    state: Arc<Mutex<Versions>>,
+}
+
+#[derive(Debug, Default)]
+struct Versions {
+    by_secret: HashMap<ObjectKey, String>,
+    /// The newest that the watch told of a namespace. Versions are counted over all objects, so it has told what became of every
+    /// older write.
+    told: HashMap<String, u64>,
 }
 
 impl SecretVersions {
     /// Takes in what the watch tells. Tells whether that is news: a listing repeats what is known.
     pub fn note(&self, notice: &Notice) -> bool {
-        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut versions = self.lock();
+        let told = versions
+            .told
+            .entry(notice.key.namespace.clone())
+            .or_default();
+        *told = number(&notice.version).max(*told);
         match notice.change {
             Change::Gone => {
-                let is_known = versions
-                    .get(&notice.key)
-                    .is_some_and(|known| known.starts_with(&notice.uid));
-                is_known && versions.remove(&notice.key).is_some()
+                let known = versions.by_secret.get(&notice.key);
+                let is_known = known.is_some_and(|known| known.starts_with(&notice.uid));
+                is_known && versions.by_secret.remove(&notice.key).is_some()
             }
             Change::Listed | Change::Applied => {
                 let now = version(&notice.uid, &notice.version);
-                versions.insert(notice.key.clone(), now.clone()) != Some(now)
+                let former = versions.by_secret.insert(notice.key.clone(), now.clone());
+                former != Some(now)
             }
         }
     }
 
     /// A write of ours was answered with this version: known at once, whenever the watch tells it.
     pub fn wrote(&self, secret: ObjectKey, uid: &str, resource_version: &str) {
-        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
-        // The watch may have been quicker, and know of a later write already.
-        let known = versions
-            .get(&secret)
-            .and_then(|known| known.split_once('/'));
-        let known = known.filter(|(known_uid, _)| *known_uid == uid);
-        let number = |text: &str| text.parse::<u64>().unwrap_or_default();
-        if known.is_none_or(|(_, known)| number(known) < number(resource_version)) {
-            versions.insert(secret, version(uid, resource_version));
+        let mut versions = self.lock();
+        // The watch may have been quicker: it knows of a later write already, or that the Secret is gone.
+        let known = versions.by_secret.get(&secret);
+        let known = known.and_then(|known| known.split_once('/'));
+        let newest = match known.filter(|(known_uid, _)| *known_uid == uid) {
+            Some((_, known)) => number(known),
+            None => versions.told.get(&secret.namespace).copied().unwrap_or(0),
+        };
+        if newest < number(resource_version) {
+            let now = version(uid, resource_version);
+            versions.by_secret.insert(secret, now);
         }
     }
 
     /// UID and resourceVersion of a Secret, if it exists.
     pub fn of(&self, secret: &ObjectKey) -> Option<String> {
-        self.versions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(secret)
-            .cloned()
+        self.lock().by_secret.get(secret).cloned()
     }
+
+    fn lock(&self) -> MutexGuard<'_, Versions> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn number(resource_version: &str) -> u64 {
+    resource_version.parse().unwrap_or_default()
 }
 
 fn version(uid: &str, resource_version: &str) -> String {
@@ -215,21 +234,29 @@ mod tests {
                 name: "login".into(),
             },
         );
-        let told = |version: &str| {
+        let tells = |uid: &str, version: &str, change| {
             versions.note(&Notice {
                 key: key.clone(),
-                uid: "u1".into(),
+                uid: uid.into(),
                 version: version.into(),
-                change: Change::Applied,
+                change,
             })
         };
         versions.wrote(key.clone(), "u1", "9");
         assert_eq!(versions.of(&key).as_deref(), Some("u1/9"));
-        assert!(!told("9"), "the watch tells nothing new");
-        assert!(told("11"));
+        assert!(
+            !tells("u1", "9", Change::Applied),
+            "the watch tells nothing new"
+        );
+        assert!(tells("u1", "11", Change::Applied));
         versions.wrote(key.clone(), "u1", "10");
         assert_eq!(versions.of(&key).as_deref(), Some("u1/11"));
-        versions.wrote(key.clone(), "u2", "3");
-        assert_eq!(versions.of(&key).as_deref(), Some("u2/3"), "made anew");
+        versions.wrote(key.clone(), "u2", "12");
+        assert_eq!(versions.of(&key).as_deref(), Some("u2/12"), "made anew");
+        // Made and deleted while the answer to the write was on its way.
+        tells("u3", "14", Change::Applied);
+        tells("u3", "", Change::Gone);
+        versions.wrote(key.clone(), "u3", "14");
+        assert_eq!(versions.of(&key), None);
     }
 }

@@ -106,3 +106,28 @@ async fn what_an_instance_says_of_a_server_counts_where_its_account_has_it() {
     sessions.trust_records();
     assert_eq!(says("elsewhere", None), Backing::Known);
 }
+
+#[tokio::test]
+async fn a_deletion_does_not_go_on_with_a_token_that_is_refused_whatever_else_the_account_says() {
+    let sessions = sessions();
+    let first = seated(&sessions, "a", &spec(HERE, json!({})), "t");
+    let last = |is_refused| sessions.last_seat(&key("a"), is_refused);
+    assert!(last(false).is_some_and(|seat| Arc::ptr_eq(&seat, &first)));
+    assert!(last(true).is_none());
+    // The Account's limit was raised since: another seat, and the same token.
+    let seat = |token: &str, generation| {
+        let made_from = MadeFrom {
+            secret: "u/7".to_owned(),
+            account: "a".to_owned(),
+            generation,
+        };
+        let raised = spec(HERE, json!({"maxInstances": 2}));
+        sessions.seat(&key("a"), &raised, &SecretString::from(token), made_from)
+    };
+    let raised = seat("t", 2).unwrap();
+    assert!(last(true).is_none());
+    // Another token, which the service refuses: the former one may well be taken still.
+    let other = seat("u", 3).unwrap();
+    assert!(last(true).is_some_and(|seat| Arc::ptr_eq(&seat, &first)));
+    drop((raised, other));
+}

@@ -144,6 +144,7 @@ pub struct Oracle {
     /// When the service last took an operation of a server.
     accepted: BTreeMap<String, Instant>,
     failed_creates: BTreeSet<String>,
+    failed_passwords: BTreeSet<String>,
     touched_at_console: BTreeSet<String>,
     released_at_console: BTreeSet<Marker>,
     /// Servers that were released although another one was recorded.

@@ -272,7 +272,8 @@ impl Field {
         let is_led = self.operators != Operators::Lease || self.silent_since.is_none();
         let is_manned = is_led && self.start_at.iter().all(Option::is_none);
         let is_known = universe.oracle.lists_are_known();
-        let is_quiet = now >= universe.last_change + QUIET && is_manned && is_known;
+        let may_go = universe.oracle.may_go(&universe.kube, &universe.cloud);
+        let is_quiet = now >= universe.last_change + QUIET && is_manned && is_known && !may_go;
         let is_late = now >= calm_at + PATIENCE;
         if !is_quiet && !is_late {
             return None;

@@ -46,7 +46,13 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, wanted: &Import) -> Pla
         Claim::NotYet => {
             looking("reading which servers the Instances of the other namespaces have".to_owned())
         }
-        Claim::Owned(owner) => conflict(owner, &id),
+        Claim::Owned(owner) => {
+            let mut plan = conflict(owner, &id);
+            // It was on record here until the store went back: told in status all the same, it would stand in the way of whoever
+            // has it.
+            plan.tell.forget_server = seen.facts.status.id.as_deref() == Some(id.as_str());
+            plan
+        }
         Claim::Taken => {
             let mut plan = take_over(seen, seat, &id, name);
             // It was looked at in this very turn.

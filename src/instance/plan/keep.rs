@@ -51,8 +51,14 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> P
         Surplus::Look => watch_again(seen, seat, binding, &id)
             .in_flight()
             .within(RELEASE_AGAIN),
-        Surplus::Release(_) if restraint::restraint(seen).is_some() => {
-            watch_again(seen, seat, binding, &id)
+        Surplus::Release(other) if restraint::restraint(seen).is_some() => {
+            let mut plan = watch_again(seen, seat, binding, &id);
+            if restraint::is_observed(seen) && plan.is_ready() {
+                plan.tell.verdict = Some(restraint::differs(&format!(
+                    "server {other} was bought for this Instance as well and is surplus"
+                )));
+            }
+            plan
         }
         Surplus::Release(other) => {
             let tell = Tell::default().with_id(Some(id));

@@ -29,7 +29,7 @@ use super::listing::Listing;
 use super::memory::Wants;
 use super::observe::{AccountFact, Observation, SeatFacts};
 use super::references::Scope;
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Reason, State, Verdict};
 use crate::api::{Applied, Binding, HistoryEntry, OperationStatus, Resolved};
 use crate::cloud::{CreateRequest, PasswordRequest, ReinstallRequest, ServerId};
 use crate::inventory::Attention;
@@ -375,6 +375,12 @@ impl Plan {
             step,
             ..Self::rest(tell, SOON)
         }
+    }
+
+    /// Whether it says that all is as the spec wants it.
+    fn is_ready(&self) -> bool {
+        let verdict = self.tell.verdict.as_ref();
+        verdict.is_some_and(|verdict| verdict.state == State::Ready)
     }
 
     /// Whether its step may buy a server.

@@ -179,7 +179,11 @@ pub(super) async fn write(
         name: wanted.name.clone(),
     };
     let (trouble, version) = match written {
-        Ok(()) => (None, context.secrets.of(&key)),
+        Ok(()) => match context.secrets.of(&key) {
+            Some(version) => (None, Some(version)),
+            // It is gone again already, or the watch of its namespace has yet to tell.
+            None => return Recorded::Stale,
+        },
         Err(NotWritten::Stale) => return Recorded::Stale,
         // Tried again by itself, and not worth a word.
         Err(NotWritten::Failed(error)) if !error.is_refusal() => return Recorded::Failed(error),

@@ -3,7 +3,7 @@
 use super::{Play, lease, no_lease, one, schedules};
 use crate::fault::Act::{
     After, Before, CrashAfter, CrashBefore, Cut, FalseNotFound, Late, LoseAnswer, LoseRequest,
-    NotSent, PauseBefore, Status, StatusAfter, TaskFails, Twice,
+    NotSent, PauseAfter, PauseBefore, Status, StatusAfter, TaskFails, Twice,
 };
 use crate::fault::Dependency;
 use crate::fault::Kind::{Create, Password, Receipt, Secret, Task};
@@ -175,6 +175,8 @@ schedules! {
         login().at(4_000, Spec(1, json!({"login": {"generate": null, "passwordSecretRef": {"name": "login", "key": "value"}}})));
     connection_dropped:
         login().at(4_000, DropConnection(1)).on(Secret, 3, LoseAnswer);
+    connection_dropped_again_while_it_is_made_anew:
+        login().at(4_000, DropConnection(1)).on(Secret, 3, PauseAfter(60)).at(9_000, DropConnection(1));
     connection_dropped_while_a_password_is_set:
         edited().on(Password, 1, After(DropConnection(1))).on(Secret, 4, CrashBefore);
 }

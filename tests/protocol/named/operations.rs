@@ -3,14 +3,15 @@
 use super::{Play, lease, no_lease, one, schedules};
 use crate::fault::Act::{
     After, Before, CrashAfter, CrashBefore, FalseNotFound, Late, LoseAnswer, LoseRequest, Meddle,
-    NotSent, Omit, PauseBefore, TaskFails, Twice,
+    NotSent, Omit, PauseAfter, PauseBefore, TaskFails, Twice,
 };
+use crate::fault::Dependency::Service;
 use crate::fault::Kind::{
     Create, Detail, Finalizer, Intent, Listing, Power, Query, Reinstall, Release, Status,
 };
 use crate::fault::Step::{
-    Acknowledge, Apply, Backup, ConsoleOff, ConsoleRebuild, ConsoleRelease, Copy, Delete,
-    EditImage, EditPower, ForceFinalizers, Kill, OfferImage, Replace, Restart, Restock,
+    Acknowledge, Answers, Apply, Back, Backup, ConsoleOff, ConsoleRebuild, ConsoleRelease, Copy,
+    Delete, EditImage, EditPower, ForceFinalizers, Kill, OfferImage, Replace, Restart, Restock,
     RestoreBackup, RestoreEtcd, SellOut, SnapshotEtcd, Spec, Terminate, WipeStatus, WithdrawImage,
 };
 use crate::fault::{Act, Dependency, Kind};
@@ -75,6 +76,8 @@ schedules! {
         import().at(500, Apply(2)).on(Intent, 1, Act::Status(500)).on(Kind::Read, 2, LoseRequest);
     import_of_one_server_by_two_and_the_first_goes:
         import().at(500, Apply(2)).at(6_000, Spec(1, retains())).at(8_000, Delete(1));
+    import_of_one_server_by_two_and_etcd_is_put_back_under_the_first_record:
+        import().tasks(8).stale(25).at(600, Apply(2)).at(7_000, SnapshotEtcd).on(Intent, 1, PauseAfter(60)).at(30_000, RestoreEtcd);
     import_that_is_listed_late:
         import().on(Listing, 1, Omit).on(Detail, 1, FalseNotFound);
     import_deleted_releases_it_once:
@@ -234,6 +237,8 @@ schedules! {
         one().on(Create, 1, TaskFails).at(800, Spec(1, management("Observe")));
     observe_and_released_at_the_console:
         one().spec(recreates(1)).at(4_000, Spec(1, management("Observe"))).at(7_000, ConsoleRelease(1));
+    observe_and_a_doubled_server_that_stays:
+        one().on(Create, 1, Twice).at(1_000, Spec(1, management("Observe")));
     observe_and_a_doubled_server:
         one().on(Create, 1, Twice).at(1_000, Spec(1, management("Observe"))).at(90_000, Spec(1, management("Manage")));
 
@@ -274,6 +279,8 @@ schedules! {
         one().stops_in(60).spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).at(6_000, Spec(1, forces("Never")));
     stop_taken_back_in_the_grace_period:
         one().stops_in(60).spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).at(6_000, EditPower(1));
+    stop_by_force_while_the_service_fails:
+        one().stops_in(60).spec(forces("AfterGracePeriod")).at(4_000, EditPower(1)).at(8_000, Answers(Service, 500)).at(600_000, Back(Service));
     stop_by_force_at_once:
         one().stops_in(20).spec(forces("Always")).at(4_000, EditPower(1)).on(Power, 1, LoseAnswer);
     stop_that_takes_its_time_is_waited_for:

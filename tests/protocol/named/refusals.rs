@@ -10,7 +10,8 @@ use crate::fault::Kind;
 use crate::fault::Kind::{Create, Intent, Query, Release};
 use crate::fault::Step::{
     Answers, Apply, Back, ConsoleRelease, Delete, EditImage, EditPower, Kill, Most, Reinstall,
-    Restock, RotatePassword, SellOut, Spec, TasksFail, Terminate, WipeStatus,
+    Restock, RestoreEtcd, RotatePassword, SellOut, SnapshotEtcd, Spec, TasksFail, Terminate,
+    WipeStatus,
 };
 use crate::specs::{by_name, goes_on, paused_until, recreates, resyncs};
 use cloud_simulator::catalogue::example;
@@ -106,6 +107,8 @@ schedules! {
 
     reinstall_with_the_same_image_whose_intent_is_not_acknowledged:
         one().at(6_000, Reinstall(1)).on(Intent, 2, StatusAfter(504)).on(Kind::Read, 4, LoseRequest);
+    reinstall_with_the_same_image_asked_for_again_by_an_etcd_that_was_put_back:
+        one().tasks(3).stale(25).at(2_100, Reinstall(1)).at(7_400, SnapshotEtcd).at(60_000, RestoreEtcd).on(Intent, 3, StatusAfter(504));
 
     l3_the_service_fails_while_a_server_is_bought:
         one().refuses(505, Service, 500, 1_200);

@@ -118,11 +118,14 @@ impl Oracle {
         // What a server had that is gone since may be told as long as nobody knows that it is.
         let last = record(object).filter(|record| speaks(record, object));
         let last = last.and_then(|record| cloud.server(&record.id?));
+        let is_unsure = last
+            .as_ref()
+            .is_some_and(|server| self.is_unsure(&server.id, cloud));
         let in_force = last.and_then(|server| cloud.password_of(&server.id));
         let name = name_of(now);
         for slot in [Slot::Password, Slot::Current] {
             let (was, is) = (slot.of(former), slot.of(now));
-            if was != is && is != in_force {
+            if was != is && is != in_force && !is_unsure {
                 self.violations.push(format!(
                     "{slot:?} of Secret {name} was changed to what the server has not"
                 ));
@@ -193,12 +196,15 @@ impl Oracle {
     /// The connection Secret tells what is in force.
     fn judge_connection(&mut self, secret: &Value, cloud: &World, kube: &Apiserver) {
         let server = owner(secret, kube).and_then(|object| recorded(object, cloud));
+        let is_unsure = server
+            .as_ref()
+            .is_some_and(|server| self.is_unsure(&server.id, cloud));
         let (told, has) = (
             value(secret, "password"),
             server.and_then(|server| cloud.password_of(&server.id)),
         );
         // What a server had that is gone misleads nobody.
-        if told.is_some() && has.is_some() && told != has && !self.is_excused() {
+        if told.is_some() && has.is_some() && told != has && !self.is_excused() && !is_unsure {
             self.violations.push(format!(
                 "Secret {} tells another password than the server has",
                 name_of(secret)
@@ -217,7 +223,12 @@ impl Oracle {
         let has = cloud.password_of(&server.id);
         let t = &self.troubles;
         // Two processes: the last password may be the old one, and nothing shows it (docs).
-        let is_unknown = t.takeovers > 0 || t.no_lease || t.tampered || t.copied || t.too_late;
+        let is_unknown = t.takeovers > 0
+            || t.no_lease
+            || t.tampered
+            || t.copied
+            || t.too_late
+            || self.is_unsure(&server.id, cloud);
         let get = |name: String| kube.get(&(SECRETS, name));
         if object["spec"]["login"]["generate"].is_object() && !is_unknown {
             let Some(secret) = get(format!("{}-login", name_of(object))) else {
@@ -231,7 +242,11 @@ impl Oracle {
         let connection = object["spec"]["connectionSecret"]["name"].as_str()?;
         let login = get(format!("{}-login", name_of(object)));
         let is_put_back = t.restores > 0
-            && login.is_some_and(|login| Slot::Password.of(login) != Slot::Current.of(login));
+            && login.is_some_and(|login| {
+                let [password, current] =
+                    [Slot::Password, Slot::Current].map(|slot| slot.of(login));
+                password != current || Slot::Pending.of(login).is_some()
+            });
         let Some(secret) = get(connection.to_owned()) else {
             // Its login Secret went back to before its password was set: it waits for another one (docs).
             if is_put_back {
@@ -244,6 +259,14 @@ impl Oracle {
         let address = object["status"]["addresses"]["public"].as_str();
         (!t.copied && (!is_told || value(secret, "host").as_deref() != address))
             .then(|| "Available, and its connection Secret says something else".to_owned())
+    }
+
+    /// A change that failed, or was broken off at the console, at a service that says it does not know its task: it counts as
+    /// done (docs).
+    pub(super) fn is_unsure(&self, server: &str, cloud: &World) -> bool {
+        let is_broken =
+            self.failed_passwords.contains(server) || self.touched_at_console.contains(server);
+        is_broken && (self.troubles.lies > 0 || cloud.readings().task_kept.is_some())
     }
 
     /// What two processes, a late call, and whoever changes objects behind the operator's back make impossible to promise.

@@ -8,6 +8,10 @@ use cloud_server_operator::api::{Marker, Verb};
 use cloud_simulator::model::{ServerInfo, World};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// By then a listing has shown it: where nothing is under way, one is read every five minutes.
+const QUIET_LISTING: Duration = Duration::from_secs(400);
 
 /// The world at rest.
 #[derive(Clone, Copy)]
@@ -42,16 +46,36 @@ impl Oracle {
                 && (t.takeovers > 0 || t.no_lease || t.doubled > 0)
                 && t.crashes + t.ended > 0)
             || (t.deleted && self.is_lied_to());
-        for server in cloud.live_servers() {
+        if !excused {
+            let orphans = self.orphans(&owned, cloud).into_iter();
+            wrong.extend(
+                orphans.map(|server| format!("S2: server {} belongs to nobody", server.id)),
+            );
+        }
+        wrong
+    }
+
+    /// Whether a server of an Instance that is gone may be on its way out: it was made so lately that a quiet listing has yet to
+    /// show it to whoever remembers that Instance.
+    pub fn may_go(&self, kube: &Apiserver, cloud: &World) -> bool {
+        let objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
+        let servers = objects.flat_map(|(_, object)| servers_of(object, cloud));
+        let owned = servers.map(|server| server.id).collect();
+        let orphans = self.orphans(&owned, cloud);
+        orphans.iter().any(|server| server.billed < QUIET_LISTING)
+    }
+
+    /// The servers that belong to none of the Instances that are there, and were not left behind by will.
+    fn orphans(&self, owned: &BTreeSet<String>, cloud: &World) -> Vec<ServerInfo> {
+        let mut servers = cloud.live_servers();
+        servers.retain(|server| {
             let is_nobodys = self.foreign.get(&server.id) == Some(&None);
             let marker = Marker::in_name(&server.name);
             let is_kept = self.kept.contains(&server.id)
                 || marker.is_some_and(|marker| self.kept_markers.contains(&marker));
-            if !owned.contains(&server.id) && !excused && !is_nobodys && !is_kept {
-                wrong.push(format!("S2: server {} belongs to nobody", server.id));
-            }
-        }
-        wrong
+            !owned.contains(&server.id) && !is_nobodys && !is_kept
+        });
+        servers
     }
 
     /// Whether an Instance wants something of a server that a failed or broken-off create left behind, and which the service
@@ -110,7 +134,11 @@ impl Oracle {
             {
                 None
             }
-            ([], "ServerMissing") if self.failed_creates.contains(id) && self.troubles.lies > 0 => {
+            // Nothing told that its create failed: it may as well have been released by somebody else (docs).
+            ([], "ServerMissing")
+                if self.failed_creates.contains(id)
+                    && (self.troubles.lies > 0 || self.is_create_without_a_task(object)) =>
+            {
                 None
             }
             // Only a human can tell: the answer was lost, and nothing shows whether the disk was erased.
@@ -192,13 +220,18 @@ impl Oracle {
         })
     }
 
-    /// Whether somebody else has the server that an object imports.
+    /// Whether somebody else has the server that an object imports, or had it on record and tells it still.
     fn is_taken(&self, object: &Value, world: Rest<'_>) -> bool {
         let others = world.kube.all().filter(|(key, _)| key.0 == INSTANCES);
-        let mut records = others
+        let mut known = others
             .filter(|(_, other)| uid(other) != uid(object))
-            .filter_map(|(_, other)| record(other).filter(|record| speaks(record, other)));
-        records.any(|record| record.id.is_some_and(|id| self.foreign.contains_key(&id)))
+            .filter_map(
+                |(_, other)| match record(other).filter(|record| speaks(record, other)) {
+                    Some(record) => record.id,
+                    None => other["status"]["id"].as_str().map(ToOwned::to_owned),
+                },
+            );
+        known.any(|id| self.foreign.contains_key(&id))
     }
 
     fn is_legacy_gone(&self, cloud: &World) -> bool {
@@ -268,14 +301,16 @@ impl Oracle {
         let by_password = spec["login"]["passwordSecretRef"].is_object() && !is_imported;
         let has = world.cloud.password_of(&server.id);
         let t = &self.troubles;
-        // Two processes, or a console that breaks a change off: the last password may be the old one, and nothing shows it (docs).
+        // Two processes, or a change that was broken off unseen: the last password may be the old one, and nothing shows it
+        // (docs).
         let excused = t.takeovers > 0
             || t.no_lease
             || t.tampered
             || t.copied
             || t.wiped
             || t.too_late
-            || self.touched_at_console.contains(&server.id);
+            || self.touched_at_console.contains(&server.id)
+            || self.is_unsure(&server.id, world.cloud);
         if by_password && has.as_deref() != Some(world.password) && !excused {
             return Some("Available, with another password than the Secret holds".to_owned());
         }

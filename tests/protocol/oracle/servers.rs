@@ -95,6 +95,9 @@ impl Oracle {
                 Verb::Create => {
                     self.failed_creates.insert(server.clone());
                 }
+                Verb::Password => {
+                    self.failed_passwords.insert(server.clone());
+                }
                 Verb::Stop => {
                     self.stops.insert(server.clone(), (Instant::now(), true));
                 }
@@ -142,12 +145,13 @@ impl Oracle {
             ));
         }
         let owner = self.names.get(&marker).cloned().unwrap_or_default();
-        // Record and status taken away while nobody remembers, or a status that told no server yet: it is a new object to whoever
-        // starts then (docs).
+        // Record and status taken away, or put back, while nobody remembers, or a status that told no server yet: it is a new
+        // object to whoever starts then (docs).
         let object = kube.get(&(INSTANCES, owner.clone()));
         let is_untold = object.is_some_and(|object| object["status"]["id"].is_null());
         let is_lost = t.wiped || t.unwritten || is_untold;
-        let is_unknown = t.tampered && is_lost && t.crashes + t.ended > 0;
+        let is_unknown =
+            t.tampered && is_lost && t.crashes + t.ended + t.takeovers + t.restores > 0;
         let stays = self.holds(&owner, Property::NotRecreated) || self.is_over_budget(&marker);
         if self.released_at_console.contains(&marker) && stays && !is_unknown {
             self.violations.push(format!(
@@ -198,7 +202,7 @@ impl Oracle {
     /// A release was accepted: never of the recorded server of an object that stays, or that keeps its server.
     fn on_release(&mut self, server: &str, name: &str, kube: &Apiserver) {
         let marker = Marker::in_name(name);
-        let mut is_lawful = marker.is_some();
+        let (mut is_lawful, mut goes_with_another) = (marker.is_some(), false);
         let owners = kube.all().filter(|(key, _)| key.0 == INSTANCES);
         for (key, object) in owners {
             let Some(record) = record(object).filter(|record| speaks(record, object)) else {
@@ -210,6 +214,8 @@ impl Oracle {
                 || self.is_restrained(&key.1);
             let stays = object["metadata"]["deletionTimestamp"].is_null() || is_kept;
             is_lawful |= is_recorded && record.imported.is_some() && !stays;
+            // Put back from a backup, an Instance has again what it let go.
+            goes_with_another |= is_recorded && !stays;
             let is_shared = record.imported.is_some() && self.is_shared(server, kube);
             if is_recorded && is_shared {
                 self.shared.insert(server.to_owned());
@@ -244,7 +250,7 @@ impl Oracle {
             self.violations
                 .push(format!("S3: a foreign server was released: {name}"));
         }
-        if self.kept.contains(server) && !self.is_murky() {
+        if self.kept.contains(server) && !goes_with_another && !self.is_murky() {
             self.violations.push(format!(
                 "S3: server {server} was to outlive its Instance, and was released"
             ));

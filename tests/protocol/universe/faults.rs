@@ -78,9 +78,12 @@ impl Universe {
             let is_observed =
                 object["status"]["observedGeneration"] == object["metadata"]["generation"];
             let reason = &object["status"]["conditions"][0]["reason"];
-            // Who may not be deleted waits for a user, and for nothing at the service.
+            // Who may not be deleted, or not yet, waits for a user, and for nothing at the service.
             let is_protected = object["spec"]["deletionProtection"] == true;
-            let is_held = is_observed && is_protected && reason == "DeletionProtected";
+            let is_paused = object["spec"]["pause"].is_object();
+            let is_held = is_observed
+                && (is_protected && reason == "DeletionProtected"
+                    || is_paused && reason == "Paused");
             (object["metadata"]["deletionTimestamp"].is_string() && !is_held)
                 || !is_observed
                 || reason == "Creating"

@@ -30,13 +30,14 @@ pub fn outline(object: &Value) -> String {
         .map(|c| format!("{}={}/{}", c["type"], c["status"], c["reason"]).replace('"', ""))
         .collect();
     format!(
-        "rv {} gen {}/{} {} {} {}",
+        "rv {} gen {}/{} {} of {} {} {}",
         object["metadata"]["resourceVersion"]
             .as_str()
             .unwrap_or_default(),
         status["observedGeneration"],
         object["metadata"]["generation"],
         record.unwrap_or_default(),
+        status["id"],
         conditions.join(" "),
         if object["metadata"]["deletionTimestamp"].is_string() {
             "deleting"

@@ -9,7 +9,7 @@ use crate::cloud::{Detail, TaskState};
 use crate::instance::memory::Aside;
 use crate::instance::observe::{Fact, is_off};
 use crate::instance::pace;
-use crate::instance::plan::{Needs, Plan, Request, Step, frozen, judge, restraint};
+use crate::instance::plan::{Needs, Plan, Request, Step, UNREAD, frozen, judge, restraint};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -61,9 +61,11 @@ impl Open<'_> {
     /// Whether the detail is asked for by reason of the cut alone: not since it is due, or not lately, and never where the last
     /// look leaves nothing to cut. A stop whose task goes on for ever costs no more than any other operation.
     fn may_look_again(&self, due: Instant, age: Duration) -> bool {
-        let memory = &self.seen.memory;
-        memory.looked.is_none_or(|looked| {
-            looked < due || (!memory.was_off && self.seen.now >= looked + pace::again(age))
+        let (memory, now) = (&self.seen.memory, self.seen.now);
+        memory.looked.is_none_or(|looked| match memory.unread {
+            // What does not answer is asked no more often because a cut waits for it.
+            true => now >= looked + UNREAD,
+            false => looked < due || (!memory.was_off && now >= looked + pace::again(age)),
         })
     }
 

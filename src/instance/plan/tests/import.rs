@@ -153,6 +153,14 @@ fn what_belongs_to_another_instance_is_left_to_it() {
     let (reason, state, message) = told(&plan);
     assert_eq!((reason, state), (Reason::ImportConflict, State::Stalled));
     assert!(message.contains("team-b/theirs"));
+    assert!(!plan.tell.forget_server);
+
+    // Status tells of it, and the record went back with the store: whoever has it must not find it told twice.
+    let told_still = scene(by_id(ID), BY_HAND).with(shows(&[])).with(|seen| {
+        std::sync::Arc::make_mut(&mut seen.facts.status).id = Some(ID.to_owned());
+        seen.claim = Claim::Owned(owner.clone());
+    });
+    assert!(told_still.plan().tell.forget_server);
 
     // Recorded all the same: nothing is done to it, and it is not released.
     let imported = || {

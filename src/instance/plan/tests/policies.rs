@@ -259,7 +259,15 @@ fn a_server_that_is_only_looked_at_is_told_and_left() {
     }
     let surplus = observed(server(as_bought(), &[]), |_| {})
         .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
-    assert!(rests(&surplus.plan()));
+    let plan = surplus.plan();
+    assert!(rests(&plan));
+    let told = plan.tell.verdict.as_ref();
+    assert!(
+        told.is_some_and(
+            |told| told.reason == Reason::ObservedOnly && told.message.contains("server ecs-2")
+        ),
+        "{plan:?}"
+    );
 }
 
 #[test]
