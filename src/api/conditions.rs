@@ -210,7 +210,7 @@ reasons! {
         "The Instance was deleted while spec.deletionProtection is true: its server is kept, and the Instance stays until that is settled.",
         "To release the server, set spec.deletionProtection to false. To let the Instance go and keep the server, set spec.deletionPolicy to Retain before that.";
     ObservedOnly:
-        "spec.managementPolicy is Observe, and the server is not as the spec describes it. Nothing is changed.",
+        "spec.managementPolicy is Observe, and the server is not as the spec describes it, or there is a second one. Nothing is changed.",
         "Set the spec to what the server is, change the server at the service, or set spec.managementPolicy to Manage.";
     NotBought:
         "spec.managementPolicy is Observe, and this Instance has no server. None is bought.",

@@ -11,6 +11,8 @@ use tokio::time::Instant;
 const FIRST_GUESS: Duration = Duration::from_secs(3);
 /// Never sooner: the task has only just been accepted.
 const SOONEST: Duration = Duration::from_millis(500);
+/// Never later: one task that took long, or did not end, must not hide what becomes of the next.
+const LATEST: Duration = Duration::from_secs(120);
 /// At most one query an object in this time, unless the listing shows that something ended.
 pub const AGAIN: Duration = Duration::from_secs(10);
 /// The same for an operation that takes long: it is not asked for more often than anybody would notice.
@@ -80,9 +82,8 @@ impl Pace {
     /// How long after its beginning a task is asked for first.
     pub fn first_query(&self, verb: Verb) -> Duration {
         let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-        learnt
-            .get(&verb)
-            .map_or(FIRST_GUESS, |bounds| bounds.first_query(true))
+        let first = learnt.get(&verb).map(|bounds| bounds.first_query(true));
+        first.unwrap_or(FIRST_GUESS).min(LATEST)
     }
 
     /// A query found the task running.

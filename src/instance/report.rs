@@ -7,7 +7,7 @@ use super::memory::{Memory, Said, open};
 use super::observe::Observation;
 use super::plan::{Plan, ReleaseReason, Step, Tell, doing, ended, operation, refused};
 use super::references;
-use crate::api::conditions::{READY, Reason, STALLED, State, Verdict};
+use crate::api::conditions::{READY, Reason, STALLED, Verdict};
 use crate::api::names::BINDING;
 use crate::api::{Addresses, Binding, EndReason, Instance, InstanceStatus, Verb};
 use crate::cloud::ServerId;
@@ -59,9 +59,9 @@ pub async fn report(
     let facts = &seen.facts;
     let verdict = verdict(plan, outcome);
     let tell = &tell(seen, plan, outcome);
-    let held = hold(seen, tell, verdict.as_ref(), outcome, memory)
-        .or_else(|| gainsaid(facts, tell, verdict.as_ref()?, memory));
     let status = status(facts, seen.wall, tell, verdict.as_ref());
+    let held = hold(seen, tell, verdict.as_ref(), outcome, memory)
+        .or_else(|| gainsaid(facts, tell, verdict.as_ref().map(|_| &status)?, memory));
     let writes = held.is_none()
         && (differs(&facts.status, &status) || is_owed_its_package(facts, &status, memory));
     if writes {
@@ -81,7 +81,7 @@ pub async fn report(
             generation: facts.generation,
             reason: said.reason,
             message: ready(&status.conditions).map_or_else(String::new, |c| c.message.clone()),
-            is_stalled: means_stalled(said.state),
+            is_stalled: is_stalled(&status.conditions),
             id: status.id.clone(),
         });
     }
@@ -213,22 +213,22 @@ fn hold(
 fn gainsaid(
     facts: &Facts,
     tell: &Tell,
-    verdict: &Verdict,
+    next: &InstanceStatus,
     memory: &Mutex<Memory>,
 ) -> Option<Duration> {
     let said = open(memory).said.clone()?;
+    let says_it = |conditions: &[Condition]| {
+        ready(conditions).is_some_and(|ready| {
+            ready.reason == said.reason.as_str() && ready.message == said.message
+        }) && is_stalled(conditions) == said.is_stalled
+    };
     let tells_another =
         tell.id.is_some() && tell.id.as_ref().map(ServerId::as_str) != said.id.as_deref();
-    let is_repeated = said.generation == facts.generation
-        && said.reason == verdict.reason
-        && said.is_stalled == means_stalled(verdict.state)
-        && !tells_another;
-    let shown = &facts.status.conditions;
-    let ready = ready(shown)?;
-    let is_other = ready.reason != said.reason.as_str()
-        || ready.message != said.message
-        || is_stalled(shown) != said.is_stalled
-        || facts.status.id != said.id;
+    let is_repeated =
+        said.generation == facts.generation && says_it(&next.conditions) && !tells_another;
+    let shown = &facts.status;
+    ready(&shown.conditions)?;
+    let is_other = !says_it(&shown.conditions) || shown.id != said.id;
     let waits = is_repeated && is_other && tell.ended.is_none() && !is_owed(facts, tell);
     let rest = (said.at + GAINSAID).saturating_duration_since(Instant::now());
     (waits && !rest.is_zero()).then_some(rest)
@@ -400,10 +400,6 @@ fn ready(conditions: &[Condition]) -> Option<&Condition> {
     conditions.iter().find(|condition| condition.type_ == READY)
 }
 
-fn means_stalled(state: State) -> bool {
-    matches!(state, State::Stalled | State::Drifted)
-}
-
 fn is_stalled(conditions: &[Condition]) -> bool {
     conditions.iter().any(|c| c.type_ == STALLED)
 }
@@ -452,52 +448,4 @@ fn news_of(outcome: &Outcome) -> Option<News> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_moves_by_itself_is_no_change() {
-        let with = |flow: f64, cpu: i64| {
-            let mut status = InstanceStatus::default();
-            status.detail.insert("usedFlow".into(), json!(flow));
-            status.detail.insert("cpu".into(), json!(cpu));
-            status
-        };
-        assert!(!differs(&with(1.0, 2), &with(2.0, 2)));
-        assert!(differs(&with(1.0, 2), &with(1.0, 4)));
-    }
-
-    #[test]
-    fn two_who_say_the_same_in_other_words_do_not_write_in_turn() {
-        let verdict = |words: &str| Verdict::reconciling(Reason::Releasing, words);
-        let facts = |words: &str| {
-            let mut status = InstanceStatus::default();
-            status.conditions = verdict(words).to_conditions(&[], 1, Timestamp::UNIX_EPOCH);
-            let instance = json!({
-                "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
-                "metadata": {"name": "web", "namespace": "ns", "uid": "u", "generation": 1},
-                "spec": {"region": "r", "zone": "z", "package": {"code": "p"}, "image": {"id": "i"},
-                         "firewall": {"id": "f"}, "login": {"sshKey": {"id": "k"}}},
-                "status": status,
-            });
-            Facts::of("cluster", &serde_json::from_value(instance).unwrap())
-        };
-        let memories = crate::instance::memory::Memories::default();
-        memories.saw("u", &facts("mine").key, true);
-        let memory = memories.get("u").unwrap();
-        let waits = |shown: &str, says: &str| {
-            gainsaid(&facts(shown), &Tell::default(), &verdict(says), &memory).is_some()
-        };
-        assert!(!waits("theirs", "mine"), "nothing was said yet");
-        open(&memory).said = Some(Said {
-            at: Instant::now(),
-            generation: facts("mine").generation,
-            reason: Reason::Releasing,
-            message: "mine".to_owned(),
-            is_stalled: false,
-            id: None,
-        });
-        assert!(waits("theirs", "mine"));
-        assert!(!waits("mine", "something else"), "its own words, and news");
-    }
-}
+mod tests;

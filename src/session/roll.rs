@@ -320,7 +320,10 @@ impl Roll {
         let state = self.lock();
         let better = |(other, entry): &(&Subject, &Entry)| {
             let recorded = entry.recorded.as_ref();
-            let is_better = |recorded: &Recorded| !recorded.is_imported || ***other < *uid;
+            // Status alone may tell of a server that the record was lost of, and somebody else took over since.
+            let is_better = |recorded: &Recorded| {
+                recorded.credential.is_some() && (!recorded.is_imported || ***other < *uid)
+            };
             ***other != *uid && recorded.is_some_and(is_better)
         };
         judged(state.entries.iter().filter(better), id, backing)

@@ -20,20 +20,16 @@ pub struct SecretVersions {
 #[derive(Debug, Default)]
 struct Versions {
     by_secret: HashMap<ObjectKey, String>,
-    /// The newest that the watch told of a namespace. Versions are counted over all objects, so it has told what became of every
-    /// older write.
-    told: HashMap<String, u64>,
+    /// The newest that a watch told. Versions are counted over all objects, so it has told what became of every older write, but
+    /// for one that came and went between two listings.
+    told: u64,
 }
 
 impl SecretVersions {
     /// Takes in what the watch tells. Tells whether that is news: a listing repeats what is known.
     pub fn note(&self, notice: &Notice) -> bool {
         let mut versions = self.lock();
-        let told = versions
-            .told
-            .entry(notice.key.namespace.clone())
-            .or_default();
-        *told = number(&notice.version).max(*told);
+        versions.told = versions.told.max(number(&notice.version));
         match notice.change {
             Change::Gone => {
                 let known = versions.by_secret.get(&notice.key);
@@ -51,12 +47,13 @@ impl SecretVersions {
     /// A write of ours was answered with this version: known at once, whenever the watch tells it.
     pub fn wrote(&self, secret: ObjectKey, uid: &str, resource_version: &str) {
         let mut versions = self.lock();
-        // The watch may have been quicker: it knows of a later write already, or that the Secret is gone.
+        // The watch may have been quicker: it knows of a later write already, or that the Secret is gone. Where it is the watch
+        // of another namespace that is further, this one tells a moment later.
         let known = versions.by_secret.get(&secret);
         let known = known.and_then(|known| known.split_once('/'));
         let newest = match known.filter(|(known_uid, _)| *known_uid == uid) {
             Some((_, known)) => number(known),
-            None => versions.told.get(&secret.namespace).copied().unwrap_or(0),
+            None => versions.told,
         };
         if newest < number(resource_version) {
             let now = version(uid, resource_version);

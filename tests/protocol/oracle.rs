@@ -13,7 +13,7 @@ mod servers;
 mod wishes;
 mod written;
 
-use crate::apiserver::{Key, uid};
+use crate::apiserver::{Apiserver, INSTANCES, Key, uid};
 use crate::fault::{Act, Dependency, Kind, Step};
 use cloud_server_operator::api::names::BINDING;
 use cloud_server_operator::api::{Binding, Marker};
@@ -66,6 +66,8 @@ struct Troubles {
     lies: usize,
     /// How often the service itself said falsely that there is no such thing: listings alone prove nothing.
     denials: usize,
+    /// How often it said so of a task.
+    tasks_denied: usize,
     /// Finalizers or records were taken away by force, or etcd went back.
     tampered: bool,
     /// How often etcd went back, and how often a record was dropped.
@@ -144,7 +146,11 @@ pub struct Oracle {
     /// When the service last took an operation of a server.
     accepted: BTreeMap<String, Instant>,
     failed_creates: BTreeSet<String>,
-    failed_passwords: BTreeSet<String>,
+    /// Servers whose newest password change failed, or was broken off at the console.
+    broken_passwords: BTreeSet<String>,
+    /// The server that was bought last with each marker, and the markers of those that a restored store knows nothing of.
+    newest: BTreeMap<Marker, String>,
+    put_back: BTreeSet<Marker>,
     touched_at_console: BTreeSet<String>,
     released_at_console: BTreeSet<Marker>,
     /// Servers that were released although another one was recorded.
@@ -253,9 +259,27 @@ impl Oracle {
         self.troubles.same_image |= wishes.may_leave_the_image();
     }
 
+    /// Etcd went back, and with it what the specs and the records say.
+    pub fn went_back(&mut self, kube: &Apiserver) {
+        for (_, object) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {
+            let wishes = self.wishes.entry(name_of(object).to_owned()).or_default();
+            wishes.go_back(object);
+            let record = record(object).filter(|record| speaks(record, object));
+            let known = record.as_ref().and_then(|record| record.id.as_ref());
+            let marker = record.as_ref().map(|record| record.marker.clone());
+            let marker = marker.unwrap_or_else(|| Marker::of_uid(&uid(object)));
+            if self.newest.get(&marker).is_some_and(|id| Some(id) != known) {
+                self.put_back.insert(marker);
+            }
+        }
+    }
+
     /// Somebody is about to act on a server at the console.
     pub fn at_console(&mut self, server: &ServerInfo, releases: bool) {
         self.touched_at_console.insert(server.id.clone());
+        if server.pending == "MODIFYING_PASSWORD" {
+            self.broken_passwords.insert(server.id.clone());
+        }
         if server.status == "CREATING" {
             // The console ends its create in the middle.
             self.failed_creates.insert(server.id.clone());
@@ -279,6 +303,7 @@ impl Oracle {
             Act::FalseNotFound => {
                 troubles.lies += 1;
                 troubles.denials += 1;
+                troubles.tasks_denied += usize::from(kind == Kind::Task);
             }
             Act::TaskFails | Act::TaskCancelled => troubles.failed += 1,
             Act::Late(seconds) => {

@@ -271,6 +271,11 @@ impl Field {
         }
         let is_led = self.operators != Operators::Lease || self.silent_since.is_none();
         let is_manned = is_led && self.start_at.iter().all(Option::is_none);
+        let mut running = self.processes.iter().flatten();
+        if running.any(|process| process.link.paused_until().is_some()) {
+            // What it was about, it goes on with.
+            universe.last_change = now;
+        }
         let is_known = universe.oracle.lists_are_known();
         let may_go = universe.oracle.may_go(&universe.kube, &universe.cloud);
         let is_quiet = now >= universe.last_change + QUIET && is_manned && is_known && !may_go;

@@ -292,7 +292,10 @@ async fn at_task(
         }
         return;
     }
-    let (since, whole, first) = (poll.since, poll.whole, poll.last.is_none());
+    let (since, first) = (poll.since, poll.last.is_none());
+    // Where nobody asked for long, or in vain, the task may have ended at any time: nothing is learnt from that.
+    let is_steady = |last: Instant| seen.now < last + 2 * pace::again(last.duration_since(since));
+    let whole = poll.whole && poll.odd.is_none() && poll.last.is_none_or(is_steady);
     poll.last = Some(seen.now);
     poll.led_by = ended.map(|sight| sight.digest).or(poll.led_by);
     let asked = tokio::time::timeout(READ, seat.session.client.task(Lane::Operation, task)).await;

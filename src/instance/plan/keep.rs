@@ -3,7 +3,7 @@
 use super::judge::{judge, pending};
 use super::{
     FAILED, LONG, Needs, Plan, ReleaseReason, SOON, Step, Tell, buy, found, frozen, import,
-    is_our_account, pursue, refer, replace, restraint, secret, want, words,
+    is_our_account, pursue, refer, replace, restraint, secret, surplus, want, words,
 };
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, EndReason, HistoryEntry, Verb};
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// A repeated release of a surplus or failed server waits this long for the listing to drop it.
-const RELEASE_AGAIN: Duration = Duration::from_secs(60);
+pub(super) const RELEASE_AGAIN: Duration = Duration::from_secs(60);
 /// A server that shows at rest for this long is taken for created, whatever its task says or does not say: field note 6
 /// knows tasks that say RETRY, and an Account may name a wrong path for them.
 pub(super) const AT_REST: Duration = Duration::from_secs(30);
@@ -42,35 +42,15 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> P
     if seen.facts.is_open() {
         return match binding.operation.verb {
             Verb::Create | Verb::Release => follow(seen, seat, binding, &id),
-            _ => pursue::follow(seen, seat, binding, &id),
+            _ => surplus::beside_what_stands_still(
+                seen,
+                seat,
+                &id,
+                pursue::follow(seen, seat, binding, &id),
+            ),
         };
     }
-    match surplus(seen, seat, &id) {
-        Surplus::None => watch_again(seen, seat, binding, &id),
-        // Seen once, or on its way: the listing is read again soon, and all else goes on.
-        Surplus::Look => watch_again(seen, seat, binding, &id)
-            .in_flight()
-            .within(RELEASE_AGAIN),
-        Surplus::Release(other) if restraint::restraint(seen).is_some() => {
-            let mut plan = watch_again(seen, seat, binding, &id);
-            if restraint::is_observed(seen) && plan.is_ready() {
-                plan.tell.verdict = Some(restraint::differs(&format!(
-                    "server {other} was bought for this Instance as well and is surplus"
-                )));
-            }
-            plan
-        }
-        Surplus::Release(other) => {
-            let tell = Tell::default().with_id(Some(id));
-            Plan::act(
-                Step::Release {
-                    id: other,
-                    why: ReleaseReason::Surplus,
-                },
-                tell,
-            )
-        }
-    }
+    surplus::beside(seen, seat, &id, watch_again(seen, seat, binding, &id))
 }
 
 /// The create is running, or has just ended.
@@ -235,7 +215,7 @@ fn clean_up(
         let tell = tell.with_id(Some(id.clone()));
         return match &seen.detail {
             // A broken server was left behind: it is ours, recorded, and of no use.
-            Fact::Known(_) if !recently_released(seen, id) => Plan::act(
+            Fact::Known(_) if !surplus::recently_released(seen, id) => Plan::act(
                 Step::Release {
                     id: id.clone(),
                     why: ReleaseReason::Failed,
@@ -278,48 +258,6 @@ fn clean_up(
         Some(Absence::Proven) => Plan::rest(tell, left.max(super::NEXT)),
         _ => Plan::rest(tell, SOON).wanting(*since, 2),
     }
-}
-
-/// Whether another server bears our marker.
-enum Surplus {
-    None,
-    /// It was seen once, or its release was called lately.
-    Look,
-    /// It is proven to be surplus.
-    Release(ServerId),
-}
-
-/// Another server bears our marker: released with proof, one at a time (design section 4, rule 9).
-fn surplus(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Surplus {
-    let Some(listing) = &seen.listing else {
-        return Surplus::None;
-    };
-    let bearing = listing.bearing(&seen.facts.marker);
-    let others: Vec<&ServerId> = bearing.iter().filter(|other| *other != id).collect();
-    if others.is_empty() || listing.frozen() {
-        return Surplus::None;
-    }
-    // The recorded one must be listed beside it; its detail is read once more right before the release.
-    let beside =
-        matches!(listing.sighting(id), Sighting::Present(..)) && is_our_account(seen, seat);
-    let proven = others.into_iter().find(|other| {
-        let waits = seen
-            .memory
-            .releases
-            .get(*other)
-            .and_then(|call| call.not_before);
-        let waits = waits.is_some_and(|at| seen.now < at);
-        listing.shows_in_both(other) && !recently_released(seen, other) && !waits
-    });
-    match proven.filter(|_| beside) {
-        Some(other) => Surplus::Release(other.clone()),
-        None => Surplus::Look,
-    }
-}
-
-fn recently_released(seen: &Observation, id: &ServerId) -> bool {
-    let call = seen.memory.releases.get(id);
-    call.is_some_and(|call| call.accepted && seen.now < call.at + RELEASE_AGAIN)
 }
 
 /// The same as [`watch`]; after an operation of ours the listing is read once, so that what somebody else changes from then

@@ -1,10 +1,10 @@
 //! Decides: a pure function of what was observed. At most one step, always a reason, no client, no clock of its own.
 //!
 //! One file for each stretch of an Instance's way: [`buy`] while no server is recorded, [`found`] where there is one all the
-//! same, [`import`] where one is to be taken over instead, [`keep`] while one is recorded, [`replace`] when it is gone for good,
-//! [`want`] when it is to become another than it is, [`refer`] where selectors are to be looked up, [`pursue`] while such an
-//! operation is open, [`recover`] when its record was lost meanwhile, [`secret`] for what is kept in Secrets, and [`leave`] while
-//! the object is being deleted. [`restraint`] takes out of every plan what the spec forbids.
+//! same, [`import`] where one is to be taken over instead, [`keep`] while one is recorded, [`surplus`] where there is a second one,
+//! [`replace`] when it is gone for good, [`want`] when it is to become another than it is, [`refer`] where selectors are to be
+//! looked up, [`pursue`] while such an operation is open, [`recover`] when its record was lost meanwhile, [`secret`] for what is
+//! kept in Secrets, and [`leave`] while the object is being deleted. [`restraint`] takes out of every plan what the spec forbids.
 //! [`outlook`](mod@outlook) tells all that would come of an object before it is applied.
 
 mod buy;
@@ -21,6 +21,7 @@ mod refer;
 mod replace;
 mod restraint;
 mod secret;
+mod surplus;
 mod want;
 mod words;
 
@@ -381,6 +382,14 @@ impl Plan {
     fn is_ready(&self) -> bool {
         let verdict = self.tell.verdict.as_ref();
         verdict.is_some_and(|verdict| verdict.state == State::Ready)
+    }
+
+    /// Whether it does nothing, and says that waiting does not help.
+    fn waits_for_a_human(&self) -> bool {
+        let verdict = self.tell.verdict.as_ref();
+        matches!(self.step, Step::Rest)
+            && self.needs == Needs::Nothing
+            && verdict.is_some_and(|verdict| verdict.state == State::Stalled)
     }
 
     /// Whether its step may buy a server.

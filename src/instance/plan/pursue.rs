@@ -100,6 +100,9 @@ impl Open<'_> {
         let seen_task = &self.seen.task;
         match (seen_task, &self.seen.detail) {
             (Fact::Known(TaskState::Failed { reason }), _) => {
+                if let Some(plan) = self.cut_is_under_way() {
+                    return plan;
+                }
                 let words = reason.as_deref().unwrap_or("the service gave no reason");
                 self.conclude(End::Failed(words.to_owned()))
             }

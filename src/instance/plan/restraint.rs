@@ -50,6 +50,15 @@ pub(super) fn differs(what: &str) -> Verdict {
     Verdict::drifted(Reason::ObservedOnly, message)
 }
 
+/// What is said of a second server beside one that only looks are taken at.
+pub(super) fn surplus(other: &ServerId) -> Verdict {
+    let message = format!(
+        "server {other} was bought for this Instance as well, and is not released, since spec.managementPolicy is Observe: \
+         release it at the service, or set spec.managementPolicy to Manage"
+    );
+    Verdict::drifted(Reason::ObservedOnly, message)
+}
+
 fn not_bought() -> Verdict {
     let message = "this Instance has no server, and none is bought, since spec.managementPolicy is Observe: set it to Manage to \
                    have one bought";

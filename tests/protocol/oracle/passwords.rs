@@ -261,12 +261,11 @@ impl Oracle {
             .then(|| "Available, and its connection Secret says something else".to_owned())
     }
 
-    /// A change that failed, or was broken off at the console, at a service that says it does not know its task: it counts as
+    /// The newest change failed, or was broken off at the console, at a service that says it does not know its task: it counts as
     /// done (docs).
     pub(super) fn is_unsure(&self, server: &str, cloud: &World) -> bool {
-        let is_broken =
-            self.failed_passwords.contains(server) || self.touched_at_console.contains(server);
-        is_broken && (self.troubles.lies > 0 || cloud.readings().task_kept.is_some())
+        let may_be_unknown = self.troubles.tasks_denied > 0 || cloud.readings().task_kept.is_some();
+        self.broken_passwords.contains(server) && may_be_unknown
     }
 
     /// What two processes, a late call, and whoever changes objects behind the operator's back make impossible to promise.

@@ -195,12 +195,15 @@ impl Oracle {
             "ReinstallForbidden" => spec["reinstallPolicy"] == "Never",
             "RecreateLimitReached" => {
                 let record = record(object);
-                let id = record.as_ref().and_then(|record| record.id.clone());
+                let marker = record.map(|record| record.marker);
                 // What the console stopped in the making was never told as whole, and counts as a server all the same.
-                let is_broken_off = id.is_some_and(|id| {
-                    self.failed_creates.contains(&id) && self.touched_at_console.contains(&id)
+                let stopped = |id: &&String| self.touched_at_console.contains(*id);
+                let mut stopped = self.failed_creates.iter().filter(stopped);
+                let is_broken_off = stopped.any(|id| {
+                    let server = world.cloud.server(id);
+                    server.is_some_and(|server| Marker::in_name(&server.name) == marker)
                 });
-                let is_spent = record.is_some_and(|record| self.is_spent(&record.marker, 0));
+                let is_spent = marker.is_some_and(|marker| self.is_spent(&marker, 0));
                 let t = &self.troubles;
                 alive.is_empty() && (is_spent || is_broken_off || t.copied || t.tampered)
             }
@@ -228,6 +231,7 @@ impl Oracle {
             .filter_map(
                 |(_, other)| match record(other).filter(|record| speaks(record, other)) {
                     Some(record) => record.id,
+                    None if condition(other, "Ready")["reason"] == "ImportConflict" => None,
                     None => other["status"]["id"].as_str().map(ToOwned::to_owned),
                 },
             );

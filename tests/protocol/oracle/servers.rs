@@ -1,7 +1,7 @@
 //! Judges what the service did, and what it was asked for.
 
 use super::wishes::Property;
-use super::{Oracle, bearing, is_alive, record, speaks};
+use super::{Oracle, UNDER_WAY_WHEN_SLOW, bearing, is_alive, record, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::Verb as Operation;
@@ -10,6 +10,9 @@ use cloud_simulator::model::{Effect, Request, Verb, World};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// What is tried again after this time is no more often than a user would ask for it.
+const RARE: Duration = Duration::from_secs(300);
 
 impl Oracle {
     /// A process is about to ask the service for this.
@@ -74,13 +77,20 @@ impl Oracle {
     /// The service did something.
     pub fn happened(&mut self, effect: &Effect, cloud: &World, kube: &Apiserver) {
         if let (true, Some(server)) = (effect.is_acceptance(), effect.server()) {
-            self.accepted.insert(server.to_owned(), Instant::now());
+            let former = self.accepted.insert(server.to_owned(), Instant::now());
+            if former.is_none_or(|at| at.elapsed() > RARE) {
+                // An operation may take what it takes, one at a time.
+                self.has_news();
+            }
         }
         self.may_be_news(effect);
         match effect {
             Effect::Created { server, name } => self.on_created(server, name, cloud, kube),
             Effect::ReleaseAccepted { server, name } => self.on_release(server, name, kube),
             Effect::Reinstalled { server, .. } => self.on_erased(server, cloud),
+            Effect::PasswordChanged { server } => {
+                self.broken_passwords.remove(server);
+            }
             Effect::Restarted { server } => self.on_restarted(server, cloud),
             Effect::Deployed { server } => self.on_deployed(server, cloud),
             Effect::StopAccepted { server } => {
@@ -96,7 +106,7 @@ impl Oracle {
                     self.failed_creates.insert(server.clone());
                 }
                 Verb::Password => {
-                    self.failed_passwords.insert(server.clone());
+                    self.broken_passwords.insert(server.clone());
                 }
                 Verb::Stop => {
                     self.stops.insert(server.clone(), (Instant::now(), true));
@@ -131,6 +141,7 @@ impl Oracle {
             return;
         };
         self.bought += 1;
+        self.newest.insert(marker.clone(), server.to_owned());
         let alive = bearing(cloud, &marker).len();
         if alive > 1 && self.troubles.doubled > 0 {
             self.troubles.doubled_markers.insert(marker.clone());
@@ -150,10 +161,13 @@ impl Oracle {
         let object = kube.get(&(INSTANCES, owner.clone()));
         let is_untold = object.is_some_and(|object| object["status"]["id"].is_null());
         let is_lost = t.wiped || t.unwritten || is_untold;
-        let is_unknown =
-            t.tampered && is_lost && t.crashes + t.ended + t.takeovers + t.restores > 0;
+        let is_unknown = (t.tampered && is_lost && t.crashes + t.ended + t.takeovers > 0)
+            || self.put_back.contains(&marker);
         let stays = self.holds(&owner, Property::NotRecreated) || self.is_over_budget(&marker);
-        if self.released_at_console.contains(&marker) && stays && !is_unknown {
+        // Whoever stood still before the first purchase may make it after another process made it, and after its release.
+        let whole = self.whole.get(&marker).copied().unwrap_or(0);
+        let is_late = t.takeovers > 0 && whole <= t.takeovers;
+        if self.released_at_console.contains(&marker) && stays && !is_unknown && !is_late {
             self.violations.push(format!(
                 "S4: a server was bought again for {marker:?}, whose server was released at the console"
             ));
@@ -222,7 +236,11 @@ impl Oracle {
             }
             if is_recorded && stays && !is_shared && !self.failed_creates.contains(server) {
                 let t = &self.troubles;
-                if !(t.tampered && (t.crashes > 0 || t.no_lease)) {
+                // It was being deleted in the look that the release was for, and etcd went back since.
+                let went_back = t
+                    .restored
+                    .is_some_and(|at| t.slow && at.elapsed() < UNDER_WAY_WHEN_SLOW);
+                if !(t.tampered && (t.crashes > 0 || t.no_lease)) && !went_back {
                     self.violations.push(format!(
                         "S3: server {server} was released, which is recorded for {} that stays or keeps it",
                         key.1

@@ -87,6 +87,27 @@ impl Wishes {
     /// The object was edited.
     pub(super) fn are_told(&mut self, object: &Value) {
         let spec = &object["spec"];
+        self.say(spec);
+        if is_acknowledged(spec, &self.installation) && wish(spec) != self.installation {
+            self.installation = wish(spec);
+            self.erasures += 1;
+        }
+        if spec["restart"] != self.restart {
+            self.restart = spec["restart"].clone();
+            self.restarts += 1;
+        }
+        self.recreations = self.recreations.max(limit(spec));
+    }
+
+    /// The object is again what it was before: that asks for nothing.
+    pub(super) fn go_back(&mut self, object: &Value) {
+        let spec = &object["spec"];
+        self.say(spec);
+        self.installation = wish(spec);
+        self.restart = spec["restart"].clone();
+    }
+
+    fn say(&mut self, spec: &Value) {
         let former = std::mem::replace(&mut self.spec, spec.clone());
         for property in Property::ALL {
             if !property.is_in(&former) {
@@ -99,15 +120,6 @@ impl Wishes {
                 self.since.remove(&property);
             }
         }
-        if is_acknowledged(spec, &self.installation) && wish(spec) != self.installation {
-            self.installation = wish(spec);
-            self.erasures += 1;
-        }
-        if spec["restart"] != self.restart {
-            self.restart = spec["restart"].clone();
-            self.restarts += 1;
-        }
-        self.recreations = self.recreations.max(limit(spec));
     }
 
     /// Whether the spec has said so for longer than this, or for as long as it is there.

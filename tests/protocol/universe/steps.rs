@@ -105,6 +105,7 @@ impl Universe {
                     let account = self.kube.get(&(ACCOUNTS, "default".to_owned()));
                     let most = account.and_then(|account| account["spec"]["maxInstances"].as_u64());
                     self.oracle.is_limited(most);
+                    self.oracle.went_back(&self.kube);
                 }
             }
             Step::ConsoleRelease(n) => self.console(n, |server| Console::Release { server }),

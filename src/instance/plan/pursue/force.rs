@@ -7,7 +7,7 @@ use super::{End, Open};
 use crate::api::{PowerState, Verb};
 use crate::cloud::{Detail, TaskState};
 use crate::instance::memory::Aside;
-use crate::instance::observe::{Fact, is_off};
+use crate::instance::observe::{Fact, is_idle, is_off};
 use crate::instance::pace;
 use crate::instance::plan::{Needs, Plan, Request, Step, UNREAD, frozen, judge, restraint};
 use std::time::Duration;
@@ -55,6 +55,25 @@ impl Open<'_> {
             }
             Fact::NotAsked if cut.is_some() => Some(self.cutting()),
             Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => None,
+        }
+    }
+
+    /// The stop failed, and its power was cut a moment ago: the server may be at work on that, whatever is wanted of it by now.
+    pub(super) fn cut_is_under_way(&self) -> Option<Plan> {
+        let seen = self.seen;
+        self.cut().filter(|cut| seen.now < cut.at + AGAIN)?;
+        match &seen.detail {
+            Fact::Absent => None,
+            Fact::Known(detail) if is_idle(detail.pending()) => None,
+            Fact::NotAsked => {
+                let mut plan = self.cutting();
+                let looked = seen.memory.looked;
+                if looked.is_none_or(|looked| seen.now >= looked + UNREAD) {
+                    plan.needs = Needs::Detail;
+                }
+                Some(plan)
+            }
+            Fact::Known(_) | Fact::Unknown(_) => Some(self.cutting()),
         }
     }
 

@@ -259,6 +259,24 @@ fn a_server_that_is_only_looked_at_is_told_and_left() {
     }
     let surplus = observed(server(as_bought(), &[]), |_| {})
         .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
+    // Seen by one listing, it changes nothing that is told: neither that all is well nor, after a restart, that it is not.
+    let once = || {
+        let both = observed(server(as_bought(), &[]), |_| {});
+        both.listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())])
+            .with(|seen| {
+                let rows = vec![row(ID, &ours()), row("ecs-2", &ours())];
+                let pass = testing::pass(seen.now, rows, Some(2));
+                seen.listing = Some(Listing::of(here(), testing::view(None, Some(pass))));
+            })
+    };
+    assert_eq!(reason(&once().plan()), available);
+    let said = once().with(|seen| {
+        let status = std::sync::Arc::make_mut(&mut seen.facts.status);
+        let told = restraint::surplus(&"ecs-2".into());
+        status.conditions = told.to_conditions(&[], 1, Timestamp::UNIX_EPOCH);
+        status.observed_generation = seen.facts.generation;
+    });
+    assert_eq!(reason(&said.plan()), None);
     let plan = surplus.plan();
     assert!(rests(&plan));
     let told = plan.tell.verdict.as_ref();

@@ -64,6 +64,14 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
     let unknown = (State::Stalled, Reason::OutcomeUnknown);
     assert_eq!(reason(&plan), Some(unknown));
     assert!(rests(&plan) && plan.tell.ended.is_none());
+    // It stands until somebody looks at it, and keeps no second server meanwhile.
+    let both = later(lost(), SETTLE * 2)
+        .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())])
+        .plan();
+    assert!(
+        matches!(&both.step, Step::Release { why: ReleaseReason::Surplus, id } if id.as_str() == "ecs-2"),
+        "{both:?}"
+    );
     let seen_busy = lost().memory(|memory| memory.pending_seen = true);
     assert_eq!(end(&seen_busy), Some(true), "the service was seen at it");
     for change in [

@@ -1,0 +1,99 @@
+//! Another server bears the marker beside the recorded one: released with proof, one at a time (design section 4, rule 9), or
+//! told where the spec keeps it from being released.
+
+use super::keep::{RELEASE_AGAIN, is_told};
+use super::{Plan, ReleaseReason, Step, Tell, is_our_account, restraint};
+use crate::api::conditions::Reason;
+use crate::cloud::ServerId;
+use crate::instance::observe::{Observation, SeatFacts};
+use crate::inventory::Sighting;
+
+/// Whether another server bears our marker.
+enum Surplus {
+    None,
+    /// It is listed, by a listing that nothing is concluded from.
+    Doubtful,
+    /// It was seen once, or its release was called lately.
+    Look,
+    /// It is proven to be surplus.
+    Proven(ServerId),
+}
+
+/// The plan for the recorded server, unless another one is to go first.
+pub(super) fn beside(seen: &Observation, seat: &SeatFacts, id: &ServerId, plan: Plan) -> Plan {
+    let is_restrained = restraint::restraint(seen).is_some();
+    match find(seen, seat, id) {
+        Surplus::None => plan,
+        Surplus::Doubtful => told(seen, plan, None),
+        Surplus::Proven(other) if !is_restrained => release(id, other),
+        Surplus::Proven(other) => told(seen, plan, Some(&other)),
+        // Seen once, or on its way: the listing is read again soon, and all else goes on.
+        Surplus::Look => told(seen, plan, None).in_flight().within(RELEASE_AGAIN),
+    }
+}
+
+/// An operation that stands still until somebody looks at it must not keep two servers.
+pub(super) fn beside_what_stands_still(
+    seen: &Observation,
+    seat: &SeatFacts,
+    id: &ServerId,
+    plan: Plan,
+) -> Plan {
+    match plan.waits_for_a_human() {
+        true => beside(seen, seat, id, plan),
+        false => plan,
+    }
+}
+
+/// What is only looked at is told as it is: that all is well is not said while there are two. Of one that was seen once, what
+/// was said stands.
+fn told(seen: &Observation, mut plan: Plan, other: Option<&ServerId>) -> Plan {
+    if !restraint::is_observed(seen) || !plan.is_ready() {
+        return plan;
+    }
+    match other {
+        Some(other) => plan.tell.verdict = Some(restraint::surplus(other)),
+        None if is_told(seen, Reason::ObservedOnly) => plan.tell.verdict = None,
+        None => {}
+    }
+    plan
+}
+
+fn release(id: &ServerId, other: ServerId) -> Plan {
+    let why = ReleaseReason::Surplus;
+    let tell = Tell::default().with_id(Some(id.clone()));
+    Plan::act(Step::Release { id: other, why }, tell)
+}
+
+fn find(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Surplus {
+    let Some(listing) = &seen.listing else {
+        return Surplus::None;
+    };
+    let bearing = listing.bearing(&seen.facts.marker);
+    let others: Vec<&ServerId> = bearing.iter().filter(|other| *other != id).collect();
+    if others.is_empty() {
+        return Surplus::None;
+    }
+    if listing.frozen() {
+        return Surplus::Doubtful;
+    }
+    // The recorded one must be listed beside it; its detail is read once more right before the release.
+    let beside =
+        matches!(listing.sighting(id), Sighting::Present(..)) && is_our_account(seen, seat);
+    let proven = others.into_iter().find(|other| {
+        let call = seen.memory.releases.get(*other);
+        let waits = call.and_then(|call| call.not_before);
+        let waits = waits.is_some_and(|at| seen.now < at);
+        listing.shows_in_both(other) && !recently_released(seen, other) && !waits
+    });
+    match proven.filter(|_| beside) {
+        Some(other) => Surplus::Proven(other.clone()),
+        None => Surplus::Look,
+    }
+}
+
+/// Whether the release of this server was taken a moment ago.
+pub(super) fn recently_released(seen: &Observation, id: &ServerId) -> bool {
+    let call = seen.memory.releases.get(id);
+    call.is_some_and(|call| call.accepted && seen.now < call.at + RELEASE_AGAIN)
+}
