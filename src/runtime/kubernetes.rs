@@ -384,6 +384,23 @@ mod tests {
         assert_eq!(SENT.load(Ordering::SeqCst), 2, "one read, one write");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_is_never_answered_ends_at_its_deadline_and_may_have_happened() {
+        let server = tower::service_fn(|_: http::Request<Body>| {
+            std::future::pending::<Result<http::Response<Body>, kube::Error>>()
+        });
+        let api: Api<ConfigMap> = Api::default_namespaced(Client::new(server, "default"));
+        let began = Instant::now();
+        let params = PostParams::default();
+        let error = call("write", api.create(&params, &ConfigMap::default())).await;
+        let error = error.unwrap_err();
+        assert!(matches!(error, KubeError::Timeout { .. }), "{error}");
+        assert!(error.may_have_happened());
+        // What the runtime's clock rounds up.
+        let took = began.elapsed();
+        assert!(took >= DEADLINE && took < DEADLINE + Duration::from_millis(10));
+    }
+
     #[test]
     fn a_pointer_escapes_its_keys() {
         assert_eq!(

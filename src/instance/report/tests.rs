@@ -16,8 +16,10 @@ fn what_moves_by_itself_is_no_change() {
 fn two_who_say_the_same_in_other_words_do_not_write_in_turn() {
     let verdict = |words: &str| Verdict::reconciling(Reason::Releasing, words);
     let facts = |words: &str| {
-        let mut status = InstanceStatus::default();
-        status.conditions = verdict(words).to_conditions(&[], 1, Timestamp::UNIX_EPOCH);
+        let status = InstanceStatus {
+            conditions: verdict(words).to_conditions(&[], 1, Timestamp::UNIX_EPOCH),
+            ..InstanceStatus::default()
+        };
         let instance = json!({
             "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
             "metadata": {"name": "web", "namespace": "ns", "uid": "u", "generation": 1},
