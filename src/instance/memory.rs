@@ -97,6 +97,8 @@ pub struct Memory {
     /// The record of the newest operation that this process announced, until that ended: should the annotation be lost
     /// or put back, the operation is not forgotten.
     pub announced: Option<Box<Binding>>,
+    /// The doubts under which it was announced.
+    announced_in: u64,
     /// Wishes that wait, by verb.
     pub pauses: BTreeMap<Verb, Pause>,
     /// The newest start or stop that ended well.
@@ -162,6 +164,7 @@ impl Memory {
             stopped_for: None,
             operated: None,
             announced: None,
+            announced_in: 0,
             pauses: BTreeMap::new(),
             power: None,
             password: Passwords::default(),
@@ -221,6 +224,17 @@ impl Memory {
         self.recordless_since = self
             .recordless_since
             .map(|since| doubts.since.map_or(since, |at| at.max(since)));
+    }
+
+    /// This process announces an operation on a server that is there.
+    pub fn announces(&mut self, binding: &Binding) {
+        self.announced = Some(Box::new(binding.clone()));
+        self.announced_in = self.epoch;
+    }
+
+    /// Whether the cluster's state went back in time since the operation was announced that runs.
+    pub fn is_from_before_doubts(&self) -> bool {
+        self.announced_in != self.epoch
     }
 
     /// Whether this memory was made, or brought up to date, under these doubts.

@@ -192,7 +192,7 @@ async fn intend(
         memory.forget_looks();
     }
     if post == Post::NotSent && binding.operation.verb != Verb::Create {
-        memory.announced = Some(Box::new(binding.clone()));
+        memory.announces(binding);
     }
     let is_announced = post == Post::NotSent;
     remember(&mut memory, binding, post);
@@ -267,7 +267,14 @@ async fn swap(
                 return Err(Recorded::Failed(error));
             }
             Err(error) => {
-                let now = fresh(context, facts).await?;
+                let now = match fresh(context, facts).await {
+                    Ok(now) => now,
+                    // It is the swap of which nobody knows, not the look.
+                    Err(Recorded::Failed(_)) if !error.is_conflict() => {
+                        return Err(Recorded::Failed(error));
+                    }
+                    Err(other) => return Err(other),
+                };
                 if now.annotations().get(BINDING).map(String::as_str) == Some(text) {
                     let is_same = now.metadata.generation == Some(facts.generation);
                     return Ok(Swapped {

@@ -204,9 +204,13 @@ impl Oracle {
 
     /// Two processes may have acted on an import without a word of each other.
     fn may_be_imported_twice(&self) -> bool {
-        let t = &self.troubles;
-        let is_fresh = t.handed_over.is_some_and(|at| at.elapsed() < WATCHES_LATE);
-        t.no_lease || t.takeovers > 0 || is_fresh
+        self.troubles.no_lease || self.troubles.takeovers > 0 || self.is_fresh()
+    }
+
+    /// Whoever took over a moment ago may not know of what was written last.
+    fn is_fresh(&self) -> bool {
+        let handed_over = self.troubles.handed_over;
+        handed_over.is_some_and(|at| at.elapsed() < WATCHES_LATE)
     }
 
     /// Another process took over.

@@ -22,8 +22,15 @@ pub(super) fn put_back(seen: &Observation) -> Option<Plan> {
     });
     // A record that is gone altogether is rebuilt once the server is found.
     let told = || in_flight(seen, stands?.clone());
-    // A spec that went back (etcd was restored) is older than the wish: nobody wishes it any more.
-    let is_wished = |binding: &Binding| binding.operation.generation <= seen.facts.generation;
+    // A spec that went back (etcd was restored) is older than the wish: nobody wishes it any more, also when edits have brought
+    // the spec to that generation again. Followed to its end, it would count as applied, and the spec as a wish to undo it.
+    let is_wished = |binding: &Binding| {
+        let (operation, spec) = (&binding.operation, want::as_specified(seen));
+        let target = &operation.target;
+        let is_same = target.image == spec.image && target.key == spec.key;
+        let erases = operation.verb == Verb::Reinstall && seen.memory.is_from_before_doubts();
+        operation.generation <= seen.facts.generation && (is_same || !erases)
+    };
     let binding = remembered
         .filter(|binding| !has_ended(seen, i64::from(binding.attempt)) && is_wished(binding))
         .or_else(told)?;

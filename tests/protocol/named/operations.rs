@@ -262,6 +262,8 @@ schedules! {
         one().tasks(5).at(15_000, EditImage(1)).at(16_500, Spec(1, paused())).at(17_000, EditImage(1)).at(60_000, Spec(1, goes_on()));
     pause_and_finalizers_forced_off:
         one().at(4_000, Spec(1, paused())).at(7_000, ForceFinalizers(1)).at(60_000, Delete(1)).at(90_000, Spec(1, goes_on()));
+    reinstall_that_runs_while_etcd_is_put_back_and_the_spec_is_edited_again:
+        one().tasks(20).at(30_000, SnapshotEtcd).at(31_000, EditImage(1)).at(35_000, RestoreEtcd).at(90_000, Restart(1));
     pause_and_etcd_put_back:
         one().at(600, SnapshotEtcd).at(4_000, Spec(1, paused())).at(7_000, RestoreEtcd);
 

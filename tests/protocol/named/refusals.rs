@@ -2,7 +2,7 @@
 
 use super::{Play, lease, no_lease, one, schedules};
 use crate::fault::Act::{
-    After, Before, CrashBefore, LoseAnswer, LoseRequest, StatusAfter, TaskFails,
+    After, Before, CrashBefore, LoseAnswer, LoseRequest, Status, StatusAfter, TaskFails,
 };
 use crate::fault::Dependency;
 use crate::fault::Dependency::{Apiserver, Service};
@@ -107,6 +107,8 @@ schedules! {
 
     reinstall_with_the_same_image_whose_intent_is_not_acknowledged:
         one().at(6_000, Reinstall(1)).on(Intent, 2, StatusAfter(504)).on(Kind::Read, 4, LoseRequest);
+    reinstall_with_the_same_image_whose_intent_is_not_acknowledged_and_the_look_at_it_is_refused:
+        one().at(6_000, Reinstall(1)).on(Intent, 2, LoseAnswer).on(Kind::Read, 4, Status(429));
     reinstall_with_the_same_image_asked_for_again_by_an_etcd_that_was_put_back:
         one().tasks(3).stale(25).at(2_100, Reinstall(1)).at(7_400, SnapshotEtcd).at(60_000, RestoreEtcd).on(Intent, 3, StatusAfter(504));
 

@@ -97,7 +97,8 @@ impl Oracle {
         let is_known = self
             .most
             .is_some_and(|(_, since)| since.is_none_or(|since| since.elapsed() > LIMIT_KNOWN));
-        let is_clear = !self.is_murky() && !self.troubles.copied && !self.troubles.slow;
+        let t = &self.troubles;
+        let is_clear = !self.is_murky() && !t.copied && !t.slow && !self.is_fresh();
         if is_first && is_known && is_clear && record(former).is_none() && self.is_full(now, kube) {
             self.violations.push(format!(
                 "a purchase was announced for {} beyond the Account's limit",
