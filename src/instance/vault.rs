@@ -20,7 +20,7 @@ use super::memory::{Memory, open};
 use super::observe::Observation;
 use super::plan::SecretStep;
 use super::record::Recorded;
-use crate::api::names::{MANAGER, ROTATED_AT, SECRET_ROLE, SETTLED_FROM};
+use crate::api::names::{BINDING, MANAGER, ROTATED_AT, SECRET_ROLE, SETTLED_FROM};
 use crate::api::{Instance, PASSWORD, SecretKeyRef};
 use crate::cloud::{Login, password};
 use crate::runtime::KubeError;
@@ -29,8 +29,8 @@ use crate::runtime::watch::ObjectKey;
 use crate::session::{self, Content, SecretProblem};
 use data_encoding::BASE64;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
 use kube::api::{Patch, PostParams};
+use kube::{Api, ResourceExt};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 use std::sync::Mutex;
@@ -270,14 +270,16 @@ async fn stands(
     }
 }
 
-/// Whether the Instance is there and stays. A Secret of one that is gone is removed at once by Kubernetes, and would be made again
-/// and again until a late watch tells of it.
+/// Whether the Instance is there and stays, with the record that the plan was made from. A Secret of one that is gone is removed
+/// at once by Kubernetes, and would be made again and again until a late watch tells of it; a server that a late watch does not
+/// show yet has another password than the first one of a new Secret.
 async fn stays(context: &Context, facts: &Facts) -> Result<(), NotWritten> {
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
     match call("read the Instance", api.get_metadata(&facts.key.name)).await {
         Ok(object)
             if object.metadata.uid.as_deref() == Some(facts.uid.as_str())
-                && object.metadata.deletion_timestamp.is_none() =>
+                && object.metadata.deletion_timestamp.is_none()
+                && object.annotations().get(BINDING) == facts.annotation.as_ref() =>
         {
             Ok(())
         }

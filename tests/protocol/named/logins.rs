@@ -9,7 +9,7 @@ use crate::fault::Dependency;
 use crate::fault::Kind::{Create, Password, Receipt, Secret, Task};
 use crate::fault::Step::{
     Apply, ConsoleRelease, Delete, DropConnection, DropLogin, EditImage, EditLogin, EditPower,
-    Kill, RestoreEtcd, SnapshotEtcd, Spec, WipeStatus,
+    Kill, RestoreEtcd, SnapshotEtcd, Spec, Terminate, WipeStatus,
 };
 use crate::specs::{generated, goes_on, paused, rotates, rotates_no_more};
 use serde_json::json;
@@ -63,6 +63,8 @@ schedules! {
         no_lease().spec(generated());
     made_by_a_process_that_was_paused:
         lease().spec(generated()).on(Secret, 1, PauseBefore(40));
+    made_dropped_and_handed_over_with_a_watch_that_is_late:
+        lease().stale(25).spec(generated()).on(Receipt, 1, After(DropLogin(1))).at(1_100, Terminate(0));
     made_deleted_and_made_again:
         login().at(4_000, Delete(1)).at(4_100, Apply(1)).at(20_000, Apply(1));
     made_and_a_namesake_before_the_garbage_is_gone:
