@@ -60,6 +60,8 @@ pub struct Memory {
     pub ever_intended: bool,
     /// What the newest record that was seen on it names: its server, and the Account that it is of.
     pub recorded: Option<Remains>,
+    /// How many servers were bought in the place of others, by the records that were seen on it.
+    pub recreated: u32,
     /// Nothing of it is left: its server is confirmed gone, or there never was one.
     pub is_finished: bool,
     /// Attempts by number.
@@ -146,6 +148,7 @@ impl Memory {
             recordless_since: None,
             ever_intended: false,
             recorded: None,
+            recreated: 0,
             is_finished: false,
             attempts: BTreeMap::new(),
             releases: HashMap::new(),
@@ -255,6 +258,7 @@ impl Memory {
             account: binding.account.clone(),
             is_leaving: false,
         });
+        self.recreated = self.recreated.max(binding.recreated);
         self.ever_intended = true;
         // Former attempts have nothing to say any more; the newest one counts the settling time from later.
         self.attempts.retain(|number, _| *number >= binding.attempt);

@@ -167,7 +167,9 @@ async fn intend(
         Ok(swapped) => swapped,
         Err(other) => {
             let may_stand = matches!(&other, Recorded::Failed(error) if error.may_have_happened());
-            roll.announce(&facts.uid, may_stand);
+            // What made the plan stale may be an earlier record of ours, of which the watch has yet to tell.
+            let keeps = may_stand || matches!(&other, Recorded::Stale);
+            roll.announce(&facts.uid, keeps);
             if may_stand && post == Post::NotSent {
                 // Should it turn out to stand, nothing was sent for it.
                 remember(&mut open(memory), binding, post);

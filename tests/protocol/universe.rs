@@ -120,6 +120,8 @@ pub struct Universe {
     away: Vec<(Dependency, Absence, bool)>,
     /// What is there again, since when, and has answered nobody yet although somebody waits for it.
     unheard: Vec<(Dependency, Instant)>,
+    /// Until then an answer is on its way, and whoever waits for it asks nothing.
+    slow_until: Option<Instant>,
     backups: HashMap<u8, Value>,
     snapshot: Option<Apiserver>,
     password: usize,
@@ -164,6 +166,7 @@ impl Universe {
             counts: HashMap::new(),
             away: Vec::new(),
             unheard: Vec::new(),
+            slow_until: None,
             backups: HashMap::new(),
             snapshot: None,
             password: 0,

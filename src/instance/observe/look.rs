@@ -32,6 +32,9 @@ pub(super) async fn at_server(seen: &mut Observation, seat: &Seat, context: &Con
     }
 }
 
+/// A service may show what it made a moment late: before this time is over, that a failed create left nothing is not believed.
+const SHOWN: Duration = Duration::from_secs(10);
+
 /// How often the detail is read anew, and whether the spec says so: then it is read whatever the listing tells.
 fn resync(seen: &Observation) -> (Duration, bool) {
     let period = seen.facts.spec.resync_period.as_deref();
@@ -101,9 +104,20 @@ async fn at_operation(seen: &mut Observation, seat: &Seat, context: &Context, id
         Some(since) if idle => Some(since),
         _ => idle.then_some(seen.now),
     };
-    if seen.create_failed().is_some() && matches!(seen.detail, Fact::Absent) {
+    if seen.create_failed().is_some()
+        && matches!(seen.detail, Fact::Absent)
+        && seen.now >= shown_by(seen, seat)
+    {
         seen.memory.is_gone(id, Gone::NotFound);
     }
+}
+
+/// From when on the service shows what the recorded create made.
+fn shown_by(seen: &Observation, seat: &Seat) -> Instant {
+    let binding = seen.facts.binding();
+    let attempt = binding.and_then(|binding| seen.memory.attempt(binding));
+    let since = attempt.map_or(seen.memory.first_seen, |attempt| attempt.since);
+    since + seat.settle.min(SHOWN)
 }
 
 /// Reads the detail of the recorded server, whatever its pace.
@@ -132,12 +146,15 @@ pub(super) async fn at_candidate(
 /// What a failed create left behind, until it is known to be gone.
 async fn at_remains(seen: &mut Observation, seat: &Seat, context: &Context, id: ServerId) {
     let looked = seen.memory.looked;
-    let is_due = looked.is_none_or(|at| seen.now >= at + UNREAD || is_led(seen, &id, at));
+    let shown_by = shown_by(seen, seat);
+    let is_shown = |at: Instant| at < shown_by && seen.now >= shown_by;
+    let is_due =
+        looked.is_none_or(|at| seen.now >= at + UNREAD || is_led(seen, &id, at) || is_shown(at));
     if seen.memory.gone.contains_key(&id) || !is_due {
         return;
     }
     at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
-    if matches!(seen.detail, Fact::Absent) {
+    if matches!(seen.detail, Fact::Absent) && seen.now >= shown_by {
         seen.memory.is_gone(id, Gone::NotFound);
     }
 }

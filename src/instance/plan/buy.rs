@@ -323,7 +323,7 @@ pub(super) fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
         places: vec![facts.place().to_string()],
         lost: 0,
         failed: 0,
-        recreated: 0,
+        recreated: seen.memory.recreated,
         account: seen.account_key.name.clone(),
         credential: seat.credential.clone(),
     }

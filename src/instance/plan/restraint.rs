@@ -1,6 +1,7 @@
 //! What the spec keeps the operator from doing: a pause, a server that is only looked at. Every plan passes here last, so that
 //! nothing which another file decides slips by.
 
+use super::keep::is_told;
 use super::{LONG, Plan, Request, SOON, SecretStep, Step, Tell};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, Lasts, ManagementPolicy, resync_period};
@@ -129,6 +130,12 @@ fn paused(seen: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         || (plan.tell.verdict.is_none() && seen.facts.is_open())
         || !matches!(plan.step, Step::Rest);
     let mut plan = match is_allowed {
+        true if is_followed && plan.tell.progress && is_told(seen, Reason::Paused) => {
+            // It goes on until there is something to say: in between, that it is held up stands.
+            let mut plan = plan;
+            plan.tell.verdict = None;
+            plan
+        }
         true if is_followed || is_protected => plan,
         true => {
             let mut plan = plan;

@@ -108,8 +108,10 @@ impl Oracle {
             self.names.get(&marker).cloned()
         };
         let object = owner.or_else(named).unwrap_or(subject);
-        // A server that is imported may be looked at for each Instance that wants it.
-        let wanting = if self.foreign.is_empty() { 1 } else { 2 };
+        // A server that is imported may be looked at for each Instance that wants it; and what one of two processes says is news to
+        // the other.
+        let is_shared = self.troubles.no_lease || !self.foreign.is_empty();
+        let wanting = if is_shared { 2 } else { 1 };
         let spent = (process, Cost::Calls, object.as_str());
         self.violations.extend(self.effort.spend(spent, wanting));
     }

@@ -179,8 +179,10 @@ impl Oracle {
             };
             let of_users = &self.passwords.of_users;
             let lost = servers.into_iter().find(|server| {
-                // What was on its way for a former owner, who let the server go, is nobody's promise.
-                let is_handed_on = self.kept.contains(&server.id);
+                // What was on its way for a former owner, who let the server go, is nobody's promise, nor what another one sets who has
+                // it as well.
+                let is_handed_on =
+                    self.kept.contains(&server.id) || self.were_imported_twice.contains(&server.id);
                 let password = cloud.password_of(&server.id).filter(|_| !is_handed_on);
                 password.is_some_and(|password| !has(&password) && !of_users.contains(&password))
             });

@@ -167,7 +167,12 @@ impl Oracle {
         // Whoever stood still before the first purchase may make it after another process made it, and after its release.
         let whole = self.whole.get(&marker).copied().unwrap_or(0);
         let is_late = t.takeovers > 0 && whole <= t.takeovers;
-        if self.released_at_console.contains(&marker) && stays && !is_unknown && !is_late {
+        if self.released_at_console.contains(&marker)
+            && stays
+            && !is_unknown
+            && !is_late
+            && !t.copied
+        {
             self.violations.push(format!(
                 "S4: a server was bought again for {marker:?}, whose server was released at the console"
             ));

@@ -2,7 +2,8 @@
 
 use super::wishes::Property;
 use super::{
-    Oracle, ProcessId, condition, is_alive, is_ready, name_of, record, servers_of, speaks,
+    Oracle, ProcessId, WATCHES_LATE, condition, is_alive, is_ready, name_of, record, servers_of,
+    speaks,
 };
 use crate::apiserver::{Apiserver, INSTANCES, finalizers, uid};
 use crate::fault::Kind;
@@ -49,8 +50,11 @@ impl Oracle {
         self.judge_copies(cloud, kube);
         let Some(before) = record(former) else { return };
         let is_other = before.nonce != after.nonce;
-        // After the store went back, each of two processes puts back what it knows.
-        let is_excused = self.troubles.no_lease && self.troubles.restores > 0;
+        // After the store went back, each of two processes puts back what it knows; and until its late watch tells, a version that
+        // comes again may be taken for the one before (docs: `--bump-revision`).
+        let t = &self.troubles;
+        let is_new = t.restored.is_some_and(|at| at.elapsed() < WATCHES_LATE);
+        let is_excused = (t.no_lease && t.restores > 0) || is_new;
         if speaks(&before, former) && is_other && after.attempt <= before.attempt && !is_excused {
             self.violations.push(format!(
                 "S8: attempt {} was followed by {}",

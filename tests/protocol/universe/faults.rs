@@ -63,7 +63,7 @@ impl Universe {
         if !self.unheard.is_empty() && !self.does_anybody_wait() {
             self.unheard.clear();
         }
-        if !self.away.is_empty() {
+        if !self.away.is_empty() || self.slow_until.is_some_and(|until| Instant::now() < until) {
             // What is back is of no use without the other.
             self.nobody_asks();
         }
@@ -123,6 +123,9 @@ impl Universe {
             if keeps_silent && dependency.serves(kind) {
                 *since = Instant::now();
             }
+        }
+        if let Act::Slow(seconds) = rule.act {
+            self.slow_until = Some(Instant::now() + Duration::from_secs(u64::from(seconds)));
         }
         self.tell(|| format!("!! {:?} at {kind:?}", rule.act));
         self.oracle.acts(kind, &rule.act);

@@ -113,10 +113,15 @@ impl Open<'_> {
                 Some(self.aside(Verb::Start, Request::Start(self.id.clone())))
             }
             Fact::NotAsked if was_stopped => {
-                let mut plan = self.stopping();
-                plan.needs = Needs::Detail;
+                let (memory, mut plan) = (&self.seen.memory, self.stopping());
+                let is_due = |looked| self.seen.now >= looked + keep::UNREAD;
+                if !memory.unread || memory.looked.is_none_or(is_due) {
+                    plan.needs = Needs::Detail;
+                }
                 Some(plan)
             }
+            // It may be at work on the start.
+            Fact::Unknown(_) if was_stopped => Some(self.stopping().within(keep::UNREAD)),
             Fact::NotAsked | Fact::Known(_) | Fact::Absent | Fact::Unknown(_) => None,
         }
     }
