@@ -138,7 +138,7 @@ fn replay() {
 }
 
 /// Seeds of long runs that failed once, for what was mended in the operator or its judges. They mean other schedules as soon as
-/// chance is played by other rules: what each was about has a schedule by name or a test of its own where one could be made.
+/// chance is played by other rules: some of what they were about has a schedule by name, or a test of its own, besides.
 const FAILED_ONCE: [u64; 49] = [
     800082792, 800109082, 800118098, 800121322, 800128766, 800156758, 800164542, 800174036,
     800194782, 800214643, 800222817, 804882662, 1165100748, 1165126177, 1165128029, 1165175829,
