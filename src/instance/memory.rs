@@ -126,6 +126,8 @@ pub struct Memory {
     pub shown_by: Option<String>,
     /// What was last said in status.
     pub said: Option<Said>,
+    /// When a status was last written over which somebody else had put in the place of what was said.
+    pub gainsaid: Option<Instant>,
     /// No status is written before this instant: one could not be.
     pub unsaid_until: Option<Instant>,
     /// A progress that is shown only when it lasts, and since when it stands.
@@ -180,6 +182,7 @@ impl Memory {
             not_before: None,
             shown_by: None,
             said: None,
+            gainsaid: None,
             unsaid_until: None,
             held: None,
             newest: None,
@@ -456,9 +459,11 @@ impl Memory {
 
     /// A server is known to be gone.
     pub fn is_gone(&mut self, id: ServerId, how: Gone) {
-        self.gone.insert(id, (how, Instant::now()));
-        self.backoff.reset();
-        self.not_before = None;
+        // What is only found gone again is no step ahead.
+        if self.gone.insert(id, (how, Instant::now())).is_none() {
+            self.backoff.reset();
+            self.not_before = None;
+        }
     }
 
     /// When the recorded operation began, if this process began it.

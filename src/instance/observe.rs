@@ -365,6 +365,12 @@ impl Observation {
         }
     }
 
+    /// Whether the detail was not asked for in this time, or never.
+    pub fn has_not_looked_for(&self, time: Duration) -> bool {
+        let looked = self.memory.looked;
+        looked.is_none_or(|looked| self.now >= looked + time)
+    }
+
     /// The task of the open operation: of the record, of status where the receipt of a harmless operation stands, or as the
     /// service told this process.
     pub fn task_id(&self) -> Option<TaskId> {

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 /// A progress that ends within this time is not worth a write (design section 6).
 pub const PROGRESS_AFTER: Duration = Duration::from_secs(2);
-/// How often is said again what somebody else took back.
+/// How often somebody else's status is written over.
 const GAINSAID: Duration = Duration::from_secs(30);
 /// Entries of the history that are kept.
 const HISTORY: usize = 8;
@@ -65,6 +65,7 @@ pub async fn report(
     let writes = held.is_none()
         && (differs(&facts.status, &status) || is_owed_its_package(facts, &status, memory));
     if writes {
+        let is_gainsaid = is_gainsaid(facts, &open(memory));
         if let Some(until) = open(memory).unsaid_until.filter(|until| seen.now < *until) {
             return Err(Unsaid::TooSoon(until - seen.now));
         }
@@ -75,6 +76,9 @@ pub async fn report(
         };
         let (now, mut memory) = (Instant::now(), open(memory));
         memory.unsaid_until = None;
+        if is_gainsaid {
+            memory.gainsaid = Some(now);
+        }
         memory.wrote(Some(&version), now);
         memory.said = verdict.as_ref().map(|said| Said {
             at: now,
@@ -208,30 +212,53 @@ fn hold(
     (!rest.is_zero()).then_some(rest)
 }
 
-/// What this process said last stands no more, and it would say the same again: somebody else says otherwise. Two who see
-/// it differently must not write for ever. Gives the rest of the wait; what else there is to tell does not wait.
+/// What this process said last stands no more: somebody else says otherwise. Two who see it differently must not write for
+/// ever, neither the same again nor something else each time. Gives the rest of the wait; what else there is to tell does not
+/// wait.
 fn gainsaid(
     facts: &Facts,
     tell: &Tell,
     next: &InstanceStatus,
     memory: &Mutex<Memory>,
 ) -> Option<Duration> {
-    let said = open(memory).said.clone()?;
-    let says_it = |conditions: &[Condition]| {
-        ready(conditions).is_some_and(|ready| {
-            ready.reason == said.reason.as_str() && ready.message == said.message
-        }) && is_stalled(conditions) == said.is_stalled
-    };
+    let memory = open(memory);
+    let said = memory.said.as_ref()?;
     let tells_another =
         tell.id.is_some() && tell.id.as_ref().map(ServerId::as_str) != said.id.as_deref();
-    let is_repeated =
-        said.generation == facts.generation && says_it(&next.conditions) && !tells_another;
+    if !is_gainsaid(facts, &memory)
+        || said.generation != facts.generation
+        || tells_another
+        || tell.ended.is_some()
+        || is_owed(facts, tell)
+    {
+        return None;
+    }
+    let since = if said.is_in(&next.conditions) {
+        said.at
+    } else {
+        memory.gainsaid?
+    };
+    let rest = (since + GAINSAID).saturating_duration_since(Instant::now());
+    (!rest.is_zero()).then_some(rest)
+}
+
+/// Whether somebody else's status stands where this process said something.
+fn is_gainsaid(facts: &Facts, memory: &Memory) -> bool {
     let shown = &facts.status;
-    ready(&shown.conditions)?;
-    let is_other = !says_it(&shown.conditions) || shown.id != said.id;
-    let waits = is_repeated && is_other && tell.ended.is_none() && !is_owed(facts, tell);
-    let rest = (said.at + GAINSAID).saturating_duration_since(Instant::now());
-    (waits && !rest.is_zero()).then_some(rest)
+    ready(&shown.conditions).is_some()
+        && memory
+            .said
+            .as_ref()
+            .is_some_and(|said| !said.is_in(&shown.conditions) || shown.id != said.id)
+}
+
+impl Said {
+    /// Whether conditions say this.
+    fn is_in(&self, conditions: &[Condition]) -> bool {
+        ready(conditions).is_some_and(|ready| {
+            ready.reason == self.reason.as_str() && ready.message == self.message
+        }) && is_stalled(conditions) == self.is_stalled
+    }
 }
 
 /// Whether status must tell of a running operation at once: it holds the only receipt, or it still says that all is as the

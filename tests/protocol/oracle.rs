@@ -16,7 +16,7 @@ mod written;
 use crate::apiserver::{Apiserver, INSTANCES, Key, uid};
 use crate::fault::{Act, Dependency, Kind, Step};
 use cloud_server_operator::api::names::BINDING;
-use cloud_server_operator::api::{Binding, Marker};
+use cloud_server_operator::api::{Binding, Marker, Verb};
 use cloud_simulator::model::{Answer, Reply, Request, ServerInfo, World};
 use effort::Effort;
 use looks::Looks;
@@ -126,6 +126,8 @@ pub struct Oracle {
     /// What intents announced that they would ask for: package, firewall, image and key of a purchase, by marker; image and key
     /// of a reinstall, by server.
     announced: BTreeSet<(String, Vec<String>)>,
+    /// The attempts that were on record.
+    nonces: BTreeSet<String>,
     /// Servers that came about and were whole, by marker.
     whole: BTreeMap<Marker, usize>,
     /// Servers that nobody of us bought, and for whom each was taken over.
@@ -270,8 +272,14 @@ impl Oracle {
             wishes.go_back(object);
             let record = record(object).filter(|record| speaks(record, object));
             let known = record.as_ref().and_then(|record| record.id.as_ref());
-            let marker = record.as_ref().map(|record| record.marker.clone());
-            let marker = marker.unwrap_or_else(|| Marker::of_uid(&uid(object)));
+            let is_open = |record: &&Binding| {
+                record.operation.verb == Verb::Reinstall && record.task.is_none()
+            };
+            // The store knows that it was announced, and no more.
+            if record.as_ref().filter(is_open).is_some() {
+                *self.troubles.unknown.entry(Kind::Reinstall).or_default() += 1;
+            }
+            let marker = marker_of(object);
             if self.newest.get(&marker).is_some_and(|id| Some(id) != known) {
                 self.put_back.insert(marker);
             }
@@ -451,13 +459,16 @@ fn bearing(cloud: &World, marker: &Marker) -> Vec<ServerInfo> {
     alive
 }
 
+/// The marker that an object's servers bear: of its record, else of its UID.
+fn marker_of(object: &Value) -> Marker {
+    let record = record(object).filter(|record| speaks(record, object));
+    record.map_or_else(|| Marker::of_uid(&uid(object)), |record| record.marker)
+}
+
 /// The servers of an object: those that bear its marker, and the one that it took over.
 fn servers_of(object: &Value, cloud: &World) -> Vec<ServerInfo> {
     let record = record(object).filter(|record| speaks(record, object));
-    let marker = record
-        .as_ref()
-        .map_or_else(|| Marker::of_uid(&uid(object)), |r| r.marker.clone());
-    let mut alive = bearing(cloud, &marker);
+    let mut alive = bearing(cloud, &marker_of(object));
     let taken_over = record
         .filter(|record| record.imported.is_some())
         .and_then(|record| cloud.server(&record.id?))

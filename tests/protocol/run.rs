@@ -7,6 +7,7 @@ use cloud_server_operator::runtime::chance;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Once;
 use std::time::Duration;
@@ -181,7 +182,7 @@ impl Field {
         let last = schedule.steps.iter().map(Timed::after).max();
         let calm_at = began + last.unwrap_or_default() + LAST_FAULT;
         let mut is_calm = false;
-        let mut at_rest: Option<(Instant, u64)> = None;
+        let mut at_rest: Option<(Instant, BTreeMap<String, u64>)> = None;
         loop {
             let changed = self.universe.changed.clone();
             let changed = changed.notified();
@@ -244,7 +245,7 @@ impl Field {
         &self,
         now: Instant,
         calm_at: Instant,
-        at_rest: &mut Option<(Instant, u64)>,
+        at_rest: &mut Option<(Instant, BTreeMap<String, u64>)>,
     ) -> Option<Outcome> {
         let mut universe = self.universe.lock();
         universe.advance();
@@ -253,11 +254,15 @@ impl Field {
             universe.oracle.violations.push(violation);
             return Some(outcome(&universe));
         }
-        if let Some((since, changes)) = *at_rest {
-            let more = universe.changes - changes;
-            let is_in_vain = universe.oracle.is_asked_in_vain(&universe.kube);
-            if more > 0 && !is_in_vain {
-                let violation = format!("L1: {more} writes or calls while all was at rest");
+        if let Some((since, before)) = at_rest.as_ref() {
+            let (since, in_vain) = (*since, universe.oracle.asking_in_vain(&universe.kube));
+            let restless = |(name, now): &(&String, &u64)| {
+                before.get(*name) != Some(now) && !in_vain.contains(*name)
+            };
+            let restless = universe.changes.iter().find(restless);
+            let restless = restless.map(|(name, _)| name.clone());
+            if let Some(name) = restless {
+                let violation = format!("L1: writes or calls for {name} while all was at rest");
                 universe.oracle.violations.push(violation);
             } else if now < since + STAYS {
                 return None;
@@ -287,7 +292,7 @@ impl Field {
             .oracle
             .at_rest(&universe.kube, &universe.cloud, universe.password());
         if wrong.is_empty() && is_quiet {
-            *at_rest = Some((now, universe.changes));
+            *at_rest = Some((now, universe.changes.clone()));
         } else if is_late {
             universe.oracle.violations.extend(wrong);
             return Some(outcome(&universe));

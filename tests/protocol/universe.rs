@@ -21,8 +21,8 @@ use cloud_simulator::wire::{
     RawReply, RawRequest, Unserved, parse, render, render_refusal, unmodelled,
 };
 use serde_json::Value;
-use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -95,8 +95,8 @@ pub struct Universe {
     pub oracle: Oracle,
     /// When anything was last changed by a process.
     pub last_change: Instant,
-    /// Calls and writes of the processes so far that change something.
-    pub changes: u64,
+    /// Calls and writes of the processes so far that change something, by the name of the object.
+    pub changes: BTreeMap<String, u64>,
     /// The processes to kill, by slot, as steps asked for it.
     pub kills: Vec<usize>,
     /// The processes to be told to end, likewise.
@@ -151,7 +151,7 @@ impl Universe {
             cloud: World::new(config),
             oracle: Oracle::new(setting.settle),
             last_change: now,
-            changes: 0,
+            changes: BTreeMap::new(),
             kills: Vec::new(),
             terminations: Vec::new(),
             unmet: 0,
@@ -256,7 +256,7 @@ impl Universe {
         }
         // One that is refused is no rest either.
         if key.0 != ACCOUNTS {
-            self.changed();
+            self.changed(&key.1);
         }
         answer
     }
@@ -271,7 +271,7 @@ impl Universe {
         });
         if let Ok(now) = &answer {
             self.oracle.made_secret(now, &self.cloud, &self.kube);
-            self.changed();
+            self.changed(name);
         }
         answer
     }
@@ -289,9 +289,9 @@ impl Universe {
         self.last_change = Instant::now();
     }
 
-    fn changed(&mut self) {
+    fn changed(&mut self, object: &str) {
         self.last_change = Instant::now();
-        self.changes += 1;
+        *self.changes.entry(object.to_owned()).or_default() += 1;
     }
 
     /// A process sends a request, whatever becomes of it.
@@ -331,7 +331,8 @@ impl Universe {
                 });
                 // One that is refused is no rest either.
                 if reply.effect.is_acceptance() || kind.is_mutating_call() {
-                    self.changed();
+                    let object = self.oracle.object_of(&request, &self.cloud);
+                    self.changed(&object.unwrap_or_default());
                 }
                 self.happened(&reply.effect);
                 self.oracle.answered(&reply);

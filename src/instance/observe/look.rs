@@ -145,11 +145,13 @@ pub(super) async fn at_candidate(
 
 /// What a failed create left behind, until it is known to be gone.
 async fn at_remains(seen: &mut Observation, seat: &Seat, context: &Context, id: ServerId) {
-    let looked = seen.memory.looked;
     let shown_by = shown_by(seen, seat);
     let is_shown = |at: Instant| at < shown_by && seen.now >= shown_by;
-    let is_due =
-        looked.is_none_or(|at| seen.now >= at + UNREAD || is_led(seen, &id, at) || is_shown(at));
+    let is_due = seen.has_not_looked_for(UNREAD)
+        || seen
+            .memory
+            .looked
+            .is_some_and(|at| is_led(seen, &id, at) || is_shown(at));
     if seen.memory.gone.contains_key(&id) || !is_due {
         return;
     }

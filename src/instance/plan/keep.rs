@@ -334,9 +334,8 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
         (Fact::Unknown(_), _) => Plan::rest(nothing(), UNREAD),
         // Somebody waits for this very spec: where the listing cannot be read, the server itself tells.
         (Fact::NotAsked, _) if is_awaited(seen) => {
-            let is_due = |looked| seen.now >= looked + UNREAD;
             let mut plan = Plan::rest(nothing(), UNREAD);
-            if is_unlisted(seen) && seen.memory.looked.is_none_or(is_due) {
+            if is_unlisted(seen) && seen.has_not_looked_for(UNREAD) {
                 plan.needs = Needs::Detail;
             }
             plan

@@ -48,4 +48,8 @@ fn two_who_say_the_same_in_other_words_do_not_write_in_turn() {
     });
     assert!(waits("theirs", "mine"));
     assert!(!waits("mine", "something else"), "its own words, and news");
+    assert!(!waits("theirs", "something else"), "the first time");
+    open(&memory).gainsaid = Some(Instant::now());
+    assert!(waits("theirs", "something else"), "each time another word");
+    assert!(!waits("mine", "something else"), "nobody else speaks");
 }

@@ -91,8 +91,8 @@ impl Oracle {
         }
     }
 
-    /// A call for one object. Listings and lists of what is offered are shared by all.
-    pub(super) fn counts_call(&mut self, process: ProcessId, request: &Request, cloud: &World) {
+    /// The object that a call is for, or else what it names; none for listings and lists of what is offered, which all share.
+    pub fn object_of(&self, request: &Request, cloud: &World) -> Option<String> {
         let subject = match request {
             Request::Create(body) => body.instance_name.clone(),
             Request::TaskResult { task } => {
@@ -101,13 +101,20 @@ impl Oracle {
             }
             _ => server_of(request).map(ToOwned::to_owned),
         };
-        let Some(subject) = subject else { return };
+        let subject = subject?;
         let owner = self.owner_of(&subject, cloud);
         let named = || {
             let marker = cloud_server_operator::api::Marker::in_name(&subject)?;
             self.names.get(&marker).cloned()
         };
-        let object = owner.or_else(named).unwrap_or(subject);
+        Some(owner.or_else(named).unwrap_or(subject))
+    }
+
+    /// A call for one object.
+    pub(super) fn counts_call(&mut self, process: ProcessId, request: &Request, cloud: &World) {
+        let Some(object) = self.object_of(request, cloud) else {
+            return;
+        };
         // A server that is imported may be looked at for each Instance that wants it; and what one of two processes says is news to
         // the other.
         let is_shared = self.troubles.no_lease || !self.foreign.is_empty();

@@ -4,8 +4,8 @@
 //! compare-and-swap that went through. By that word the server is the one on record, or bears the object's marker.
 
 use super::effort::server_of;
-use super::{Oracle, ProcessId, Property, record, speaks};
-use crate::apiserver::{INSTANCES, Key, uid};
+use super::{Oracle, ProcessId, Property, marker_of, record, speaks};
+use crate::apiserver::{INSTANCES, Key};
 use crate::fault::Kind;
 use cloud_server_operator::api::{Marker, Verb};
 use cloud_simulator::model::{Request, World};
@@ -83,12 +83,6 @@ impl Oracle {
             ));
         }
     }
-}
-
-/// The marker that an object's servers bear.
-fn marker_of(object: &Value) -> Marker {
-    let record = record(object).filter(|record| speaks(record, object));
-    record.map_or_else(|| Marker::of_uid(&uid(object)), |record| record.marker)
 }
 
 /// Whether an object that looks like this wants that call.

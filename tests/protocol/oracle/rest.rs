@@ -78,16 +78,17 @@ impl Oracle {
         servers
     }
 
-    /// Whether an Instance wants something of a server that a failed or broken-off create left behind, and which the service
+    /// The Instances that want something of a server which a failed or broken-off create left behind, and which the service
     /// refuses for ever: it is asked for again at the slowest pace, without an end. How often that may be, L3 judges.
-    pub fn is_asked_in_vain(&self, kube: &Apiserver) -> bool {
-        let mut objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
-        objects.any(|(_, object)| {
+    pub fn asking_in_vain(&self, kube: &Apiserver) -> BTreeSet<String> {
+        let objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
+        let asking = objects.filter(|(_, object)| {
             let id = object["status"]["id"].as_str().unwrap_or_default();
             let reason = &condition(object, "Ready")["reason"];
             self.failed_creates.contains(id)
                 && (reason == "OperationRefused" || reason == "ServiceBusy")
-        })
+        });
+        asking.map(|(key, _)| key.1.clone()).collect()
     }
 
     fn instance_at_rest(
@@ -131,6 +132,14 @@ impl Oracle {
                         reason,
                         "PowerStateDiffers" | "ServiceBusy" | "OperationRefused"
                     ) || (touched && reason != "Available")) =>
+            {
+                None
+            }
+            // One of two processes looked at it, stood still, and took it over when the other one had released it.
+            ([], "ServerMissing")
+                if Property::Imported.is_in(&object["spec"])
+                    && self.may_be_imported_twice()
+                    && self.is_legacy_gone(world.cloud) =>
             {
                 None
             }

@@ -2,13 +2,13 @@
 
 use super::wishes::Property;
 use super::{
-    Oracle, ProcessId, WATCHES_LATE, condition, is_alive, is_ready, name_of, record, servers_of,
-    speaks,
+    Oracle, ProcessId, WATCHES_LATE, condition, is_alive, is_ready, marker_of, name_of, record,
+    servers_of, speaks,
 };
 use crate::apiserver::{Apiserver, INSTANCES, finalizers, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::names::FINALIZER;
-use cloud_server_operator::api::{Binding, Marker, Verb};
+use cloud_server_operator::api::{Binding, Verb};
 use cloud_simulator::model::World;
 use serde_json::Value;
 use std::time::Duration;
@@ -46,6 +46,7 @@ impl Oracle {
         self.announces(name_of(now), &after);
         self.judge_import(former, now, &after, kube);
         self.judge_restraint(former, &after);
+        self.nonces.insert(after.nonce.clone());
         self.judge_limit(former, now, &after, kube);
         self.judge_copies(cloud, kube);
         let Some(before) = record(former) else { return };
@@ -70,7 +71,9 @@ impl Oracle {
     /// An attempt is announced for an object that says, in this very version, that none is to be.
     fn judge_restraint(&mut self, object: &Value, after: &Binding) {
         let before = record(object).filter(|record| speaks(record, object));
-        let is_new = before.as_ref().map(|before| &before.nonce) != Some(&after.nonce);
+        // A record that was lost with the store is put back, whatever the spec says by now: its call was made.
+        let was_lost = !after.nonce.is_empty() && self.nonces.contains(&after.nonce);
+        let is_new = before.as_ref().map(|before| &before.nonce) != Some(&after.nonce) && !was_lost;
         let is_call = match after.operation.verb {
             Verb::Create => after.id.is_none(),
             _ => before.is_some_and(|before| before.attempt < after.attempt),
@@ -229,9 +232,7 @@ impl Oracle {
             return;
         }
         let recorded = record(former).filter(|record| speaks(record, former));
-        let marker = recorded
-            .as_ref()
-            .map_or_else(|| Marker::of_uid(&uid(former)), |r| r.marker.clone());
+        let marker = marker_of(former);
         let spec = &former["spec"];
         if Property::Retained.is_in(spec) || Property::Observed.is_in(spec) {
             let id = recorded.and_then(|record| record.id);

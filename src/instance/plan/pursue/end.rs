@@ -113,9 +113,8 @@ impl Open<'_> {
                 Some(self.aside(Verb::Start, Request::Start(self.id.clone())))
             }
             Fact::NotAsked if was_stopped => {
-                let (memory, mut plan) = (&self.seen.memory, self.stopping());
-                let is_due = |looked| self.seen.now >= looked + keep::UNREAD;
-                if !memory.unread || memory.looked.is_none_or(is_due) {
+                let (seen, mut plan) = (self.seen, self.stopping());
+                if !seen.memory.unread || seen.has_not_looked_for(keep::UNREAD) {
                     plan.needs = Needs::Detail;
                 }
                 Some(plan)

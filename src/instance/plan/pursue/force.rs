@@ -67,8 +67,7 @@ impl Open<'_> {
             Fact::Known(detail) if is_idle(detail.pending()) => None,
             Fact::NotAsked => {
                 let mut plan = self.cutting();
-                let looked = seen.memory.looked;
-                if looked.is_none_or(|looked| seen.now >= looked + UNREAD) {
+                if seen.has_not_looked_for(UNREAD) {
                     plan.needs = Needs::Detail;
                 }
                 Some(plan)
@@ -80,12 +79,13 @@ impl Open<'_> {
     /// Whether the detail is asked for by reason of the cut alone: not since it is due, or not lately, and never where the last
     /// look leaves nothing to cut. A stop whose task goes on for ever costs no more than any other operation.
     fn may_look_again(&self, due: Instant, age: Duration) -> bool {
-        let (memory, now) = (&self.seen.memory, self.seen.now);
-        memory.looked.is_none_or(|looked| match memory.unread {
+        let (seen, memory) = (self.seen, &self.seen.memory);
+        if memory.unread {
             // What does not answer is asked no more often because a cut waits for it.
-            true => now >= looked + UNREAD,
-            false => looked < due || (!memory.was_off && now >= looked + pace::again(age)),
-        })
+            return seen.has_not_looked_for(UNREAD);
+        }
+        memory.looked.is_none_or(|looked| looked < due)
+            || (!memory.was_off && seen.has_not_looked_for(pace::again(age)))
     }
 
     /// The newest cut within this attempt.
