@@ -7,7 +7,7 @@ mod version;
 pub use all::{Doubts, Memories};
 pub use kinds::{
     Aside, Attempt, Connected, Connection, ConnectionTrouble, Ended, Gone, Odd, Passwords, Pause,
-    Poll, Post, ReleaseCall, Wants,
+    Poll, Post, ReleaseCall, Said, Wants,
 };
 pub use version::Lag;
 
@@ -29,23 +29,6 @@ const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// Starts or stops within this time are too many for a server that stays as it is put.
 const LATELY: Duration = Duration::from_secs(600);
-
-/// A status that this process wrote.
-#[derive(Clone, Debug)]
-pub struct Said {
-    /// When.
-    pub at: Instant,
-    /// Of which generation.
-    pub generation: i64,
-    /// The reason.
-    pub reason: Reason,
-    /// In these words.
-    pub message: String,
-    /// Whether it said that waiting does not help.
-    pub is_stalled: bool,
-    /// The server, if it told one.
-    pub id: Option<String>,
-}
 
 /// What this process remembers of one Instance.
 #[derive(Clone, Debug)]
@@ -126,6 +109,8 @@ pub struct Memory {
     pub shown_by: Option<String>,
     /// What was last said in status.
     pub said: Option<Said>,
+    /// A status that was sent, and whose answer was lost: it may stand.
+    pub unanswered: Option<Said>,
     /// When a status was last written over which somebody else had put in the place of what was said.
     pub gainsaid: Option<Instant>,
     /// No status is written before this instant: one could not be.
@@ -182,6 +167,7 @@ impl Memory {
             not_before: None,
             shown_by: None,
             said: None,
+            unanswered: None,
             gainsaid: None,
             unsaid_until: None,
             held: None,

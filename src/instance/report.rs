@@ -1,5 +1,7 @@
 //! Says what was seen and done: one status, written only if something but time differs; then Events.
 
+mod gainsaid;
+
 use super::Context;
 use super::act::Outcome;
 use super::facts::Facts;
@@ -25,8 +27,6 @@ use tokio::time::Instant;
 
 /// A progress that ends within this time is not worth a write (design section 6).
 pub const PROGRESS_AFTER: Duration = Duration::from_secs(2);
-/// How often somebody else's status is written over.
-const GAINSAID: Duration = Duration::from_secs(30);
 /// Entries of the history that are kept.
 const HISTORY: usize = 8;
 /// Fields of the service that move by themselves: fresh in status only together with another change.
@@ -61,33 +61,40 @@ pub async fn report(
     let tell = &tell(seen, plan, outcome);
     let status = status(facts, seen.wall, tell, verdict.as_ref());
     let held = hold(seen, tell, verdict.as_ref(), outcome, memory)
-        .or_else(|| gainsaid(facts, tell, verdict.as_ref().map(|_| &status)?, memory));
+        .or_else(|| gainsaid::wait(facts, tell, verdict.as_ref().map(|_| &status)?, memory));
     let writes = held.is_none()
         && (differs(&facts.status, &status) || is_owed_its_package(facts, &status, memory));
     if writes {
-        let is_gainsaid = is_gainsaid(facts, &open(memory));
         if let Some(until) = open(memory).unsaid_until.filter(|until| seen.now < *until) {
             return Err(Unsaid::TooSoon(until - seen.now));
         }
         let written = write(context, facts, &plan.step, &status).await;
-        let Some(version) = written.map_err(Unsaid::Failed)? else {
-            // There is nobody to tell: nor are there Events about what was seen of an object that is gone.
-            return Ok(None);
-        };
-        let (now, mut memory) = (Instant::now(), open(memory));
-        memory.unsaid_until = None;
-        if is_gainsaid {
-            memory.gainsaid = Some(now);
-        }
-        memory.wrote(Some(&version), now);
-        memory.said = verdict.as_ref().map(|said| Said {
-            at: now,
+        let said = verdict.as_ref().map(|verdict| Said {
+            at: Instant::now(),
             generation: facts.generation,
-            reason: said.reason,
+            reason: verdict.reason,
             message: ready(&status.conditions).map_or_else(String::new, |c| c.message.clone()),
             is_stalled: is_stalled(&status.conditions),
             id: status.id.clone(),
         });
+        let version = match written {
+            Ok(Some(version)) => version,
+            // There is nobody to tell: nor are there Events about what was seen of an object that is gone.
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                if error.may_have_happened() {
+                    open(memory).unanswered = said;
+                }
+                return Err(Unsaid::Failed(error));
+            }
+        };
+        let (now, mut memory) = (Instant::now(), open(memory));
+        if gainsaid::stands(facts, &memory) {
+            memory.gainsaid = Some(now);
+        }
+        memory.unsaid_until = None;
+        memory.wrote(Some(&version), now);
+        (memory.said, memory.unanswered) = (said, None);
     }
     let changed = change_of_ready(&facts.status.conditions, &status.conditions).filter(|_| writes);
     // What a plan has to tell is told with the status that shows it, or once its record is written.
@@ -210,55 +217,6 @@ fn hold(
     }
     let rest = (since + PROGRESS_AFTER).saturating_duration_since(now);
     (!rest.is_zero()).then_some(rest)
-}
-
-/// What this process said last stands no more: somebody else says otherwise. Two who see it differently must not write for
-/// ever, neither the same again nor something else each time. Gives the rest of the wait; what else there is to tell does not
-/// wait.
-fn gainsaid(
-    facts: &Facts,
-    tell: &Tell,
-    next: &InstanceStatus,
-    memory: &Mutex<Memory>,
-) -> Option<Duration> {
-    let memory = open(memory);
-    let said = memory.said.as_ref()?;
-    let tells_another =
-        tell.id.is_some() && tell.id.as_ref().map(ServerId::as_str) != said.id.as_deref();
-    if !is_gainsaid(facts, &memory)
-        || said.generation != facts.generation
-        || tells_another
-        || tell.ended.is_some()
-        || is_owed(facts, tell)
-    {
-        return None;
-    }
-    let since = if said.is_in(&next.conditions) {
-        said.at
-    } else {
-        memory.gainsaid?
-    };
-    let rest = (since + GAINSAID).saturating_duration_since(Instant::now());
-    (!rest.is_zero()).then_some(rest)
-}
-
-/// Whether somebody else's status stands where this process said something.
-fn is_gainsaid(facts: &Facts, memory: &Memory) -> bool {
-    let shown = &facts.status;
-    ready(&shown.conditions).is_some()
-        && memory
-            .said
-            .as_ref()
-            .is_some_and(|said| !said.is_in(&shown.conditions) || shown.id != said.id)
-}
-
-impl Said {
-    /// Whether conditions say this.
-    fn is_in(&self, conditions: &[Condition]) -> bool {
-        ready(conditions).is_some_and(|ready| {
-            ready.reason == self.reason.as_str() && ready.message == self.message
-        }) && is_stalled(conditions) == self.is_stalled
-    }
 }
 
 /// Whether status must tell of a running operation at once: it holds the only receipt, or it still says that all is as the

@@ -75,8 +75,12 @@ impl Link {
     }
 
     fn pause(&self, seconds: u32) {
-        *self.paused() = Some(Instant::now() + Duration::from_secs(u64::from(seconds)));
-        self.universe.changed.notify_waiters();
+        let until = Instant::now() + Duration::from_secs(u64::from(seconds));
+        *self.paused() = Some(until);
+        self.universe.with(|u| {
+            // What it was about, it goes on with then.
+            u.last_change = u.last_change.max(until);
+        });
     }
 
     fn paused(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
@@ -125,7 +129,10 @@ impl Link {
             universe.departs(self.state.process, kind, about);
             match universe.absence(kind) {
                 Some(Absence::Silent) => return Err(Lost::NotSent),
-                Some(Absence::Answers(status)) => return Ok(refusal(kind, status)),
+                Some(Absence::Answers(status)) => {
+                    universe.oracle.was_answered(kind, status);
+                    return Ok(refusal(kind, status));
+                }
                 None => universe.count(kind),
             }
         };

@@ -126,8 +126,14 @@ pub struct Oracle {
     /// What intents announced that they would ask for: package, firewall, image and key of a purchase, by marker; image and key
     /// of a reinstall, by server.
     announced: BTreeSet<(String, Vec<String>)>,
-    /// The attempts that were on record.
-    nonces: BTreeSet<String>,
+    /// The attempts that were on record, by marker and nonce.
+    nonces: BTreeSet<(Marker, String)>,
+    /// Objects that went back to a reinstall which was announced, and of whose call the store knows nothing.
+    half_told: BTreeSet<String>,
+    /// Reinstalls that were announced, by object, before a watch was sure to tell that the store went back.
+    announced_unseen: BTreeMap<String, usize>,
+    /// Servers that were imported, and whose release the service took.
+    released_imports: BTreeSet<String>,
     /// Servers that came about and were whole, by marker.
     whole: BTreeMap<Marker, usize>,
     /// Servers that nobody of us bought, and for whom each was taken over.
@@ -272,12 +278,12 @@ impl Oracle {
             wishes.go_back(object);
             let record = record(object).filter(|record| speaks(record, object));
             let known = record.as_ref().and_then(|record| record.id.as_ref());
-            let is_open = |record: &&Binding| {
-                record.operation.verb == Verb::Reinstall && record.task.is_none()
-            };
             // The store knows that it was announced, and no more.
-            if record.as_ref().filter(is_open).is_some() {
-                *self.troubles.unknown.entry(Kind::Reinstall).or_default() += 1;
+            if record
+                .as_ref()
+                .is_some_and(|record| is_unanswered(record, object))
+            {
+                self.half_told.insert(name_of(object).to_owned());
             }
             let marker = marker_of(object);
             if self.newest.get(&marker).is_some_and(|id| Some(id) != known) {
@@ -348,6 +354,14 @@ impl Oracle {
                 | Act::Slow(_)
         );
         if is_unknown {
+            *self.troubles.unknown.entry(kind).or_default() += 1;
+        }
+    }
+
+    /// A dependency that is not well answers this to a request.
+    pub fn was_answered(&mut self, kind: Kind, status: u16) {
+        if status >= 500 {
+            // Whoever called cannot know that nothing came of it.
             *self.troubles.unknown.entry(kind).or_default() += 1;
         }
     }
@@ -457,6 +471,16 @@ fn bearing(cloud: &World, marker: &Marker) -> Vec<ServerInfo> {
     let mut alive = cloud.live_servers();
     alive.retain(|server| Marker::in_name(&server.name).as_ref() == Some(marker));
     alive
+}
+
+/// Whether a record tells of a reinstall of whose call nothing is known, neither that it was taken nor that it ended.
+fn is_unanswered(record: &Binding, object: &Value) -> bool {
+    let history = object["status"]["history"].as_array();
+    let attempt = i64::from(record.attempt);
+    let mut ended = history.into_iter().flatten();
+    record.operation.verb == Verb::Reinstall
+        && record.task.is_none()
+        && !ended.any(|entry| entry["attempt"].as_i64() >= Some(attempt))
 }
 
 /// The marker that an object's servers bear: of its record, else of its UID.

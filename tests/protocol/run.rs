@@ -256,13 +256,19 @@ impl Field {
         }
         if let Some((since, before)) = at_rest.as_ref() {
             let (since, in_vain) = (*since, universe.oracle.asking_in_vain(&universe.kube));
-            let restless = |(name, now): &(&String, &u64)| {
-                before.get(*name) != Some(now) && !in_vain.contains(*name)
+            let more = |(name, now): (&String, &u64)| {
+                let more = now - before.get(name).copied().unwrap_or(0);
+                (more > 0 && !in_vain.contains(name)).then(|| (name.clone(), more))
             };
-            let restless = universe.changes.iter().find(restless);
-            let restless = restless.map(|(name, _)| name.clone());
-            if let Some(name) = restless {
-                let violation = format!("L1: writes or calls for {name} while all was at rest");
+            let restless = universe.changes.iter().find_map(more);
+            if universe.last_fault > since {
+                // Something happened to it: it has to come to rest once more.
+                *at_rest = None;
+                return None;
+            }
+            if let Some((name, more)) = restless {
+                let violation =
+                    format!("L1: {more} writes or calls for {name} while all was at rest");
                 universe.oracle.violations.push(violation);
             } else if now < since + STAYS {
                 return None;
@@ -276,11 +282,6 @@ impl Field {
         }
         let is_led = self.operators != Operators::Lease || self.silent_since.is_none();
         let is_manned = is_led && self.start_at.iter().all(Option::is_none);
-        let mut running = self.processes.iter().flatten();
-        if running.any(|process| process.link.paused_until().is_some()) {
-            // What it was about, it goes on with.
-            universe.last_change = now;
-        }
         let is_known = universe.oracle.lists_are_known();
         let may_go = universe.oracle.may_go(&universe.kube, &universe.cloud);
         let is_quiet = now >= universe.last_change + QUIET && is_manned && is_known && !may_go;
@@ -292,6 +293,7 @@ impl Field {
             .oracle
             .at_rest(&universe.kube, &universe.cloud, universe.password());
         if wrong.is_empty() && is_quiet {
+            universe.tell(|| "   all is at rest".to_owned());
             *at_rest = Some((now, universe.changes.clone()));
         } else if is_late {
             universe.oracle.violations.extend(wrong);

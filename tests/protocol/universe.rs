@@ -95,6 +95,8 @@ pub struct Universe {
     pub oracle: Oracle,
     /// When anything was last changed by a process.
     pub last_change: Instant,
+    /// When a fault last met a request.
+    pub last_fault: Instant,
     /// Calls and writes of the processes so far that change something, by the name of the object.
     pub changes: BTreeMap<String, u64>,
     /// The processes to kill, by slot, as steps asked for it.
@@ -151,6 +153,7 @@ impl Universe {
             cloud: World::new(config),
             oracle: Oracle::new(setting.settle),
             last_change: now,
+            last_fault: now,
             changes: BTreeMap::new(),
             kills: Vec::new(),
             terminations: Vec::new(),
@@ -332,7 +335,7 @@ impl Universe {
                 // One that is refused is no rest either.
                 if reply.effect.is_acceptance() || kind.is_mutating_call() {
                     let object = self.oracle.object_of(&request, &self.cloud);
-                    self.changed(&object.unwrap_or_default());
+                    self.changed(object.as_deref().unwrap_or("nobody"));
                 }
                 self.happened(&reply.effect);
                 self.oracle.answered(&reply);

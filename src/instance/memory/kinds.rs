@@ -198,3 +198,20 @@ pub struct Wants {
     /// How many of them, in a row.
     pub passes: u8,
 }
+
+/// A status that this process wrote.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// When.
+    pub at: Instant,
+    /// Of which generation.
+    pub generation: i64,
+    /// The reason.
+    pub reason: Reason,
+    /// In these words.
+    pub message: String,
+    /// Whether it said that waiting does not help.
+    pub is_stalled: bool,
+    /// The server, if it told one.
+    pub id: Option<String>,
+}

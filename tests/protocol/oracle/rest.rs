@@ -1,7 +1,7 @@
 //! Judges what is left when all is quiet.
 
 use super::wishes::Property;
-use super::{Oracle, condition, is_alive, record, servers_of, speaks};
+use super::{Oracle, condition, is_alive, name_of, record, servers_of, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::{Marker, Verb};
@@ -139,7 +139,7 @@ impl Oracle {
             ([], "ServerMissing")
                 if Property::Imported.is_in(&object["spec"])
                     && self.may_be_imported_twice()
-                    && self.is_legacy_gone(world.cloud) =>
+                    && self.released_imports.contains(id) =>
             {
                 None
             }
@@ -152,7 +152,8 @@ impl Oracle {
             }
             // Only a human can tell: the answer was lost, and nothing shows whether the disk was erased.
             ([_], "OutcomeUnknown")
-                if (self.troubles.same_image || touched) && self.lost_reinstalls() > 0 =>
+                if (self.troubles.same_image || touched)
+                    && (self.lost_reinstalls() > 0 || self.half_told.contains(name_of(object))) =>
             {
                 None
             }

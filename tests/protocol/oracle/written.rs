@@ -46,7 +46,8 @@ impl Oracle {
         self.announces(name_of(now), &after);
         self.judge_import(former, now, &after, kube);
         self.judge_restraint(former, &after);
-        self.nonces.insert(after.nonce.clone());
+        self.nonces
+            .insert((after.marker.clone(), after.nonce.clone()));
         self.judge_limit(former, now, &after, kube);
         self.judge_copies(cloud, kube);
         let Some(before) = record(former) else { return };
@@ -56,6 +57,10 @@ impl Oracle {
         let t = &self.troubles;
         let is_new = t.restored.is_some_and(|at| at.elapsed() < WATCHES_LATE);
         let is_excused = (t.no_lease && t.restores > 0) || is_new;
+        if is_new && is_other && after.operation.verb == Verb::Reinstall {
+            let name = name_of(now).to_owned();
+            *self.announced_unseen.entry(name).or_default() += 1;
+        }
         if speaks(&before, former) && is_other && after.attempt <= before.attempt && !is_excused {
             self.violations.push(format!(
                 "S8: attempt {} was followed by {}",
@@ -71,8 +76,12 @@ impl Oracle {
     /// An attempt is announced for an object that says, in this very version, that none is to be.
     fn judge_restraint(&mut self, object: &Value, after: &Binding) {
         let before = record(object).filter(|record| speaks(record, object));
-        // A record that was lost with the store is put back, whatever the spec says by now: its call was made.
-        let was_lost = !after.nonce.is_empty() && self.nonces.contains(&after.nonce);
+        // A record that was lost, with the store or by `kubectl replace`, is put back, whatever the spec says by now: it was
+        // announced before.
+        let attempt = (after.marker.clone(), after.nonce.clone());
+        let was_lost = self.troubles.restores + self.troubles.drops > 0
+            && !after.nonce.is_empty()
+            && self.nonces.contains(&attempt);
         let is_new = before.as_ref().map(|before| &before.nonce) != Some(&after.nonce) && !was_lost;
         let is_call = match after.operation.verb {
             Verb::Create => after.id.is_none(),

@@ -129,6 +129,7 @@ impl Universe {
         }
         self.tell(|| format!("!! {:?} at {kind:?}", rule.act));
         self.oracle.acts(kind, &rule.act);
+        self.last_fault = Instant::now();
         Some(rule.act)
     }
 }

@@ -1,0 +1,152 @@
+//! What is said where somebody else says otherwise: two processes at once, or another program that writes status. Two who see it
+//! differently must not write for ever, neither the same again nor something else each time.
+
+use super::{is_owed, is_stalled, ready};
+use crate::api::InstanceStatus;
+use crate::cloud::ServerId;
+use crate::instance::facts::Facts;
+use crate::instance::memory::{Memory, Said, open};
+use crate::instance::plan::Tell;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often somebody else's status is written over, after the first time.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// The rest of the wait before somebody else's status is written over; none where it is not, and where there is to tell what
+/// does not wait: a server, an end, an operation that runs, a newer spec.
+pub(super) fn wait(
+    facts: &Facts,
+    tell: &Tell,
+    next: &InstanceStatus,
+    memory: &Mutex<Memory>,
+) -> Option<Duration> {
+    let memory = open(memory);
+    let said = memory.said.as_ref()?;
+    let tells_another =
+        tell.id.is_some() && tell.id.as_ref().map(ServerId::as_str) != said.id.as_deref();
+    if !stands(facts, &memory)
+        || said.generation != facts.generation
+        || tells_another
+        || tell.ended.is_some()
+        || is_owed(facts, tell)
+    {
+        return None;
+    }
+    let since = if said.is_in(&next.conditions) {
+        said.at
+    } else {
+        memory.gainsaid?
+    };
+    let rest = (since + AGAIN).saturating_duration_since(Instant::now());
+    (!rest.is_zero()).then_some(rest)
+}
+
+/// Whether somebody else's status stands where this process said something.
+pub(super) fn stands(facts: &Facts, memory: &Memory) -> bool {
+    let shown = &facts.status;
+    let is_ours = |said: &Said| said.is_in(&shown.conditions) && shown.id == said.id;
+    ready(&shown.conditions).is_some()
+        && memory.said.is_some()
+        && !memory.said.iter().chain(&memory.unanswered).any(is_ours)
+}
+
+impl Said {
+    /// Whether conditions say this.
+    fn is_in(&self, conditions: &[Condition]) -> bool {
+        ready(conditions).is_some_and(|ready| {
+            ready.reason == self.reason.as_str() && ready.message == self.message
+        }) && is_stalled(conditions) == self.is_stalled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::conditions::{Reason, Verdict};
+    use crate::instance::memory::Memories;
+    use crate::instance::report::status;
+    use jiff::Timestamp;
+    use serde_json::json;
+    use std::sync::Arc;
+
+    fn verdict(words: &str) -> Verdict {
+        Verdict::reconciling(Reason::Releasing, words)
+    }
+
+    /// The object, with a status that says this.
+    fn shows(words: &str) -> Facts {
+        let status = InstanceStatus {
+            conditions: verdict(words).to_conditions(&[], 1, Timestamp::UNIX_EPOCH),
+            ..InstanceStatus::default()
+        };
+        let instance = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
+            "metadata": {"name": "web", "namespace": "ns", "uid": "u", "generation": 1},
+            "spec": {"region": "r", "zone": "z", "package": {"code": "p"}, "image": {"id": "i"},
+                     "firewall": {"id": "f"}, "login": {"sshKey": {"id": "k"}}},
+            "status": status,
+        });
+        Facts::of("cluster", &serde_json::from_value(instance).unwrap())
+    }
+
+    fn said(words: &str) -> Option<Said> {
+        Some(Said {
+            at: Instant::now(),
+            generation: shows(words).generation,
+            reason: Reason::Releasing,
+            message: words.to_owned(),
+            is_stalled: false,
+            id: None,
+        })
+    }
+
+    fn memory() -> Arc<Mutex<Memory>> {
+        let memories = Memories::default();
+        memories.saw("u", &shows("mine").key, true);
+        memories.get("u").unwrap()
+    }
+
+    /// How long it is before something is said where this stands.
+    fn waits(shown: &str, says: &str, memory: &Mutex<Memory>) -> Option<Duration> {
+        let (facts, tell) = (shows(shown), Tell::default());
+        let next = status(&facts, Timestamp::UNIX_EPOCH, &tell, Some(&verdict(says)));
+        wait(&facts, &tell, &next, memory)
+    }
+
+    #[test]
+    fn the_same_words_are_not_said_again_at_once() {
+        let memory = memory();
+        assert_eq!(waits("theirs", "mine", &memory), None, "nothing was said");
+        open(&memory).said = said("mine");
+        assert!(waits("theirs", "mine", &memory).is_some());
+        assert_eq!(waits("mine", "another", &memory), None, "its own words");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn somebody_elses_words_are_written_over_once_in_half_a_minute() {
+        let memory = memory();
+        open(&memory).said = said("mine");
+        assert_eq!(waits("theirs", "another", &memory), None, "the first time");
+        open(&memory).gainsaid = Some(Instant::now());
+        let rest = waits("theirs", "another", &memory).unwrap();
+        assert_eq!(waits("mine", "another", &memory), None, "nobody else spoke");
+        tokio::time::advance(rest).await;
+        assert_eq!(waits("theirs", "another", &memory), None, "its time came");
+        assert_eq!(waits("theirs", "mine", &memory), None, "whatever it says");
+    }
+
+    #[test]
+    fn a_status_whose_answer_was_lost_is_nobody_elses() {
+        let memory = memory();
+        {
+            let mut memory = open(&memory);
+            (memory.said, memory.unanswered) = (said("mine"), said("sent"));
+            memory.gainsaid = Some(Instant::now());
+        }
+        assert_eq!(waits("sent", "another", &memory), None);
+        assert!(waits("theirs", "another", &memory).is_some());
+    }
+}
