@@ -69,7 +69,8 @@ impl Effort {
             self.news.pop_front();
         }
         let news = self.news.len();
-        let most = (STEADY + WOKEN) * wanting + EACH * news;
+        let woken = if cost == Cost::Calls { WOKEN } else { 0 };
+        let most = (STEADY + woken) * wanting + EACH * news;
         // Told once for each.
         let is_new = spent > most && self.told.insert(of);
         is_new

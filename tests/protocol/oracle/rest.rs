@@ -146,7 +146,8 @@ impl Oracle {
             // Nothing told that its create failed: it may as well have been released by somebody else (docs).
             ([], "ServerMissing")
                 if self.failed_creates.contains(id)
-                    && (self.troubles.lies > 0 || self.is_create_without_a_task(object)) =>
+                    && (self.troubles.tasks_denied > 0
+                        || self.is_create_without_a_task(object)) =>
             {
                 None
             }
@@ -169,6 +170,13 @@ impl Oracle {
             ([server], "ImageDiffers") if self.took_the_place(server) => None,
             (alive, reason) => Some(format!("{} servers, {reason}", alive.len())),
         }
+    }
+
+    /// Whether the service may never have told how the create of this object ended.
+    fn is_end_untold(&self, object: &Value, world: Rest<'_>) -> bool {
+        self.troubles.tasks_denied > 0
+            || world.cloud.readings().task_kept.is_some()
+            || self.is_create_without_a_task(object)
     }
 
     /// Whether this server was made by a doubled request, and the other one was released at the console.
@@ -261,10 +269,7 @@ impl Oracle {
             || Property::Observed.is_in(&object["spec"])
             || t.tampered
             || t.copied
-            || world.cloud.readings().task_kept.is_some()
-            // So it is where the service says falsely that it knows no such task.
-            || t.lies > 0
-            || self.is_create_without_a_task(object)
+            || self.is_end_untold(object, world)
     }
 
     /// The answer that named the task of a create was lost: the server was found by its name, and its task is not known.

@@ -151,7 +151,10 @@ impl Oracle {
         // Without a Lease, or after finalizer and record were taken by force together with a lost memory, or where two listings
         // in a row leave it out, this cannot be had at every moment (docs: two operators, QBe, lies); it has to heal.
         let is_lied_to = t.lies > 1;
-        if alive > may && !t.no_lease && !t.tampered && !t.too_late && !is_lied_to {
+        let is_forgotten = (t.drops > 0
+            && (t.crashes + t.ended + t.takeovers > 0 || t.handed_over.is_some()))
+            || self.put_back.contains(&marker);
+        if alive > may && !t.no_lease && !is_forgotten && !t.too_late && !is_lied_to {
             self.violations.push(format!(
                 "S1: {alive} servers bear marker {marker:?} at once, at most {may} may"
             ));
@@ -246,7 +249,7 @@ impl Oracle {
                 let went_back = t
                     .restored
                     .is_some_and(|at| t.slow && at.elapsed() < UNDER_WAY_WHEN_SLOW);
-                if !(t.tampered && (t.crashes > 0 || t.no_lease)) && !went_back {
+                if !went_back {
                     self.violations.push(format!(
                         "S3: server {server} was released, which is recorded for {} that stays or keeps it",
                         key.1

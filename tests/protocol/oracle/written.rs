@@ -114,7 +114,7 @@ impl Oracle {
             .most
             .is_some_and(|(_, since)| since.is_none_or(|since| since.elapsed() > LIMIT_KNOWN));
         let t = &self.troubles;
-        let is_clear = !self.is_murky() && !t.copied && !t.slow && !self.is_fresh();
+        let is_clear = !self.is_murky() && !t.copied && !self.is_fresh();
         if is_first && is_known && is_clear && record(former).is_none() && self.is_full(now, kube) {
             self.violations.push(format!(
                 "a purchase was announced for {} beyond the Account's limit",
