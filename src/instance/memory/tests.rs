@@ -48,3 +48,15 @@ async fn what_goes_leaves_its_server_behind_until_that_is_known_to_be_gone() {
     memory.is_gone(id, Gone::Released);
     assert_eq!(memory.remains(), None);
 }
+
+#[test]
+fn what_is_found_gone_again_begins_no_pace_anew() {
+    let mut memory = Memory::new(true, Instant::now());
+    let id = ServerId::from("ecs-1");
+    memory.backoff.fail();
+    memory.is_gone(id.clone(), Gone::NotFound);
+    assert_eq!(memory.backoff, Backoff::default());
+    memory.backoff.fail();
+    memory.is_gone(id, Gone::NotFound);
+    assert_ne!(memory.backoff, Backoff::default());
+}

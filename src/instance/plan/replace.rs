@@ -8,7 +8,7 @@
 //! Another server with the marker (a request was doubled) is ours already: it takes the place of the one that is proven gone, and
 //! nothing is bought.
 
-use super::{LONG, NEXT, Needs, Plan, SOON, Tell, buy, found, frozen, restraint, words};
+use super::{LONG, NEXT, Needs, Plan, SOON, Tell, UNREAD, buy, found, frozen, restraint, words};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{OnExternalDeletion, Verb};
 use crate::cloud::ServerId;
@@ -104,10 +104,14 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
             plan.tell.forget_server = true;
             Some(plan)
         }
-        // No server is bought after a look of yesterday.
+        // No server is bought after a look of yesterday. Status has let it go: it is not named again because the service does not
+        // answer, or each turn would take back what the other one said.
         (Some(Absence::Proven), _) => {
-            let mut plan = Plan::rest(proving(seen, id), SOON);
-            plan.needs = Needs::Detail;
+            let mut plan = Plan::rest(proving(seen, id), UNREAD);
+            plan.tell.id = None;
+            if !seen.memory.unread || seen.has_not_looked_for(UNREAD) {
+                plan.needs = Needs::Detail;
+            }
             Some(plan)
         }
         _ => {

@@ -160,9 +160,13 @@ impl Oracle {
             }
             ([_], "ImageDiffers")
                 if touched
+                    // A reinstall whose wish was taken back may land late (docs).
                     || self.troubles.no_lease
+                    || self.troubles.takeovers > 0
                     || self.troubles.tampered
-                    || self.troubles.copied =>
+                    || self.troubles.copied
+                    // It failed, and the service says that it knows no such task (docs).
+                    || (self.troubles.tasks_denied > 0 && self.troubles.failed > 0) =>
             {
                 None
             }
@@ -269,6 +273,7 @@ impl Oracle {
             || Property::Observed.is_in(&object["spec"])
             || t.tampered
             || t.copied
+            || t.no_lease
             || self.is_end_untold(object, world)
     }
 

@@ -318,6 +318,12 @@ impl Oracle {
         // Until a late watch tells, a version that comes again after a restore may be taken for the one before, and what was asked
         // for there is announced and undone (docs: `--bump-revision`).
         let unseen = 2 * self.announced_unseen.get(&name).copied().unwrap_or(0);
+        // While nobody knows what became of a reinstall, somebody who puts the old image back looks like one that did not come (docs).
+        let calls = t.unknown.get(&Kind::Reinstall).copied().unwrap_or(0);
+        let undone = match self.touched_at_console.contains(server) {
+            true => calls,
+            false => 0,
+        };
         // A process that was stopped before its call may make it after another one made it. A wish that leaves the image as it
         // is is carried out again where the record of it is gone: with the store that went back, or dropped with the memory (docs).
         let forgotten = if t.crashes + t.ended > 0 { t.drops } else { 0 };
@@ -327,7 +333,8 @@ impl Oracle {
             0
         };
         let wishes = self.wishes.get(&name);
-        let wanted = wishes.map_or(0, |wishes| wishes.erasures) + t.takeovers + again + unseen;
+        let wanted =
+            wishes.map_or(0, |wishes| wishes.erasures) + t.takeovers + again + unseen + undone;
         if *done > wanted && !self.troubles.no_lease && !self.troubles.too_late {
             self.violations.push(format!(
                 "S3: {name} was erased {done} times, and users asked for it {wanted} times"
