@@ -129,8 +129,11 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
         context.sessions.leave(&Subject::from(uid.as_str()));
     }
     let again = next(context, &plan, &outcome, &memory, &seen, said.is_ok());
-    let is_said = matches!(said, Ok(None)) && !matches!(outcome, Outcome::Stale);
-    let unsaid = !is_said || plan.tell.detail.is_none();
+    let is_withheld = matches!((&said, &outcome), (Ok(Some(_)), Outcome::Rested));
+    let unsaid = said.is_err()
+        || is_withheld
+        || matches!(outcome, Outcome::Stale)
+        || plan.tell.detail.is_none();
     if unsaid
         && matches!(seen.detail, observe::Fact::Known(_))
         && !seen.facts.deleting

@@ -93,6 +93,13 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
     assert_eq!(imported, Some(1), "nobody of us made what was taken over");
     let done = open(Fact::Known(TaskState::Succeeded)).plan();
     assert_eq!(announced(&done).map(|binding| binding.recreated), Some(1));
+    let unread = open(Fact::Known(TaskState::Succeeded)).with(|seen| {
+        seen.detail = Fact::Unknown("it fails".to_owned());
+        (seen.memory.unread, seen.memory.looked) = (true, Some(seen.now));
+    });
+    let unread = unread.plan();
+    assert!(rests(&unread) && unread.needs == Needs::Nothing);
+    assert_eq!(unread.tell.id, None, "status has let it go");
     let lost = open(Fact::NotAsked).with(|seen| {
         let Record::Speaks(binding) = &mut seen.facts.record else {
             unreachable!()
