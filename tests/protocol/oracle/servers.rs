@@ -325,13 +325,10 @@ impl Oracle {
             false => 0,
         };
         // A process that was stopped before its call may make it after another one made it. A wish that leaves the image as it
-        // is is carried out again where the record of it is gone: with the store that went back, or dropped with the memory (docs).
+        // is, or whose image somebody took away at the console, is carried out again where the record of it is gone: with the store that went back, or dropped with the memory (docs).
         let forgotten = if t.crashes + t.ended > 0 { t.drops } else { 0 };
-        let again = if t.same_image {
-            t.restores + forgotten
-        } else {
-            0
-        };
+        let is_hidden = t.same_image || self.touched_at_console.contains(server);
+        let again = if is_hidden { t.restores + forgotten } else { 0 };
         let wishes = self.wishes.get(&name);
         let wanted =
             wishes.map_or(0, |wishes| wishes.erasures) + t.takeovers + again + unseen + undone;
