@@ -318,14 +318,16 @@ impl Oracle {
         // Until a late watch tells, a version that comes again after a restore may be taken for the one before, and what was asked
         // for there is announced and undone (docs: `--bump-revision`).
         let unseen = 2 * self.announced_unseen.get(&name).copied().unwrap_or(0);
-        // While nobody knows what became of a reinstall, somebody who puts the old image back looks like one that did not come (docs).
+        // While nobody knows what became of a reinstall, somebody who puts the old image back makes it look as if it had not come
+        // (docs).
         let calls = t.unknown.get(&Kind::Reinstall).copied().unwrap_or(0);
         let undone = match self.touched_at_console.contains(server) {
             true => calls,
             false => 0,
         };
         // A process that was stopped before its call may make it after another one made it. A wish that leaves the image as it
-        // is, or whose image somebody took away at the console, is carried out again where the record of it is gone: with the store that went back, or dropped with the memory (docs).
+        // is, or whose image somebody took away at the console, is carried out again where the record of it is gone: with the store
+        // that went back, or dropped with the memory (docs).
         let forgotten = if t.crashes + t.ended > 0 { t.drops } else { 0 };
         let is_hidden = t.same_image || self.touched_at_console.contains(server);
         let again = if is_hidden { t.restores + forgotten } else { 0 };
