@@ -157,10 +157,6 @@ schedules! {
     l3_the_apiserver_is_away_while_a_server_is_created:
         one().tasks(5).away(1_200, Apiserver, 1_200);
 
-    l3_the_service_fails_when_a_server_was_let_go_that_was_never_told_as_created:
-        one().spec(recreates(2)).at(1_700, ConsoleRelease(1)).on(Kind::Detail, 3, Before(Answers(Service, 500))).at(200_000, Back(Service));
-    l3_the_service_fails_a_look_after_a_server_was_let_go_that_was_never_told_as_created:
-        one().spec(recreates(2)).at(1_700, ConsoleRelease(1)).on(Kind::Detail, 4, Before(Answers(Service, 500))).at(200_000, Back(Service));
     l3_two_processes_and_a_token_that_is_refused_when_a_server_went:
         no_lease().spec(recreates(1)).at(1_700, ConsoleRelease(1)).at(3_130, EditPower(1)).at(9_760, Reinstall(1))
             .at(11_000, Kill(0)).refuses(17_457, Service, 401, 147);
