@@ -79,8 +79,8 @@ pub struct Memory {
     pub stopped_for: Option<u32>,
     /// When the newest operation on a server that was there ended.
     pub operated: Option<Instant>,
-    /// The record of the newest operation that this process announced, until that ended: should the annotation be lost
-    /// or put back, the operation is not forgotten.
+    /// The record of the newest operation that this process announced, or follows, until that ended: should the annotation be
+    /// lost or put back, the operation is not forgotten.
     pub announced: Option<Box<Binding>>,
     /// The doubts under which it was announced.
     announced_in: u64,
@@ -222,6 +222,16 @@ impl Memory {
     pub fn announces(&mut self, binding: &Binding) {
         self.announced = Some(Box::new(binding.clone()));
         self.announced_in = self.epoch;
+    }
+
+    /// An operation on a server that is there runs, whoever announced it, and its record names its task: should the annotation
+    /// be lost, status may not name that yet.
+    pub fn follows(&mut self, binding: &Binding) {
+        let known = self.announced.as_deref();
+        let is_news = known.is_none_or(|known| known.attempt < binding.attempt);
+        if is_news && binding.task.is_some() && binding.operation.verb != Verb::Create {
+            self.announces(binding);
+        }
     }
 
     /// Whether the cluster's state went back in time since the operation was announced that runs.

@@ -114,6 +114,9 @@ pub async fn observe(
     let now = Instant::now();
     let mut remembered = open(memory).clone();
     remembered.meet(facts.binding(), context.memories.doubts(), now);
+    if let (true, Some(binding)) = (facts.is_open(), facts.binding()) {
+        remembered.follows(binding);
+    }
     let token = facts.spec.reconcile.as_ref();
     let token = token.map(|reconcile| reconcile.token.as_str());
     let done = facts.status.last_reconcile_token.as_deref();

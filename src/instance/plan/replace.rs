@@ -70,7 +70,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
         && !is_in_flight(seen);
     let binding = seen.facts.binding().filter(|_| is_asked_for)?;
     if let Some(mut plan) = frozen(seen) {
-        plan.tell.id = seen.facts.told_id();
+        plan.tell.id = named(seen);
         return Some(plan);
     }
     let has_sibling = found::bearing(seen).iter().any(|other| other != id);
@@ -82,7 +82,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
             words::another(spec)
         );
         let verdict = Verdict::stalled(Reason::RecreateLimitReached, message);
-        let tell = Tell::of(verdict).with_id(seen.facts.told_id());
+        let tell = Tell::of(verdict).with_id(named(seen));
         return Some(Plan::rest(tell, LONG));
     }
     let settled = seen.memory.missing_since? + seat.settle;
@@ -142,13 +142,23 @@ fn proving(seen: &Observation, id: &ServerId) -> Tell {
     Tell::of(verdict).with_id(seen.facts.told_id())
 }
 
+/// The recorded server, unless status has let it go: the end of its operation may not have been told then.
+fn named(seen: &Observation) -> Option<ServerId> {
+    seen.facts.told_id().filter(|_| !is_told(seen))
+}
+
+/// Whether status has let the server go, and no operation on it is under way: what shows less than that has nothing to add.
+pub(super) fn is_let_go(seen: &Observation) -> bool {
+    is_told(seen) && !is_in_flight(seen)
+}
+
 /// Status has let the server go and says of this very spec why no other one is there yet. A turn that proves less than the one
 /// which said so has nothing to add: a listing that moved must not have status written to and fro for as long as another
 /// server cannot be had.
 fn is_told(seen: &Observation) -> bool {
     let status = &seen.facts.status;
     let mut told = status.conditions.iter().map(|told| told.reason.as_str());
-    seen.facts.told_id().is_none()
+    status.id.is_none()
         && status.observed_generation == seen.facts.generation
         && told.any(|told| WAITS_FOR.iter().any(|why| why.as_str() == told))
 }

@@ -60,9 +60,9 @@ impl Universe {
 
     /// What came back and was asked for nothing within `bound`, although somebody waits for it.
     pub fn unheard_for(&mut self, bound: Duration) -> Option<Dependency> {
-        if !self.unheard.is_empty() && !self.does_anybody_wait() {
-            self.unheard.clear();
-        }
+        let mut unheard = std::mem::take(&mut self.unheard);
+        unheard.retain(|(dependency, _)| self.does_anybody_wait(*dependency));
+        self.unheard = unheard;
         if !self.away.is_empty() || self.slow_until.is_some_and(|until| Instant::now() < until) {
             // What is back is of no use without the other.
             self.nobody_asks();
@@ -72,8 +72,8 @@ impl Universe {
         Some(late.0)
     }
 
-    /// Whether an Instance is not yet what it is to be.
-    fn does_anybody_wait(&self) -> bool {
+    /// Whether an Instance is not yet what it is to be, and needs this dependency for it.
+    fn does_anybody_wait(&self, dependency: Dependency) -> bool {
         let waits = |object: &Value| {
             let is_observed =
                 object["status"]["observedGeneration"] == object["metadata"]["generation"];
@@ -81,12 +81,13 @@ impl Universe {
             // Who may not be deleted, or not yet, waits for a user, and for nothing at the service.
             let is_protected = object["spec"]["deletionProtection"] == true;
             let is_paused = object["spec"]["pause"].is_object();
+            // Also while status cannot be written, which needs the apiserver and nobody else.
+            let is_no_matter = is_paused && dependency == Dependency::Service;
             let is_held = is_observed
                 && (is_protected && reason == "DeletionProtected"
                     || is_paused && reason == "Paused");
-            (object["metadata"]["deletionTimestamp"].is_string() && !is_held)
-                || !is_observed
-                || reason == "Creating"
+            let is_unsettled = object["metadata"]["deletionTimestamp"].is_string() || !is_observed;
+            (is_unsettled && !is_held && !is_no_matter) || reason == "Creating"
         };
         let mut instances = self.kube.all().filter(|(key, _)| key.0 == INSTANCES);
         instances.any(|(_, object)| waits(object))
@@ -97,7 +98,7 @@ impl Universe {
         let mut away = self.away.iter();
         let was_noticed = away.any(|(away, _, is_noticed)| *away == dependency && *is_noticed);
         self.away.retain(|(away, ..)| *away != dependency);
-        if was_noticed && self.does_anybody_wait() {
+        if was_noticed && self.does_anybody_wait(dependency) {
             self.unheard.push((dependency, Instant::now()));
         }
     }

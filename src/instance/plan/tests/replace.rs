@@ -282,6 +282,33 @@ fn status_stands_still_while_another_server_cannot_be_had() {
 }
 
 #[test]
+fn a_server_that_was_let_go_before_the_end_of_its_operation_was_told_is_named_no_more() {
+    let open = || {
+        missing(1, SETTLE).with(|seen| {
+            let mut status = InstanceStatus::clone(&seen.facts.status);
+            status.history.clear();
+            seen.facts.status = status.into();
+            seen.task = Fact::Known(TaskState::Succeeded);
+            seen.memory.attempts.clear();
+            seen.room = Room::Full(3);
+        })
+    };
+    let waits = written(written(open()));
+    let stands = waits.0.facts.status.clone();
+    assert_eq!(stands.id, None);
+    assert!(waits.0.facts.is_open());
+    let full = Reason::AccountLimitReached.as_str();
+    assert_eq!(stands.conditions[0].reason, full);
+    for (what, turn) in TURNS {
+        let scene = open().with(|seen| {
+            seen.facts.status = stands.clone();
+            turn(seen);
+        });
+        assert_eq!(written(scene).0.facts.status, stands, "{what}");
+    }
+}
+
+#[test]
 fn a_server_that_was_let_go_and_shows_again_is_named_again() {
     let back = forgotten(missing(1, SETTLE)).with(|seen| seen.detail = Fact::Known(detail(&[])));
     assert_eq!(back.plan().tell.id, Some(ServerId::from(ID)));

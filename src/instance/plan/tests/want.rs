@@ -415,6 +415,25 @@ fn a_record_that_is_lost_while_an_operation_runs_is_written_again() {
 }
 
 #[test]
+fn an_operation_that_another_process_began_is_known_once_its_record_names_the_task() {
+    let mut memory = Scene::converged().0.memory;
+    let mut record = binding();
+    (record.attempt, record.operation.verb) = (2, Verb::Reinstall);
+    memory.follows(&record);
+    assert_eq!(memory.announced, None, "it may not have been called");
+    record.task = Some("t-1".to_owned());
+    memory.follows(&record);
+    assert_eq!(memory.announced.as_deref(), Some(&record));
+    // A record that was put back is older than what is known.
+    let older = Binding {
+        attempt: record.attempt - 1,
+        ..record.clone()
+    };
+    memory.follows(&older);
+    assert_eq!(memory.announced.as_deref(), Some(&record));
+}
+
+#[test]
 fn an_operation_that_only_status_tells_of_is_put_on_record_again() {
     for former in [None, Some(binding())] {
         let is_older = former.is_some();
