@@ -68,8 +68,8 @@ struct Troubles {
     denials: usize,
     /// How often it said so of a task.
     tasks_denied: usize,
-    /// Finalizers or records were taken away by force, or etcd went back.
-    tampered: bool,
+    /// The Instances whose finalizer or record was taken away by force.
+    tampered: BTreeSet<String>,
     /// How often etcd went back, and how often a record was dropped.
     restores: usize,
     drops: usize,
@@ -390,13 +390,14 @@ impl Oracle {
             Step::WithdrawImage => self.lists.is_withdrawn = true,
             Step::Hides(true) => self.troubles.lies += 2,
             Step::Most(most) => self.most = Some((usize::from(most), Some(Instant::now()))),
-            Step::ForceFinalizers(_) => self.troubles.tampered = true,
-            Step::Replace(_) => {
-                self.troubles.tampered = true;
+            Step::ForceFinalizers(n) => {
+                self.troubles.tampered.insert(format!("web-{n}"));
+            }
+            Step::Replace(n) => {
+                self.troubles.tampered.insert(format!("web-{n}"));
                 self.troubles.drops += 1;
             }
             Step::RestoreEtcd => {
-                self.troubles.tampered = true;
                 self.troubles.restores += 1;
                 self.troubles.restored = Some(Instant::now());
             }
@@ -414,10 +415,26 @@ impl Oracle {
         }
     }
 
-    /// A server may have been touched at the console, or by a call that nobody waits for any more.
-    fn is_murky(&self) -> bool {
+    /// Whether finalizer or record of this Instance were taken away by force, or etcd went back.
+    fn is_tampered(&self, name: &str) -> bool {
+        self.troubles.restores > 0 || self.troubles.tampered.contains(name)
+    }
+
+    /// Whether those of any Instance were.
+    fn is_any_tampered(&self) -> bool {
+        self.troubles.restores > 0 || !self.troubles.tampered.is_empty()
+    }
+
+    /// Whether that of any Instance may have been touched so.
+    fn is_anything_murky(&self) -> bool {
         let t = &self.troubles;
-        t.tampered || t.no_lease || t.takeovers > 0
+        self.is_any_tampered() || t.no_lease || t.takeovers > 0
+    }
+
+    /// The server of this Instance may have been touched by a call that nobody waits for any more.
+    fn is_murky(&self, name: &str) -> bool {
+        let t = &self.troubles;
+        self.is_tampered(name) || t.no_lease || t.takeovers > 0
     }
 
     /// Whether the spec of this object has said so for longer than a call may be under way that was decided before.

@@ -5,12 +5,12 @@ use crate::fault::Act::{
     After, Before, CrashAfter, CrashBefore, Cut, FalseNotFound, Late, LoseAnswer, LoseRequest,
     NotSent, PauseAfter, PauseBefore, Status, StatusAfter, TaskFails, Twice,
 };
-use crate::fault::Dependency;
 use crate::fault::Kind::{Create, Password, Receipt, Secret, Task};
 use crate::fault::Step::{
     Apply, ConsoleRelease, Delete, DropConnection, DropLogin, EditImage, EditLogin, EditPower,
-    Kill, RestoreEtcd, SnapshotEtcd, Spec, Terminate, WipeStatus,
+    Kill, Reinstall, RestoreEtcd, SnapshotEtcd, Spec, Terminate, WipeStatus,
 };
+use crate::fault::{Dependency, Kind};
 use crate::specs::{generated, goes_on, paused, rotates, rotates_no_more};
 use serde_json::json;
 
@@ -165,6 +165,8 @@ schedules! {
         edited().on(Password, 1, TaskFails).at(5_000, EditLogin(1));
     edited_with_its_status_wiped:
         edited().at(4_100, WipeStatus(1)).on(Password, 1, After(WipeStatus(1)));
+    edited_with_a_reinstall_that_never_went_out_and_a_status_that_is_wiped:
+        edited().at(4_000, Reinstall(1)).on(Kind::Reinstall, 1, CrashBefore).at(12_000, WipeStatus(1));
     dropped_and_made_again:
         login().at(4_000, DropLogin(1)).on(Password, 1, CrashAfter);
     dropped_and_made_again_with_its_answer_lost:

@@ -70,7 +70,7 @@ impl Oracle {
         let has_server = owner(now, kube).is_some_and(|object| recorded(object, cloud).is_some());
         let owner = owner_uid(now);
         // Between the last look at the object and the making of its Secret lies a moment, longer for a process that stands still.
-        let excused = self.is_murky() || self.troubles.slow;
+        let excused = self.is_anything_murky() || self.troubles.slow;
         let made = self.passwords.made.entry(name.to_owned()).or_default();
         let made = made.entry(owner).or_default();
         *made += 1;
@@ -227,7 +227,7 @@ impl Oracle {
         // Two processes: the last password may be the old one, and nothing shows it (docs).
         let is_unknown = t.takeovers > 0
             || t.no_lease
-            || t.tampered
+            || self.is_tampered(name_of(object))
             || t.copied
             || t.too_late
             || self.is_unsure(&server.id, cloud);
@@ -272,7 +272,7 @@ impl Oracle {
 
     /// What two processes, a late call, and whoever changes objects behind the operator's back make impossible to promise.
     fn is_excused(&self) -> bool {
-        self.is_murky() || self.troubles.copied || self.troubles.too_late
+        self.is_anything_murky() || self.troubles.copied || self.troubles.too_late
     }
 }
 

@@ -41,13 +41,17 @@ impl Oracle {
         }
         let t = &self.troubles;
         // What no rule can reach: nothing is left that knows of such a server (docs, "What is not promised").
-        let excused = t.tampered
-            || (t.deleted
-                && (t.takeovers > 0 || t.no_lease || t.doubled > 0)
-                && t.crashes + t.ended > 0)
+        let excused = (t.deleted
+            && (t.takeovers > 0 || t.no_lease || t.doubled > 0)
+            && t.crashes + t.ended > 0)
             || (t.deleted && self.is_lied_to());
         if !excused {
             let orphans = self.orphans(&owned, cloud).into_iter();
+            let owner = |server: &ServerInfo| self.names.get(&Marker::in_name(&server.name)?);
+            let orphans = orphans.filter(|server| match owner(server) {
+                Some(name) => !self.is_tampered(name),
+                None => !self.is_any_tampered(),
+            });
             wrong.extend(
                 orphans.map(|server| format!("S2: server {} belongs to nobody", server.id)),
             );
@@ -79,14 +83,16 @@ impl Oracle {
     }
 
     /// The Instances that want something of a server which a failed or broken-off create left behind, and which the service
-    /// refuses for ever: it is asked for again at the slowest pace, without an end. How often that may be, L3 judges.
+    /// refuses for ever, or one of a package that is sold out: it is asked for again at the slowest pace, without an end. How
+    /// often that may be, L3 judges.
     pub fn asking_in_vain(&self, kube: &Apiserver) -> BTreeSet<String> {
         let objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
         let asking = objects.filter(|(_, object)| {
             let id = object["status"]["id"].as_str().unwrap_or_default();
             let reason = &condition(object, "Ready")["reason"];
-            self.failed_creates.contains(id)
-                && (reason == "OperationRefused" || reason == "ServiceBusy")
+            (self.failed_creates.contains(id)
+                && (reason == "OperationRefused" || reason == "ServiceBusy"))
+                || (self.lists.is_sold_out && reason == "ServiceBusy")
         });
         asking.map(|(key, _)| key.1.clone()).collect()
     }
@@ -120,7 +126,9 @@ impl Oracle {
         match (alive, reason) {
             // Of two, the recorded one is gone: the other one is reported, and goes with the Instance.
             ([] | [_], "ServerMissing") if touched && self.may_stay_missing(object, world) => None,
-            ([], "ServerMissing") if self.troubles.tampered || self.troubles.copied => None,
+            ([], "ServerMissing") if self.is_tampered(name_of(object)) || self.troubles.copied => {
+                None
+            }
             // Two had it on record, and the one with the better right was deleted with it (docs).
             ([], "ServerMissing") if self.was_shared(id) => None,
             ([server], "Available") => self.server_at_rest(object, server, world),
@@ -163,7 +171,7 @@ impl Oracle {
                     // A reinstall whose wish was taken back may land late (docs).
                     || self.troubles.no_lease
                     || self.troubles.takeovers > 0
-                    || self.troubles.tampered
+                    || self.is_tampered(name_of(object))
                     || self.troubles.copied
                     // It failed, and the service says that it knows no such task (docs).
                     || (self.troubles.tasks_denied > 0 && self.troubles.failed > 0) =>
@@ -227,20 +235,30 @@ impl Oracle {
                 });
                 let is_spent = marker.is_some_and(|marker| self.is_spent(&marker, 0));
                 let t = &self.troubles;
-                alive.is_empty() && (is_spent || is_broken_off || t.copied || t.tampered)
+                alive.is_empty()
+                    && (is_spent || is_broken_off || t.copied || self.is_tampered(name_of(object)))
             }
             "ImportConflict" => imported && self.is_taken(object, world),
             "ImportNotFound" => imported && alive.is_empty() && self.is_legacy_gone(world.cloud),
-            // One that is gone differs in nothing: that is told at the next look, and is no rest before.
+            // One that is gone differs in nothing, and one that somebody rebuilt differs in something else: that is told at the
+            // next look, and is no rest before.
             "ImportDiffers" => {
+                let message = &condition(object, "Ready")["message"];
+                let message = message.as_str().unwrap_or_default();
                 let servers = self.foreign.keys().filter_map(|id| world.cloud.server(id));
                 let mut servers = servers.filter(is_alive);
-                imported && servers.any(|server| Some(server.image.as_str()) != image)
+                let differs = |has: &str| Some(has) != image && message.contains(has);
+                imported && servers.any(|server| differs(&server.image))
             }
+            // What is sold out is asked for again without an end. How often that may be, L3 judges.
+            "ServiceBusy" if alive.is_empty() && lists.is_sold_out => true,
             "ReferenceNotFound" | "CreateRefused" => {
                 alive.is_empty() && (lists.is_withdrawn || lists.is_sold_out)
             }
-            "ReferenceAmbiguous" => alive.is_empty() && lists.is_doubled,
+            // What it was resolved to was lost with the store.
+            "ReferenceAmbiguous" => {
+                (alive.is_empty() || self.troubles.restores > 0) && lists.is_doubled
+            }
             _ => return None,
         })
     }
@@ -271,7 +289,7 @@ impl Oracle {
         let t = &self.troubles;
         Property::NotRecreated.is_in(&object["spec"])
             || Property::Observed.is_in(&object["spec"])
-            || t.tampered
+            || self.is_tampered(name_of(object))
             || t.copied
             || t.no_lease
             || self.is_end_untold(object, world)
@@ -329,7 +347,7 @@ impl Oracle {
         // (docs).
         let excused = t.takeovers > 0
             || t.no_lease
-            || t.tampered
+            || self.is_tampered(name_of(object))
             || t.copied
             || t.wiped
             || t.too_late

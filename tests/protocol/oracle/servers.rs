@@ -38,7 +38,7 @@ impl Oracle {
             }
             _ => return,
         };
-        if !self.announced.contains(&(what.clone(), asked.clone())) && !self.troubles.tampered {
+        if !self.announced.contains(&(what.clone(), asked.clone())) && !self.is_any_tampered() {
             self.violations.push(format!(
                 "S8: {what} was asked for as {asked:?}, which no intent announced"
             ));
@@ -66,7 +66,7 @@ impl Oracle {
             && stop.is_none_or(|(at, has_failed)| {
                 !has_failed && at.elapsed() + Duration::from_secs(1) < Duration::from_secs(grace)
             });
-        if self.holds(&key.1, Property::Unforced) || (is_early && !self.is_murky()) {
+        if self.holds(&key.1, Property::Unforced) || (is_early && !self.is_murky(&key.1)) {
             self.violations.push(format!(
                 "the power of {} was cut, which its stopPolicy does not allow",
                 key.1
@@ -126,7 +126,7 @@ impl Oracle {
         let Some(owner) = owner(server, &name.unwrap_or_default(), kube) else {
             return;
         };
-        if self.is_restrained(&owner) && !self.is_murky() && !self.troubles.copied {
+        if self.is_restrained(&owner) && !self.is_murky(&owner) && !self.troubles.copied {
             self.violations.push(format!(
                 "{owner} is paused or only looked at, and the service took {effect:?}"
             ));
@@ -165,8 +165,9 @@ impl Oracle {
         let object = kube.get(&(INSTANCES, owner.clone()));
         let is_untold = object.is_some_and(|object| object["status"]["id"].is_null());
         let is_lost = t.wiped || t.unwritten || is_untold;
-        let is_unknown = (t.tampered && is_lost && t.crashes + t.ended + t.takeovers > 0)
-            || self.put_back.contains(&marker);
+        let is_unknown =
+            (self.is_tampered(&owner) && is_lost && t.crashes + t.ended + t.takeovers > 0)
+                || self.put_back.contains(&marker);
         let stays = self.holds(&owner, Property::NotRecreated) || self.is_over_budget(&marker);
         // Whoever stood still before the first purchase may make it after another process made it, and after its release.
         let whole = self.whole.get(&marker).copied().unwrap_or(0);
@@ -257,7 +258,7 @@ impl Oracle {
                 }
             }
             let is_ours = marker.as_ref() == Some(&record.marker);
-            if is_ours && self.is_restrained(&key.1) && !self.is_murky() {
+            if is_ours && self.is_restrained(&key.1) && !self.is_murky(&key.1) {
                 self.violations.push(format!(
                     "{} is paused or only looked at, and its server {server} was released",
                     key.1
@@ -276,13 +277,14 @@ impl Oracle {
         if self.foreign.contains_key(server) {
             self.released_imports.insert(server.to_owned());
         }
-        if !is_lawful && !self.troubles.tampered {
+        if !is_lawful && !self.is_any_tampered() {
             self.violations
                 .push(format!("S3: a foreign server was released: {name}"));
         }
         // Of a call that was late on its way nobody knew any more.
         let is_late = self.troubles.late > 0;
-        if self.kept.contains(server) && !goes_with_another && !is_late && !self.is_murky() {
+        if self.kept.contains(server) && !goes_with_another && !is_late && !self.is_anything_murky()
+        {
             self.violations.push(format!(
                 "S3: server {server} was to outlive its Instance, and was released"
             ));
@@ -345,7 +347,7 @@ impl Oracle {
         let Some(name) = self.owner_of(server, cloud) else {
             return;
         };
-        let is_murky = self.is_murky();
+        let is_murky = self.is_murky(&name);
         let done = self.restarts_done.entry(name.clone()).or_default();
         *done += 1;
         let t = &self.troubles;

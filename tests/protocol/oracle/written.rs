@@ -114,7 +114,7 @@ impl Oracle {
             .most
             .is_some_and(|(_, since)| since.is_none_or(|since| since.elapsed() > LIMIT_KNOWN));
         let t = &self.troubles;
-        let is_clear = !self.is_murky() && !t.copied && !self.is_fresh();
+        let is_clear = !self.is_anything_murky() && !t.copied && !self.is_fresh();
         if is_first && is_known && is_clear && record(former).is_none() && self.is_full(now, kube) {
             self.violations.push(format!(
                 "a purchase was announced for {} beyond the Account's limit",
@@ -145,7 +145,7 @@ impl Oracle {
             return;
         }
         let (is_doubled, t) = (self.may_be_imported_twice(), &self.troubles);
-        if t.tampered || t.copied {
+        if self.is_any_tampered() || t.copied {
             return;
         }
         for (key, other) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {
@@ -171,16 +171,16 @@ impl Oracle {
         };
         let generation = now["metadata"]["generation"].as_i64().unwrap_or(0);
         // A store that went back while a status was on its way: it is put right by the next one.
-        if number(now) > generation && !self.troubles.tampered {
+        if number(now) > generation && self.troubles.restores == 0 {
             self.violations
                 .push("S6: observedGeneration is ahead".to_owned());
         }
         let t = &self.troubles;
-        if number(now) < number(former) && !t.tampered && !t.copied {
+        if number(now) < number(former) && t.restores == 0 && !t.copied {
             self.violations
                 .push("S6: observedGeneration went back".to_owned());
         }
-        if is_ready(now) && number(now) == generation && !self.is_murky() {
+        if is_ready(now) && number(now) == generation && !self.is_murky(name_of(now)) {
             let id = now["status"]["id"].as_str().unwrap_or_default();
             let is_there = cloud.server(id).is_some_and(|server| is_alive(&server));
             if !is_there && !self.touched_at_console.contains(id) && t.late == 0 {
@@ -193,7 +193,7 @@ impl Oracle {
             .server(id)
             .is_some_and(|server| server.pending != "NONE");
         let is_ours = !self.touched_at_console.contains(id) && t.late == 0;
-        let is_clear = !self.is_murky() && !t.copied;
+        let is_clear = !self.is_murky(name_of(now)) && !t.copied;
         if is_ready(now) && number(now) == generation && works && is_ours && is_clear {
             self.violations
                 .push(format!("S6: Ready, and server {id} is at work"));
@@ -253,7 +253,7 @@ impl Oracle {
         let t = &self.troubles;
         // A doubled request, and two processes, are healed by the memory of finalised UIDs; two lies in a row are not seen.
         let is_doubled = t.doubled_markers.contains(&marker);
-        let excused = is_doubled || self.is_murky() || self.is_lied_to();
+        let excused = is_doubled || self.is_murky(name_of(former)) || self.is_lied_to();
         if let (Some(server), false) = (alive.first(), excused) {
             self.violations.push(format!(
                 "S5: the finalizer left while server {} was there",

@@ -21,6 +21,9 @@ const STOPPED_IN_VAIN: Duration = Duration::from_secs(24 * 3600);
 pub(super) enum End {
     /// It is done.
     Well,
+    /// Nothing tells, and nothing destructive follows: it counts as done, but for the password that the operator made for it,
+    /// which is set anew.
+    Assumed,
     /// The service failed to do it; it is tried again in its time.
     Failed(String),
     /// Its answer was lost, and the server does not show it; it is asked for again.
@@ -46,7 +49,7 @@ impl Open<'_> {
             Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
         };
         if verb == Verb::Reinstall
-            && !matches!(end, End::Well)
+            && !matches!(end, End::Well | End::Assumed)
             && let Some(plan) = self.start_first()
         {
             return plan;
@@ -55,8 +58,11 @@ impl Open<'_> {
         let failures = failures(seen, verb);
         let in_its_time = FAILED[failures.min(FAILED.len() - 1)];
         let (mut tell, reason, words, pause) = match end {
-            End::Well => {
-                let applied = want::recorded(seen, binding);
+            End::Well | End::Assumed => {
+                let mut applied = want::recorded(seen, binding);
+                if matches!(end, End::Assumed) {
+                    applied.password_secret = None;
+                }
                 let mut tell = Tell::of(judge::judge(seen, binding, &applied, fields));
                 tell.applied = Some(want::taken_over(seen, binding, &applied, fields));
                 tell.news.push(words::done(binding, self.id));

@@ -1,6 +1,7 @@
 //! The answer to a call was lost, or the record of one.
 
 use super::*;
+use crate::api::GeneratedLogin;
 
 #[test]
 fn a_lost_answer_is_settled_by_what_the_server_shows() {
@@ -100,6 +101,23 @@ fn an_attempt_of_a_lost_status_counts_as_applied() {
     let wiped = scene().with(|seen| seen.facts.status = InstanceStatus::default().into());
     assert_eq!(end(&wiped), Some(true));
     assert_eq!(wiped.plan().tell.applied, Some(as_bought()));
+}
+
+/// A reinstall with the same image shows nowhere: the disk is left as it is, and the Secret says nothing that may not be so.
+#[test]
+fn a_generated_password_of_a_reinstall_whose_status_was_lost_is_set_anew() {
+    let scene = open_operation(Verb::Reinstall, as_bought(), Post::Unknown);
+    let scene = with_spec(shows(scene, &[]), |spec| {
+        spec.login.password_secret_ref = None;
+        spec.login.generate = Some(GeneratedLogin::default());
+    });
+    let scene = scene.memory(|memory| memory.attempts.get_mut(&2).unwrap().is_own = false);
+    let wiped =
+        later(scene, SETTLE * 2).with(|seen| seen.facts.status = InstanceStatus::default().into());
+    assert_eq!(end(&wiped), Some(true));
+    let applied = wiped.plan().tell.applied.unwrap();
+    assert_eq!(applied.image, as_bought().image);
+    assert_eq!(applied.password_secret, None);
 }
 
 /// Neither the image that was there nor the one that was asked for: a human was there, whose work nothing may erase.
