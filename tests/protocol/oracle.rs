@@ -295,7 +295,7 @@ impl Oracle {
     /// Somebody is about to act on a server at the console.
     pub fn at_console(&mut self, server: &ServerInfo, releases: bool) {
         self.touched_at_console.insert(server.id.clone());
-        if server.pending == "MODIFYING_PASSWORD" {
+        if matches!(server.pending, "MODIFYING_PASSWORD" | "REINSTALLING") {
             self.broken_passwords.insert(server.id.clone());
         }
         if server.status == "CREATING" {

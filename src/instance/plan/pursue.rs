@@ -156,7 +156,8 @@ impl Open<'_> {
             Verb::Start | Verb::Stop if shows == Some(false) => self.conclude(End::Failed(
                 "the service says that it is done, and the server does not show it".to_owned(),
             )),
-            // A receipt forbids a repeat: an image that does not show is a drift.
+            // A receipt forbids a repeat: an image that does not show is a drift. Nor did its password come.
+            Verb::Reinstall if shows == Some(false) => self.conclude(End::Assumed),
             _ => self.conclude(End::Well),
         }
     }

@@ -4,7 +4,7 @@
 //! request. While something happens that is not the operator's own doing, an operation may take what it takes; what only
 //! fails again and again is held to the bound of the design.
 
-use super::{Oracle, ProcessId, WATCHES_LATE};
+use super::{Oracle, ProcessId, WATCHES_LATE, is_alive};
 use crate::apiserver::{ACCOUNTS, Key, uid};
 use crate::fault::Kind;
 use cloud_simulator::model::{Effect, Request, World};
@@ -42,6 +42,8 @@ pub(super) struct Effort {
     told: BTreeSet<(ProcessId, Cost, String)>,
     /// When something happened that is not the operator's own doing.
     news: VecDeque<Instant>,
+    /// Servers that are gone, and which process has looked at them since.
+    found_gone: BTreeSet<(ProcessId, String)>,
     /// The status that a process has written last and knows to stand.
     said: BTreeMap<(ProcessId, String), Value>,
 }
@@ -116,6 +118,13 @@ impl Oracle {
         let Some(object) = self.object_of(request, cloud) else {
             return;
         };
+        if let Request::Detail { server: Some(id) } = request {
+            // It may have gone long ago, where nobody looked.
+            let is_gone = cloud.server(id).is_none_or(|server| !is_alive(&server));
+            if is_gone && self.effort.found_gone.insert((process, id.clone())) {
+                self.has_news();
+            }
+        }
         // A server that is imported may be looked at for each Instance that wants it; and what one of two processes says is news to
         // the other.
         let is_shared = self.troubles.no_lease || !self.foreign.is_empty();

@@ -263,8 +263,8 @@ impl Oracle {
             .then(|| "Available, and its connection Secret says something else".to_owned())
     }
 
-    /// The newest change failed, or was broken off at the console, at a service that says it does not know its task: it counts as
-    /// done (docs).
+    /// The newest change, or the reinstall that was to bring it, failed or was broken off at the console, at a service that says
+    /// it does not know its task: it counts as done (docs).
     pub(super) fn is_unsure(&self, server: &str, cloud: &World) -> bool {
         let may_be_unknown = self.troubles.tasks_denied > 0 || cloud.readings().task_kept.is_some();
         self.broken_passwords.contains(server) && may_be_unknown

@@ -105,7 +105,7 @@ impl Oracle {
                 Verb::Create => {
                     self.failed_creates.insert(server.clone());
                 }
-                Verb::Password => {
+                Verb::Password | Verb::Reinstall => {
                     self.broken_passwords.insert(server.clone());
                 }
                 Verb::Stop => {

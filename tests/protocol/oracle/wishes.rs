@@ -64,6 +64,8 @@ pub(super) struct Wishes {
     since: BTreeMap<Property, Option<Instant>>,
     /// What a reinstall was last asked for by: image, key and token.
     installation: Value,
+    /// It was another one for a while, before the server was told as bought, which may be that one.
+    differed: bool,
     restart: Value,
     /// As it stands.
     spec: Value,
@@ -88,8 +90,11 @@ impl Wishes {
     pub(super) fn are_told(&mut self, object: &Value) {
         let spec = &object["spec"];
         self.say(spec);
-        if is_acknowledged(spec, &self.installation) && wish(spec) != self.installation {
+        let is_new = wish(spec) != self.installation;
+        self.differed |= is_new && object["status"]["applied"].is_null();
+        if is_acknowledged(spec, &self.installation) && (is_new || self.differed) {
             self.installation = wish(spec);
+            self.differed = false;
             self.erasures += 1;
         }
         if spec["restart"] != self.restart {

@@ -21,8 +21,8 @@ const STOPPED_IN_VAIN: Duration = Duration::from_secs(24 * 3600);
 pub(super) enum End {
     /// It is done.
     Well,
-    /// Nothing tells, and nothing destructive follows: it counts as done, but for the password that the operator made for it,
-    /// which is set anew.
+    /// Nothing tells that it was done, and nothing destructive follows: it counts as done, but for the password that it was to
+    /// bring, which is set anew.
     Assumed,
     /// The service failed to do it; it is tried again in its time.
     Failed(String),

@@ -179,6 +179,8 @@ fn an_unknown_outcome_is_said_without_another_look() {
             image: None,
         });
     });
+    assert_eq!(asked.plan().needs, Needs::Nothing, "it was just looked at");
+    let asked = later(asked, Duration::from_secs(10));
     assert_eq!(asked.plan().needs, Needs::Detail);
     assert_eq!(end(&shows(asked, &[])), Some(false));
 }
