@@ -1,20 +1,21 @@
 //! Judges what happens, by what is in the world: the invariants of the design, S1 to S6, S8 and L1, and what the policies
 //! of an Instance promise.
 //!
-//! This file is about what is known of a run and what it excuses; [`wishes`] is what users asked for, [`servers`] judges what
-//! the service did, [`written`] what the operator wrote, [`passwords`] the Secrets that it made, [`rest`] what is left at the
-//! end.
+//! This file is about what is known of a run, and [`troubles`] about what cannot be promised in it; [`wishes`] is what users
+//! asked for, [`servers`] judges what the service did, [`written`] what the operator wrote, [`passwords`] the Secrets that it
+//! made, [`rest`] what is left at the end.
 
 mod effort;
 mod looks;
 mod passwords;
 mod rest;
 mod servers;
+mod troubles;
 mod wishes;
 mod written;
 
 use crate::apiserver::{Apiserver, INSTANCES, Key, uid};
-use crate::fault::{Act, Dependency, Kind, Step};
+use crate::fault::Kind;
 use cloud_server_operator::api::names::BINDING;
 use cloud_server_operator::api::{Binding, Marker, Verb};
 use cloud_simulator::model::{Answer, Reply, Request, ServerInfo, World};
@@ -25,6 +26,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
+use troubles::{Lists, Troubles};
 use wishes::{Property, Wishes};
 
 /// By then everybody knows of lists that were changed: they are kept for five minutes, and who waits for something in them looks
@@ -39,72 +41,9 @@ const UNDER_WAY: Duration = Duration::from_secs(2);
 /// The same when something takes its time: a turn is given up after 120 s.
 const UNDER_WAY_WHEN_SLOW: Duration = Duration::from_secs(150);
 
-/// What is known of one kind of trouble, from which follows what cannot be promised.
-#[derive(Clone, Debug, Default)]
-struct Troubles {
-    /// When a process that stood by took over last.
-    handed_over: Option<Instant>,
-    /// Creates that were executed twice.
-    doubled: usize,
-    /// Which servers more than one was made of at once.
-    doubled_markers: BTreeSet<Marker>,
-    /// How often another process took over from one that stood still, and may yet do what it was about to do.
-    takeovers: usize,
-    /// Processes that died.
-    crashes: usize,
-    /// Processes that ended when they were told to, with what they remembered.
-    ended: usize,
-    /// Two processes are active at once, from the start.
-    no_lease: bool,
-    /// Calls whose answer was lost or late, by kind.
-    unknown: BTreeMap<Kind, usize>,
-    /// Calls that are executed after they were given up.
-    late: usize,
-    /// One of them later than the settling time.
-    too_late: bool,
-    /// A listing lied, or the service said falsely that there is no such server.
-    lies: usize,
-    /// How often the service itself said falsely that there is no such thing: listings alone prove nothing.
-    denials: usize,
-    /// How often it said so of a task.
-    tasks_denied: usize,
-    /// The Instances whose finalizer or record was taken away by force.
-    tampered: BTreeSet<String>,
-    /// How often etcd went back, and how often a record was dropped.
-    restores: usize,
-    drops: usize,
-    /// When etcd went back last.
-    restored: Option<Instant>,
-    /// The apiserver was away: what a process knew, it may not have been able to write.
-    unwritten: bool,
-    /// An object was copied or restored.
-    copied: bool,
-    /// Tasks that failed.
-    failed: usize,
-    wiped: bool,
-    deleted: bool,
-    /// A reinstall may have been asked for that leaves the image as it is.
-    same_image: bool,
-    /// Something takes its time: a call may come long after what it was decided by.
-    slow: bool,
-    /// Anything at all came between a process and what it asked for.
-    disturbed: bool,
-}
-
 /// One process, from its start to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessId(pub u64);
-
-/// How the service's lists of what it offers were changed.
-#[derive(Clone, Debug, Default)]
-struct Lists {
-    is_sold_out: bool,
-    is_withdrawn: bool,
-    /// There are two images of the name that specs want.
-    is_doubled: bool,
-    /// When that was.
-    changed: Option<Instant>,
-}
 
 /// The judge.
 #[derive(Default)]
@@ -186,11 +125,6 @@ impl Oracle {
         self.most = Some((usize::from(most), None));
     }
 
-    /// Two lies agree that there is no such server: the service's own word, and a listing.
-    fn is_lied_to(&self) -> bool {
-        self.troubles.lies > 1 && self.troubles.denials > 0
-    }
-
     /// Whether the service's lists have been as they are for long enough that nobody goes by older ones.
     pub fn lists_are_known(&self) -> bool {
         let changed = self.lists.changed;
@@ -208,17 +142,6 @@ impl Oracle {
     /// A process that stood by acts from now on, on what its watch has told it so far.
     pub fn handed_over(&mut self) {
         self.troubles.handed_over = Some(Instant::now());
-    }
-
-    /// Two processes may have acted on an import without a word of each other.
-    fn may_be_imported_twice(&self) -> bool {
-        self.troubles.no_lease || self.troubles.takeovers > 0 || self.is_fresh()
-    }
-
-    /// Whoever took over a moment ago may not know of what was written last.
-    fn is_fresh(&self) -> bool {
-        let handed_over = self.troubles.handed_over;
-        handed_over.is_some_and(|at| at.elapsed() < WATCHES_LATE)
     }
 
     /// Another process took over.
@@ -307,134 +230,6 @@ impl Oracle {
             self.released_at_console
                 .extend(Marker::in_name(&server.name));
         }
-    }
-
-    /// What a fault makes impossible to promise.
-    pub fn acts(&mut self, kind: Kind, act: &Act) {
-        self.has_news();
-        let troubles = &mut self.troubles;
-        troubles.disturbed = true;
-        match act {
-            Act::CrashBefore | Act::CrashAfter => troubles.crashes += 1,
-            Act::Twice if kind == Kind::Create => troubles.doubled += 1,
-            Act::Omit | Act::Empty => troubles.lies += 1,
-            Act::FalseNotFound => {
-                troubles.lies += 1;
-                troubles.denials += 1;
-                troubles.tasks_denied += usize::from(kind == Kind::Task);
-            }
-            Act::TaskFails | Act::TaskCancelled => troubles.failed += 1,
-            Act::Late(seconds) => {
-                troubles.late += 1;
-                troubles.too_late |= *seconds >= self.settle;
-            }
-            _ => {}
-        }
-        troubles.slow |= matches!(
-            act,
-            Act::Late(_)
-                | Act::PauseBefore(_)
-                | Act::PauseAfter(_)
-                | Act::Slow(_)
-                | Act::Status(429)
-        );
-        let is_unknown = matches!(
-            act,
-            Act::CrashAfter
-                | Act::CrashBefore
-                | Act::LoseAnswer
-                | Act::LoseRequest
-                | Act::StatusAfter(_)
-                | Act::Status(_)
-                | Act::Late(_)
-                | Act::Cut
-                | Act::Twice
-                | Act::PauseBefore(_)
-                | Act::PauseAfter(_)
-                | Act::Slow(_)
-        );
-        if is_unknown {
-            *self.troubles.unknown.entry(kind).or_default() += 1;
-        }
-    }
-
-    /// A dependency that is not well answers this to a request.
-    pub fn was_answered(&mut self, kind: Kind, status: u16) {
-        if status >= 500 {
-            // Whoever called cannot know that nothing came of it.
-            *self.troubles.unknown.entry(kind).or_default() += 1;
-        }
-    }
-
-    /// What a step asks for, or makes impossible to promise.
-    pub fn steps(&mut self, step: &Step) {
-        self.has_news();
-        self.troubles.disturbed |= matches!(
-            step,
-            Step::Away(_) | Step::Answers(..) | Step::Kill(_) | Step::Terminate(_)
-        );
-        if matches!(
-            step,
-            Step::SellOut | Step::Restock | Step::OfferImage | Step::WithdrawImage
-        ) {
-            self.lists.changed = Some(Instant::now());
-        }
-        match *step {
-            Step::ConsoleRebuild(n) => {
-                let wishes = self.wishes.entry(format!("web-{n}")).or_default();
-                wishes.erasures += 1;
-            }
-            Step::SellOut => self.lists.is_sold_out = true,
-            Step::Restock => self.lists.is_sold_out = false,
-            Step::OfferImage => self.lists.is_doubled = true,
-            Step::WithdrawImage => self.lists.is_withdrawn = true,
-            Step::Hides(true) => self.troubles.lies += 2,
-            Step::Most(most) => self.most = Some((usize::from(most), Some(Instant::now()))),
-            Step::ForceFinalizers(n) => {
-                self.troubles.tampered.insert(format!("web-{n}"));
-            }
-            Step::Replace(n) => {
-                self.troubles.tampered.insert(format!("web-{n}"));
-                self.troubles.drops += 1;
-            }
-            Step::RestoreEtcd => {
-                self.troubles.restores += 1;
-                self.troubles.restored = Some(Instant::now());
-            }
-            Step::Away(Dependency::Apiserver) | Step::Answers(Dependency::Apiserver, _) => {
-                self.troubles.unwritten = true;
-            }
-            Step::RestoreBackup(_) | Step::Copy(_) | Step::Immigrate(_) => {
-                self.troubles.copied = true;
-            }
-            Step::WipeStatus(_) => self.troubles.wiped = true,
-            Step::Delete(_) => self.troubles.deleted = true,
-            Step::Kill(_) => self.troubles.crashes += 1,
-            Step::Terminate(_) => self.troubles.ended += 1,
-            _ => {}
-        }
-    }
-
-    /// Whether finalizer or record of this Instance were taken away by force, or etcd went back.
-    fn is_tampered(&self, name: &str) -> bool {
-        self.troubles.restores > 0 || self.troubles.tampered.contains(name)
-    }
-
-    /// Whether those of any Instance were.
-    fn is_any_tampered(&self) -> bool {
-        self.troubles.restores > 0 || !self.troubles.tampered.is_empty()
-    }
-
-    /// Whether that of any Instance may have been touched so.
-    fn is_anything_murky(&self) -> bool {
-        let t = &self.troubles;
-        self.is_any_tampered() || t.no_lease || t.takeovers > 0
-    }
-
-    /// The server of this Instance may have been touched by a call that nobody waits for any more.
-    fn is_murky(&self, name: &str) -> bool {
-        let t = &self.troubles;
-        self.is_tampered(name) || t.no_lease || t.takeovers > 0
     }
 
     /// Whether the spec of this object has said so for longer than a call may be under way that was decided before.

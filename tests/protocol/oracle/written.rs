@@ -123,12 +123,16 @@ impl Oracle {
         }
     }
 
-    /// Whether as many other Instances as may have a server have one on record, or are about to.
+    /// Whether as many other Instances as may have a server have one on record, or in status where the record was dropped, or are
+    /// about to.
     pub(super) fn is_full(&self, object: &Value, kube: &Apiserver) -> bool {
         let others = kube.all().filter(|(key, _)| key.0 == INSTANCES);
         let have = others
             .filter(|(_, other)| uid(other) != uid(object))
-            .filter(|(_, other)| record(other).is_some_and(|record| speaks(&record, other)));
+            .filter(|(_, other)| {
+                record(other).is_some_and(|record| speaks(&record, other))
+                    || other["status"]["id"].is_string()
+            });
         let have = have.count();
         self.most.is_some_and(|(most, _)| have >= most)
     }
