@@ -228,7 +228,10 @@ impl Memory {
     /// be lost, status may not name that yet.
     pub fn follows(&mut self, binding: &Binding) {
         let known = self.announced.as_deref();
-        let is_news = known.is_none_or(|known| known.attempt < binding.attempt);
+        let is_news = known.is_none_or(|known| {
+            known.attempt < binding.attempt
+                || (known.attempt == binding.attempt && known.nonce != binding.nonce)
+        });
         if is_news && binding.task.is_some() && binding.operation.verb != Verb::Create {
             self.announces(binding);
         }
@@ -321,8 +324,8 @@ impl Memory {
     }
 
     /// An operation of ours ended, and status says so. What the listing shows from here on is news, also if it showed the
-    /// same before.
-    pub fn operation_ended(&mut self, ended: &HistoryEntry, now: Instant) {
+    /// same before. `brought_login`: with it came the password that it was called with.
+    pub fn operation_ended(&mut self, ended: &HistoryEntry, brought_login: bool, now: Instant) {
         self.led_by = None;
         self.announced = None;
         if ended.verb != Verb::Create {
@@ -331,7 +334,7 @@ impl Memory {
         if ended.verb.bears_login() {
             let sent = self.password.sent.take();
             if ended.succeeded {
-                self.password.current = sent;
+                self.password.current = sent.filter(|_| brought_login);
             }
         }
         if ended.succeeded {

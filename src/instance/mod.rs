@@ -199,7 +199,9 @@ fn rested(
     if let (Some(ended), Some(binding)) = (ended, seen.facts.binding()) {
         let is_power = ended.succeeded && matches!(ended.verb, Verb::Start | Verb::Stop);
         let times = is_power.then(|| memory.power_ended(ended.verb, now));
-        memory.operation_ended(ended, now);
+        let applied = plan.tell.applied.as_ref();
+        let brought_login = applied.is_none_or(|applied| applied.password_secret.is_some());
+        memory.operation_ended(ended, brought_login, now);
         let pause = plan.pause.or(times.and_then(plan::pause_of_power));
         if let Some(pause) = pause {
             memory.pause(&binding.operation, now + pause);

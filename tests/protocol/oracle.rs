@@ -218,7 +218,9 @@ impl Oracle {
     /// Somebody is about to act on a server at the console.
     pub fn at_console(&mut self, server: &ServerInfo, releases: bool) {
         self.touched_at_console.insert(server.id.clone());
-        if matches!(server.pending, "MODIFYING_PASSWORD" | "REINSTALLING") {
+        if server.pending == "MODIFYING_PASSWORD"
+            || (server.pending == "REINSTALLING" && self.is_reinstall_unseen(server))
+        {
             self.broken_passwords.insert(server.id.clone());
         }
         if server.status == "CREATING" {
@@ -230,6 +232,12 @@ impl Oracle {
             self.released_at_console
                 .extend(Marker::in_name(&server.name));
         }
+    }
+
+    /// Whether a reinstall of this server was announced that leaves the image as it is.
+    fn is_reinstall_unseen(&self, server: &ServerInfo) -> bool {
+        let mut announced = self.announced.iter();
+        announced.any(|(what, asked)| *what == server.id && asked.first() == Some(&server.image))
     }
 
     /// Whether the spec of this object has said so for longer than a call may be under way that was decided before.
@@ -257,6 +265,11 @@ impl Oracle {
         let marker = Marker::in_name(&info.name)?;
         self.names.get(&marker).cloned()
     }
+}
+
+/// Whether a spec says that nothing may be begun, by the clock that the operator reads.
+pub fn is_paused(spec: &Value) -> bool {
+    Property::Paused.is_in(spec)
 }
 
 /// The name of an object.

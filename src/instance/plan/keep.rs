@@ -81,12 +81,9 @@ fn follow(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId
         {
             gone(seen, seat, id)
         }
-        // It was found missing by a process that had seen more of it: that stands until it is seen otherwise, with or without its
-        // identifier.
-        (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_))
-            if is_told_missing(seen) || replace::is_let_go(seen) =>
-        {
-            Plan::rest(Tell::default(), SOON).in_flight()
+        // It was found missing by a process that had seen more of it: that stands until it is seen otherwise.
+        (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_)) if is_told_missing(seen) => {
+            Plan::rest(Tell::default().with_id(Some(id.clone())), SOON).in_flight()
         }
         (Fact::Known(TaskState::Succeeded), Fact::Unknown(why)) => {
             let message = format!("server {id} is created; its detail could not be read: {why}");

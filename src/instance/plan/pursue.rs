@@ -12,7 +12,7 @@ pub(in crate::instance) use end::refused_again;
 pub(super) use end::{pause, waiting};
 
 use super::keep::{self, AT_REST};
-use super::{Plan, Request, SOON, Step, Tell, replace, words};
+use super::{Plan, Request, SOON, Step, Tell, words};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
@@ -46,9 +46,8 @@ pub(super) fn follow(
     let verb = binding.operation.verb;
     let attempt = seen.memory.attempt(binding);
     let was_taken = attempt.is_some_and(|attempt| matches!(attempt.post, Post::Accepted { .. }));
-    let is_over = keep::is_told_missing(seen) || replace::is_let_go(seen);
-    if is_over && !was_taken && !matches!(seen.detail, Fact::Known(_)) {
-        return Plan::rest(Tell::default(), SOON).in_flight();
+    if keep::is_told_missing(seen) && !was_taken && !matches!(seen.detail, Fact::Known(_)) {
+        return Plan::rest(Tell::default().with_id(Some(id.clone())), SOON).in_flight();
     }
     let since = attempt.map_or(seen.now, |attempt| attempt.since);
     match (attempt.map(|attempt| &attempt.post), seen.task_id()) {

@@ -8,10 +8,12 @@
 //! Another server with the marker (a request was doubled) is ours already: it takes the place of the one that is proven gone, and
 //! nothing is bought.
 
-use super::{LONG, NEXT, Needs, Plan, SOON, Tell, UNREAD, buy, found, frozen, restraint, words};
+use super::{
+    LONG, NEXT, Needs, Plan, SOON, Tell, UNREAD, buy, found, frozen, keep, restraint, words,
+};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{OnExternalDeletion, Verb};
-use crate::cloud::ServerId;
+use crate::api::{Binding, EndReason, HistoryEntry, OnExternalDeletion, Verb};
+use crate::cloud::{ServerId, TaskState};
 use crate::instance::observe::{Fact, Observation, SeatFacts};
 use crate::inventory::Absence;
 
@@ -70,7 +72,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
         && !is_in_flight(seen);
     let binding = seen.facts.binding().filter(|_| is_asked_for)?;
     if let Some(mut plan) = frozen(seen) {
-        plan.tell.id = named(seen);
+        plan.tell.id = seen.facts.told_id();
         return Some(plan);
     }
     let has_sibling = found::bearing(seen).iter().any(|other| other != id);
@@ -82,7 +84,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
             words::another(spec)
         );
         let verdict = Verdict::stalled(Reason::RecreateLimitReached, message);
-        let tell = Tell::of(verdict).with_id(named(seen));
+        let tell = Tell::of(verdict).with_id(seen.facts.told_id());
         return Some(Plan::rest(tell, LONG));
     }
     let settled = seen.memory.missing_since? + seat.settle;
@@ -96,6 +98,8 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
             let mut plan = Plan::rest(proving(seen, id), NEXT);
             plan.tell.id = None;
             plan.tell.forget_server = true;
+            // Nothing tells it later: the server would be named again with each turn that proves less.
+            plan.tell.ended = binding_ended(seen, binding);
             Some(plan)
         }
         (Some(Absence::Proven), Fact::Absent) => {
@@ -126,6 +130,22 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
     }
 }
 
+/// The end of the recorded operation, if that was not told: nothing of it is under way, and its server is gone.
+fn binding_ended(seen: &Observation, binding: &Binding) -> Option<HistoryEntry> {
+    if !seen.facts.is_open() {
+        return None;
+    }
+    let is_done = matches!(seen.task, Fact::Known(TaskState::Succeeded));
+    let (reason, words) = match is_done || binding.operation.verb == Verb::Create {
+        true => (None, None),
+        false => {
+            let words = "the server was gone before it was known to be done";
+            (Some(EndReason::AnswerLost), Some(words.to_owned()))
+        }
+    };
+    Some(keep::ended(seen, binding, reason, words))
+}
+
 fn proving(seen: &Observation, id: &ServerId) -> Tell {
     if is_told(seen) {
         return Tell::default();
@@ -142,23 +162,13 @@ fn proving(seen: &Observation, id: &ServerId) -> Tell {
     Tell::of(verdict).with_id(seen.facts.told_id())
 }
 
-/// The recorded server, unless status has let it go: the end of its operation may not have been told then.
-fn named(seen: &Observation) -> Option<ServerId> {
-    seen.facts.told_id().filter(|_| !is_told(seen))
-}
-
-/// Whether status has let the server go, and no operation on it is under way: what shows less than that has nothing to add.
-pub(super) fn is_let_go(seen: &Observation) -> bool {
-    is_told(seen) && !is_in_flight(seen)
-}
-
 /// Status has let the server go and says of this very spec why no other one is there yet. A turn that proves less than the one
 /// which said so has nothing to add: a listing that moved must not have status written to and fro for as long as another
 /// server cannot be had.
 fn is_told(seen: &Observation) -> bool {
     let status = &seen.facts.status;
     let mut told = status.conditions.iter().map(|told| told.reason.as_str());
-    status.id.is_none()
+    seen.facts.told_id().is_none()
         && status.observed_generation == seen.facts.generation
         && told.any(|told| WAITS_FOR.iter().any(|why| why.as_str() == told))
 }

@@ -8,7 +8,7 @@ use crate::fault::Act::{
 use crate::fault::Kind::{Create, Password, Receipt, Secret, Task};
 use crate::fault::Step::{
     Apply, ConsoleRelease, Delete, DropConnection, DropLogin, EditImage, EditLogin, EditPower,
-    Kill, Reinstall, RestoreEtcd, SnapshotEtcd, Spec, Terminate, WipeStatus,
+    Kill, Reinstall, RestoreEtcd, RotatePassword, SnapshotEtcd, Spec, Terminate, WipeStatus,
 };
 use crate::fault::{Dependency, Kind};
 use crate::specs::{generated, goes_on, paused, rotates, rotates_no_more};
@@ -167,6 +167,11 @@ schedules! {
         edited().at(4_100, WipeStatus(1)).on(Password, 1, After(WipeStatus(1)));
     edited_with_a_reinstall_that_never_went_out_and_a_status_that_is_wiped:
         edited().at(4_000, Reinstall(1)).on(Kind::Reinstall, 1, CrashBefore).at(12_000, WipeStatus(1));
+    edited_with_a_reinstall_that_failed_and_whose_task_is_denied:
+        edited().at(4_000, EditImage(1)).on(Kind::Reinstall, 1, TaskFails).on(Task, 2, FalseNotFound).on(Task, 3, FalseNotFound);
+    given_anew_with_a_reinstall_that_failed_and_whose_task_is_denied:
+        one().at(4_000, RotatePassword).at(4_000, EditImage(1)).on(Kind::Reinstall, 1, TaskFails)
+            .on(Task, 2, FalseNotFound).on(Task, 3, FalseNotFound);
     dropped_and_made_again:
         login().at(4_000, DropLogin(1)).on(Password, 1, CrashAfter);
     dropped_and_made_again_with_its_answer_lost:

@@ -90,9 +90,10 @@ impl Oracle {
         let asking = objects.filter(|(_, object)| {
             let id = object["status"]["id"].as_str().unwrap_or_default();
             let reason = &condition(object, "Ready")["reason"];
+            let has_server = record(object).is_some_and(|record| record.id.is_some());
             (self.failed_creates.contains(id)
                 && (reason == "OperationRefused" || reason == "ServiceBusy"))
-                || (self.lists.is_sold_out && reason == "ServiceBusy")
+                || (self.lists.is_sold_out && !has_server && reason == "ServiceBusy")
         });
         asking.map(|(key, _)| key.1.clone()).collect()
     }
@@ -257,7 +258,8 @@ impl Oracle {
             }
             // What it was resolved to was lost with the store.
             "ReferenceAmbiguous" => {
-                (alive.is_empty() || self.troubles.restores > 0) && lists.is_doubled
+                let is_lost = object["status"]["resolved"]["image"].is_null();
+                (alive.is_empty() || (self.troubles.restores > 0 && is_lost)) && lists.is_doubled
             }
             _ => return None,
         })

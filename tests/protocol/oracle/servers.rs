@@ -105,8 +105,14 @@ impl Oracle {
                 Verb::Create => {
                     self.failed_creates.insert(server.clone());
                 }
-                Verb::Password | Verb::Reinstall => {
+                Verb::Password => {
                     self.broken_passwords.insert(server.clone());
+                }
+                Verb::Reinstall => {
+                    let info = cloud.server(server);
+                    if info.is_some_and(|server| self.is_reinstall_unseen(&server)) {
+                        self.broken_passwords.insert(server.clone());
+                    }
                 }
                 Verb::Stop => {
                     self.stops.insert(server.clone(), (Instant::now(), true));

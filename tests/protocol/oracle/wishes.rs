@@ -1,6 +1,7 @@
 //! What the users of one Instance asked for, as its spec has told it over time.
 
-use cloud_server_operator::api::{Lasts, Pause};
+use super::record;
+use cloud_server_operator::api::{Lasts, Pause, Verb};
 use cloud_server_operator::runtime::chance;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -91,7 +92,9 @@ impl Wishes {
         let spec = &object["spec"];
         self.say(spec);
         let is_new = wish(spec) != self.installation;
-        self.differed |= is_new && object["status"]["applied"].is_null();
+        let is_bought = record(object).is_some_and(|record| record.operation.verb != Verb::Create)
+            || object["status"]["applied"].is_object();
+        self.differed |= is_new && !is_bought;
         if is_acknowledged(spec, &self.installation) && (is_new || self.differed) {
             self.installation = wish(spec);
             self.differed = false;

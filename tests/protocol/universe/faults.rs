@@ -3,6 +3,7 @@
 use super::Universe;
 use crate::apiserver::INSTANCES;
 use crate::fault::{Act, Dependency, Kind, On, Rule};
+use crate::oracle;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -82,7 +83,8 @@ impl Universe {
             let is_protected = object["spec"]["deletionProtection"] == true;
             let is_paused = object["spec"]["pause"].is_object();
             // Also while status cannot be written, which needs the apiserver and nobody else.
-            let is_no_matter = is_paused && dependency == Dependency::Service;
+            let is_no_matter =
+                oracle::is_paused(&object["spec"]) && dependency == Dependency::Service;
             let is_held = is_observed
                 && (is_protected && reason == "DeletionProtected"
                     || is_paused && reason == "Paused");

@@ -6,11 +6,7 @@ use crate::api::conditions::{Reason, Verdict};
 use crate::instance::observe::{Fact, is_idle};
 use crate::instance::plan::{LONG, Needs, Plan, Request, SOON, Tell, keep, want};
 use crate::instance::references;
-use std::time::Duration;
 use tokio::time::Instant;
-
-/// What the server showed once it had settled is looked up again after this time.
-const SHOWN_AGAIN: Duration = Duration::from_secs(10);
 
 impl Open<'_> {
     /// The outcome is unknown: after the settling time, with nothing pending at the server, its state tells.
@@ -30,11 +26,11 @@ impl Open<'_> {
             Some(true) => self.finish(detail, true),
             Some(false) => self.conclude(End::Lost("the server shows that it was not carried out")),
             // A password that the operator made is in force only where the service has said so.
-            None if self.is_generated() && self.verb() == Verb::ModifyPassword => {
+            None if self.is_of_a_generated_password() => {
                 self.conclude(End::Lost("nothing tells whether it was carried out"))
             }
             // What the spec asked for counts as applied.
-            None if self.is_of_a_lost_status() && self.is_generated() => {
+            None if self.is_of_a_lost_status() && self.verb() == Verb::Reinstall => {
                 self.conclude(End::Assumed)
             }
             None if self.is_of_a_lost_status() || want::is_former(seen, self.binding) => {
@@ -65,17 +61,16 @@ impl Open<'_> {
             return self.outcome_unknown();
         }
         let mut plan = self.unconfirmed(settled);
-        // What came of it may have failed at the apiserver, and be looked up at every listing.
-        if seen.has_not_looked_for(SHOWN_AGAIN) {
+        // Each listing asks for a turn: where the apiserver refuses what follows from the look, none of them looks again at once.
+        if seen.has_not_looked_for(keep::UNREAD) {
             plan.needs = Needs::Detail;
         }
         plan
     }
 
-    /// Whether it was to bring a password that the operator made.
-    fn is_generated(&self) -> bool {
+    fn is_of_a_generated_password(&self) -> bool {
         let login = &self.seen.facts.spec.login;
-        self.verb().bears_login() && login.generate.is_some()
+        self.verb() == Verb::ModifyPassword && login.generate.is_some()
     }
 
     /// A reinstall with the same image: executed unseen, and never executed, look alike. Another image, key or token asks

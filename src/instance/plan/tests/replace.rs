@@ -296,10 +296,15 @@ fn a_server_that_was_let_go_before_the_end_of_its_operation_was_told_is_named_no
     let waits = written(written(open()));
     let stands = waits.0.facts.status.clone();
     assert_eq!(stands.id, None);
-    assert!(waits.0.facts.is_open());
+    assert!(!waits.0.facts.is_open(), "its end is told");
     let full = Reason::AccountLimitReached.as_str();
     assert_eq!(stands.conditions[0].reason, full);
-    for (what, turn) in TURNS {
+    let restarted: Turn = |seen| {
+        seen.memory.forget_looks();
+        seen.detail = Fact::NotAsked;
+        seen.task = Fact::Unknown("503".into());
+    };
+    for (what, turn) in TURNS.into_iter().chain([("no task", restarted)]) {
         let scene = open().with(|seen| {
             seen.facts.status = stands.clone();
             turn(seen);

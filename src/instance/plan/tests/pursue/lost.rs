@@ -105,19 +105,41 @@ fn an_attempt_of_a_lost_status_counts_as_applied() {
 
 /// A reinstall with the same image shows nowhere: the disk is left as it is, and the Secret says nothing that may not be so.
 #[test]
-fn a_generated_password_of_a_reinstall_whose_status_was_lost_is_set_anew() {
-    let scene = open_operation(Verb::Reinstall, as_bought(), Post::Unknown);
-    let scene = with_spec(shows(scene, &[]), |spec| {
+fn the_password_of_a_reinstall_whose_status_was_lost_is_set_anew() {
+    let generated = |spec: &mut crate::api::InstanceSpec| {
         spec.login.password_secret_ref = None;
         spec.login.generate = Some(GeneratedLogin::default());
+    };
+    for change in [generated, |_: &mut crate::api::InstanceSpec| {}] {
+        let scene = open_operation(Verb::Reinstall, as_bought(), Post::Unknown);
+        let scene = with_spec(shows(scene, &[]), change);
+        let scene = scene.memory(|memory| memory.attempts.get_mut(&2).unwrap().is_own = false);
+        let wiped = later(scene, SETTLE * 2)
+            .with(|seen| seen.facts.status = InstanceStatus::default().into());
+        assert_eq!(end(&wiped), Some(true));
+        let applied = wiped.plan().tell.applied.unwrap();
+        assert_eq!(applied.image, as_bought().image);
+        assert_eq!(applied.password_secret, None);
+    }
+}
+
+/// The service denies the task, and shows the image from before it: neither image nor password came.
+#[test]
+fn a_reinstall_that_did_not_come_about_brought_no_password() {
+    let denied = open_operation(Verb::Reinstall, to_second(), Post::Unknown);
+    let denied = with_task(denied, Fact::Absent, &[]).with(|seen| {
+        seen.memory.at_rest_since = Some(seen.now);
+        seen.memory.password.sent = Some([2; 32]);
     });
-    let scene = scene.memory(|memory| memory.attempts.get_mut(&2).unwrap().is_own = false);
-    let wiped =
-        later(scene, SETTLE * 2).with(|seen| seen.facts.status = InstanceStatus::default().into());
-    assert_eq!(end(&wiped), Some(true));
-    let applied = wiped.plan().tell.applied.unwrap();
-    assert_eq!(applied.image, as_bought().image);
+    let denied = later(denied, SETTLE * 2);
+    let plan = denied.plan();
+    assert_eq!(end(&denied), Some(true), "a receipt forbids a repeat");
+    let applied = plan.tell.applied.clone().unwrap();
+    assert_eq!(applied.image, to_second().image);
     assert_eq!(applied.password_secret, None);
+    let mut memory = denied.0.memory.clone();
+    memory.operation_ended(plan.tell.ended.as_ref().unwrap(), false, denied.0.now);
+    assert_eq!(memory.password.current, None);
 }
 
 /// Neither the image that was there nor the one that was asked for: a human was there, whose work nothing may erase.
@@ -180,7 +202,7 @@ fn an_unknown_outcome_is_said_without_another_look() {
         });
     });
     assert_eq!(asked.plan().needs, Needs::Nothing, "it was just looked at");
-    let asked = later(asked, Duration::from_secs(10));
+    let asked = later(asked, UNREAD);
     assert_eq!(asked.plan().needs, Needs::Detail);
     assert_eq!(end(&shows(asked, &[])), Some(false));
 }
