@@ -200,7 +200,7 @@ fn rested(
         let is_power = ended.succeeded && matches!(ended.verb, Verb::Start | Verb::Stop);
         let times = is_power.then(|| memory.power_ended(ended.verb, now));
         let applied = plan.tell.applied.as_ref();
-        let brought_login = applied.is_none_or(|applied| applied.password_secret.is_some());
+        let brought_login = applied.is_some_and(|applied| applied.password_secret.is_some());
         memory.operation_ended(ended, brought_login, now);
         let pause = plan.pause.or(times.and_then(plan::pause_of_power));
         if let Some(pause) = pause {

@@ -82,7 +82,7 @@ fn follow(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId
             gone(seen, seat, id)
         }
         // It was found missing by a process that had seen more of it: that stands until it is seen otherwise.
-        (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_)) if is_told_missing(seen) => {
+        (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_)) if is_told_missing(seen, id) => {
             Plan::rest(Tell::default().with_id(Some(id.clone())), SOON).in_flight()
         }
         (Fact::Known(TaskState::Succeeded), Fact::Unknown(why)) => {
@@ -371,9 +371,9 @@ pub(super) fn is_missing(seen: &Observation, seat: &SeatFacts, id: &ServerId) ->
     }
 }
 
-/// Status says of this very spec that the recorded server is missing.
-pub(super) fn is_told_missing(seen: &Observation) -> bool {
-    is_told(seen, Reason::ServerMissing)
+/// Status says of this very spec that this server is missing, and not the one before it.
+pub(super) fn is_told_missing(seen: &Observation, id: &ServerId) -> bool {
+    seen.facts.status.id.as_deref() == Some(id.as_str()) && is_told(seen, Reason::ServerMissing)
 }
 
 /// Whether status says so, of the spec as it is.

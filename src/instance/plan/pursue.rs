@@ -46,7 +46,7 @@ pub(super) fn follow(
     let verb = binding.operation.verb;
     let attempt = seen.memory.attempt(binding);
     let was_taken = attempt.is_some_and(|attempt| matches!(attempt.post, Post::Accepted { .. }));
-    if keep::is_told_missing(seen) && !was_taken && !matches!(seen.detail, Fact::Known(_)) {
+    if keep::is_told_missing(seen, id) && !was_taken && !matches!(seen.detail, Fact::Known(_)) {
         return Plan::rest(Tell::default().with_id(Some(id.clone())), SOON).in_flight();
     }
     let since = attempt.map_or(seen.now, |attempt| attempt.since);

@@ -99,7 +99,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
             plan.tell.id = None;
             plan.tell.forget_server = true;
             // Nothing tells it later: the server would be named again with each turn that proves less.
-            plan.tell.ended = binding_ended(seen, binding);
+            plan.tell.ended = untold_end(seen, binding);
             Some(plan)
         }
         (Some(Absence::Proven), Fact::Absent) => {
@@ -130,17 +130,20 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
     }
 }
 
-/// The end of the recorded operation, if that was not told: nothing of it is under way, and its server is gone.
-fn binding_ended(seen: &Observation, binding: &Binding) -> Option<HistoryEntry> {
+/// The end of the recorded operation, if that was not told: nothing of it is under way, and its server is gone. What erases
+/// a disk counts as done unless the service says otherwise: should the server show again, it is not done once more.
+fn untold_end(seen: &Observation, binding: &Binding) -> Option<HistoryEntry> {
     if !seen.facts.is_open() {
         return None;
     }
-    let is_done = matches!(seen.task, Fact::Known(TaskState::Succeeded));
-    let (reason, words) = match is_done || binding.operation.verb == Verb::Create {
-        true => (None, None),
-        false => {
+    let verb = binding.operation.verb;
+    let (reason, words) = match &seen.task {
+        Fact::Known(TaskState::Failed { reason }) => (Some(EndReason::Failed), reason.clone()),
+        Fact::Known(TaskState::Succeeded) => (None, None),
+        _ if matches!(verb, Verb::Create | Verb::Reinstall) => (None, None),
+        _ => {
             let words = "the server was gone before it was known to be done";
-            (Some(EndReason::AnswerLost), Some(words.to_owned()))
+            (Some(EndReason::Superseded), Some(words.to_owned()))
         }
     };
     Some(keep::ended(seen, binding, reason, words))

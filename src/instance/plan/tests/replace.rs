@@ -2,7 +2,7 @@
 
 use super::want::with_spec;
 use super::*;
-use crate::api::{InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
+use crate::api::{EndReason, InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
 use crate::instance::report::status;
 
 /// The recorded server is missing since the first sight of it, and so long later the listings lack it.
@@ -310,6 +310,39 @@ fn a_server_that_was_let_go_before_the_end_of_its_operation_was_told_is_named_no
             turn(seen);
         });
         assert_eq!(written(scene).0.facts.status, stands, "{what}");
+    }
+}
+
+#[test]
+fn what_erased_a_server_that_was_let_go_counts_as_done() {
+    for (verb, task, reason) in [
+        (Verb::Reinstall, Fact::Absent, None),
+        (
+            Verb::ModifyPassword,
+            Fact::Absent,
+            Some(EndReason::Superseded),
+        ),
+        (
+            Verb::Reinstall,
+            Fact::Known(TaskState::Failed { reason: None }),
+            Some(EndReason::Failed),
+        ),
+    ] {
+        let scene = missing(1, SETTLE).with(|seen| {
+            let mut status = InstanceStatus::clone(&seen.facts.status);
+            status.history.clear();
+            seen.facts.status = status.into();
+            let Record::Speaks(binding) = &mut seen.facts.record else {
+                unreachable!()
+            };
+            binding.operation.verb = verb;
+            seen.task = task;
+            seen.memory.attempts.clear();
+        });
+        let plan = scene.plan();
+        assert!(plan.tell.forget_server);
+        let ended = plan.tell.ended.map(|ended| (ended.verb, ended.reason));
+        assert_eq!(ended, Some((verb, reason)));
     }
 }
 
