@@ -58,9 +58,11 @@ async fn seat(context: &Context, account: &Account, key: &ObjectKey) -> Result<A
     let made_from = |secret| MadeFrom {
         secret,
         account: account.metadata.uid.clone().unwrap_or_default(),
-        generation: account.metadata.generation.unwrap_or_default(),
     };
-    if let Some(seat) = context.sessions.made_from(key, &made_from(secret)) {
+    let known = context
+        .sessions
+        .made_from(key, &account.spec, &made_from(secret));
+    if let Some(seat) = known {
         return Ok(seat);
     }
     let (token, secret) = read_key(&context.client, &key.namespace, reference)

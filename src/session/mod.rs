@@ -248,7 +248,6 @@ impl Sessions {
             let made_from = MadeFrom {
                 secret: String::new(),
                 account: String::new(),
-                generation: -1,
             };
             match self.make(&spec, &token, made_from) {
                 Ok(seat) => {
@@ -279,11 +278,17 @@ impl Sessions {
         }
     }
 
-    /// The newest seat that was made for an Account, if it was made from this.
-    pub fn made_from(&self, account: &ObjectKey, from: &MadeFrom) -> Option<Arc<Seat>> {
+    /// The newest seat that was made for an Account, if it was made from this. By what the spec says, and not by its generation:
+    /// where etcd was put back, that comes again.
+    pub fn made_from(
+        &self,
+        account: &ObjectKey,
+        spec: &AccountSpec,
+        from: &MadeFrom,
+    ) -> Option<Arc<Seat>> {
         let seats = self.seats();
         let newest = seats.get(account)?.newest.as_ref()?;
-        (newest.made_from == *from).then(|| newest.clone())
+        (newest.made_from == *from && newest.source.0 == *spec).then(|| newest.clone())
     }
 
     /// The Account can be used, from this seat. Tells whether that is news.

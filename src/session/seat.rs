@@ -38,7 +38,7 @@ impl Drop for Session {
 pub struct Seat {
     /// The shared part.
     pub session: Arc<Session>,
-    /// What the seat was made from; another version of Secret or Account makes another seat.
+    /// What the seat was made from; another version of the Secret, or another Account, makes another seat.
     pub made_from: MadeFrom,
     /// A short digest of endpoint and token: as long as it stands, the account at the service is the same.
     pub credential: String,
@@ -59,15 +59,13 @@ impl Seat {
     }
 }
 
-/// The versions that a seat was made from.
+/// The objects that a seat was made from, beside what the Account's spec says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeFrom {
     /// UID and resourceVersion of the token Secret.
     pub secret: String,
     /// UID of the Account.
     pub account: String,
-    /// Generation of the Account's spec.
-    pub generation: i64,
 }
 
 /// Why an Account cannot be used.

@@ -40,7 +40,6 @@ fn seated(sessions: &Sessions, namespace: &str, spec: &AccountSpec, token: &str)
     let made_from = MadeFrom {
         secret: "u/7".to_owned(),
         account: "a".to_owned(),
-        generation: 1,
     };
     let token = SecretString::from(token);
     let seat = sessions.seat(&key(namespace), spec, &token, made_from);
@@ -108,6 +107,19 @@ async fn what_an_instance_says_of_a_server_counts_where_its_account_has_it() {
 }
 
 #[tokio::test]
+async fn an_account_whose_spec_is_another_one_under_the_same_generation_has_another_seat() {
+    let sessions = sessions();
+    let (former, now) = (
+        spec(HERE, json!({"maxInstances": 1})),
+        spec(HERE, json!({"maxInstances": 2})),
+    );
+    let seat = seated(&sessions, "a", &former, "t");
+    let made_from = |spec| sessions.made_from(&key("a"), spec, &seat.made_from);
+    assert!(made_from(&former).is_some_and(|known| Arc::ptr_eq(&known, &seat)));
+    assert!(made_from(&now).is_none());
+}
+
+#[tokio::test]
 async fn a_deletion_does_not_go_on_with_a_token_that_is_refused_whatever_else_the_account_says() {
     let sessions = sessions();
     let first = seated(&sessions, "a", &spec(HERE, json!({})), "t");
@@ -115,19 +127,18 @@ async fn a_deletion_does_not_go_on_with_a_token_that_is_refused_whatever_else_th
     assert!(last(false).is_some_and(|seat| Arc::ptr_eq(&seat, &first)));
     assert!(last(true).is_none());
     // The Account's limit was raised since: another seat, and the same token.
-    let seat = |token: &str, generation| {
+    let seat = |token: &str| {
         let made_from = MadeFrom {
             secret: "u/7".to_owned(),
             account: "a".to_owned(),
-            generation,
         };
         let raised = spec(HERE, json!({"maxInstances": 2}));
         sessions.seat(&key("a"), &raised, &SecretString::from(token), made_from)
     };
-    let raised = seat("t", 2).unwrap();
+    let raised = seat("t").unwrap();
     assert!(last(true).is_none());
     // Another token, which the service refuses: the former one may well be taken still.
-    let other = seat("u", 3).unwrap();
+    let other = seat("u").unwrap();
     assert!(last(true).is_some_and(|seat| Arc::ptr_eq(&seat, &first)));
     drop((raised, other));
 }

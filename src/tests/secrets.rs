@@ -108,7 +108,6 @@ async fn the_place_of_an_account_shows_no_token() {
     let made_from = MadeFrom {
         secret: "u/7".to_owned(),
         account: "a".to_owned(),
-        generation: 1,
     };
     let spec = serde_json::from_value(spec).unwrap();
     let seat = sessions.seat(&account, &spec, &canary(), made_from);

@@ -213,7 +213,6 @@ impl Stage {
         let from = MadeFrom {
             secret: String::new(),
             account: String::new(),
-            generation: 0,
         };
         let sessions = &self.context.sessions;
         match sessions.seat(key, &spec, &token, from) {

@@ -133,7 +133,8 @@ fn due_in(stamp: Option<Timestamp>, every: Duration, now: Timestamp) -> Due {
 /// Nothing else is to be done: the connection Secret says what is in force. It is no part of the server: what stands in its
 /// way is told beside, and leaves the server Ready.
 pub(super) fn connect(seen: &Observation, mut plan: Plan) -> Plan {
-    if !matches!(plan.step, Step::Rest) || plan.needs != Needs::Nothing {
+    // What a client needs of a server that is just let go is no matter any more.
+    if !matches!(plan.step, Step::Rest) || plan.needs != Needs::Nothing || plan.tell.forget_server {
         return plan;
     }
     let Some(wanted) = connection::wanted(seen) else {
