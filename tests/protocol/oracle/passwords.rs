@@ -264,13 +264,11 @@ impl Oracle {
     }
 
     /// The newest change, or the reinstall that was to bring it, failed or was broken off at the console, at a service that says
-    /// it does not know its task: it counts as done (docs). Or a late one was on its way for an Instance that kept the server when it
-    /// was deleted, and another one has taken it over since.
+    /// it does not know its task: it counts as done (docs). Or it was on its way for a former owner.
     pub(super) fn is_unsure(&self, server: &str, cloud: &World) -> bool {
         let may_be_unknown = self.troubles.tasks_denied > 0 || cloud.readings().task_kept.is_some();
-        let t = &self.troubles;
-        let is_of_another = self.foreign.contains_key(server) && t.late > 0 && t.deleted;
-        is_of_another || (self.broken_passwords.contains(server) && may_be_unknown)
+        self.may_be_for_a_former_owner(server)
+            || (self.broken_passwords.contains(server) && may_be_unknown)
     }
 
     /// What two processes, a late call, and whoever changes objects behind the operator's back make impossible to promise.

@@ -167,8 +167,9 @@ impl Oracle {
             {
                 None
             }
-            ([_], "ImageDiffers")
+            ([server], "ImageDiffers")
                 if touched
+                    || self.may_be_for_a_former_owner(&server.id)
                     // A reinstall whose wish was taken back may land late (docs).
                     || self.troubles.no_lease
                     || self.troubles.takeovers > 0

@@ -320,6 +320,7 @@ impl Oracle {
         let Some(name) = self.owner_of(server, cloud) else {
             return;
         };
+        let former = usize::from(self.may_be_for_a_former_owner(server));
         let done = self.erasures_done.entry(name.clone()).or_default();
         *done += 1;
         let t = &self.troubles;
@@ -339,9 +340,8 @@ impl Oracle {
         let forgotten = if t.crashes + t.ended > 0 { t.drops } else { 0 };
         let is_hidden = t.same_image || self.touched_at_console.contains(server);
         let again = if is_hidden { t.restores + forgotten } else { 0 };
-        let wishes = self.wishes.get(&name);
-        let wanted =
-            wishes.map_or(0, |wishes| wishes.erasures) + t.takeovers + again + unseen + undone;
+        let wishes = self.wishes.get(&name).map_or(0, |wishes| wishes.erasures);
+        let wanted = wishes + t.takeovers + again + unseen + undone + former;
         if *done > wanted && !self.troubles.no_lease && !self.troubles.too_late {
             self.violations.push(format!(
                 "S3: {name} was erased {done} times, and users asked for it {wanted} times"

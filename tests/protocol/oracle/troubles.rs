@@ -192,6 +192,13 @@ impl Oracle {
         }
     }
 
+    /// Whether a late call may be on its way for an Instance that kept this server when it was deleted, and which another one has
+    /// taken over since (docs).
+    pub(super) fn may_be_for_a_former_owner(&self, server: &str) -> bool {
+        let t = &self.troubles;
+        self.foreign.contains_key(server) && t.late > 0 && t.deleted
+    }
+
     /// Whether finalizer or record of this Instance were taken away by force, or etcd went back.
     pub(super) fn is_tampered(&self, name: &str) -> bool {
         self.troubles.restores > 0 || self.troubles.tampered.contains(name)
