@@ -303,7 +303,12 @@ fn next(
         Outcome::NotDone(why, verdict) => {
             tracing::warn!(namespace, name, why, "not done, trying again");
             let wait = memory.backoff.fail();
-            wait.min(not_written_again(verdict.is_some()))
+            let wait = wait.min(not_written_again(verdict.is_some()));
+            if plan.buys() {
+                // An event that comes meanwhile brings the next try no nearer.
+                memory.not_before = Some(Instant::now() + wait);
+            }
+            wait
         }
     }
 }

@@ -34,6 +34,10 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
     let status = &seen.facts.status;
     let untouched = status.id.is_none() && status.operation.is_none() && status.history.is_empty();
     let is_new = memory.born_here && !memory.ever_intended && untouched;
+    if let Some(at) = memory.not_before.filter(|at| is_new && *at > seen.now) {
+        // The intent was not taken just now.
+        return Plan::rest(Tell::default(), at - seen.now);
+    }
     if is_new {
         // This process saw the object appear and never bought for it: nobody can have, so no look-up is needed.
         return create(seen, seat, &Origin::First);
