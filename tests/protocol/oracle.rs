@@ -80,6 +80,8 @@ pub struct Oracle {
     /// Servers that two Instances imported, under two processes; and those among them that went with one of the two.
     were_imported_twice: BTreeSet<String>,
     shared: BTreeSet<String>,
+    /// Servers that were imported from an Instance that lost its finalizer by force.
+    left_by_force: BTreeSet<String>,
     /// Servers, and markers, that were left behind because the spec wanted it so.
     kept: BTreeSet<String>,
     kept_markers: BTreeSet<Marker>,

@@ -8,7 +8,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::cloud::{Limits, Login, Operation, TaskState};
+use crate::cloud::{Limits, Login, Operation};
+
+mod answers;
 
 const TOKEN: &str = "tok-canary-1";
 const PASSWORD: &str = "Hunter2!canary";
@@ -406,93 +408,6 @@ async fn no_error_and_no_debug_shows_a_secret() {
         }
         assert!(!shown.contains("canary"), "{shown}");
     }
-}
-
-#[tokio::test]
-async fn a_detail_of_another_instance_is_no_answer() {
-    let server = Scripted::answering("200 OK", r#"{"instance":{"ecsResourceUUID":"ecs-2"}}"#).await;
-    let error = client(&server.endpoint)
-        .detail(Lane::Urgent, &id())
-        .await
-        .unwrap_err();
-    assert_eq!(error.category(), "garbled");
-    assert!(!error.is_no_such_instance());
-}
-
-#[tokio::test]
-async fn the_calls_on_one_instance_take_either_shape_of_answer_and_do_without_a_task() {
-    let denied = r#"{"success":false,"code":"Ecs.NotExist","message":"m"}"#;
-    for (body, task) in [
-        (ACCEPTED, Some("t-1")),
-        (
-            r#"{"asyncTaskUUID":"t-2","httpStatus":202,"rowCount":0}"#,
-            Some("t-2"),
-        ),
-        (r#"{"httpStatus":202,"rowCount":0}"#, None),
-    ] {
-        let server = Scripted::answering("200 OK", body).await;
-        let client = client(&server.endpoint);
-        let expected = Accepted {
-            task: task.map(TaskId::from),
-        };
-        let permit = client.permit(Lane::Urgent).await;
-        assert_eq!(client.release(permit, &id()).await.unwrap(), expected);
-        let permit = client.permit(Lane::Urgent).await;
-        assert_eq!(client.start(permit, &id()).await.unwrap(), expected);
-        let permit = client.permit(Lane::Urgent).await;
-        assert_eq!(client.restart(permit, &id()).await.unwrap(), expected);
-        let permit = client.permit(Lane::Urgent).await;
-        assert_eq!(client.stop(permit, &id(), true).await.unwrap(), expected);
-        let [.., stop] = server
-            .requests()
-            .try_into()
-            .unwrap_or([const { String::new() }; 4]);
-        assert!(
-            stop.ends_with(r#"{"ecsResourceUUID":"ecs-1","forceStop":true}"#),
-            "{stop}"
-        );
-    }
-    for (body, gone) in [(denied, true), ("{}", false), (r#"{"hello":1}"#, false)] {
-        let server = Scripted::answering("200 OK", body).await;
-        let client = client(&server.endpoint);
-        let permit = client.permit(Lane::Urgent).await;
-        let error = client.release(permit, &id()).await.unwrap_err();
-        assert_eq!(error.is_no_such_instance(), gone, "{error}");
-        assert_eq!(error.may_have_happened(), !gone, "{error}");
-    }
-}
-
-#[tokio::test]
-async fn a_package_of_another_zone_is_not_on_the_list_of_this_one() {
-    let body = r#"{"packages": [
-        {"packageCode": "p-1", "regionCode": "r", "zoneCode": "other"},
-        {"packageCode": "p-1", "regionCode": "r", "zoneCode": "z", "cpu": 2},
-        {"packageCode": "p-2", "regionCode": "far", "zoneCode": "z"}
-    ]}"#;
-    let server = Scripted::answering("200 OK", body).await;
-    let client = client(&server.endpoint);
-    let here = client.packages(Lane::Urgent, "r", Some("z")).await.unwrap();
-    assert_eq!(here.rows.len(), 1);
-    assert_eq!((here.rows[0].cpu, here.unreadable), (Some(2), 0));
-}
-
-#[tokio::test]
-async fn a_failed_task_is_a_report_and_a_contradiction_is_none() {
-    let failed = r#"{"asyncTaskInfo":{"processResult":"FAIL","remark":"sold out"},"httpStatus":500,"success":false}"#;
-    let server = Scripted::answering("202 Accepted", failed).await;
-    let report = client(&server.endpoint)
-        .task(Lane::Operation, &"t-1".into())
-        .await
-        .unwrap();
-    let reason = Some("sold out".to_owned());
-    assert_eq!(report.state, TaskState::Failed { reason });
-    let odd = r#"{"asyncTaskInfo":{"processResult":"SUCCESS"},"success":false}"#;
-    let server = Scripted::answering("202 Accepted", odd).await;
-    let error = client(&server.endpoint)
-        .task(Lane::Operation, &"t-1".into())
-        .await
-        .unwrap_err();
-    assert_eq!(error.category(), "garbled");
 }
 
 #[tokio::test]

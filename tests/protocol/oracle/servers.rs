@@ -59,10 +59,10 @@ impl Oracle {
         if record.operation.verb == Operation::Reinstall {
             return;
         }
-        let policy = &object["spec"]["stopPolicy"];
-        let grace = policy["gracePeriodSeconds"].as_u64().unwrap_or(60);
+        let grace = &object["spec"]["stopPolicy"]["gracePeriodSeconds"];
+        let grace = grace.as_u64().unwrap_or(60);
         let stop = self.stops.get(server);
-        let is_early = policy["force"] == "AfterGracePeriod"
+        let is_early = self.holds(&key.1, Property::Graced)
             && stop.is_none_or(|(at, has_failed)| {
                 !has_failed && at.elapsed() + Duration::from_secs(1) < Duration::from_secs(grace)
             });
@@ -256,7 +256,9 @@ impl Oracle {
                 let went_back = t
                     .restored
                     .is_some_and(|at| t.slow && at.elapsed() < UNDER_WAY_WHEN_SLOW);
-                if !went_back {
+                // Or it belonged to another one then, of which a process that stood still has not heard that it is gone (docs).
+                let belonged = t.takeovers > 0 && self.left_by_force.contains(server);
+                if !went_back && !belonged {
                     self.violations.push(format!(
                         "S3: server {server} was released, which is recorded for {} that stays or keeps it",
                         key.1

@@ -201,7 +201,12 @@ impl Oracle {
 
     /// Whether finalizer or record of this Instance were taken away by force, or etcd went back.
     pub(super) fn is_tampered(&self, name: &str) -> bool {
-        self.troubles.restores > 0 || self.troubles.tampered.contains(name)
+        self.troubles.restores > 0 || self.is_forced(name)
+    }
+
+    /// Whether somebody took finalizer or record of this very Instance.
+    pub(super) fn is_forced(&self, name: &str) -> bool {
+        self.troubles.tampered.contains(name)
     }
 
     /// Whether those of any Instance were.

@@ -23,18 +23,21 @@ pub(super) enum Property {
     Imported,
     /// No power is cut.
     Unforced,
+    /// No power is cut before the server had its time.
+    Graced,
     /// A server that somebody else released is not bought anew.
     NotRecreated,
 }
 
 impl Property {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Paused,
         Self::Observed,
         Self::Retained,
         Self::Protected,
         Self::Imported,
         Self::Unforced,
+        Self::Graced,
         Self::NotRecreated,
     ];
 
@@ -47,6 +50,7 @@ impl Property {
             Self::Protected => spec["deletionProtection"] == true,
             Self::Imported => spec["import"].is_object(),
             Self::Unforced => matches!(spec["stopPolicy"]["force"].as_str(), None | Some("Never")),
+            Self::Graced => spec["stopPolicy"]["force"] == "AfterGracePeriod",
             Self::NotRecreated => spec["onExternalDeletion"] != "Recreate",
         }
     }

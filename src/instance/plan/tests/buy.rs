@@ -18,6 +18,17 @@ fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
 }
 
 #[test]
+fn a_first_intent_that_was_refused_waits_for_its_time_whatever_wakes_it() {
+    let refused = Scene::fresh()
+        .with(|seen| seen.memory.not_before = Some(seen.now + Duration::from_secs(8)));
+    let plan = refused.plan();
+    assert!(rests(&plan));
+    assert_eq!(plan.again, Duration::from_secs(8));
+    let later = refused.with(|seen| seen.now += Duration::from_secs(8));
+    assert_eq!(announced(&later.plan()).unwrap().attempt, 1);
+}
+
+#[test]
 fn an_object_that_was_there_before_us_needs_one_listing_without_its_marker() {
     let scene = Scene::of(&instance(), false);
     assert!(rests(&scene.plan()));
