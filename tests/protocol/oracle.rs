@@ -244,13 +244,17 @@ impl Oracle {
 
     /// Whether the spec of this object has said so for longer than a call may be under way that was decided before.
     fn holds(&self, name: &str, property: Property) -> bool {
-        let grace = if self.troubles.slow {
+        let wishes = self.wishes.get(name);
+        wishes.is_some_and(|wishes| wishes.have_said(property, self.under_way()))
+    }
+
+    /// How long a call may be under way that was decided by what stood there before.
+    fn under_way(&self) -> Duration {
+        if self.troubles.slow {
             UNDER_WAY_WHEN_SLOW
         } else {
             UNDER_WAY
-        };
-        let wishes = self.wishes.get(name);
-        wishes.is_some_and(|wishes| wishes.have_said(property, grace))
+        }
     }
 
     /// Whether nothing may be begun for this object.

@@ -52,7 +52,7 @@ fn has_ended(seen: &Observation, attempt: i64) -> bool {
 }
 
 /// The record of the operation that status shows in flight, made from an older one: what it was asked for is what the spec
-/// says.
+/// says, as far as such an operation brings it; the rest is as it was applied before, and a wish if the spec says otherwise.
 pub(super) fn in_flight(seen: &Observation, older: Binding) -> Option<Binding> {
     let status = &seen.facts.status;
     let shown = status.operation.as_ref()?;
@@ -61,12 +61,18 @@ pub(super) fn in_flight(seen: &Observation, older: Binding) -> Option<Binding> {
     if shown.verb == Verb::Create || has_ended(seen, shown.attempt) || !is_news {
         return None;
     }
+    let specified = want::as_specified(seen);
+    let applied = status.applied.as_ref();
+    let target = match applied.filter(|applied| !applied.image.is_empty()) {
+        Some(applied) => want::target(shown.verb, applied, specified),
+        None => specified,
+    };
     let operation = OpenOperation {
         verb: shown.verb,
         started_at: shown.started_at.0,
         generation: seen.facts.generation,
         uid: seen.facts.uid.clone(),
-        target: want::as_specified(seen),
+        target,
         // Nothing tells: where the operator makes the password, it may be one that waits.
         waiting_password: shown.verb.bears_login() && seen.facts.spec.login.generate.is_some(),
         before: Before {

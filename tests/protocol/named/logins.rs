@@ -8,7 +8,8 @@ use crate::fault::Act::{
 use crate::fault::Kind::{Create, Password, Receipt, Secret, Task};
 use crate::fault::Step::{
     Apply, ConsoleRelease, Delete, DropConnection, DropLogin, EditImage, EditLogin, EditPower,
-    Kill, Reinstall, RestoreEtcd, RotatePassword, SnapshotEtcd, Spec, Terminate, WipeStatus,
+    Kill, Reinstall, Replace, Restart, RestoreEtcd, RotatePassword, SnapshotEtcd, Spec, Terminate,
+    WipeStatus,
 };
 use crate::fault::{Dependency, Kind};
 use crate::specs::{generated, goes_on, paused, rotates, rotates_no_more};
@@ -180,6 +181,8 @@ schedules! {
         login().at(4_000, DropLogin(1)).on(Password, 1, After(DropLogin(1)));
     reinstalled_with_the_same_password:
         login().at(4_000, EditImage(1)).on(Receipt, 2, CrashBefore);
+    edited_while_the_record_of_a_restart_is_lost_with_the_process:
+        login().at(4_000, Restart(1)).on(Kind::Power, 1, After(EditLogin(1))).at(4_200, Kill(0)).at(4_200, Replace(1));
     given_instead_of_made:
         login().at(4_000, Spec(1, json!({"login": {"generate": null, "passwordSecretRef": {"name": "login", "key": "value"}}})));
     connection_dropped:

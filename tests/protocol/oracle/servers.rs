@@ -1,7 +1,7 @@
 //! Judges what the service did, and what it was asked for.
 
 use super::wishes::Property;
-use super::{Oracle, UNDER_WAY_WHEN_SLOW, bearing, is_alive, record, speaks};
+use super::{Oracle, bearing, is_alive, record, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::Verb as Operation;
@@ -253,9 +253,7 @@ impl Oracle {
             if is_recorded && stays && !is_shared && !self.failed_creates.contains(server) {
                 let t = &self.troubles;
                 // It was being deleted in the look that the release was for, and etcd went back since.
-                let went_back = t
-                    .restored
-                    .is_some_and(|at| t.slow && at.elapsed() < UNDER_WAY_WHEN_SLOW);
+                let went_back = t.restored.is_some_and(|at| at.elapsed() < self.under_way());
                 // Or it belonged to another one then, of which a process that stood still has not heard that it is gone (docs).
                 let belonged = t.takeovers > 0 && self.left_by_force.contains(server);
                 if !went_back && !belonged {

@@ -435,7 +435,12 @@ fn an_operation_that_another_process_began_is_known_once_its_record_names_the_ta
 
 #[test]
 fn an_operation_that_only_status_tells_of_is_put_on_record_again() {
-    for former in [None, Some(binding())] {
+    let cases = [
+        (None, Verb::Reinstall),
+        (Some(binding()), Verb::Reinstall),
+        (None, Verb::Restart),
+    ];
+    for (former, verb) in cases {
         let is_older = former.is_some();
         let mut instance = instance();
         if let Some(mut former) = former {
@@ -451,18 +456,26 @@ fn an_operation_that_only_status_tells_of_is_put_on_record_again() {
             status.applied = Some(as_bought());
             let started_at = status.history[0].started_at.clone();
             status.operation = Some(OperationStatus {
-                verb: Verb::Reinstall,
+                verb,
                 attempt: 2,
                 task_id: Some("t-9".into()),
                 started_at,
             });
             seen.facts.status = status.into();
+            seen.secret_version = Some("login/2".into());
         });
         let plan = lost.plan();
         let Step::Record { binding } = &plan.step else {
             panic!("{is_older}: {plan:?}")
         };
-        assert_eq!(binding.operation.verb, Verb::Reinstall);
+        assert_eq!(binding.operation.verb, verb);
+        // The Secret was edited meanwhile, and a restart brings no password.
+        let brought = match verb {
+            Verb::Reinstall => "login/2",
+            _ => "login/1",
+        };
+        let target = &binding.operation.target;
+        assert_eq!(target.password_secret.as_deref(), Some(brought));
         assert_eq!((binding.attempt, binding.task.as_deref()), (2, Some("t-9")));
         assert_eq!(binding.id.as_deref(), Some(ID));
     }
