@@ -182,7 +182,7 @@ schedules! {
     reinstalled_with_the_same_password:
         login().at(4_000, EditImage(1)).on(Receipt, 2, CrashBefore);
     edited_while_the_record_of_a_restart_is_lost_with_the_process:
-        login().at(4_000, Restart(1)).on(Kind::Power, 1, After(EditLogin(1))).at(4_200, Kill(0)).at(4_200, Replace(1));
+        login().tasks(20).at(30_000, Restart(1)).on(Kind::Power, 1, After(EditLogin(1))).at(40_000, Kill(0)).at(40_000, Replace(1)).at(60_000, DropConnection(1));
     given_instead_of_made:
         login().at(4_000, Spec(1, json!({"login": {"generate": null, "passwordSecretRef": {"name": "login", "key": "value"}}})));
     connection_dropped:
