@@ -43,7 +43,7 @@ pub struct Memory {
     pub ever_intended: bool,
     /// What the newest record that was seen on it names: its server, and the Account that it is of.
     pub recorded: Option<Remains>,
-    /// How many servers were bought in the place of others, by the records that were seen on it.
+    /// How many servers were bought in the place of others, by the records that were seen on it, or written.
     pub recreated: u32,
     /// Nothing of it is left: its server is confirmed gone, or there never was one.
     pub is_finished: bool,

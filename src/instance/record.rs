@@ -206,6 +206,7 @@ async fn intend(
 
 /// The attempt of a record that this process wrote, or may have written.
 fn remember(memory: &mut Memory, binding: &Binding, post: Post) {
+    memory.recreated = memory.recreated.max(binding.recreated);
     let known = memory.attempts.get(&binding.attempt);
     if known.is_some_and(|attempt| attempt.nonce == binding.nonce) {
         return;

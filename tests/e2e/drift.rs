@@ -400,6 +400,7 @@ lost_in_flight! {
     a_record_replaced_while_a_reinstall_runs_erases_once: Reinstall, Record;
     a_status_wiped_while_a_password_changes_ends_with_the_new_one: ModifyPassword, Status;
     a_status_wiped_while_a_server_stops_stops_once: Stop, Status;
+    a_record_replaced_while_a_password_changes_ends_with_the_new_one: ModifyPassword, Record;
     a_record_replaced_while_a_server_stops_stops_once: Stop, Record;
     a_record_replaced_while_a_server_restarts_leaves_it_running: Restart, Record;
 }

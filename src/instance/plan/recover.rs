@@ -63,18 +63,23 @@ pub(super) fn in_flight(seen: &Observation, older: Binding) -> Option<Binding> {
     }
     let specified = want::as_specified(seen);
     let applied = status.applied.as_ref();
-    let target = match applied.filter(|applied| !applied.image.is_empty()) {
+    let mut target = match applied.filter(|applied| !applied.image.is_empty()) {
         Some(applied) => want::target(shown.verb, applied, specified),
         None => specified,
     };
+    if shown.verb.bears_login() {
+        // Nothing tells which password it brings: the Secret may be another one by now. The one that stands there is set after it.
+        target.password_secret = None;
+    } else if let Some(applied) = applied {
+        target.password_secret.clone_from(&applied.password_secret);
+    }
     let operation = OpenOperation {
         verb: shown.verb,
         started_at: shown.started_at.0,
         generation: seen.facts.generation,
         uid: seen.facts.uid.clone(),
         target,
-        // Nothing tells: where the operator makes the password, it may be one that waits.
-        waiting_password: shown.verb.bears_login() && seen.facts.spec.login.generate.is_some(),
+        waiting_password: false,
         before: Before {
             image: judge::text(&status.detail, "imageResourceUUID").map(ToOwned::to_owned),
             running: judge::text(&status.detail, "ecsStatus") == Some("STARTED"),

@@ -183,6 +183,12 @@ schedules! {
         login().at(4_000, EditImage(1)).on(Receipt, 2, CrashBefore);
     edited_while_the_record_of_a_restart_is_lost_with_the_process:
         login().tasks(20).at(30_000, Restart(1)).on(Kind::Power, 1, After(EditLogin(1))).at(40_000, Kill(0)).at(40_000, Replace(1)).at(60_000, DropConnection(1));
+    edited_again_while_the_record_of_a_password_change_is_lost_with_the_process:
+        login().tasks(20).at(30_000, EditLogin(1)).at(38_000, EditLogin(1)).at(40_000, Kill(0)).at(40_000, Replace(1)).at(80_000, DropConnection(1));
+    rotated_while_the_record_of_the_password_change_is_lost_with_the_process:
+        rotated().tasks(20).at(60_000, Kill(0)).at(60_000, Replace(1));
+    edited_again_while_the_record_of_a_reinstall_is_lost_with_the_process:
+        login().tasks(20).at(30_000, EditImage(1)).at(38_000, EditLogin(1)).at(40_000, Kill(0)).at(40_000, Replace(1)).at(80_000, DropConnection(1));
     given_instead_of_made:
         login().at(4_000, Spec(1, json!({"login": {"generate": null, "passwordSecretRef": {"name": "login", "key": "value"}}})));
     connection_dropped:

@@ -143,6 +143,8 @@ schedules! {
         recreated(2).at(60_000, ConsoleRelease(1)).at(120_000, ConsoleRelease(1));
     recreate_where_the_limit_is_none:
         recreated(0);
+    recreated_and_its_record_is_replaced_before_a_late_watch_tells_of_it:
+        one().stale(25).spec(recreates(1)).at(1_100, ConsoleRelease(1)).at(39_200, Replace(1)).at(61_000, ConsoleRelease(1)).buys(2);
     recreate_once_more_when_the_limit_is_raised:
         recreated(0).at(60_000, Spec(1, recreates(1)));
     recreate_nothing_for_a_lie:
