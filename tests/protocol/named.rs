@@ -203,6 +203,8 @@ schedules! {
         one().visible_late(5).on(Create, 1, Twice).at(1_500, Delete(1));
     q1e_a_listing_omits_the_server_of_a_lost_answer:
         one().on(Create, 1, LoseAnswer).on(Listing, 3, Omit);
+    q1e_it_shows_late_and_the_first_listing_of_the_proof_omits_it:
+        one().visible_late(19).on(Create, 1, LoseAnswer).on(Listing, 5, Omit).buys(1);
     q1e_executed_late_and_a_listing_after_the_settling_time_omits_it:
         one().on(Create, 1, Late(15)).on(Listing, 5, Omit);
     q1e_executed_late_and_the_second_listing_of_the_proof_omits_it:
@@ -233,11 +235,11 @@ schedules! {
     q2b_replaced_right_before_the_receipt:
         one().on(Receipt, 1, Before(Replace(1)));
     q2c_etcd_restored_to_before_the_intent:
-        one().at(600, SnapshotEtcd).at(4_000, RestoreEtcd);
+        one().at(600, SnapshotEtcd).at(4_000, RestoreEtcd).buys(1).leaves(1);
     q2c_etcd_restored_to_before_the_intent_and_restarted:
-        one().on(Intent, 1, Before(SnapshotEtcd)).at(4_000, RestoreEtcd).at(4_000, Kill(0));
+        one().on(Intent, 1, Before(SnapshotEtcd)).at(4_000, RestoreEtcd).at(4_000, Kill(0)).buys(1).leaves(1);
     q2c_etcd_restored_between_intent_and_post:
-        one().on(Intent, 1, Before(SnapshotEtcd)).on(Create, 1, Before(RestoreEtcd));
+        one().on(Intent, 1, Before(SnapshotEtcd)).on(Create, 1, Before(RestoreEtcd)).buys(1).leaves(1);
     q2d_stale_watch_deleted_and_recreated:
         one().stale(25).on(Create, 1, LoseAnswer).at(3_000, Delete(1)).at(40_000, Apply(1));
     q2e_a_resource_version_comes_again_after_a_restore:
@@ -258,7 +260,7 @@ schedules! {
         one().on(Create, 1, Before(SnapshotEtcd)).at(20_000, RestoreEtcd).at(20_500, Kill(0));
 
     q2n_etcd_restored_right_after_the_post_and_restarted:
-        one().on(Intent, 1, Before(SnapshotEtcd)).on(Create, 1, After(RestoreEtcd)).on(Receipt, 1, CrashBefore);
+        one().on(Intent, 1, Before(SnapshotEtcd)).on(Create, 1, After(RestoreEtcd)).on(Receipt, 1, CrashBefore).buys(1).leaves(1);
 
     q3a_status_wiped_and_released_at_the_console:
         one().at(4_000, ConsoleRelease(1)).at(4_000, WipeStatus(1));

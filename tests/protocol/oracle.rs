@@ -80,8 +80,8 @@ pub struct Oracle {
     /// Servers that two Instances imported, under two processes; and those among them that went with one of the two.
     were_imported_twice: BTreeSet<String>,
     shared: BTreeSet<String>,
-    /// Servers that were imported from an Instance that lost its finalizer by force.
-    left_by_force: BTreeSet<String>,
+    /// Servers whose Instance was being deleted when it lost its finalizer by force, or when etcd went back, and when.
+    may_yet_be_released: BTreeMap<String, Instant>,
     /// Servers, and markers, that were left behind because the spec wanted it so.
     kept: BTreeSet<String>,
     kept_markers: BTreeSet<Marker>,
@@ -194,6 +194,16 @@ impl Oracle {
         let wishes = self.wishes.entry(name_of(object).to_owned()).or_default();
         wishes.are_told(object);
         self.troubles.same_image |= wishes.may_leave_the_image();
+    }
+
+    /// An object is about to go, or to come back, that may be in the middle of its deletion.
+    pub fn interferes(&mut self, object: &Value) {
+        let record = record(object).filter(|record| speaks(record, object));
+        if object["metadata"]["deletionTimestamp"].is_string()
+            && let Some(id) = record.and_then(|record| record.id)
+        {
+            self.may_yet_be_released.insert(id, Instant::now());
+        }
     }
 
     /// Etcd went back, and with it what the specs and the records say.

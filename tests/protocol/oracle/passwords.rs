@@ -227,7 +227,8 @@ impl Oracle {
         // Two processes: the last password may be the old one, and nothing shows it (docs).
         let is_unknown = t.takeovers > 0
             || t.no_lease
-            || self.is_tampered(name_of(object))
+            || t.restores > 0
+            || self.is_forced(name_of(object))
             || t.copied
             || t.too_late
             || self.is_unsure(&server.id, cloud);

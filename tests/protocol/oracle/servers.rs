@@ -157,9 +157,8 @@ impl Oracle {
         // Without a Lease, or after finalizer and record were taken by force together with a lost memory, or where two listings
         // in a row leave it out, this cannot be had at every moment (docs: two operators, QBe, lies); it has to heal.
         let is_lied_to = t.lies > 1;
-        let is_forgotten = (t.drops > 0
-            && (t.crashes + t.ended + t.takeovers > 0 || t.handed_over.is_some()))
-            || self.put_back.contains(&marker);
+        let is_forgotten =
+            t.drops > 0 && (t.crashes + t.ended + t.takeovers > 0 || t.handed_over.is_some());
         if alive > may && !t.no_lease && !is_forgotten && !t.too_late && !is_lied_to {
             self.violations.push(format!(
                 "S1: {alive} servers bear marker {marker:?} at once, at most {may} may"
@@ -251,12 +250,10 @@ impl Oracle {
                 self.shared.insert(server.to_owned());
             }
             if is_recorded && stays && !is_shared && !self.failed_creates.contains(server) {
-                let t = &self.troubles;
-                // It was being deleted in the look that the release was for, and etcd went back since.
-                let went_back = t.restored.is_some_and(|at| at.elapsed() < self.under_way());
-                // Or it belonged to another one then, of which a process that stood still has not heard that it is gone (docs).
-                let belonged = t.takeovers > 0 && self.left_by_force.contains(server);
-                if !went_back && !belonged {
+                // Its Instance was being deleted in the look that the release was for. Since then etcd went back, or the finalizer was
+                // taken by force and another Instance imported the server (docs).
+                let interfered = self.may_yet_be_released.get(server);
+                if interfered.is_none_or(|at| at.elapsed() > self.under_way()) {
                     self.violations.push(format!(
                         "S3: server {server} was released, which is recorded for {} that stays or keeps it",
                         key.1

@@ -35,8 +35,9 @@ pub(super) struct Troubles {
     pub(super) denials: usize,
     /// How often it said so of a task.
     pub(super) tasks_denied: usize,
-    /// The Instances whose finalizer or record was taken away by force.
-    pub(super) tampered: BTreeSet<String>,
+    /// The Instances whose finalizer was taken away by force, and those whose finalizer and record were dropped by `kubectl replace`.
+    pub(super) forced: BTreeSet<String>,
+    pub(super) replaced: BTreeSet<String>,
     /// How often etcd went back, and how often a record was dropped.
     pub(super) restores: usize,
     pub(super) drops: usize,
@@ -168,10 +169,10 @@ impl Oracle {
             Step::Hides(true) => self.troubles.lies += 2,
             Step::Most(most) => self.most = Some((usize::from(most), Some(Instant::now()))),
             Step::ForceFinalizers(n) => {
-                self.troubles.tampered.insert(format!("web-{n}"));
+                self.troubles.forced.insert(format!("web-{n}"));
             }
             Step::Replace(n) => {
-                self.troubles.tampered.insert(format!("web-{n}"));
+                self.troubles.replaced.insert(format!("web-{n}"));
                 self.troubles.drops += 1;
             }
             Step::RestoreEtcd => {
@@ -201,17 +202,18 @@ impl Oracle {
 
     /// Whether finalizer or record of this Instance were taken away by force, or etcd went back.
     pub(super) fn is_tampered(&self, name: &str) -> bool {
-        self.troubles.restores > 0 || self.is_forced(name)
+        self.troubles.restores > 0 || self.is_forced(name) || self.troubles.replaced.contains(name)
     }
 
-    /// Whether somebody took finalizer or record of this very Instance.
+    /// Whether its finalizer was taken away by force.
     pub(super) fn is_forced(&self, name: &str) -> bool {
-        self.troubles.tampered.contains(name)
+        self.troubles.forced.contains(name)
     }
 
     /// Whether those of any Instance were.
     pub(super) fn is_any_tampered(&self) -> bool {
-        self.troubles.restores > 0 || !self.troubles.tampered.is_empty()
+        let t = &self.troubles;
+        t.restores > 0 || !t.forced.is_empty() || !t.replaced.is_empty()
     }
 
     /// Whether that of any Instance may have been touched so.

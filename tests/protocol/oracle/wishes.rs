@@ -50,7 +50,7 @@ impl Property {
             Self::Protected => spec["deletionProtection"] == true,
             Self::Imported => spec["import"].is_object(),
             Self::Unforced => matches!(spec["stopPolicy"]["force"].as_str(), None | Some("Never")),
-            Self::Graced => spec["stopPolicy"]["force"] == "AfterGracePeriod",
+            Self::Graced => spec["stopPolicy"]["force"] != "Always",
             Self::NotRecreated => spec["onExternalDeletion"] != "Recreate",
         }
     }

@@ -142,11 +142,8 @@ impl Oracle {
         let (Some(id), true) = (&after.id, after.imported.is_some()) else {
             return;
         };
-        let owner = Some(name_of(now).to_owned());
-        let former_owner = self.foreign.insert(id.clone(), owner.clone()).flatten();
-        if former_owner != owner && former_owner.is_some_and(|former| self.is_forced(&former)) {
-            self.left_by_force.insert(id.clone());
-        }
+        self.foreign
+            .insert(id.clone(), Some(name_of(now).to_owned()));
         let before = record(former).filter(|record| speaks(record, former));
         if before.is_some_and(|before| before.id.as_ref() == Some(id)) {
             return;

@@ -101,6 +101,9 @@ impl Universe {
             Step::SnapshotEtcd => self.snapshot = Some(self.kube.clone()),
             Step::RestoreEtcd => {
                 if let Some(snapshot) = self.snapshot.clone() {
+                    for (_, object) in self.kube.all() {
+                        self.oracle.interferes(object);
+                    }
                     self.kube.restore(&snapshot);
                     let account = self.kube.get(&(ACCOUNTS, "default".to_owned()));
                     let most = account.and_then(|account| account["spec"]["maxInstances"].as_u64());
@@ -246,6 +249,9 @@ impl Universe {
 
     fn force_finalizers(&mut self, n: u8) {
         let key = instance(n);
+        if let Some(object) = self.kube.get(&key) {
+            self.oracle.interferes(object);
+        }
         self.kube
             .edit(&key, |object| object["metadata"]["finalizers"] = json!([]));
     }
