@@ -8,6 +8,7 @@ use crate::support::{
     longest_stall, outline, stays, watch_stalls,
 };
 use cloud_server_operator::api::names::BINDING;
+use cloud_simulator::Entry;
 use cloud_simulator::faults::{Act as Fault, ClientGone, Rule, When};
 use futures::StreamExt;
 use gate::{Act, Gate};
@@ -310,6 +311,15 @@ async fn fences_itself(act: Act) {
     // A write is noted when the gate reads it, which each stall puts off.
     let bound = World::LEASE + all_stalls(renewal, Instant::now());
     assert!(last.is_none_or(|last| last < bound), "{last:?}");
+    let until = Timestamp::now() - renewal.elapsed() + bound;
+    let until = u64::try_from(until.as_millisecond()).unwrap();
+    let late = {
+        let ledger = world.sim.ledger();
+        let calls = ledger.since(0).into_iter();
+        let is_late = |call: &Entry| call.method == "POST" && call.at.as_millis() >= until;
+        calls.filter(|call| is_late(call)).count()
+    };
+    assert_eq!(late, 0, "{}", world.ledger_text());
     world.start().await;
     for name in &names {
         let ready = world.ready(name).await;
@@ -351,6 +361,16 @@ async fn two_at_once(mut world: World) {
         .await;
     }
     println!("calls of create: {}", create_calls(&world.sim));
+    for operator in [
+        world.operator().metrics().await,
+        world.standby().metrics().await,
+    ] {
+        let (_, text) = operator;
+        assert!(
+            text.contains("operation=\"intent\""),
+            "it did not act: {text}"
+        );
+    }
     let ids: Vec<_> = world
         .sim
         .live_servers()
