@@ -68,6 +68,8 @@ schedules! {
         no_lease().import(ImportBy::Id).at(500, Apply(2)).at(2_900, Delete(1));
     import_of_one_server_by_two_under_two_processes_and_the_other_one_is_deleted_limit:
         no_lease().import(ImportBy::Id).at(500, Apply(2)).at(6_000, Delete(2));
+    import_of_one_server_by_two_whose_first_is_forced_away_from_a_process_that_was_paused_limit:
+        lease().import(ImportBy::Id).at(500, Apply(2)).at(6_000, Delete(1)).on(Release, 1, PauseBefore(60)).at(10_000, ForceFinalizers(1));
     import_of_one_server_by_two_and_a_hand_over_limit:
         lease().import(ImportBy::Id).stale(25).at(600, Apply(2)).on(Intent, 1, After(Terminate(0)));
     import_of_one_server_by_two_and_the_first_record_is_refused:
