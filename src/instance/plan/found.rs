@@ -84,16 +84,22 @@ pub(super) fn record(
             }
             binding
         }
-        // The record was lost in the middle of an operation that status tells of.
         // Only the record was lost.
         (None, Some(Ok(attempt))) => Binding {
             attempt,
             ..buy::blank(seen, seat)
         },
-        (None, _) => Binding {
-            lost: 1,
-            ..buy::blank(seen, seat)
-        },
+        (None, _) => {
+            let mut binding = Binding {
+                lost: 1,
+                ..buy::blank(seen, seat)
+            };
+            if seen.facts.spec.login.generate.is_some() {
+                // It may have been bought with another one than stands in the Secret by now, which is to tell what is in force.
+                binding.operation.target.password_secret = None;
+            }
+            binding
+        }
     };
     binding.id = Some(id.to_string());
     binding.task = task;

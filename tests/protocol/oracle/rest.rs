@@ -163,7 +163,10 @@ impl Oracle {
             // Only a human can tell: the answer was lost, and nothing shows whether the disk was erased.
             ([_], "OutcomeUnknown")
                 if (self.troubles.same_image || touched)
-                    && (self.lost_reinstalls() > 0 || self.half_told.contains(name_of(object))) =>
+                    && (self.lost_reinstalls() > 0
+                        || self.half_told.contains(name_of(object))
+                        // The record that one process put back is not the one that the other knows of.
+                        || (self.troubles.no_lease && self.troubles.drops > 0)) =>
             {
                 None
             }

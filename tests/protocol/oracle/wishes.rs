@@ -94,12 +94,16 @@ impl Wishes {
     /// The object was edited.
     pub(super) fn are_told(&mut self, object: &Value) {
         let spec = &object["spec"];
+        let former_token = self.spec["reinstall"]["token"].clone();
         self.say(spec);
         let is_new = wish(spec) != self.installation;
         let is_bought = record(object).is_some_and(|record| record.operation.verb != Verb::Create)
             || object["status"]["applied"].is_object();
         self.differed |= is_new && !is_bought;
-        if is_acknowledged(spec, &self.installation) && (is_new || self.differed) {
+        // A token that came before the purchase may have been carried out with it.
+        let former = &self.installation[2];
+        let former = if self.differed { &former_token } else { former };
+        if is_acknowledged(spec, former) && (is_new || self.differed) {
             self.installation = wish(spec);
             self.differed = false;
             self.erasures += 1;
@@ -162,9 +166,9 @@ fn wish(spec: &Value) -> Value {
 }
 
 /// Whether what a spec asks for may erase a disk, by its policy.
-fn is_acknowledged(spec: &Value, former: &Value) -> bool {
+fn is_acknowledged(spec: &Value, former_token: &Value) -> bool {
     let (token, named) = (&spec["reinstall"]["token"], &spec["reinstall"]["image"]);
-    let is_new = token.is_string() && *token != former[2];
+    let is_new = token.is_string() && token != former_token;
     let names_it = *named == spec["image"]["id"];
     match spec["reinstallPolicy"].as_str() {
         Some("Never") => false,

@@ -1,6 +1,7 @@
 //! Nothing is recorded, or an attempt without a server.
 
 use super::*;
+use crate::api::InstanceSpec;
 
 #[test]
 fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
@@ -46,6 +47,24 @@ fn a_server_with_our_marker_is_recorded_and_not_bought_again() {
     };
     assert_eq!(binding.id.as_deref(), Some(ID));
     assert_eq!(binding.lost, 1, "its request may have been doubled");
+}
+
+#[test]
+fn of_a_server_that_was_found_no_password_is_known_that_the_operator_is_to_tell() {
+    let found = || Scene::of(&instance(), false).listed(Duration::ZERO, &[(ID, &ours())]);
+    let generated = found().with(|seen| {
+        let mut spec = InstanceSpec::clone(&seen.facts.spec);
+        spec.login = serde_json::from_value(json!({"generate": {}})).unwrap();
+        seen.facts.spec = spec.into();
+    });
+    for (scene, counts_as_set) in [(found(), Some("login/1")), (generated, None)] {
+        let plan = scene.plan();
+        let Step::Record { binding } = &plan.step else {
+            panic!("{plan:?}")
+        };
+        let target = &binding.operation.target;
+        assert_eq!(target.password_secret.as_deref(), counts_as_set);
+    }
 }
 
 #[test]
