@@ -100,10 +100,10 @@ impl Wishes {
         let is_bought = record(object).is_some_and(|record| record.operation.verb != Verb::Create)
             || object["status"]["applied"].is_object();
         self.differed |= is_new && !is_bought;
-        // A token that came before the purchase may have been carried out with it.
-        let former = &self.installation[2];
-        let former = if self.differed { &former_token } else { former };
-        if is_acknowledged(spec, former) && (is_new || self.differed) {
+        // A token that came before the server was told as bought may have come before the purchase, which carried it out, or after it.
+        let is_asked = is_acknowledged(spec, &self.installation[2])
+            || (self.differed && is_acknowledged(spec, &former_token));
+        if is_asked && (is_new || self.differed) {
             self.installation = wish(spec);
             self.differed = false;
             self.erasures += 1;
