@@ -235,6 +235,9 @@ impl Oracle {
         {
             self.broken_passwords.insert(server.id.clone());
         }
+        if server.pending == "STOPPING" {
+            self.stops.insert(server.id.clone(), (Instant::now(), true));
+        }
         if server.status == "CREATING" {
             // The console ends its create in the middle.
             self.failed_creates.insert(server.id.clone());

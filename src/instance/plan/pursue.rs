@@ -12,7 +12,7 @@ pub(in crate::instance) use end::refused_again;
 pub(super) use end::{pause, waiting};
 
 use super::keep::{self, AT_REST};
-use super::{Plan, Request, SOON, Step, Tell, words};
+use super::{Plan, Request, SOON, Step, Tell, judge, words};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
@@ -140,6 +140,13 @@ impl Open<'_> {
         }
     }
 
+    /// Whether the server has the image that the operation was to install; where it names none, nothing speaks against it.
+    fn shows_its_image(&self, detail: &Detail) -> bool {
+        let target = &self.binding.operation.target.image;
+        let shown = judge::text(&detail.fields, "imageResourceUUID");
+        target.is_empty() || shown.is_none_or(|image| image == target)
+    }
+
     /// The service says that it is done. A reinstall is over when the new image shows; a server that ran before, or is to
     /// run, is started again first. `for_sure`: what does not show by now will not.
     fn finish(&self, detail: &Detail, for_sure: bool) -> Plan {
@@ -155,8 +162,8 @@ impl Open<'_> {
             Verb::Start | Verb::Stop if shows == Some(false) => self.conclude(End::Failed(
                 "the service says that it is done, and the server does not show it".to_owned(),
             )),
-            // A receipt forbids a repeat: an image that does not show is a drift. Nor did its password come.
-            Verb::Reinstall if shows == Some(false) => self.conclude(End::Assumed),
+            // A receipt forbids a repeat: an image that does not show is a drift. Nor may its password have come.
+            Verb::Reinstall if !self.shows_its_image(detail) => self.conclude(End::Assumed),
             _ => self.conclude(End::Well),
         }
     }

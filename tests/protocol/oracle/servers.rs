@@ -157,8 +157,12 @@ impl Oracle {
         // Without a Lease, or after finalizer and record were taken by force together with a lost memory, or where two listings
         // in a row leave it out, this cannot be had at every moment (docs: two operators, QBe, lies); it has to heal.
         let is_lied_to = t.lies > 1;
-        let is_forgotten =
-            t.drops > 0 && (t.crashes + t.ended + t.takeovers > 0 || t.handed_over.is_some());
+        // The record of a purchase in the place of a server that failed, or was released, went with the store.
+        let was_replaced =
+            self.released_at_console.contains(&marker) || !self.failed_creates.is_empty();
+        let is_forgotten = (t.drops > 0
+            && (t.crashes + t.ended + t.takeovers > 0 || t.handed_over.is_some()))
+            || (self.put_back.contains(&marker) && was_replaced);
         if alive > may && !t.no_lease && !is_forgotten && !t.too_late && !is_lied_to {
             self.violations.push(format!(
                 "S1: {alive} servers bear marker {marker:?} at once, at most {may} may"
