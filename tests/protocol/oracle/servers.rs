@@ -157,7 +157,7 @@ impl Oracle {
         // Without a Lease, or after finalizer and record were taken by force together with a lost memory, or where two listings
         // in a row leave it out, this cannot be had at every moment (docs: two operators, QBe, lies); it has to heal.
         let is_lied_to = t.lies > 1;
-        // The record of a purchase in the place of a server that failed, or was released, went with the store.
+        // The record of a purchase in the place of a server that failed (here: of any Instance), or was released, went with the store.
         let was_replaced =
             self.released_at_console.contains(&marker) || !self.failed_creates.is_empty();
         let is_forgotten = (t.drops > 0
