@@ -196,9 +196,8 @@ async fn intend(
     if post == Post::NotSent && binding.operation.verb != Verb::Create {
         memory.announces(binding);
     }
-    let is_announced = post == Post::NotSent;
     remember(&mut memory, binding, post);
-    if is_announced && !is_wanted {
+    if !is_wanted {
         return Err(Recorded::Stale);
     }
     Ok(text)
@@ -278,7 +277,8 @@ async fn swap(
                     }
                     Err(other) => return Err(other),
                 };
-                if now.annotations().get(BINDING).map(String::as_str) == Some(text) {
+                let is_held = now.finalizers().iter().any(|held| held == FINALIZER);
+                if is_held && now.annotations().get(BINDING).map(String::as_str) == Some(text) {
                     let is_same = now.metadata.generation == Some(facts.generation);
                     return Ok(Swapped {
                         version: now.resource_version().unwrap_or_default(),

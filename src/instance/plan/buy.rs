@@ -24,7 +24,7 @@ const NO_ROOM: Duration = Duration::from_secs(60);
 
 /// Nothing is recorded for this object.
 pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
-    if let Some(plan) = first_what_is_ours(seen, seat) {
+    if let Some(plan) = first_what_is_ours(seen, seat, None) {
         return plan;
     }
     if let Some(wanted) = &seen.facts.spec.import {
@@ -74,16 +74,23 @@ fn imported(seen: &Observation, seat: &SeatFacts, wanted: &Import) -> Plan {
 
 /// An attempt is recorded and its server is not.
 pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> Plan {
-    if let Some(plan) = first_what_is_ours(seen, seat) {
+    let attempt = seen.memory.attempt(binding);
+    let of_create = attempt.filter(|attempt| attempt.verb == Verb::Create);
+    let since = of_create.map(|attempt| attempt.since);
+    if let Some(plan) = first_what_is_ours(seen, seat, since) {
         return plan;
     }
-    let attempt = seen.memory.attempt(binding);
     if binding.operation.verb != Verb::Create {
         // Its server was there, and its identifier was taken out of the record.
         let since = attempt.map_or(seen.now, |attempt| attempt.since);
         return settle(seen, seat, binding, since + seat.settle);
     }
+    // One that only an older listing shows was not taken for its server: whether it is there the next one tells.
+    let is_shown = !found::bearing(seen).is_empty();
     match attempt {
+        Some(Attempt { since, .. }) if is_shown => {
+            settle(seen, seat, binding, *since + seat.settle)
+        }
         // The service is known not to have bought anything under this attempt, since this very process knows what became
         // of every call of it: the call may be made again.
         Some(Attempt {
@@ -114,11 +121,15 @@ pub(super) fn after_loss(seen: &Observation, seat: &SeatFacts, binding: &Binding
     create(seen, seat, &Origin::Released(binding))
 }
 
-/// What comes before anything is bought: a receipt that is owed, a server that is found by its name, a listing that is
-/// not to be trusted.
-fn first_what_is_ours(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
+/// What comes before anything is bought: a receipt that is owed, a server that is found by its name since the recorded attempt
+/// was met, a listing that is not to be trusted.
+fn first_what_is_ours(
+    seen: &Observation,
+    seat: &SeatFacts,
+    since: Option<Instant>,
+) -> Option<Plan> {
     found::given(seen, seat)
-        .or_else(|| found::adopt(seen, seat))
+        .or_else(|| found::adopt(seen, seat, since))
         .or_else(|| frozen(seen))
 }
 

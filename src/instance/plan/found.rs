@@ -7,11 +7,16 @@ use crate::api::{Binding, HistoryEntry, Verb};
 use crate::cloud::ServerId;
 use crate::instance::observe::{Fact, Observation, SeatFacts};
 use crate::runtime::events::News;
+use tokio::time::Instant;
 
 /// A server bears our marker and no record names it: it is ours. Of several the one that status knew, else the first by
-/// identifier; the others become surplus.
-pub(super) fn adopt(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
-    let found = bearing(seen);
+/// identifier; the others become surplus. `since` is when an attempt was met: all that came before it was proven absent when it was
+/// written, so that what an older listing shows is gone.
+pub(super) fn adopt(seen: &Observation, seat: &SeatFacts, since: Option<Instant>) -> Option<Plan> {
+    let mut found = bearing(seen);
+    if let (Some(since), Some(listing)) = (since, &seen.listing) {
+        found.retain(|id| listing.row(id).is_some_and(|(_, at)| at > since));
+    }
     let known = seen.facts.status.id.as_deref().map(ServerId::from);
     let id = known
         .filter(|id| found.contains(id))
@@ -38,6 +43,31 @@ pub(super) fn given(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
     let (number, id, task) = seen.memory.given()?;
     let current = seen.facts.binding().map_or(0, |binding| binding.attempt);
     (number >= current).then(|| record(seen, seat, id, task.map(ToString::to_string)))
+}
+
+/// This process bought another server than the recorded one, and the record does not say so: it is from before that, where the
+/// cluster's state went back, or another process took a server that is gone by now for the one of this attempt. That other one is
+/// what the Instance has, and nothing else is bought in its place.
+pub(super) fn bought_instead(
+    seen: &Observation,
+    seat: &SeatFacts,
+    recorded: &ServerId,
+) -> Option<Plan> {
+    let (number, id, task) = seen.memory.given()?;
+    let binding = seen.facts.binding()?;
+    let is_of_it = number == binding.attempt && seen.memory.attempt(binding).is_some();
+    let is_owed = number > binding.attempt || (is_of_it && seen.memory.not_found);
+    if !is_owed || id == recorded {
+        return None;
+    }
+    let mut plan = record(seen, seat, id, task.map(ToString::to_string));
+    if let Step::Record { binding } = &mut plan.step {
+        // With which password it was ordered went with the record of its purchase: the wanted one is set.
+        binding.operation.target.password_secret = None;
+    }
+    // What was applied to the one before says nothing about this one.
+    plan.tell.forget_server = seen.facts.status.id.as_deref() != Some(id.as_str());
+    Some(plan)
 }
 
 /// The record of a server that exists. Without a task it was found instead of received: its request may have been doubled.
@@ -76,6 +106,7 @@ pub(super) fn record(
                 binding.operation.verb = Verb::Create;
             }
             binding.lost = binding.lost.saturating_add(u32::from(task.is_none()));
+            binding.recreated = binding.recreated.max(seen.memory.recreated);
             if seen.facts.id().is_some_and(|former| former != *id) {
                 binding.imported = None;
                 if bears_later_login {
@@ -84,18 +115,16 @@ pub(super) fn record(
             }
             binding
         }
-        // Only the record was lost.
-        (None, Some(Ok(attempt))) => Binding {
-            attempt,
-            ..buy::blank(seen, seat)
-        },
-        (None, _) => {
-            let mut binding = Binding {
-                lost: 1,
-                ..buy::blank(seen, seat)
-            };
+        (None, ended) => {
+            let mut binding = buy::blank(seen, seat);
+            match ended {
+                // Only the record was lost.
+                Some(Ok(attempt)) => binding.attempt = attempt,
+                _ => binding.lost = 1,
+            }
             if seen.facts.spec.login.generate.is_some() {
-                // It may have been bought with another one than stands in the Secret by now, which is to tell what is in force.
+                // It may have another one than stands in the Secret by now, which is to tell what is in force. As long as status
+                // tells what was applied, that counts.
                 binding.operation.target.password_secret = None;
             }
             binding

@@ -6,7 +6,7 @@ use super::{
     is_our_account, pursue, refer, replace, restraint, secret, surplus, want, words,
 };
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, EndReason, HistoryEntry, Verb};
+use crate::api::{Binding, EndReason, HistoryEntry, OnExternalDeletion, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
 use crate::inventory::{Absence, Sighting};
@@ -33,6 +33,9 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> P
     let Some(id) = seen.facts.id() else {
         return Plan::rest(Tell::default(), SOON);
     };
+    if let Some(plan) = found::bought_instead(seen, seat, &id) {
+        return plan;
+    }
     if let Rival::Of(rival) = &seen.rival {
         return import::conflict(rival, &id);
     }
@@ -230,7 +233,7 @@ fn clean_up(
         };
     };
     // A doubled request made another server: it takes the place of the failed one.
-    if let Some(plan) = found::adopt(seen, seat) {
+    if let Some(plan) = found::adopt(seen, seat, None) {
         return plan;
     }
     // It is gone: what cannot be changed while a server exists may be mended now.
@@ -390,10 +393,20 @@ pub(super) fn gone(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan 
         return plan;
     }
     let verdict = if is_our_account(seen, seat) {
-        let message = format!(
-            "server {id} is not at the service any more; nothing is bought in its place: {}",
-            words::another(&seen.facts.spec)
-        );
+        let spec = &seen.facts.spec;
+        let sibling = found::bearing(seen).into_iter().find(|other| other != id);
+        let rest = match (sibling, spec.on_external_deletion) {
+            (None, _) => format!("nothing is bought in its place: {}", words::another(spec)),
+            (Some(other), OnExternalDeletion::Fail) => format!(
+                "server {other}, which bears its name too, is there and billed: set spec.onExternalDeletion to Recreate to have it \
+                 in its place, or delete this Instance, and spec.deletionPolicy says what becomes of it"
+            ),
+            (Some(other), OnExternalDeletion::Recreate) => format!(
+                "server {other}, which bears its name too, is there and billed: delete this Instance, and spec.deletionPolicy \
+                 says what becomes of it"
+            ),
+        };
+        let message = format!("server {id} is not at the service any more; {rest}");
         Verdict::stalled(Reason::ServerMissing, message)
     } else {
         let message = format!(

@@ -103,7 +103,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
             Some(plan)
         }
         (Some(Absence::Proven), Fact::Absent) => {
-            let adopted = found::adopt(seen, seat).filter(|_| has_sibling);
+            let adopted = found::adopt(seen, seat, None).filter(|_| has_sibling);
             let mut plan = adopted.unwrap_or_else(|| buy::after_loss(seen, seat, binding));
             plan.tell.forget_server = true;
             Some(plan)

@@ -7,12 +7,13 @@ use crate::fault::Act::{
 };
 use crate::fault::Dependency::Service;
 use crate::fault::Kind::{
-    Create, Detail, Finalizer, Intent, Listing, Power, Query, Reinstall, Release, Status,
+    Create, Detail, Finalizer, Intent, Listing, Power, Query, Receipt, Reinstall, Release, Status,
 };
 use crate::fault::Step::{
     Acknowledge, Answers, Apply, Back, Backup, ConsoleOff, ConsoleRebuild, ConsoleRelease, Copy,
     Delete, EditImage, EditPower, ForceFinalizers, Kill, OfferImage, Replace, Restart, Restock,
-    RestoreBackup, RestoreEtcd, SellOut, SnapshotEtcd, Spec, Terminate, WipeStatus, WithdrawImage,
+    RestoreBackup, RestoreEtcd, SellOut, SnapshotEtcd, Spec, TasksFail, Terminate, WipeStatus,
+    WithdrawImage,
 };
 use crate::fault::{Act, Dependency, Kind};
 use crate::specs::{
@@ -149,6 +150,12 @@ schedules! {
         one().stale(25).spec(recreates(1)).at(1_100, ConsoleRelease(1)).at(39_200, Replace(1)).at(61_000, ConsoleRelease(1)).buys(2);
     recreate_once_more_when_the_limit_is_raised:
         recreated(0).at(60_000, Spec(1, recreates(1)));
+    recreated_and_etcd_put_back_to_before_that:
+        recreated(5).on(Intent, 2, Before(SnapshotEtcd)).on(Receipt, 2, After(RestoreEtcd)).buys(2).leaves(1);
+    recreated_and_etcd_put_back_while_its_answer_is_on_its_way:
+        recreated(5).on(Intent, 2, Before(SnapshotEtcd)).on(Create, 2, After(RestoreEtcd)).buys(2).leaves(1);
+    made_anew_after_a_failure_and_etcd_put_back_to_before_that:
+        one().tasks(3).at(100, TasksFail(true)).at(8_000, TasksFail(false)).on(Intent, 2, Before(SnapshotEtcd)).on(Receipt, 2, After(RestoreEtcd)).buys(2).leaves(1);
     recreate_nothing_for_a_lie:
         one().spec(recreates(1)).at(4_000, EditPower(1)).on(Detail, 2, FalseNotFound).on(Listing, 3, Omit);
     recreate_not_while_paused:

@@ -19,9 +19,10 @@ const MINUTE: Duration = Duration::from_secs(59);
 const STEADY: usize = 6;
 /// And one look more: whoever waits is woken when the trouble of the Account is told.
 const WOKEN: usize = 1;
-/// What each thing that happened may cost beside that: a look, a stop, a look whether it is off, the call, the end of its task
-/// and a look at the server.
-const EACH: usize = 6;
+/// What each thing that happened may cost beside that. Where all goes well: a look, a stop, a look whether it is off, the call,
+/// the end of its task and a look at the server. Where all fails: in the first minute seven calls, each after a look, before
+/// the pauses between them are as long as they get.
+const EACH: usize = 8;
 /// What happened longer ago than a minute and this is no reason any more to ask.
 const PAST: Duration = Duration::from_secs(60);
 

@@ -125,8 +125,15 @@ impl Oracle {
         let id = object["status"]["id"].as_str().unwrap_or_default();
         let touched = self.touched_at_console.contains(id);
         match (alive, reason) {
-            // Of two, the recorded one is gone: the other one is reported, and goes with the Instance.
-            ([] | [_], "ServerMissing") if touched && self.may_stay_missing(object, world) => None,
+            ([], "ServerMissing") if touched && self.may_stay_missing(object, world) => None,
+            // Of two, the recorded one is gone: the other one is told, and goes with the Instance.
+            ([other], "ServerMissing") if touched && self.may_stay_missing(object, world) => {
+                let message = &condition(object, "Ready")["message"];
+                let is_told = message
+                    .as_str()
+                    .is_some_and(|told| told.contains(&other.id));
+                (!is_told).then(|| format!("ServerMissing, and {} is not told", other.id))
+            }
             ([], "ServerMissing") if self.is_tampered(name_of(object)) || self.troubles.copied => {
                 None
             }
@@ -260,10 +267,11 @@ impl Oracle {
             "ReferenceNotFound" | "CreateRefused" => {
                 alive.is_empty() && (lists.is_withdrawn || lists.is_sold_out)
             }
-            // What it was resolved to was lost with the store.
+            // What it was resolved to was lost with the store, or with a record of which status tells nothing (docs).
             "ReferenceAmbiguous" => {
                 let is_lost = object["status"]["resolved"]["image"].is_null();
-                (alive.is_empty() || (self.troubles.restores > 0 && is_lost)) && lists.is_doubled
+                let was_dropped = self.troubles.restores + self.troubles.drops > 0;
+                (alive.is_empty() || (was_dropped && is_lost)) && lists.is_doubled
             }
             _ => return None,
         })

@@ -157,12 +157,8 @@ impl Oracle {
         // Without a Lease, or after finalizer and record were taken by force together with a lost memory, or where two listings
         // in a row leave it out, this cannot be had at every moment (docs: two operators, QBe, lies); it has to heal.
         let is_lied_to = t.lies > 1;
-        // The record of a purchase in the place of a server that failed (here: of any Instance), or was released, went with the store.
-        let was_replaced =
-            self.released_at_console.contains(&marker) || !self.failed_creates.is_empty();
-        let is_forgotten = (t.drops > 0
-            && (t.crashes + t.ended + t.takeovers > 0 || t.handed_over.is_some()))
-            || (self.put_back.contains(&marker) && was_replaced);
+        let is_forgotten =
+            t.drops > 0 && (t.crashes + t.ended + t.takeovers > 0 || t.handed_over.is_some());
         if alive > may && !t.no_lease && !is_forgotten && !t.too_late && !is_lied_to {
             self.violations.push(format!(
                 "S1: {alive} servers bear marker {marker:?} at once, at most {may} may"
@@ -179,8 +175,10 @@ impl Oracle {
                 || self.put_back.contains(&marker);
         let stays = self.holds(&owner, Property::NotRecreated) || self.is_over_budget(&marker);
         // Whoever stood still before the first purchase may make it after another process made it, and after its release.
+        // So may one of two without a Lease.
         let whole = self.whole.get(&marker).copied().unwrap_or(0);
-        let is_late = t.takeovers > 0 && whole <= t.takeovers;
+        let late = t.takeovers + usize::from(t.no_lease);
+        let is_late = late > 0 && whole <= late;
         if self.released_at_console.contains(&marker)
             && stays
             && !is_unknown
@@ -332,7 +330,7 @@ impl Oracle {
         // (docs).
         let calls = t.unknown.get(&Kind::Reinstall).copied().unwrap_or(0);
         let undone = match self.touched_at_console.contains(server) {
-            true => calls,
+            true => calls + t.crashes + t.ended,
             false => 0,
         };
         // A process that was stopped before its call may make it after another one made it. A wish that leaves the image as it

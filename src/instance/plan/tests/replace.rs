@@ -139,6 +139,53 @@ fn the_budget_of_purchases_ends() {
     assert_eq!(announced(&plan).map(|binding| binding.recreated), Some(2));
 }
 
+#[test]
+fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_back() {
+    let given = |seen: &mut Observation, number, id: &str| {
+        let since = seen.memory.first_seen;
+        let task = Some(TaskId::from("t-2"));
+        let id = ServerId::from(id);
+        let attempt = Attempt {
+            nonce: "n2".into(),
+            account: "default".into(),
+            verb: Verb::Create,
+            is_own: true,
+            tries: 1,
+            since,
+            post: Post::Accepted { id, task },
+        };
+        seen.memory.attempts.insert(number, attempt);
+        seen.memory.recreated = 1;
+    };
+    let failed = |scene: Scene| {
+        scene.with(|seen| {
+            let mut status = InstanceStatus::clone(&seen.facts.status);
+            let create = &mut status.history[0];
+            (create.succeeded, create.reason) = (false, Some(EndReason::Failed));
+            seen.facts.status = status.into();
+            let since = seen.memory.first_seen;
+            seen.memory.gone.insert(ID.into(), (Gone::NotFound, since));
+        })
+    };
+    for gone in [missing(5, SETTLE), failed(missing(5, SETTLE))] {
+        let plan = gone.with(|seen| given(seen, 2, "ecs-2")).plan();
+        let Step::Record { binding } = &plan.step else {
+            panic!("{plan:?}");
+        };
+        assert_eq!(binding.id.as_deref(), Some("ecs-2"));
+        assert_eq!(binding.task.as_deref(), Some("t-2"));
+        assert_eq!((binding.attempt, binding.recreated), (3, 1));
+        assert_eq!(binding.operation.target.password_secret, None);
+        assert!(plan.tell.forget_server);
+    }
+    for (number, id) in [(1, "ecs-2"), (2, ID)] {
+        let plan = missing(5, SETTLE)
+            .with(|seen| given(seen, number, id))
+            .plan();
+        assert!(rests(&plan), "{number} {id}: {plan:?}");
+    }
+}
+
 const SIBLING: &str = "ecs-2";
 
 /// A request was doubled: another server bears our marker.
@@ -176,7 +223,10 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     let fails = with_spec(forgotten(doubled(SETTLE)), |spec| {
         spec.on_external_deletion = OnExternalDeletion::Fail;
     });
-    assert!(rests(&fails.plan()), "nobody asked for another one");
+    let fails = fails.plan();
+    assert!(rests(&fails), "nobody asked for another one");
+    let told = fails.tell.verdict.unwrap().message;
+    assert!(told.contains(SIBLING), "{told}");
 }
 
 #[test]
