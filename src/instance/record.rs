@@ -163,7 +163,7 @@ async fn intend(
     let seen_before = context.highest_version.load(Ordering::SeqCst);
     let roll = context.sessions.roll();
     roll.announce(&facts.uid, true);
-    let Swapped { version, is_wanted } = match swap(context, facts, &finalizers, &text).await {
+    let swapped = match swap(context, facts, &finalizers, &text).await {
         Ok(swapped) => swapped,
         Err(other) => {
             let may_stand = matches!(&other, Recorded::Failed(error) if error.may_have_happened());
@@ -177,7 +177,12 @@ async fn intend(
             return Err(other);
         }
     };
-    let has_gone_back = went_back(context, &version, seen_before);
+    let Swapped {
+        version, is_wanted, ..
+    } = &swapped;
+    // A record that stood already tells nothing: other objects may well have been written since.
+    let is_new = swapped.is_written || post == Post::NotSent;
+    let has_gone_back = is_new && went_back(context, version, seen_before);
     let mut memory = open(memory);
     // The state went back in time, as this turn found, or another one while this one was under way.
     if has_gone_back || !memory.is_of(context.memories.doubts()) {
@@ -187,7 +192,7 @@ async fn intend(
         }
         return Err(Recorded::Stale);
     }
-    memory.wrote(Some(&version), Instant::now());
+    memory.wrote(Some(version), Instant::now());
     memory.ever_intended = true;
     memory.recordless_since = None;
     if binding.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
@@ -226,6 +231,8 @@ fn remember(memory: &mut Memory, binding: &Binding, post: Post) {
 struct Swapped {
     /// The object's version with it.
     version: String,
+    /// Whether the swap was acknowledged. False: the record was found standing.
+    is_written: bool,
     /// Whether the object is still what the plan was made from, as far as that is known: between a swap whose answer was lost
     /// and the read that finds it, somebody may have deleted the object or changed its spec.
     is_wanted: bool,
@@ -261,6 +268,7 @@ async fn swap(
             Ok(object) => {
                 return Ok(Swapped {
                     version: object.metadata.resource_version.unwrap_or_default(),
+                    is_written: true,
                     is_wanted: true,
                 });
             }
@@ -282,6 +290,7 @@ async fn swap(
                     let is_same = now.metadata.generation == Some(facts.generation);
                     return Ok(Swapped {
                         version: now.resource_version().unwrap_or_default(),
+                        is_written: false,
                         is_wanted: is_same && is_deleting(&now) == facts.deleting,
                     });
                 }

@@ -91,8 +91,9 @@ impl Oracle {
             let id = object["status"]["id"].as_str().unwrap_or_default();
             let reason = &condition(object, "Ready")["reason"];
             let has_server = record(object).is_some_and(|record| record.id.is_some());
+            let of_two = self.troubles.no_lease && reason == "OperationFailed";
             (self.failed_creates.contains(id)
-                && (reason == "OperationRefused" || reason == "ServiceBusy"))
+                && (reason == "OperationRefused" || reason == "ServiceBusy" || of_two))
                 || (self.lists.is_sold_out && !has_server && reason == "ServiceBusy")
         });
         asking.map(|(key, _)| key.1.clone()).collect()
@@ -141,13 +142,14 @@ impl Oracle {
             ([], "ServerMissing") if self.was_shared(id) => None,
             ([server], "Available") => self.server_at_rest(object, server, world),
             // Its create was ended at the console, or failed and was forgotten: what is left is neither whole nor gone (docs).
-            // What is asked of it all the same is refused.
+            // What is asked of it all the same is refused; of two processes the one that did not call only sees that it was not done.
             ([server], reason)
                 if self.failed_creates.contains(&server.id)
                     && (matches!(
                         reason,
                         "PowerStateDiffers" | "ServiceBusy" | "OperationRefused"
-                    ) || (touched && reason != "Available")) =>
+                    ) || (self.troubles.no_lease && reason == "OperationFailed")
+                        || (touched && reason != "Available")) =>
             {
                 None
             }
