@@ -82,6 +82,9 @@ pub struct Memory {
     /// The record of the newest operation that this process announced, or follows, until that ended: should the annotation be
     /// lost or put back, the operation is not forgotten.
     pub announced: Option<Box<Binding>>,
+    /// The record of the newest purchase that this process announced, as it was written: should the cluster's state go back to
+    /// before it, it is written once more.
+    pub purchase: Option<Box<Binding>>,
     /// The doubts under which it was announced.
     announced_in: u64,
     /// Wishes that wait, by verb.
@@ -154,6 +157,7 @@ impl Memory {
             stopped_for: None,
             operated: None,
             announced: None,
+            purchase: None,
             announced_in: 0,
             pauses: BTreeMap::new(),
             power: None,
@@ -264,6 +268,8 @@ impl Memory {
         self.ever_intended = true;
         // Former attempts have nothing to say any more; the newest one counts the settling time from later.
         self.attempts.retain(|number, _| *number >= binding.attempt);
+        self.purchase
+            .take_if(|purchase| purchase.attempt < binding.attempt);
         let recorded = |id: &ServerId| binding.id.as_deref() == Some(id.as_str());
         self.gone
             .retain(|id, (_, since)| recorded(id) || now < *since + REMEMBERED);
@@ -449,6 +455,18 @@ impl Memory {
                 }
                 _ => None,
             })
+    }
+
+    /// The newest attempt of a purchase that this process made after the recorded one, and whose call may have been carried
+    /// out: the cluster's state went back to before it.
+    pub fn in_doubt_since(&self, binding: &Binding) -> Option<Instant> {
+        let is_later = |(number, attempt): &(&u32, &Attempt)| {
+            **number > binding.attempt
+                && attempt.verb == Verb::Create
+                && attempt.post == Post::Unknown
+        };
+        let later = self.attempts.iter().filter(is_later);
+        later.map(|(_, attempt)| attempt.since).max()
     }
 
     /// The newest instant from which a settling time counts.

@@ -215,6 +215,9 @@ fn remember(memory: &mut Memory, binding: &Binding, post: Post) {
     if known.is_some_and(|attempt| attempt.nonce == binding.nonce) {
         return;
     }
+    if post == Post::NotSent && binding.operation.verb == Verb::Create {
+        memory.purchase = Some(Box::new(binding.clone()));
+    }
     let attempt = Attempt {
         nonce: binding.nonce.clone(),
         account: binding.account.clone(),

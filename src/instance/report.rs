@@ -254,7 +254,9 @@ pub fn status(
         next.conditions = verdict.to_conditions(&former.conditions, facts.generation, wall);
         next.operation.clone_from(&tell.operation);
     }
-    if tell.forget_server {
+    let told = tell.id.as_ref().map(ServerId::as_str);
+    let is_another = told.is_some() && next.id.is_some() && told != next.id.as_deref();
+    if tell.forget_server || is_another {
         next.id = None;
         next.detail.clear();
         next.addresses = None;

@@ -240,11 +240,12 @@ pub(super) async fn at_release(seen: &mut Observation, seat: &Seat, context: &Co
     let Some(call) = seen.memory.releases.get(&id).cloned() else {
         return;
     };
-    if !call.accepted && call.not_before.is_some_and(|at| seen.now < at) {
+    let absent = seen.sight(&id).filter(|sight| sight.digest == 0);
+    let waits = !call.accepted && call.not_before.is_some_and(|at| seen.now < at);
+    if waits && absent.is_none() {
         // It is called again in its time, and looked at right before that.
         return;
     }
-    let absent = seen.sight(&id).filter(|sight| sight.digest == 0);
     let mut running = false;
     if let (true, Some(task)) = (call.accepted, call.task.clone()) {
         let poll = seen.memory.poll.as_ref();

@@ -85,12 +85,17 @@ pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> 
         let since = attempt.map_or(seen.now, |attempt| attempt.since);
         return settle(seen, seat, binding, since + seat.settle);
     }
+    if let Some(since) = seen.memory.in_doubt_since(binding) {
+        return settle(seen, seat, binding, since + seat.settle);
+    }
     // One that only an older listing shows was not taken for its server: whether it is there the next one tells.
     let is_shown = !found::bearing(seen).is_empty();
     match attempt {
-        Some(Attempt { since, .. }) if is_shown => {
-            settle(seen, seat, binding, *since + seat.settle)
-        }
+        Some(Attempt {
+            post: Post::NotSent | Post::Refused { .. },
+            since,
+            ..
+        }) if is_shown => looking(seen, *since),
         // The service is known not to have bought anything under this attempt, since this very process knows what became
         // of every call of it: the call may be made again.
         Some(Attempt {

@@ -1,10 +1,10 @@
 //! A server is there and the record does not name it: given by the service a moment ago, or found by its name. Recorded before
 //! anything else, and never bought beside.
 
-use super::{Plan, Step, Tell, buy, recover, words};
+use super::{Plan, Step, Tell, buy, keep, recover, words};
 use crate::api::conditions::Reason;
 use crate::api::{Binding, HistoryEntry, Verb};
-use crate::cloud::ServerId;
+use crate::cloud::{ServerId, TaskId};
 use crate::instance::observe::{Fact, Observation, SeatFacts};
 use crate::runtime::events::News;
 use tokio::time::Instant;
@@ -41,13 +41,17 @@ pub(super) fn bearing(seen: &Observation) -> Vec<ServerId> {
 /// The service gave this process a server and the record does not name it yet: nothing comes before that.
 pub(super) fn given(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
     let (number, id, task) = seen.memory.given()?;
-    let current = seen.facts.binding().map_or(0, |binding| binding.attempt);
-    (number >= current).then(|| record(seen, seat, id, task.map(ToString::to_string)))
+    let current = seen.facts.binding().map(|binding| binding.attempt);
+    match current {
+        Some(current) if number < current => None,
+        Some(current) if number > current => Some(announced(seen, seat, number, id, task)),
+        Some(_) | None => Some(record(seen, seat, id, task.map(ToString::to_string))),
+    }
 }
 
-/// This process bought another server than the recorded one, and the record does not say so: it is from before that, where the
-/// cluster's state went back, or another process took a server that is gone by now for the one of this attempt. That other one is
-/// what the Instance has, and nothing else is bought in its place.
+/// This process bought another server than the recorded one, and the record does not say so. Either it is from before that, where
+/// the cluster's state went back: that other one is what the Instance has, and nothing else is bought in its place. Or another
+/// process took one for the server of this attempt that is missing by now, and the other one is there.
 pub(super) fn bought_instead(
     seen: &Observation,
     seat: &SeatFacts,
@@ -55,19 +59,39 @@ pub(super) fn bought_instead(
 ) -> Option<Plan> {
     let (number, id, task) = seen.memory.given()?;
     let binding = seen.facts.binding()?;
-    let is_of_it = number == binding.attempt && seen.memory.attempt(binding).is_some();
-    let is_owed = number > binding.attempt || (is_of_it && seen.memory.not_found);
-    if !is_owed || id == recorded {
+    let is_of_it = number == binding.attempt
+        && seen.memory.attempt(binding).is_some()
+        && seen.memory.not_found
+        && keep::is_missing(seen, seat, recorded)
+        && bearing(seen).contains(id);
+    if id == recorded || !(number > binding.attempt || is_of_it) {
         return None;
     }
-    let mut plan = record(seen, seat, id, task.map(ToString::to_string));
-    if let Step::Record { binding } = &mut plan.step {
-        // With which password it was ordered went with the record of its purchase: the wanted one is set.
-        binding.operation.target.password_secret = None;
-    }
-    // What was applied to the one before says nothing about this one.
-    plan.tell.forget_server = seen.facts.status.id.as_deref() != Some(id.as_str());
-    Some(plan)
+    Some(announced(seen, seat, number, id, task))
+}
+
+/// The record of a purchase as this process announced it, with what the service gave.
+fn announced(
+    seen: &Observation,
+    seat: &SeatFacts,
+    number: u32,
+    id: &ServerId,
+    task: Option<&TaskId>,
+) -> Plan {
+    let task = task.map(ToString::to_string);
+    let purchase =
+        seen.memory.purchase.as_deref().filter(|purchase| {
+            purchase.attempt == number && seen.memory.attempt(purchase).is_some()
+        });
+    let Some(purchase) = purchase else {
+        return record(seen, seat, id, task);
+    };
+    let mut binding = Box::new(purchase.clone());
+    binding.id = Some(id.to_string());
+    binding.task = task;
+    is_in(seen, id, &mut binding);
+    let tell = Tell::progress(Reason::Creating, buy::creating(seen)).with_id(Some(id.clone()));
+    Plan::act(Step::Record { binding }, tell)
 }
 
 /// The record of a server that exists. Without a task it was found instead of received: its request may have been doubled.
@@ -106,7 +130,6 @@ pub(super) fn record(
                 binding.operation.verb = Verb::Create;
             }
             binding.lost = binding.lost.saturating_add(u32::from(task.is_none()));
-            binding.recreated = binding.recreated.max(seen.memory.recreated);
             if seen.facts.id().is_some_and(|former| former != *id) {
                 binding.imported = None;
                 if bears_later_login {

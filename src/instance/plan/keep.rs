@@ -238,10 +238,12 @@ fn clean_up(
     }
     // It is gone: what cannot be changed while a server exists may be mended now.
     tell.forget_server = true;
+    let doubt = seen.memory.in_doubt_since(binding);
+    let settled = doubt.map_or(*since, |doubt| (doubt + seat.settle).max(*since));
     let absence = seen
         .listing
         .as_ref()
-        .map(|listing| listing.proven_absent(&seen.facts.marker, Some(id), *since));
+        .map(|listing| listing.proven_absent(&seen.facts.marker, Some(id), settled));
     let left = (*since + FAILED[failures.min(last)]).saturating_duration_since(seen.now);
     match absence {
         Some(Absence::Proven) if left.is_zero() && is_our_account(seen, seat) => {
@@ -259,7 +261,11 @@ fn clean_up(
             )
         }
         Some(Absence::Proven) => Plan::rest(tell, left.max(super::NEXT)),
-        _ => Plan::rest(tell, SOON).wanting(*since, 2),
+        _ if settled > seen.now => {
+            let rest = settled.saturating_duration_since(seen.now);
+            Plan::rest(tell, rest.min(SOON)).in_flight()
+        }
+        _ => Plan::rest(tell, SOON).wanting(settled, 2),
     }
 }
 
@@ -364,7 +370,8 @@ fn is_unlisted(seen: &Observation) -> bool {
 /// that a new server had appeared. A listing from before the purchase shows nothing of it.
 pub(super) fn is_missing(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> bool {
     let bought = seen.memory.newest_attempt();
-    let was_seen = !seen.facts.status.detail.is_empty();
+    let status = &seen.facts.status;
+    let was_seen = status.id.as_deref() == Some(id.as_str()) && !status.detail.is_empty();
     let sighting = seen.listing.as_ref().map(|listing| listing.sighting(id));
     match sighting {
         Some(Sighting::Absent { began }) => {

@@ -41,9 +41,11 @@ pub(super) fn as_read(seen: &Observation, credentials: &Credentials) -> Applied 
     }
 }
 
-/// What the service last took; where status lost it, what the record tells.
+/// What the service last took; where status lost it, or tells of another server, what the record tells.
 pub(super) fn applied(seen: &Observation, binding: &Binding) -> Applied {
-    let told = seen.facts.status.applied.clone();
+    let status = &seen.facts.status;
+    let is_of_it = status.id.is_none() || status.id == binding.id;
+    let told = status.applied.clone().filter(|_| is_of_it);
     told.filter(|applied| !applied.image.is_empty())
         .unwrap_or_else(|| last_applied(seen, binding))
 }

@@ -23,6 +23,8 @@ const WOKEN: usize = 1;
 /// the end of its task and a look at the server. Where all fails: in the first minute seven calls, each after a look, before
 /// the pauses between them are as long as they get.
 const EACH: usize = 8;
+/// And how many writes.
+const WRITTEN: usize = 6;
 /// What happened longer ago than a minute and this is no reason any more to ask.
 const PAST: Duration = Duration::from_secs(60);
 
@@ -73,7 +75,11 @@ impl Effort {
         }
         let news = self.news.len();
         let woken = if cost == Cost::Calls { WOKEN } else { 0 };
-        let most = (STEADY + woken) * wanting + EACH * news;
+        let each = match cost {
+            Cost::Calls => EACH,
+            Cost::Writes => WRITTEN,
+        };
+        let most = (STEADY + woken) * wanting + each * news;
         // Told once for each.
         let is_new = spent > most && self.told.insert(of);
         is_new

@@ -272,7 +272,9 @@ impl Oracle {
             // What it was resolved to was lost with the store, or with a record of which status tells nothing (docs).
             "ReferenceAmbiguous" => {
                 let is_lost = object["status"]["resolved"]["image"].is_null();
-                let was_dropped = self.troubles.restores + self.troubles.drops > 0;
+                let name = name_of(object);
+                let was_dropped =
+                    self.troubles.restores > 0 || self.troubles.replaced.contains(name);
                 (alive.is_empty() || (was_dropped && is_lost)) && lists.is_doubled
             }
             _ => return None,

@@ -157,8 +157,17 @@ impl Oracle {
         // Without a Lease, or after finalizer and record were taken by force together with a lost memory, or where two listings
         // in a row leave it out, this cannot be had at every moment (docs: two operators, QBe, lies); it has to heal.
         let is_lied_to = t.lies > 1;
-        let is_forgotten =
-            t.drops > 0 && (t.crashes + t.ended + t.takeovers > 0 || t.handed_over.is_some());
+        let has_ended = t.crashes + t.ended + t.takeovers > 0;
+        // The record of a purchase in the place of a server that failed, or was released, went with the store, and then the process
+        // that knew of it, before any listing showed the new server (docs).
+        let is_of_it = |id: &&String| {
+            let failed = cloud.server(id);
+            failed.is_some_and(|failed| Marker::in_name(&failed.name).as_ref() == Some(&marker))
+        };
+        let was_replaced = self.released_at_console.contains(&marker)
+            || self.failed_creates.iter().any(|id| is_of_it(&id));
+        let is_forgotten = (t.drops > 0 && (has_ended || t.handed_over.is_some()))
+            || (self.put_back.contains(&marker) && was_replaced && has_ended);
         if alive > may && !t.no_lease && !is_forgotten && !t.too_late && !is_lied_to {
             self.violations.push(format!(
                 "S1: {alive} servers bear marker {marker:?} at once, at most {may} may"
@@ -175,9 +184,9 @@ impl Oracle {
                 || self.put_back.contains(&marker);
         let stays = self.holds(&owner, Property::NotRecreated) || self.is_over_budget(&marker);
         // Whoever stood still before the first purchase may make it after another process made it, and after its release.
-        // So may one of two without a Lease.
+        // So may one of two without a Lease that something holds up.
         let whole = self.whole.get(&marker).copied().unwrap_or(0);
-        let late = t.takeovers + usize::from(t.no_lease);
+        let late = t.takeovers + usize::from(t.no_lease && t.slow);
         let is_late = late > 0 && whole <= late;
         if self.released_at_console.contains(&marker)
             && stays
@@ -330,7 +339,7 @@ impl Oracle {
         // (docs).
         let calls = t.unknown.get(&Kind::Reinstall).copied().unwrap_or(0);
         let undone = match self.touched_at_console.contains(server) {
-            true => calls + t.crashes + t.ended,
+            true => calls,
             false => 0,
         };
         // A process that was stopped before its call may make it after another one made it. A wish that leaves the image as it
@@ -359,7 +368,7 @@ impl Oracle {
         // A restart whose answer was lost with the process may be made once more (docs).
         let unknown = t.unknown.get(&Kind::Power).copied().unwrap_or(0);
         let wishes = self.wishes.get(&name);
-        let wanted = wishes.map_or(0, |wishes| wishes.restarts) + unknown + t.crashes;
+        let wanted = wishes.map_or(0, |wishes| wishes.restarts) + unknown + t.crashes + t.pauses;
         if *done > wanted && !is_murky {
             self.violations.push(format!(
                 "S3: {name} was restarted {done} times, at most {wanted} may be"

@@ -25,6 +25,8 @@ pub(super) struct Troubles {
     pub(super) no_lease: bool,
     /// Calls whose answer was lost or late, by kind.
     pub(super) unknown: BTreeMap<Kind, usize>,
+    /// How often a process stood still: whatever it was about to ask for, it may have asked for when nobody waited any more.
+    pub(super) pauses: usize,
     /// Calls that are executed after they were given up.
     pub(super) late: usize,
     /// One of them later than the settling time.
@@ -102,6 +104,7 @@ impl Oracle {
                 troubles.tasks_denied += usize::from(kind == Kind::Task);
             }
             Act::TaskFails | Act::TaskCancelled => troubles.failed += 1,
+            Act::PauseBefore(_) | Act::PauseAfter(_) => troubles.pauses += 1,
             Act::Late(seconds) => {
                 troubles.late += 1;
                 troubles.too_late |= *seconds >= self.settle;
@@ -133,6 +136,10 @@ impl Oracle {
         );
         if is_unknown {
             *self.troubles.unknown.entry(kind).or_default() += 1;
+        }
+        if kind == Kind::Receipt && *act == Act::CrashBefore {
+            // What it was to tell nobody knows any more: of a reinstall nothing else does.
+            *self.troubles.unknown.entry(Kind::Reinstall).or_default() += 1;
         }
     }
 

@@ -155,7 +155,14 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
             post: Post::Accepted { id, task },
         };
         seen.memory.attempts.insert(number, attempt);
-        seen.memory.recreated = 1;
+        let Record::Speaks(recorded) = &seen.facts.record else {
+            unreachable!()
+        };
+        let mut purchase = recorded.clone();
+        (purchase.attempt, purchase.nonce, purchase.id) = (number, "n2".into(), None);
+        (purchase.recreated, purchase.package) = (1, "another".into());
+        purchase.operation.target.password_secret = Some("login/2".into());
+        seen.memory.purchase = Some(purchase);
     };
     let failed = |scene: Scene| {
         scene.with(|seen| {
@@ -174,9 +181,13 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
         };
         assert_eq!(binding.id.as_deref(), Some("ecs-2"));
         assert_eq!(binding.task.as_deref(), Some("t-2"));
-        assert_eq!((binding.attempt, binding.recreated), (3, 1));
-        assert_eq!(binding.operation.target.password_secret, None);
-        assert!(plan.tell.forget_server);
+        assert_eq!((binding.attempt, binding.recreated), (2, 1));
+        assert_eq!(
+            (binding.nonce.as_str(), binding.package.as_str()),
+            ("n2", "another")
+        );
+        let password = binding.operation.target.password_secret.as_deref();
+        assert_eq!(password, Some("login/2"), "as it was announced");
     }
     for (number, id) in [(1, "ecs-2"), (2, ID)] {
         let plan = missing(5, SETTLE)
