@@ -380,7 +380,9 @@ impl Memory {
         let is_create = binding.operation.verb == Verb::Create;
         let unbought =
             is_create && binding.id.is_none() && binding.lost == 0 && binding.failed == 0;
-        unbought && self.attempt(binding).is_some_and(harmless)
+        unbought
+            && self.in_doubt_since(binding).is_none()
+            && self.attempt(binding).is_some_and(harmless)
     }
 
     /// What is left at the service if the object goes now, as far as this process knows.

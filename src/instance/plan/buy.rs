@@ -153,10 +153,11 @@ enum Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// The record of the attempt before, and how many were lost, failed and replaced with the new one.
-    fn counts(&self) -> (Option<&Binding>, u32, u32, u32) {
+    /// The record of the attempt before, and how many were lost, failed and replaced with the new one: as many as this process
+    /// remembers, whatever was put back since.
+    fn counts(&self, remembered: u32) -> (Option<&Binding>, u32, u32, u32) {
         let (former, lost, failed, recreated) = match self {
-            Self::First => return (None, 0, 0, 0),
+            Self::First => return (None, 0, 0, remembered),
             Self::Refused(former) => (former, 0, Some(0), 0),
             Self::Lost(former) => (former, 1, Some(0), 0),
             Self::Failed(former) => (former, 0, Some(1), 0),
@@ -167,7 +168,7 @@ impl Origin<'_> {
             Some(former),
             former.lost.saturating_add(lost),
             failed.map_or(0, |more| former.failed.saturating_add(more)),
-            former.recreated.saturating_add(recreated),
+            former.recreated.max(remembered).saturating_add(recreated),
         )
     }
 }
@@ -199,7 +200,7 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
     if let Err(plan) = room(seen) {
         return *plan;
     }
-    let (former, lost, failed, recreated) = origin.counts();
+    let (former, lost, failed, recreated) = origin.counts(seen.memory.recreated);
     let mut binding = Binding {
         lost,
         failed,

@@ -1,7 +1,7 @@
 //! A server is there and the record does not name it: given by the service a moment ago, or found by its name. Recorded before
 //! anything else, and never bought beside.
 
-use super::{Plan, Step, Tell, buy, keep, recover, words};
+use super::{Plan, Step, Tell, buy, keep, recover, want, words};
 use crate::api::conditions::Reason;
 use crate::api::{Binding, HistoryEntry, Verb};
 use crate::cloud::{ServerId, TaskId};
@@ -42,10 +42,15 @@ pub(super) fn bearing(seen: &Observation) -> Vec<ServerId> {
 pub(super) fn given(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
     let (number, id, task) = seen.memory.given()?;
     let current = seen.facts.binding().map(|binding| binding.attempt);
+    // Of a server that status tells of, more is known than that it was bought.
+    let is_told = seen.facts.status.id.as_deref() == Some(id.as_str());
     match current {
         Some(current) if number < current => None,
-        Some(current) if number > current => Some(announced(seen, seat, number, id, task)),
-        Some(_) | None => Some(record(seen, seat, id, task.map(ToString::to_string))),
+        Some(current) if number == current => {
+            Some(record(seen, seat, id, task.map(ToString::to_string)))
+        }
+        None if is_told => Some(record(seen, seat, id, task.map(ToString::to_string))),
+        Some(_) | None => Some(announced(seen, seat, number, id, task)),
     }
 }
 
@@ -70,7 +75,9 @@ pub(super) fn bought_instead(
     Some(announced(seen, seat, number, id, task))
 }
 
-/// The record of a purchase as this process announced it, with what the service gave.
+/// The record of a purchase as this process announced it, with what the service gave. Where another record stands, or none, the
+/// spec may be from before the purchase as well: nothing is erased to undo what was ordered since (rule 10), so that what the
+/// spec says counts as done, but for the password.
 fn announced(
     seen: &Observation,
     seat: &SeatFacts,
@@ -87,6 +94,17 @@ fn announced(
         return record(seen, seat, id, task);
     };
     let mut binding = Box::new(purchase.clone());
+    let stands = seen.facts.binding().map(|stands| stands.attempt);
+    if stands != Some(number) {
+        let target = &mut binding.operation.target;
+        let mut now = want::as_specified(seen);
+        now.password_secret = target.password_secret.take();
+        if now.image.is_empty() {
+            // What its selector means is pinned.
+            now.image = std::mem::take(&mut target.image);
+        }
+        *target = now;
+    }
     binding.id = Some(id.to_string());
     binding.task = task;
     is_in(seen, id, &mut binding);
@@ -130,6 +148,7 @@ pub(super) fn record(
                 binding.operation.verb = Verb::Create;
             }
             binding.lost = binding.lost.saturating_add(u32::from(task.is_none()));
+            binding.recreated = binding.recreated.max(seen.memory.recreated);
             if seen.facts.id().is_some_and(|former| former != *id) {
                 binding.imported = None;
                 if bears_later_login {

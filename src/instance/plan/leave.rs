@@ -279,7 +279,9 @@ fn unconfirmed() -> Plan {
 fn clock(seen: &Observation, seat: &SeatFacts) -> Instant {
     let memory = &seen.memory;
     let gone = memory.gone.values().map(|(_, since)| *since).max();
-    let never_seen = seen.facts.status.detail.is_empty();
+    let status = &seen.facts.status;
+    let is_told = status.id.is_some() && status.id == seen.facts.id().map(|id| id.to_string());
+    let never_seen = !is_told || status.detail.is_empty();
     let unseen = never_seen && memory.gone.values().any(|(how, _)| *how == Gone::NotFound);
     if is_clean(seen) && !unseen {
         return gone.unwrap_or(memory.first_seen);
@@ -306,5 +308,6 @@ fn is_clean(seen: &Observation) -> bool {
         .memory
         .attempt(binding)
         .is_some_and(|attempt| !matches!(attempt.post, Post::Unknown));
-    binding.lost == 0 && (answered || known)
+    let is_newest = seen.memory.in_doubt_since(binding).is_none();
+    binding.lost == 0 && is_newest && (answered || known)
 }

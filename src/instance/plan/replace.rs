@@ -76,7 +76,8 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
         return Some(plan);
     }
     let has_sibling = found::bearing(seen).iter().any(|other| other != id);
-    if !has_sibling && i64::from(binding.recreated) >= i64::from(spec.recreate_limit) {
+    let recreated = binding.recreated.max(seen.memory.recreated);
+    if !has_sibling && i64::from(recreated) >= i64::from(spec.recreate_limit) {
         let message = format!(
             "server {id} is not at the service any more, and spec.recreateLimit ({}) allows no further purchase in its place: \
              find out who released it, then raise spec.recreateLimit, or {}",

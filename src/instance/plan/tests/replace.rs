@@ -162,6 +162,8 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
         (purchase.attempt, purchase.nonce, purchase.id) = (number, "n2".into(), None);
         (purchase.recreated, purchase.package) = (1, "another".into());
         purchase.operation.target.password_secret = Some("login/2".into());
+        purchase.operation.target.reinstall = Some("asked for later".into());
+        purchase.operation.target.image = "img-of-later".into();
         seen.memory.purchase = Some(purchase);
     };
     let failed = |scene: Scene| {
@@ -188,6 +190,12 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
         );
         let password = binding.operation.target.password_secret.as_deref();
         assert_eq!(password, Some("login/2"), "as it was announced");
+        let target = &binding.operation.target;
+        assert_eq!(
+            (target.image.as_str(), &target.reinstall),
+            ("img-1", &None),
+            "nothing is erased to undo it"
+        );
     }
     for (number, id) in [(1, "ecs-2"), (2, ID)] {
         let plan = missing(5, SETTLE)
