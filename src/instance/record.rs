@@ -195,6 +195,7 @@ async fn intend(
     memory.wrote(Some(version), Instant::now());
     memory.ever_intended = true;
     memory.recordless_since = None;
+    memory.recreated = memory.recreated.max(binding.recreated);
     if binding.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
         memory.forget_looks();
     }
@@ -210,7 +211,6 @@ async fn intend(
 
 /// The attempt of a record that this process wrote, or may have written.
 fn remember(memory: &mut Memory, binding: &Binding, post: Post) {
-    memory.recreated = memory.recreated.max(binding.recreated);
     let known = memory.attempts.get(&binding.attempt);
     if known.is_some_and(|attempt| attempt.nonce == binding.nonce) {
         return;

@@ -159,7 +159,7 @@ schedules! {
     recreated_with_another_image_and_etcd_put_back_to_before_that:
         one().spec(recreates(5)).at(5_000, SnapshotEtcd).at(6_000, ConsoleRelease(1)).at(6_100, EditImage(1)).on(Receipt, 2, After(RestoreEtcd)).buys(2).leaves(1);
     recreated_unanswered_and_etcd_put_back_to_before_that_and_deleted:
-        one().spec(recreates(5)).at(5_000, SnapshotEtcd).at(6_000, ConsoleRelease(1)).on(Create, 2, Late(10)).at(30_000, RestoreEtcd).at(31_000, Delete(1)).leaves(0);
+        one().spec(recreates(5)).at(5_000, SnapshotEtcd).at(6_000, ConsoleRelease(1)).on(Create, 2, Late(15)).at(95_000, RestoreEtcd).at(96_000, Delete(1)).leaves(0);
     recreated_and_etcd_put_back_while_its_answer_is_on_its_way:
         recreated(5).on(Intent, 2, Before(SnapshotEtcd)).on(Create, 2, After(RestoreEtcd)).buys(2).leaves(1);
     made_anew_after_a_failure_and_etcd_put_back_to_before_that:
