@@ -39,7 +39,7 @@ pub struct Memory {
     pub first_seen: Instant,
     /// Since when it has been without a record of ours.
     pub recordless_since: Option<Instant>,
-    /// An intent of this process was written for it.
+    /// An intent was, or may have been, written for it.
     pub ever_intended: bool,
     /// What the newest record that was seen on it names: its server, and the Account that it is of.
     pub recorded: Option<Remains>,

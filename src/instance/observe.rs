@@ -105,6 +105,13 @@ pub struct Observation {
     pub wall: Timestamp,
 }
 
+/// Whether status says that a server is being bought.
+fn tells_of_a_purchase(facts: &Facts) -> bool {
+    let reasons = [Reason::Creating, Reason::CreateUnconfirmed].map(Reason::as_str);
+    let mut told = facts.status.conditions.iter();
+    told.any(|told| reasons.contains(&told.reason.as_str()))
+}
+
 /// Looks at everything that the object's state calls for. May read, writes nothing.
 pub async fn observe(
     context: &Context,
@@ -114,6 +121,8 @@ pub async fn observe(
     let now = Instant::now();
     let mut remembered = open(memory).clone();
     remembered.meet(facts.binding(), context.memories.doubts(), now);
+    // Its record was lost with whoever wrote it: from the first look on, whatever stands in status later.
+    remembered.ever_intended |= facts.binding().is_none() && tells_of_a_purchase(&facts);
     if let (true, Some(binding)) = (facts.is_open(), facts.binding()) {
         remembered.follows(binding);
     }

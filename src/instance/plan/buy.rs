@@ -32,10 +32,7 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
     }
     let memory = &seen.memory;
     let status = &seen.facts.status;
-    let untouched = status.id.is_none()
-        && status.operation.is_none()
-        && status.history.is_empty()
-        && !tells_of_a_purchase(seen);
+    let untouched = status.id.is_none() && status.operation.is_none() && status.history.is_empty();
     let is_new = memory.born_here && !memory.ever_intended && untouched;
     if let Some(at) = memory.not_before.filter(|at| is_new && *at > seen.now) {
         // The intent was not taken just now.
@@ -65,14 +62,6 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
         Absence::Proven if status.id.is_some() => missing(seen),
         Absence::Proven => create(seen, seat, &Origin::First),
     }
-}
-
-/// Whether status says that a server is being bought, though no record does.
-fn tells_of_a_purchase(seen: &Observation) -> bool {
-    let reasons = [Reason::Creating, Reason::CreateUnconfirmed].map(Reason::as_str);
-    let told = &seen.facts.status.conditions;
-    told.iter()
-        .any(|told| reasons.contains(&told.reason.as_str()))
 }
 
 /// A server is taken over, once what it is compared with is known.

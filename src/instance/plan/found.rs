@@ -3,7 +3,7 @@
 
 use super::{Plan, Step, Tell, buy, keep, recover, want, words};
 use crate::api::conditions::Reason;
-use crate::api::{Binding, HistoryEntry, Verb};
+use crate::api::{Applied, Binding, HistoryEntry, Verb};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::observe::{Fact, Observation, SeatFacts};
 use crate::runtime::events::News;
@@ -97,13 +97,10 @@ fn announced(
     let stands = seen.facts.binding().map(|stands| stands.attempt);
     if stands != Some(number) {
         let target = &mut binding.operation.target;
-        let mut now = want::as_specified(seen);
-        now.password_secret = target.password_secret.take();
-        if now.image.is_empty() {
-            // What its selector means is pinned.
-            now.image = std::mem::take(&mut target.image);
-        }
-        *target = now;
+        *target = Applied {
+            password_secret: target.password_secret.take(),
+            ..want::as_specified(seen)
+        };
     }
     binding.id = Some(id.to_string());
     binding.task = task;

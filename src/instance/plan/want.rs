@@ -61,8 +61,18 @@ pub(super) fn recorded(seen: &Observation, binding: &Binding) -> Applied {
             ..as_specified(seen)
         };
     }
-    if operation.target.image.is_empty() || is_former(seen, binding) {
+    if is_former(seen, binding) {
         return as_specified(seen);
+    }
+    if operation.target.image.is_empty() {
+        // Of the password alone something may be known, and of one that the operator makes always.
+        let password = &operation.target.password_secret;
+        let is_known = password.is_some() || seen.facts.spec.login.generate.is_some();
+        let mut specified = as_specified(seen);
+        if is_known {
+            specified.password_secret.clone_from(password);
+        }
+        return specified;
     }
     let mut target = operation.target.clone();
     if operation.waiting_password && seen.facts.spec.login.generate.is_none() {

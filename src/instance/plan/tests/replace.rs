@@ -197,6 +197,22 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
             "nothing is erased to undo it"
         );
     }
+    // What is not looked up claims nothing: neither an image nor that there is no key pair.
+    let by_name = with_spec(missing(5, SETTLE), |spec| {
+        spec.image.id = None;
+        spec.image.name = Some("Ubuntu".into());
+    });
+    let by_name = by_name.with(|seen| {
+        given(seen, 2, "ecs-2");
+        seen.facts.record = Record::None;
+    });
+    let plan = by_name.plan();
+    let Step::Record { binding } = &plan.step else {
+        panic!("{plan:?}");
+    };
+    let target = &binding.operation.target;
+    assert_eq!((target.image.as_str(), &target.key), ("", &None));
+    assert_eq!(target.password_secret.as_deref(), Some("login/2"));
     for (number, id) in [(1, "ecs-2"), (2, ID)] {
         let plan = missing(5, SETTLE)
             .with(|seen| given(seen, number, id))
