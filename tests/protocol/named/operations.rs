@@ -155,7 +155,7 @@ schedules! {
     recreated_and_etcd_put_back_to_when_all_was_well:
         one().spec(recreates(5)).at(5_000, SnapshotEtcd).at(6_000, ConsoleRelease(1)).on(Receipt, 2, After(RestoreEtcd)).buys(2).leaves(1);
     made_anew_after_a_failure_unanswered_and_etcd_put_back_to_before_that:
-        one().tasks(3).at(100, TasksFail(true)).at(8_000, TasksFail(false)).at(12_000, SnapshotEtcd).on(Create, 2, LoseAnswer).at(22_000, RestoreEtcd).buys(2).leaves(1);
+        one().on(Create, 1, TaskFails).on(Intent, 2, Before(SnapshotEtcd)).on(Create, 2, Late(15)).at(26_000, RestoreEtcd).buys(2).leaves(1);
     recreated_with_another_image_and_etcd_put_back_to_before_that:
         one().spec(recreates(5)).at(5_000, SnapshotEtcd).at(6_000, ConsoleRelease(1)).at(6_100, EditImage(1)).on(Receipt, 2, After(RestoreEtcd)).buys(2).leaves(1);
     recreated_unanswered_and_etcd_put_back_to_before_that_and_deleted:
