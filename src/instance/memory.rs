@@ -415,6 +415,12 @@ impl Memory {
         }
     }
 
+    /// The server that the newest record named, unless this process knows that it is gone.
+    pub fn had_server(&self) -> Option<&ServerId> {
+        let id = self.recorded.as_ref()?.id.as_ref()?;
+        (!self.gone.contains_key(id)).then_some(id)
+    }
+
     /// The Account of an attempt that may have bought a server, when no record tells of it any more.
     pub fn account_in_doubt(&self) -> Option<&str> {
         let newest = self.attempts.values().next_back()?;

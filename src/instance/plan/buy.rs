@@ -6,7 +6,7 @@ use super::{
 };
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Before, Binding, Import, OpenOperation, Verb, attempt_number, names};
-use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode};
+use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::memory::{Attempt, Post};
 use crate::instance::observe::{Observation, SeatFacts};
@@ -59,7 +59,7 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
         Absence::NotYet(_) | Absence::Present(_) if doubtful => waiting_to_settle(seen, settled),
         Absence::NotYet(_) | Absence::Present(_) => looking(seen, since),
         // A server was known once and is nowhere now. Missing is not gone: nothing is bought in its place.
-        Absence::Proven if status.id.is_some() => missing(seen),
+        Absence::Proven if status.id.is_some() || memory.had_server().is_some() => missing(seen),
         Absence::Proven => create(seen, seat, &Origin::First),
     }
 }
@@ -464,7 +464,9 @@ fn waiting_to_settle(seen: &Observation, settled: Instant) -> Plan {
 }
 
 fn missing(seen: &Observation) -> Plan {
-    let id = seen.facts.status.id.clone().unwrap_or_default();
+    let told = seen.facts.status.id.as_deref();
+    let known = told.or_else(|| seen.memory.had_server().map(ServerId::as_str));
+    let id = known.unwrap_or_default();
     let message = format!(
         "server {id} is not at the service any more and its record is lost; nothing is bought in its place: {}",
         words::another(&seen.facts.spec)
