@@ -1,6 +1,7 @@
 //! What this process remembers of an Instance. All of it may be lost: a restart costs listings, never a server.
 
 mod all;
+mod bought;
 mod kinds;
 mod version;
 
@@ -373,18 +374,6 @@ impl Memory {
         times
     }
 
-    /// Whether it is certain that no server was bought under a record: this process knows what became of each call.
-    pub fn nothing_bought(&self, binding: &Binding) -> bool {
-        let harmless =
-            |attempt: &Attempt| matches!(attempt.post, Post::NotSent | Post::Refused { .. });
-        let is_create = binding.operation.verb == Verb::Create;
-        let unbought =
-            is_create && binding.id.is_none() && binding.lost == 0 && binding.failed == 0;
-        unbought
-            && self.in_doubt_since(binding).is_none()
-            && self.attempt(binding).is_some_and(harmless)
-    }
-
     /// What is left at the service if the object goes now, as far as this process knows.
     pub fn remains(&self) -> Option<Remains> {
         if self.is_finished {
@@ -415,19 +404,6 @@ impl Memory {
         }
     }
 
-    /// The server that the newest record named, unless this process knows that it is gone.
-    pub fn had_server(&self) -> Option<&ServerId> {
-        let id = self.recorded.as_ref()?.id.as_ref()?;
-        (!self.gone.contains_key(id)).then_some(id)
-    }
-
-    /// The Account of an attempt that may have bought a server, when no record tells of it any more.
-    pub fn account_in_doubt(&self) -> Option<&str> {
-        let newest = self.attempts.values().next_back()?;
-        let harmless = matches!(newest.post, Post::NotSent | Post::Refused { .. });
-        (!harmless).then_some(newest.account.as_str())
-    }
-
     /// What was seen of a server says nothing about another one.
     pub fn forget_looks(&mut self) {
         self.looked = None;
@@ -449,32 +425,6 @@ impl Memory {
         if token != known {
             self.reconcile = token.map(|token| (token.to_owned(), now));
         }
-    }
-
-    /// The newest server that the service gave this process and that is not known to be gone.
-    pub fn given(&self) -> Option<(u32, &ServerId, Option<&TaskId>)> {
-        self.attempts
-            .iter()
-            .rev()
-            .filter(|(_, attempt)| attempt.verb == Verb::Create)
-            .find_map(|(number, attempt)| match &attempt.post {
-                Post::Accepted { id, task } if !self.gone.contains_key(id) => {
-                    Some((*number, id, task.as_ref()))
-                }
-                _ => None,
-            })
-    }
-
-    /// The newest attempt of a purchase that this process made after the recorded one, and whose call may have been carried
-    /// out: the cluster's state went back to before it.
-    pub fn in_doubt_since(&self, binding: &Binding) -> Option<Instant> {
-        let is_later = |(number, attempt): &(&u32, &Attempt)| {
-            **number > binding.attempt
-                && attempt.verb == Verb::Create
-                && attempt.post == Post::Unknown
-        };
-        let later = self.attempts.iter().filter(is_later);
-        later.map(|(_, attempt)| attempt.since).max()
     }
 
     /// The newest instant from which a settling time counts.

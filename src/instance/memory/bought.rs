@@ -1,0 +1,59 @@
+//! What this process knows of the servers that it bought.
+
+use super::{Attempt, Memory, Post};
+use crate::api::{Binding, Verb};
+use crate::cloud::{ServerId, TaskId};
+use tokio::time::Instant;
+
+impl Memory {
+    /// Whether it is certain that no server was bought under a record: this process knows what became of each call.
+    pub fn nothing_bought(&self, binding: &Binding) -> bool {
+        let harmless =
+            |attempt: &Attempt| matches!(attempt.post, Post::NotSent | Post::Refused { .. });
+        let is_create = binding.operation.verb == Verb::Create;
+        let unbought =
+            is_create && binding.id.is_none() && binding.lost == 0 && binding.failed == 0;
+        unbought
+            && self.in_doubt_since(binding).is_none()
+            && self.attempt(binding).is_some_and(harmless)
+    }
+
+    /// The newest server that the service gave this process and that is not known to be gone.
+    pub fn given(&self) -> Option<(u32, &ServerId, Option<&TaskId>)> {
+        self.attempts
+            .iter()
+            .rev()
+            .filter(|(_, attempt)| attempt.verb == Verb::Create)
+            .find_map(|(number, attempt)| match &attempt.post {
+                Post::Accepted { id, task } if !self.gone.contains_key(id) => {
+                    Some((*number, id, task.as_ref()))
+                }
+                _ => None,
+            })
+    }
+
+    /// The server that the newest record named, unless this process knows that it is gone.
+    pub fn had_server(&self) -> Option<&ServerId> {
+        let id = self.recorded.as_ref()?.id.as_ref()?;
+        (!self.gone.contains_key(id)).then_some(id)
+    }
+
+    /// The newest attempt of a purchase that this process made after the recorded one, and whose call may have been carried
+    /// out: the cluster's state went back to before it.
+    pub fn in_doubt_since(&self, binding: &Binding) -> Option<Instant> {
+        let is_later = |(number, attempt): &(&u32, &Attempt)| {
+            **number > binding.attempt
+                && attempt.verb == Verb::Create
+                && attempt.post == Post::Unknown
+        };
+        let later = self.attempts.iter().filter(is_later);
+        later.map(|(_, attempt)| attempt.since).max()
+    }
+
+    /// The Account of an attempt that may have bought a server, when no record tells of it any more.
+    pub fn account_in_doubt(&self) -> Option<&str> {
+        let newest = self.attempts.values().next_back()?;
+        let harmless = matches!(newest.post, Post::NotSent | Post::Refused { .. });
+        (!harmless).then_some(newest.account.as_str())
+    }
+}
