@@ -160,6 +160,11 @@ impl Facts {
         )
     }
 
+    /// Whether status tells of this server, and not of another one or of none.
+    pub fn tells_of(&self, id: &ServerId) -> bool {
+        self.status.id.as_deref() == Some(id.as_str())
+    }
+
     /// The recorded task.
     pub fn task(&self) -> Option<TaskId> {
         self.binding()

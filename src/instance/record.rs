@@ -15,7 +15,7 @@ use crate::runtime::events::News;
 use crate::runtime::kubernetes::{call, patch_params};
 use crate::runtime::{KubeError, chance};
 use crate::session::Seat;
-use kube::api::Patch;
+use kube::api::{ObjectMeta, Patch};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use std::sync::Mutex;
@@ -236,8 +236,9 @@ struct Swapped {
     version: String,
     /// Whether the swap was acknowledged. False: the record was found standing.
     is_written: bool,
-    /// Whether the object is still what the plan was made from, as far as that is known: between a swap whose answer was lost
-    /// and the read that finds it, somebody may have deleted the object or changed its spec.
+    /// Whether the object is still what the plan was made from. Between a swap whose answer was lost and the read that finds
+    /// it, somebody may have deleted the object or changed its spec; and where etcd was restored, the version that was planned
+    /// for may have come again, of another state of the object.
     is_wanted: bool,
 }
 
@@ -270,9 +271,9 @@ async fn swap(
         match written {
             Ok(object) => {
                 return Ok(Swapped {
+                    is_wanted: is_as_planned(&object.metadata, facts),
                     version: object.metadata.resource_version.unwrap_or_default(),
                     is_written: true,
-                    is_wanted: true,
                 });
             }
             Err(error) if error.is_not_found() => return Err(Recorded::Stale),
@@ -290,11 +291,10 @@ async fn swap(
                 };
                 let is_held = now.finalizers().iter().any(|held| held == FINALIZER);
                 if is_held && now.annotations().get(BINDING).map(String::as_str) == Some(text) {
-                    let is_same = now.metadata.generation == Some(facts.generation);
                     return Ok(Swapped {
                         version: now.resource_version().unwrap_or_default(),
                         is_written: false,
-                        is_wanted: is_same && is_deleting(&now) == facts.deleting,
+                        is_wanted: is_as_planned(&now.metadata, facts),
                     });
                 }
                 if !error.is_conflict() {
@@ -308,6 +308,11 @@ async fn swap(
         }
     }
     Err(Recorded::Stale)
+}
+
+/// Whether spec and deletion of the object are what the plan was made from.
+fn is_as_planned(now: &ObjectMeta, facts: &Facts) -> bool {
+    now.generation == Some(facts.generation) && now.deletion_timestamp.is_some() == facts.deleting
 }
 
 /// Whether the resourceVersion of a write of ours is lower than one that was seen before the write began: etcd was
@@ -349,8 +354,9 @@ async fn confirm_release(
         Err(other) => return other,
     };
     // The spec may have been changed to keep the server.
-    let is_as_planned = stands(&now, facts) && now.spec == *facts.spec;
-    if !is_as_planned || is_deleting(&now) != (why == ReleaseReason::Deleted) {
+    let is_same = stands(&now, facts) && now.spec == *facts.spec;
+    let is_deleting = now.metadata.deletion_timestamp.is_some();
+    if !is_same || is_deleting != (why == ReleaseReason::Deleted) {
         return Recorded::Stale;
     }
     if why == ReleaseReason::Surplus {
@@ -469,11 +475,7 @@ fn stands(now: &Instance, facts: &Facts) -> bool {
 
 /// Record and spec are those that the plan was made from, and the object is to stay.
 fn still_wants(now: &Instance, facts: &Facts) -> bool {
-    stands(now, facts) && now.metadata.generation == Some(facts.generation) && !is_deleting(now)
-}
-
-fn is_deleting(now: &Instance) -> bool {
-    now.metadata.deletion_timestamp.is_some()
+    stands(now, facts) && is_as_planned(&now.metadata, facts) && !facts.deleting
 }
 
 /// A word that no other turn has written.

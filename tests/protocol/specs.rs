@@ -27,6 +27,11 @@ pub fn recreates(limit: u8) -> Value {
     json!({"onExternalDeletion": "Recreate", "recreateLimit": limit})
 }
 
+/// No server is bought in the place of another one any more.
+pub fn recreates_no_more() -> Value {
+    json!({"onExternalDeletion": "Fail"})
+}
+
 /// Reinstalls are Automatic, OnRequest or Never.
 pub fn reinstalls(policy: &str) -> Value {
     json!({"reinstallPolicy": policy})

@@ -2,7 +2,8 @@
 
 use super::refer::{self, Purchase};
 use super::{
-    Needs, Plan, Request, SOON, Step, Tell, found, frozen, import, restraint, secret, want, words,
+    Needs, Plan, Request, SOON, Step, Tell, found, frozen, import, replace, restraint, secret,
+    want, words,
 };
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Before, Binding, Import, OpenOperation, Verb, attempt_number, names};
@@ -153,6 +154,14 @@ enum Origin<'a> {
 }
 
 impl Origin<'_> {
+    /// The record of a purchase that has not come about.
+    fn announced(&self) -> Option<&Binding> {
+        match self {
+            Self::First | Self::Released(_) => None,
+            Self::Refused(former) | Self::Lost(former) | Self::Failed(former) => Some(former),
+        }
+    }
+
     /// The record of the attempt before, and how many were lost, failed and replaced with the new one: as many as this process
     /// remembers, whatever was put back since.
     fn counts(&self, remembered: u32) -> (Option<&Binding>, u32, u32, u32) {
@@ -189,7 +198,10 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
     if let Some(wanted) = &seen.facts.spec.import {
         return imported(seen, seat, wanted);
     }
-    if let Some(plan) = restraint::instead_of_a_purchase(seen) {
+    let withdrawn = origin
+        .announced()
+        .and_then(|former| replace::withdrawn(seen, former));
+    if let Some(plan) = restraint::instead_of_a_purchase(seen).or(withdrawn) {
         return plan;
     }
     let ready = refer::purchase(seen).and_then(|purchase| Ok((purchase, login(seen)?)));

@@ -42,16 +42,17 @@ pub(super) fn bearing(seen: &Observation) -> Vec<ServerId> {
 pub(super) fn given(seen: &Observation, seat: &SeatFacts) -> Option<Plan> {
     let (number, id, task) = seen.memory.given()?;
     let current = seen.facts.binding().map(|binding| binding.attempt);
-    // Of a server that status tells of, more is known than that it was bought.
-    let is_told = seen.facts.status.id.as_deref() == Some(id.as_str());
-    match current {
-        Some(current) if number < current => None,
-        Some(current) if number == current => {
-            Some(record(seen, seat, id, task.map(ToString::to_string)))
-        }
-        None if is_told => Some(record(seen, seat, id, task.map(ToString::to_string))),
-        Some(_) | None => Some(announced(seen, seat, number, id, task)),
-    }
+    let stands = match current {
+        Some(current) if number < current => return None,
+        Some(current) => number == current,
+        // Of a server that status tells of, more is known than that it was bought.
+        None => seen.facts.tells_of(id),
+    };
+    Some(if stands {
+        record(seen, seat, id, task.map(ToString::to_string))
+    } else {
+        announced(seen, seat, number, id, task)
+    })
 }
 
 /// This process bought another server than the recorded one, and the record does not say so. Either it is from before that, where
@@ -118,8 +119,8 @@ pub(super) fn record(
 ) -> Plan {
     let status = &seen.facts.status;
     // Status still tells that this server was bought, and which attempt was the last to end.
-    let is_known = status.id.as_deref() == Some(id.as_str())
-        && (status.applied.is_some() || status.history.iter().any(bought));
+    let is_known =
+        seen.facts.tells_of(id) && (status.applied.is_some() || status.history.iter().any(bought));
     let newest = status.history.iter().map(|entry| entry.attempt).max();
     let ended = newest.filter(|_| is_known).map(u32::try_from);
     if let (None, Some(mut binding)) = (

@@ -370,8 +370,7 @@ fn is_unlisted(seen: &Observation) -> bool {
 /// that a new server had appeared. A listing from before the purchase shows nothing of it.
 pub(super) fn is_missing(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> bool {
     let bought = seen.memory.newest_attempt();
-    let status = &seen.facts.status;
-    let was_seen = status.id.as_deref() == Some(id.as_str()) && !status.detail.is_empty();
+    let was_seen = seen.facts.tells_of(id) && !seen.facts.status.detail.is_empty();
     let sighting = seen.listing.as_ref().map(|listing| listing.sighting(id));
     match sighting {
         Some(Sighting::Absent { began }) => {
@@ -383,7 +382,7 @@ pub(super) fn is_missing(seen: &Observation, seat: &SeatFacts, id: &ServerId) ->
 
 /// Status says of this very spec that this server is missing, and not the one before it.
 pub(super) fn is_told_missing(seen: &Observation, id: &ServerId) -> bool {
-    seen.facts.status.id.as_deref() == Some(id.as_str()) && is_told(seen, Reason::ServerMissing)
+    seen.facts.tells_of(id) && is_told(seen, Reason::ServerMissing)
 }
 
 /// Whether status says so, of the spec as it is.

@@ -279,9 +279,8 @@ fn unconfirmed() -> Plan {
 fn clock(seen: &Observation, seat: &SeatFacts) -> Instant {
     let memory = &seen.memory;
     let gone = memory.gone.values().map(|(_, since)| *since).max();
-    let status = &seen.facts.status;
-    let is_told = status.id.is_some() && status.id == seen.facts.id().map(|id| id.to_string());
-    let never_seen = !is_told || status.detail.is_empty();
+    let is_told = seen.facts.id().is_some_and(|id| seen.facts.tells_of(&id));
+    let never_seen = !is_told || seen.facts.status.detail.is_empty();
     let unseen = never_seen && memory.gone.values().any(|(how, _)| *how == Gone::NotFound);
     if is_clean(seen) && !unseen {
         return gone.unwrap_or(memory.first_seen);

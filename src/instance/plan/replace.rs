@@ -150,6 +150,35 @@ fn untold_end(seen: &Observation, binding: &Binding) -> Option<HistoryEntry> {
     Some(keep::ended(seen, binding, reason, words))
 }
 
+/// What stands instead of a purchase that was announced in the place of a server, once the spec does not want it any more.
+pub(super) fn withdrawn(seen: &Observation, announced: &Binding) -> Option<Plan> {
+    let spec = &seen.facts.spec;
+    let is_wanted = spec.on_external_deletion == OnExternalDeletion::Recreate;
+    let is_allowed = i64::from(announced.recreated) <= i64::from(spec.recreate_limit);
+    if announced.recreated == 0 || (is_wanted && is_allowed) {
+        return None;
+    }
+    let another = words::another(spec);
+    let verdict = match is_wanted {
+        true => {
+            let message = format!(
+                "somebody else released the server, and spec.recreateLimit ({}) allows no further purchase in its place: find \
+                 out who did, then raise spec.recreateLimit, or {another}",
+                spec.recreate_limit
+            );
+            Verdict::stalled(Reason::RecreateLimitReached, message)
+        }
+        false => {
+            let message = format!(
+                "somebody else released the server, and nothing is bought in its place, since spec.onExternalDeletion is Fail: \
+                 set it to Recreate, or {another}"
+            );
+            Verdict::stalled(Reason::ServerMissing, message)
+        }
+    };
+    Some(Plan::rest(Tell::of(verdict), LONG))
+}
+
 fn proving(seen: &Observation, id: &ServerId) -> Tell {
     if is_told(seen) {
         return Tell::default();

@@ -64,22 +64,26 @@ pub(super) fn recorded(seen: &Observation, binding: &Binding) -> Applied {
     if is_former(seen, binding) {
         return as_specified(seen);
     }
-    if operation.target.image.is_empty() {
-        // Of the password alone something may be known, and of one that the operator makes always.
-        let password = &operation.target.password_secret;
-        let is_known = password.is_some() || seen.facts.spec.login.generate.is_some();
-        let mut specified = as_specified(seen);
-        if is_known {
-            specified.password_secret.clone_from(password);
-        }
-        return specified;
-    }
+    let generates = seen.facts.spec.login.generate.is_some();
     let mut target = operation.target.clone();
-    if operation.waiting_password && seen.facts.spec.login.generate.is_none() {
-        // Nobody moves it to where the spec looks for the password by now: the one that stands there is set.
+    // Nobody moves it to where the spec looks for the password by now: the one that stands there is set.
+    let is_stranded = operation.waiting_password && !generates;
+    if is_stranded {
         target.password_secret = None;
     }
-    target
+    if !target.image.is_empty() {
+        return target;
+    }
+    // Of the password alone something may be known, and of one that the operator makes always.
+    let is_known = is_stranded || generates || target.password_secret.is_some();
+    let specified = as_specified(seen);
+    if !is_known {
+        return specified;
+    }
+    Applied {
+        password_secret: target.password_secret,
+        ..specified
+    }
 }
 
 /// What was applied, as the record tells it. The image that a reinstall was to install which ended badly is not: the wish
@@ -87,17 +91,22 @@ pub(super) fn recorded(seen: &Observation, binding: &Binding) -> Applied {
 /// whether they were before, and nothing destructive follows from a missing record.
 fn last_applied(seen: &Observation, binding: &Binding) -> Applied {
     let (operation, mut target) = (&binding.operation, recorded(seen, binding));
-    let is_told = !operation.target.image.is_empty() && !is_former(seen, binding);
-    if is_told && ended_badly(seen, binding) {
-        match operation.verb {
-            Verb::Reinstall => {
-                let before = operation.before.image.clone();
-                target.image = before.unwrap_or(target.image);
-            }
-            // Setting a password does no harm twice: the wish stands.
-            Verb::ModifyPassword => target.password_secret = None,
-            Verb::Create | Verb::Release | Verb::Start | Verb::Stop | Verb::Restart => {}
+    if is_former(seen, binding) || !ended_badly(seen, binding) {
+        return target;
+    }
+    match operation.verb {
+        Verb::Reinstall if !operation.target.image.is_empty() => {
+            let before = operation.before.image.clone();
+            target.image = before.unwrap_or(target.image);
         }
+        // Setting a password does no harm twice: the wish stands.
+        Verb::ModifyPassword => target.password_secret = None,
+        Verb::Reinstall
+        | Verb::Create
+        | Verb::Release
+        | Verb::Start
+        | Verb::Stop
+        | Verb::Restart => {}
     }
     target
 }

@@ -12,13 +12,13 @@ use crate::fault::Kind::{
 use crate::fault::Step::{
     Acknowledge, Answers, Apply, Back, Backup, ConsoleOff, ConsoleRebuild, ConsoleRelease, Copy,
     Delete, EditImage, EditPower, ForceFinalizers, Kill, OfferImage, Replace, Restart, Restock,
-    RestoreBackup, RestoreEtcd, SellOut, SnapshotEtcd, Spec, TasksFail, Terminate, WipeStatus,
-    WithdrawImage,
+    RestoreBackup, RestoreEtcd, RotatePassword, SellOut, SnapshotEtcd, Spec, TasksFail, Terminate,
+    WipeStatus, WithdrawImage,
 };
 use crate::fault::{Act, Dependency, Kind};
 use crate::specs::{
-    by_name, forces, generated, goes_on, management, paused, protected, recreates, reinstalls,
-    retains,
+    by_name, forces, generated, goes_on, management, paused, protected, recreates,
+    recreates_no_more, reinstalls, retains,
 };
 use crate::universe::ImportBy;
 use cloud_simulator::catalogue::example;
@@ -126,6 +126,14 @@ schedules! {
         one().tasks(5).spec(recreates(1)).at(6_000, ConsoleRelease(1)).at(6_010, Kill(0));
     recreate_a_server_on_which_a_call_was_lost:
         one().spec(recreates(1)).at(4_000, EditPower(1)).on(Intent, 2, CrashAfter).at(4_500, ConsoleRelease(1));
+    recreate_no_more_while_it_is_sold_out:
+        recreated(1).at(5_000, SellOut).at(150_000, Spec(1, recreates_no_more())).at(200_000, Restock).buys(1);
+    recreate_less_while_it_is_sold_out:
+        recreated(1).at(5_000, SellOut).at(150_000, Spec(1, recreates(0))).at(200_000, Restock).buys(1);
+    recreate_no_more_and_a_crash_before_the_call:
+        recreated(1).on(Create, 2, CrashBefore).on(Intent, 2, After(Spec(1, recreates_no_more()))).buys(1);
+    recreate_no_more_and_then_once_more:
+        recreated(1).at(5_000, SellOut).at(150_000, Spec(1, recreates(0))).at(200_000, Restock).at(250_000, Spec(1, recreates(1))).buys(2);
     recreate_and_a_crash_before_the_second_intent:
         recreated(1).on(Intent, 2, CrashBefore);
     recreate_and_a_crash_after_the_second_intent:
@@ -283,6 +291,8 @@ schedules! {
         one().at(4_000, Spec(1, paused())).at(7_000, ForceFinalizers(1)).at(60_000, Delete(1)).at(90_000, Spec(1, goes_on()));
     reinstall_that_runs_while_etcd_is_put_back_and_the_spec_is_edited_again:
         one().tasks(20).at(30_000, SnapshotEtcd).at(31_000, EditImage(1)).at(35_000, RestoreEtcd).at(90_000, Restart(1));
+    deleted_under_a_version_that_was_used_before_etcd_was_put_back:
+        one().tasks(10).stale(25).at(3_500, RotatePassword).at(6_400, SnapshotEtcd).at(11_900, RestoreEtcd).at(16_400, Delete(1));
     pause_and_etcd_put_back:
         one().at(600, SnapshotEtcd).at(4_000, Spec(1, paused())).at(7_000, RestoreEtcd);
 

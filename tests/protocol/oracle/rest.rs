@@ -1,6 +1,6 @@
 //! Judges what is left when all is quiet.
 
-use super::wishes::Property;
+use super::wishes::{self, Property};
 use super::{Oracle, condition, is_alive, name_of, record, servers_of, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, uid};
 use crate::fault::Kind;
@@ -138,6 +138,8 @@ impl Oracle {
             ([], "ServerMissing") if self.is_tampered(name_of(object)) || self.troubles.copied => {
                 None
             }
+            // The purchase in its place was called off.
+            ([], "ServerMissing") if id.is_empty() && self.is_called_off(object) => None,
             // Two had it on record, and the one with the better right was deleted with it (docs).
             ([], "ServerMissing") if self.was_shared(id) => None,
             ([server], "Available") => self.server_at_rest(object, server, world),
@@ -247,7 +249,8 @@ impl Oracle {
                     let server = world.cloud.server(id);
                     server.is_some_and(|server| Marker::in_name(&server.name) == marker)
                 });
-                let is_spent = marker.is_some_and(|marker| self.is_spent(&marker, 0));
+                let whole = marker.and_then(|marker| self.whole.get(&marker));
+                let is_spent = whole.is_some_and(|whole| *whole > wishes::limit(spec));
                 let t = &self.troubles;
                 alive.is_empty()
                     && (is_spent || is_broken_off || t.copied || self.is_tampered(name_of(object)))
@@ -311,6 +314,13 @@ impl Oracle {
             || t.copied
             || t.no_lease
             || self.is_end_untold(object, world)
+    }
+
+    /// Whether a server was announced in the place of one that somebody released, and the spec does not want it any more.
+    fn is_called_off(&self, object: &Value) -> bool {
+        let record = record(object).filter(|record| record.id.is_none() && record.recreated > 0);
+        Property::NotRecreated.is_in(&object["spec"])
+            && record.is_some_and(|record| self.released_at_console.contains(&record.marker))
     }
 
     /// The answer that named the task of a create was lost: the server was found by its name, and its task is not known.

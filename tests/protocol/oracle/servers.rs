@@ -216,7 +216,7 @@ impl Oracle {
     }
 
     /// Whether as many servers came about for a marker as its Instance may have over its life, and so many more.
-    pub(super) fn is_spent(&self, marker: &Marker, more: usize) -> bool {
+    fn is_spent(&self, marker: &Marker, more: usize) -> bool {
         let owner = self
             .names
             .get(marker)

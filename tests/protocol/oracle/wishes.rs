@@ -178,7 +178,8 @@ fn is_acknowledged(spec: &Value, former_token: &Value) -> bool {
     }
 }
 
-fn limit(spec: &Value) -> usize {
+/// How many servers may be bought in the place of others.
+pub(super) fn limit(spec: &Value) -> usize {
     let limit = spec["recreateLimit"].as_u64().unwrap_or(1);
     usize::try_from(limit).unwrap_or(usize::MAX)
 }

@@ -364,6 +364,34 @@ fn an_image_that_a_failed_reinstall_left_behind_is_not_accepted() {
 }
 
 #[test]
+fn a_password_change_that_ended_badly_is_wanted_still_where_no_image_is_on_record() {
+    let ended = |succeeded: bool| {
+        let target = Applied {
+            image: String::new(),
+            password_secret: Some("login/2".into()),
+            ..as_bought()
+        };
+        let open = super::pursue::open_operation(Verb::ModifyPassword, target, Post::Unknown);
+        open.with(|seen| {
+            let mut status = InstanceStatus::clone(&seen.facts.status);
+            let entry = HistoryEntry {
+                verb: Verb::ModifyPassword,
+                attempt: 2,
+                succeeded,
+                ..status.history[0].clone()
+            };
+            status.history.insert(0, entry);
+            status.applied = None;
+            seen.facts.status = status.into();
+            seen.secret_version = Some("login/2".into());
+            seen.detail = Fact::Known(detail(&[]));
+        })
+    };
+    assert_eq!(verb(&ended(true)), None);
+    assert_eq!(verb(&ended(false)), Some(Verb::ModifyPassword));
+}
+
+#[test]
 fn a_token_asks_once_and_taking_it_away_asks_for_nothing() {
     let again = |spec: &mut InstanceSpec| {
         spec.reinstall = Some(crate::api::Reinstall {
