@@ -294,7 +294,7 @@ async fn swap(
                     return Ok(Swapped {
                         version: now.resource_version().unwrap_or_default(),
                         is_written: false,
-                        is_wanted: is_as_planned(&now.metadata, facts),
+                        is_wanted: is_as_planned(&now.metadata, facts) && now.spec == *facts.spec,
                     });
                 }
                 if !error.is_conflict() {
@@ -475,7 +475,8 @@ fn stands(now: &Instance, facts: &Facts) -> bool {
 
 /// Record and spec are those that the plan was made from, and the object is to stay.
 fn still_wants(now: &Instance, facts: &Facts) -> bool {
-    stands(now, facts) && is_as_planned(&now.metadata, facts) && !facts.deleting
+    let is_same = stands(now, facts) && now.spec == *facts.spec;
+    is_same && is_as_planned(&now.metadata, facts) && !facts.deleting
 }
 
 /// A word that no other turn has written.

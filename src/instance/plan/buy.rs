@@ -154,14 +154,6 @@ enum Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// The record of a purchase that has not come about.
-    fn announced(&self) -> Option<&Binding> {
-        match self {
-            Self::First | Self::Released(_) => None,
-            Self::Refused(former) | Self::Lost(former) | Self::Failed(former) => Some(former),
-        }
-    }
-
     /// The record of the attempt before, and how many were lost, failed and replaced with the new one: as many as this process
     /// remembers, whatever was put back since.
     fn counts(&self, remembered: u32) -> (Option<&Binding>, u32, u32, u32) {
@@ -198,10 +190,13 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
     if let Some(wanted) = &seen.facts.spec.import {
         return imported(seen, seat, wanted);
     }
-    let withdrawn = origin
-        .announced()
-        .and_then(|former| replace::withdrawn(seen, former));
-    if let Some(plan) = restraint::instead_of_a_purchase(seen).or(withdrawn) {
+    let (former, lost, failed, recreated) = origin.counts(seen.memory.recreated);
+    // What a server that is proven gone makes due was asked about before.
+    let withdrawn = || match origin {
+        Origin::Released(_) => None,
+        _ => replace::withdrawn(seen, recreated),
+    };
+    if let Some(plan) = restraint::instead_of_a_purchase(seen).or_else(withdrawn) {
         return plan;
     }
     let ready = refer::purchase(seen).and_then(|purchase| Ok((purchase, login(seen)?)));
@@ -212,7 +207,6 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
     if let Err(plan) = room(seen) {
         return *plan;
     }
-    let (former, lost, failed, recreated) = origin.counts(seen.memory.recreated);
     let mut binding = Binding {
         lost,
         failed,
@@ -267,7 +261,8 @@ fn again(
         tell.progress = matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable);
         return Plan::rest(tell, at - seen.now);
     }
-    if restraint::restraint(seen).is_some() || seen.facts.spec.import.is_some() {
+    // The spec may want none any more, which is asked before what one would be bought with.
+    if changed || restraint::restraint(seen).is_some() || seen.facts.spec.import.is_some() {
         return create(seen, seat, &Origin::Refused(binding));
     }
     let ready = refer::purchase(seen).and_then(|purchase| Ok((purchase, login(seen)?)));
@@ -276,7 +271,7 @@ fn again(
         Err(plan) => return *plan,
     };
     // What is posted is what the intent recorded: what a selector means by now may be something else.
-    if changed || refer::is_other(&purchase, binding) {
+    if refer::is_other(&purchase, binding) {
         return create(seen, seat, &Origin::Refused(binding));
     }
     if let Err(plan) = room(seen) {
@@ -319,7 +314,13 @@ fn settle(seen: &Observation, seat: &SeatFacts, binding: &Binding, settled: Inst
                 super::LONG,
             )
         }
-        Some(Absence::NotYet(_) | Absence::Present(_)) | None => waiting_to_settle(seen, settled),
+        Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
+            let mut plan = waiting_to_settle(seen, settled);
+            if replace::is_told_withdrawn(seen, binding.recreated.max(seen.memory.recreated)) {
+                plan.tell = Tell::default();
+            }
+            plan
+        }
     }
 }
 

@@ -261,11 +261,16 @@ fn clean_up(
             )
         }
         Some(Absence::Proven) => Plan::rest(tell, left.max(super::NEXT)),
-        _ if settled > seen.now => {
+        _ => {
+            if replace::is_told_withdrawn(seen, binding.recreated.max(seen.memory.recreated)) {
+                tell.verdict = None;
+            }
             let rest = settled.saturating_duration_since(seen.now);
-            Plan::rest(tell, rest.min(SOON)).in_flight()
+            match rest.is_zero() {
+                true => Plan::rest(tell, SOON).wanting(settled, 2),
+                false => Plan::rest(tell, rest.min(SOON)).in_flight(),
+            }
         }
-        _ => Plan::rest(tell, SOON).wanting(settled, 2),
     }
 }
 

@@ -6,7 +6,7 @@
 //! attempt like any other, under a higher number; should the old server show again, it is surplus (rule 9).
 //!
 //! Another server with the marker (a request was doubled) is ours already: it takes the place of the one that is proven gone, and
-//! nothing is bought.
+//! nothing is bought. An attempt that could not be had yet is called off once the spec does not want it any more.
 
 use super::{
     LONG, NEXT, Needs, Plan, SOON, Tell, UNREAD, buy, found, frozen, keep, restraint, words,
@@ -151,32 +151,39 @@ fn untold_end(seen: &Observation, binding: &Binding) -> Option<HistoryEntry> {
 }
 
 /// What stands instead of a purchase that was announced in the place of a server, once the spec does not want it any more.
-pub(super) fn withdrawn(seen: &Observation, announced: &Binding) -> Option<Plan> {
+/// So many were announced.
+pub(super) fn withdrawn(seen: &Observation, recreated: u32) -> Option<Plan> {
+    let verdict = called_off(seen, recreated)?;
+    Some(Plan::rest(Tell::of(verdict), LONG))
+}
+
+/// Status says so, of the spec as it is: a turn that proves less than the one which said it has nothing to add.
+pub(super) fn is_told_withdrawn(seen: &Observation, recreated: u32) -> bool {
+    called_off(seen, recreated).is_some_and(|verdict| keep::is_told(seen, verdict.reason))
+}
+
+fn called_off(seen: &Observation, recreated: u32) -> Option<Verdict> {
     let spec = &seen.facts.spec;
-    let is_wanted = spec.on_external_deletion == OnExternalDeletion::Recreate;
-    let is_allowed = i64::from(announced.recreated) <= i64::from(spec.recreate_limit);
-    if announced.recreated == 0 || (is_wanted && is_allowed) {
+    if recreated == 0 {
         return None;
     }
     let another = words::another(spec);
-    let verdict = match is_wanted {
-        true => {
-            let message = format!(
-                "somebody else released the server, and spec.recreateLimit ({}) allows no further purchase in its place: find \
-                 out who did, then raise spec.recreateLimit, or {another}",
-                spec.recreate_limit
-            );
-            Verdict::stalled(Reason::RecreateLimitReached, message)
-        }
-        false => {
-            let message = format!(
-                "somebody else released the server, and nothing is bought in its place, since spec.onExternalDeletion is Fail: \
-                 set it to Recreate, or {another}"
-            );
-            Verdict::stalled(Reason::ServerMissing, message)
-        }
-    };
-    Some(Plan::rest(Tell::of(verdict), LONG))
+    if spec.on_external_deletion != OnExternalDeletion::Recreate {
+        let message = format!(
+            "the server that this Instance had is gone, and nothing is bought in its place, since spec.onExternalDeletion is \
+             Fail: set it to Recreate, or {another}"
+        );
+        return Some(Verdict::stalled(Reason::ServerMissing, message));
+    }
+    let is_over = i64::from(recreated) > i64::from(spec.recreate_limit);
+    is_over.then(|| {
+        let message = format!(
+            "the server that this Instance had is gone, and spec.recreateLimit ({}) allows no further purchase in its place: \
+             raise it, or {another}",
+            spec.recreate_limit
+        );
+        Verdict::stalled(Reason::RecreateLimitReached, message)
+    })
 }
 
 fn proving(seen: &Observation, id: &ServerId) -> Tell {

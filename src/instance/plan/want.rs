@@ -74,8 +74,10 @@ pub(super) fn recorded(seen: &Observation, binding: &Binding) -> Applied {
     if !target.image.is_empty() {
         return target;
     }
-    // Of the password alone something may be known, and of one that the operator makes always.
-    let is_known = is_stranded || generates || target.password_secret.is_some();
+    // Of the password alone something may be known: of one that the operator makes always, and after an operation that came
+    // later than the purchase, where none is recorded because it is still to be set.
+    let is_later = operation.verb != Verb::Create;
+    let is_known = is_later || is_stranded || generates || target.password_secret.is_some();
     let specified = as_specified(seen);
     if !is_known {
         return specified;

@@ -253,6 +253,7 @@ impl Oracle {
                 let is_spent = whole.is_some_and(|whole| *whole > wishes::limit(spec));
                 let t = &self.troubles;
                 alive.is_empty()
+                    && !Property::NotRecreated.is_in(spec)
                     && (is_spent || is_broken_off || t.copied || self.is_tampered(name_of(object)))
             }
             "ImportConflict" => imported && self.is_taken(object, world),
@@ -318,9 +319,13 @@ impl Oracle {
 
     /// Whether a server was announced in the place of one that somebody released, and the spec does not want it any more.
     fn is_called_off(&self, object: &Value) -> bool {
-        let record = record(object).filter(|record| record.id.is_none() && record.recreated > 0);
+        let record = record(object).filter(|record| record.recreated > 0);
+        // What was made in its place may have failed.
+        let has_none = |id: Option<&String>| id.is_none_or(|id| self.failed_creates.contains(id));
         Property::NotRecreated.is_in(&object["spec"])
-            && record.is_some_and(|record| self.released_at_console.contains(&record.marker))
+            && record.is_some_and(|record| {
+                self.released_at_console.contains(&record.marker) && has_none(record.id.as_ref())
+            })
     }
 
     /// The answer that named the task of a create was lost: the server was found by its name, and its task is not known.
