@@ -190,7 +190,11 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
     if let Some(wanted) = &seen.facts.spec.import {
         return imported(seen, seat, wanted);
     }
-    let (former, lost, failed, recreated) = origin.counts(seen.memory.recreated);
+    let remembered = match origin {
+        Origin::First => seen.memory.recreated.max(replace::told(seen)),
+        _ => seen.memory.recreated,
+    };
+    let (former, lost, failed, recreated) = origin.counts(remembered);
     // What a server that is proven gone makes due was asked about before.
     let withdrawn = || match origin {
         Origin::Released(_) => None,
@@ -314,13 +318,7 @@ fn settle(seen: &Observation, seat: &SeatFacts, binding: &Binding, settled: Inst
                 super::LONG,
             )
         }
-        Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
-            let mut plan = waiting_to_settle(seen, settled);
-            if replace::is_told_withdrawn(seen, binding.recreated.max(seen.memory.recreated)) {
-                plan.tell = Tell::default();
-            }
-            plan
-        }
+        Some(Absence::NotYet(_) | Absence::Present(_)) | None => waiting_to_settle(seen, settled),
     }
 }
 
@@ -467,7 +465,10 @@ fn looking(seen: &Observation, since: Instant) -> Plan {
 fn waiting_to_settle(seen: &Observation, settled: Instant) -> Plan {
     let message = "the answer to a create was lost: looking for its server by name; nothing is bought before it is \
                    proven absent";
-    let tell = Tell::progress(Reason::CreateUnconfirmed, message);
+    let tell = match replace::is_told_withdrawn(seen) {
+        true => Tell::default(),
+        false => Tell::progress(Reason::CreateUnconfirmed, message),
+    };
     let rest = settled.saturating_duration_since(seen.now);
     if rest.is_zero() {
         Plan::rest(tell, SOON).wanting(settled, 2)

@@ -214,8 +214,13 @@ fn clean_up(
     if let Some(plan) = frozen(seen) {
         return plan;
     }
+    // That no other one is bought stands: what a new process has yet to see adds nothing.
+    let is_called_off = replace::is_told_withdrawn(seen);
+    if is_called_off {
+        tell.verdict = None;
+    }
     let Some((_, since)) = seen.memory.gone.get(id) else {
-        let tell = tell.with_id(Some(id.clone()));
+        let tell = tell.with_id((!is_called_off).then(|| id.clone()));
         return match &seen.detail {
             // A broken server was left behind: it is ours, recorded, and of no use.
             Fact::Known(_) if !surplus::recently_released(seen, id) => Plan::act(
@@ -262,9 +267,6 @@ fn clean_up(
         }
         Some(Absence::Proven) => Plan::rest(tell, left.max(super::NEXT)),
         _ => {
-            if replace::is_told_withdrawn(seen, binding.recreated.max(seen.memory.recreated)) {
-                tell.verdict = None;
-            }
             let rest = settled.saturating_duration_since(seen.now);
             match rest.is_zero() {
                 true => Plan::rest(tell, SOON).wanting(settled, 2),

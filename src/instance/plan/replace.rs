@@ -158,8 +158,18 @@ pub(super) fn withdrawn(seen: &Observation, recreated: u32) -> Option<Plan> {
 }
 
 /// Status says so, of the spec as it is: a turn that proves less than the one which said it has nothing to add.
-pub(super) fn is_told_withdrawn(seen: &Observation, recreated: u32) -> bool {
+pub(super) fn is_told_withdrawn(seen: &Observation) -> bool {
+    let recorded = seen.facts.binding().map(|binding| binding.recreated);
+    let recreated = recorded.unwrap_or(0).max(seen.memory.recreated);
+    let recreated = recreated.max(told(seen));
     called_off(seen, recreated).is_some_and(|verdict| keep::is_told(seen, verdict.reason))
+}
+
+/// How many servers are to be bought in the place of others, by what status tells: those that were whole, and are let go.
+pub(super) fn told(seen: &Observation) -> u32 {
+    let history = seen.facts.status.history.iter();
+    let whole = history.filter(|entry| entry.verb == Verb::Create && entry.succeeded);
+    u32::try_from(whole.count()).unwrap_or(u32::MAX)
 }
 
 fn called_off(seen: &Observation, recreated: u32) -> Option<Verdict> {

@@ -136,6 +136,10 @@ schedules! {
         recreated(1).at(5_000, SellOut).at(150_000, Spec(1, recreates_no_more())).at(160_000, Kill(0)).at(500_000, Restock).buys(1);
     recreate_no_more_while_it_is_sold_out_and_the_record_is_dropped:
         recreated(1).at(5_000, SellOut).at(150_000, Spec(1, recreates_no_more())).at(160_000, Replace(1)).at(200_000, Restock).buys(1);
+    recreate_no_more_while_it_is_sold_out_and_the_record_is_dropped_before_a_restart:
+        recreated(1).at(5_000, SellOut).at(150_000, Spec(1, recreates_no_more())).at(160_000, Replace(1)).at(160_000, Kill(0)).at(500_000, Restock).buys(1);
+    recreate_no_more_when_the_second_one_failed_and_a_restart:
+        recreated(1).on(Create, 2, TaskFails).at(95_000, Spec(1, recreates_no_more())).at(900_000, Kill(0)).buys(2).leaves(0);
     recreate_no_more_when_the_second_one_failed:
         recreated(1).on(Create, 2, TaskFails).at(95_000, Spec(1, recreates_no_more())).buys(2).leaves(0);
     recreate_no_more_and_then_once_more:

@@ -1,7 +1,7 @@
 //! Nothing is recorded, or an attempt without a server.
 
 use super::*;
-use crate::api::InstanceSpec;
+use crate::api::{InstanceSpec, OnExternalDeletion};
 
 #[test]
 fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
@@ -232,6 +232,28 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
 }
 
 #[test]
+fn a_server_that_only_the_history_tells_of_is_replaced_as_often_as_the_spec_allows() {
+    let lost = |limit: Option<i32>| {
+        let mut instance = instance();
+        let mut status = InstanceStatus::clone(&Scene::converged().0.facts.status);
+        status.id = None;
+        status.detail.clear();
+        instance.status = Some(status);
+        if let Some(limit) = limit {
+            instance.spec.on_external_deletion = OnExternalDeletion::Recreate;
+            instance.spec.recreate_limit = limit;
+        }
+        Scene::of(&instance, false).listed(SETTLE, &[]).plan()
+    };
+    let missing = (State::Stalled, Reason::ServerMissing);
+    assert_eq!(reason(&lost(None)), Some(missing));
+    let reached = (State::Stalled, Reason::RecreateLimitReached);
+    assert_eq!(reason(&lost(Some(0))), Some(reached));
+    let plan = lost(Some(1));
+    assert_eq!(announced(&plan).map(|binding| binding.recreated), Some(1));
+}
+
+#[test]
 fn numbers_that_nobody_can_have_counted_are_not_counted_on_from() {
     let told = |attempt: i64| {
         let mut instance = instance();
@@ -239,6 +261,7 @@ fn numbers_that_nobody_can_have_counted_are_not_counted_on_from() {
         status.id = None;
         status.detail.clear();
         status.history[0].attempt = attempt;
+        status.history[0].succeeded = false;
         instance.status = Some(status);
         Scene::of(&instance, true).listed(SETTLE, &[]).plan()
     };
