@@ -261,7 +261,7 @@ impl Field {
                 (more > 0 && !in_vain.contains(name)).then(|| (name.clone(), more))
             };
             let restless = universe.changes.iter().find_map(more);
-            if universe.last_fault > since {
+            if universe.last_fault >= since {
                 // Something happened to it: it has to come to rest once more.
                 *at_rest = None;
                 return None;
@@ -284,7 +284,12 @@ impl Field {
         let is_manned = is_led && self.start_at.iter().all(Option::is_none);
         let is_known = universe.oracle.lists_are_known();
         let may_go = universe.oracle.may_go(&universe.kube, &universe.cloud);
-        let is_quiet = now >= universe.last_change + QUIET && is_manned && is_known && !may_go;
+        // What happens in this very instant has not been answered yet.
+        let is_quiet = now >= universe.last_change + QUIET
+            && now > universe.last_fault
+            && is_manned
+            && is_known
+            && !may_go;
         let is_late = now >= calm_at + PATIENCE;
         if !is_quiet && !is_late {
             return None;
