@@ -1,6 +1,6 @@
 //! What is kept in Secrets: a password that is made, one that follows it, what a client needs to connect.
 
-use super::want::{as_bought, server, with_spec};
+use super::want::{as_bought, server, verb, with_spec};
 use super::*;
 use crate::api::{ConnectionSecretRef, GeneratedLogin};
 use crate::instance::login::Generated;
@@ -418,4 +418,32 @@ fn a_connection_secret_waits_for_the_password_that_is_in_force() {
         (wanted.key.as_deref(), wanted.secret),
         (Some("key-1"), None)
     );
+}
+
+#[test]
+fn a_password_change_that_ended_badly_is_wanted_still_where_no_image_is_on_record() {
+    let ended = |succeeded: bool| {
+        let target = Applied {
+            image: String::new(),
+            password_secret: Some("login/2".into()),
+            ..as_bought()
+        };
+        let open = super::pursue::open_operation(Verb::ModifyPassword, target, Post::Unknown);
+        open.with(|seen| {
+            let mut status = InstanceStatus::clone(&seen.facts.status);
+            let entry = HistoryEntry {
+                verb: Verb::ModifyPassword,
+                attempt: 2,
+                succeeded,
+                ..status.history[0].clone()
+            };
+            status.history.insert(0, entry);
+            status.applied = None;
+            seen.facts.status = status.into();
+            seen.secret_version = Some("login/2".into());
+            seen.detail = Fact::Known(detail(&[]));
+        })
+    };
+    assert_eq!(verb(&ended(true)), None);
+    assert_eq!(verb(&ended(false)), Some(Verb::ModifyPassword));
 }

@@ -41,7 +41,7 @@ fn asked(plan: &Plan) -> Option<(Verb, Applied)> {
     announced(plan).map(|binding| (binding.operation.verb, binding.operation.target.clone()))
 }
 
-fn verb(scene: &Scene) -> Option<Verb> {
+pub(super) fn verb(scene: &Scene) -> Option<Verb> {
     asked(&scene.plan()).map(|(verb, _)| verb)
 }
 
@@ -361,34 +361,6 @@ fn an_image_that_a_failed_reinstall_left_behind_is_not_accepted() {
         binding.unfinished = Some("img-2".into());
     });
     assert_eq!(verb(&between), Some(Verb::Reinstall));
-}
-
-#[test]
-fn a_password_change_that_ended_badly_is_wanted_still_where_no_image_is_on_record() {
-    let ended = |succeeded: bool| {
-        let target = Applied {
-            image: String::new(),
-            password_secret: Some("login/2".into()),
-            ..as_bought()
-        };
-        let open = super::pursue::open_operation(Verb::ModifyPassword, target, Post::Unknown);
-        open.with(|seen| {
-            let mut status = InstanceStatus::clone(&seen.facts.status);
-            let entry = HistoryEntry {
-                verb: Verb::ModifyPassword,
-                attempt: 2,
-                succeeded,
-                ..status.history[0].clone()
-            };
-            status.history.insert(0, entry);
-            status.applied = None;
-            seen.facts.status = status.into();
-            seen.secret_version = Some("login/2".into());
-            seen.detail = Fact::Known(detail(&[]));
-        })
-    };
-    assert_eq!(verb(&ended(true)), None);
-    assert_eq!(verb(&ended(false)), Some(Verb::ModifyPassword));
 }
 
 #[test]
