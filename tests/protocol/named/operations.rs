@@ -11,8 +11,8 @@ use crate::fault::Kind::{
 };
 use crate::fault::Step::{
     Acknowledge, Answers, Apply, Back, Backup, ConsoleOff, ConsoleRebuild, ConsoleRelease, Copy,
-    Delete, EditImage, EditPower, ForceFinalizers, Kill, OfferImage, Replace, Restart, Restock,
-    RestoreBackup, RestoreEtcd, RotatePassword, SellOut, SnapshotEtcd, Spec, TasksFail, Terminate,
+    Delete, EditImage, EditPower, ForceFinalizers, Kill, Label, OfferImage, Replace, Restart,
+    Restock, RestoreBackup, RestoreEtcd, SellOut, SnapshotEtcd, Spec, TasksFail, Terminate,
     WipeStatus, WithdrawImage,
 };
 use crate::fault::{Act, Dependency, Kind};
@@ -32,6 +32,14 @@ fn import() -> Play {
 /// Somebody else releases the server, and another one is bought, as often as this.
 fn recreated(limit: u8) -> Play {
     one().spec(recreates(limit)).at(4_000, ConsoleRelease(1))
+}
+
+/// Another image is asked for, and etcd put back to before that when the disk is about to be erased; what happens then brings
+/// the version of the object that it was planned from.
+fn put_back_between_look_and_intent(then: crate::fault::Step) -> Play {
+    let edited = one().at(3_900, SnapshotEtcd).at(4_000, EditImage(1));
+    let put_back = edited.on(Detail, 2, Before(RestoreEtcd));
+    put_back.on(Intent, 2, Before(then))
 }
 
 /// A token that acknowledges an image that nobody asked for.
@@ -302,7 +310,9 @@ schedules! {
     reinstall_that_runs_while_etcd_is_put_back_and_the_spec_is_edited_again:
         one().tasks(20).at(30_000, SnapshotEtcd).at(31_000, EditImage(1)).at(35_000, RestoreEtcd).at(90_000, Restart(1));
     deleted_under_a_version_that_was_used_before_etcd_was_put_back:
-        one().tasks(10).stale(25).at(3_500, RotatePassword).at(6_400, SnapshotEtcd).at(11_900, RestoreEtcd).at(16_400, Delete(1));
+        put_back_between_look_and_intent(Delete(1));
+    never_edited_under_a_version_that_was_used_before_etcd_was_put_back:
+        put_back_between_look_and_intent(Label(1));
     pause_and_etcd_put_back:
         one().at(600, SnapshotEtcd).at(4_000, Spec(1, paused())).at(7_000, RestoreEtcd);
 

@@ -57,7 +57,9 @@ impl Oracle {
         let t = &self.troubles;
         let is_new = t.restored.is_some_and(|at| at.elapsed() < WATCHES_LATE);
         let is_excused = (t.no_lease && t.restores > 0) || is_new;
-        if is_new && is_other && after.operation.verb == Verb::Reinstall {
+        // Of another generation it is not carried out: the answer to the write shows it.
+        let is_of_now = now["metadata"]["generation"] == after.operation.generation;
+        if is_new && is_other && is_of_now && is_unasked(&after, &now["spec"]) {
             let name = name_of(now).to_owned();
             *self.announced_unseen.entry(name).or_default() += 1;
         }
@@ -263,4 +265,14 @@ impl Oracle {
             ));
         }
     }
+}
+
+/// Whether a reinstall was announced that this spec does not ask for.
+fn is_unasked(record: &Binding, spec: &Value) -> bool {
+    let target = &record.operation.target;
+    let image = spec["image"]["id"].as_str();
+    let token = spec["reinstall"]["token"].as_str();
+    record.operation.verb == Verb::Reinstall
+        && (image.is_some_and(|image| image != target.image)
+            || token != target.reinstall.as_deref())
 }
