@@ -1,15 +1,20 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test tools fmt clippy build-tests control-plane run-tests torture soak defects generate clean
+.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane run-tests torture soak defects generate clean
 
 CARGO ?= cargo
 # One profile for all that is run: what plays thousands of runs needs the speed, and so do dozens of operators on two cores.
 # The whole workspace each time: another selection of packages is another selection of features, and is built again.
-TEST := $(CARGO) test --profile fast --workspace
+TEST := $(CARGO) test --locked --profile fast --workspace
 # All but the closed loop and the end-to-end tests, which have phases of their own.
-SUITES := architecture features conformance control durability faults readings cluster
+SUITES := architecture features memory supply_chain conformance control durability faults readings cluster
 BUILT := $(or $(CARGO_TARGET_DIR),target)/fast
+
+# Judges the dependencies. Built by its own lock file into the user's cache, once for each version.
+DENY_VERSION := 0.20.2
+DENY_ROOT := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cloud-server-operator/tools/cargo-deny-$(DENY_VERSION)
+DENY := $(DENY_ROOT)/bin/cargo-deny
 
 phase = @printf '\n== %s %s\n' "$$(date +%H:%M:%S)"
 
@@ -20,11 +25,12 @@ demo: ## a real API server, the simulated cloud, the operator, and a tour
 	@examples/demo.sh
 
 # One after another, the cheapest first.
-test: tools fmt clippy build-tests control-plane run-tests ## formatting, lints, and all tests, the end-to-end ones on a real control plane
+test: tools fmt supply clippy build-tests control-plane run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
 	$(phase) 'all passed'
 
 tools:
 	@command -v $(CARGO) >/dev/null || { echo 'make: cargo is missing: install Rust (rustup)' >&2; exit 1; }
+	@$(CARGO) --version >/dev/null || { echo 'make: the compiler of rust-toolchain.toml is missing: rustup toolchain install, or RUSTUP_TOOLCHAIN=stable where that is the same release' >&2; exit 1; }
 	@command -v go >/dev/null || [ -n "$$KUBEBUILDER_ASSETS" ] || { echo 'make: go is missing: install Go 1.26 or newer; the tests run against an API server that it builds' >&2; exit 1; }
 	@command -v cc >/dev/null || { echo 'make: cc is missing: install a C compiler and linker, such as gcc' >&2; exit 1; }
 	@$(CARGO) fmt --version >/dev/null 2>&1 || { echo 'make: rustfmt is missing: rustup component add rustfmt' >&2; exit 1; }
@@ -34,9 +40,21 @@ fmt:
 	$(phase) 'formatting'
 	$(CARGO) fmt --all --check
 
+$(DENY):
+	$(phase) 'cargo-deny: built once, in one to two minutes, then kept in the cache'
+	$(CARGO) install --locked --debug --quiet cargo-deny --version $(DENY_VERSION) --root $(DENY_ROOT)
+
+supply: $(DENY)
+	$(phase) 'licences, bans, duplicates and sources of the dependencies'
+	$(DENY) --locked check --hide-inclusion-graph -D unmatched-skip -D unnecessary-skip -D license-not-encountered licenses bans sources
+
+# Apart from the tests: what is found there depends on the day and not on the tree.
+advisories: tools $(DENY) ## known vulnerabilities of the dependencies; fetches the RustSec database: needs git and the network
+	$(DENY) --locked check --hide-inclusion-graph advisories
+
 clippy:
 	$(phase) 'lints'
-	$(CARGO) clippy --workspace --all-targets -- --deny warnings
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 
 build-tests:
 	$(phase) 'building the tests'
@@ -67,11 +85,11 @@ soak: tools ## the protocol in virtual time: all pairs of faults, then schedules
 	$(TEST) --test protocol every_two_faults -- --ignored --nocapture
 	SOAK_MINUTES=$(SOAK_MINUTES) $(TEST) --test protocol soak::soak -- --ignored --exact --nocapture
 
-defects: tools ## plants forty-eight defects, one at a time, and tells which tests notice
+defects: tools ## plants forty-nine defects, one at a time, and tells which tests notice
 	tests/defects/run
 
 generate: ## write crds/ and docs/conditions.md anew from the types
-	UPDATE_GENERATED=1 $(CARGO) test --lib tests::
+	UPDATE_GENERATED=1 $(CARGO) test --locked --lib tests::
 
 clean: ## drop what was built; the control plane in the user's cache stays
 	$(CARGO) clean

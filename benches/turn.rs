@@ -1,6 +1,6 @@
 //! What a turn of a quiet object costs before it does any I/O: a relist makes one of each object, ten thousand at a time.
 //!
-//! `cargo bench` prints time per call; compare it with an earlier run on the same machine, not with a number.
+//! `cargo bench --locked` prints time per call; compare it with an earlier run on the same machine, not with a number.
 
 use cloud_server_operator::api::{Binding, Instance, Marker};
 use cloud_server_operator::instance::facts::Facts;

@@ -133,8 +133,10 @@ need cc 'install a C compiler and linker, such as gcc'
 if [[ -z ${KUBEBUILDER_ASSETS-} ]]; then need go 'install Go 1.26 or newer; it builds the API server'; fi
 
 say 'Building operator, simulator and devcluster (five to ten minutes the first time)'
-long cargo build --workspace --bins
-target=${CARGO_TARGET_DIR:-target}/debug
+# In the profile of `make test`, and with the features that tests add to what both need (that is what --examples does; there are
+# none): whoever runs one after the other builds the dependencies once.
+long cargo build --locked --profile fast --workspace --bins --examples
+target=${CARGO_TARGET_DIR:-target}/fast
 
 say 'Looking for etcd, kube-apiserver and kubectl; they are built once, in about five minutes'
 work=$(mktemp -d "${TMPDIR:-/tmp}/cloud-server-demo.XXXXXX")
@@ -169,7 +171,7 @@ cp "$KUBECONFIG" "$work/operator.kubeconfig"
     kubectl config set-context --current --user=operator
 ) >/dev/null
 KUBECONFIG=$work/operator.kubeconfig start operator "$target/cloud-server-operator" run --listen 127.0.0.1:0 \
-    --leader-elect-resource-namespace $system --keep-tokens-namespace $system
+    --leader-elect-resource-namespace $system --keep-tokens-namespace $system --allowed-endpoint "$endpoint"
 await operator 60 grep -q 'serving /livez' "$work/operator.log"
 health=http://$(grep -o '"address":"[^"]*"' "$work/operator.log" | head -n 1 | cut -d'"' -f4)
 # shellcheck disable=SC2317 # called by name

@@ -1,5 +1,5 @@
-//! The table of `docs/features.md` is true as far as a machine can tell: its examples, tests and sections are there, and no example
-//! stands outside of it.
+//! The tables of `docs/features.md` and `docs/threat-model.md` are true as far as a machine can tell: their examples, tests and
+//! sections are there, and no example stands outside of the first.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -80,6 +80,86 @@ fn each_feature_has_tests_that_are_there() {
         }
         assert!(named > 0, "{feature}: which test shows it?");
     }
+}
+
+/// The attributes of the test `name`, if the file has a test of that name.
+fn attributes<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let at = text.find(&format!("fn {name}("))?;
+    let above = text[..at].rfind("\n\n").map_or(0, |blank| blank + 2);
+    // What follows a body without an empty line in between.
+    let above = text[above..at]
+        .rfind("}\n")
+        .map_or(above, |end| above + end + 2);
+    let attributes = &text[above..at];
+    ["#[test]", "#[tokio::test"]
+        .iter()
+        .any(|test| attributes.contains(test))
+        .then_some(attributes)
+}
+
+/// A threat is defended by tests that are there and are run: by `make test`, unless the row says that it takes `make torture`.
+#[test]
+fn each_threat_has_tests_that_are_there_and_are_run() {
+    let page = fs::read_to_string(root().join("docs/threat-model.md")).unwrap();
+    let rows = rows(page.split("\n## Threats\n").nth(1).unwrap());
+    assert!(rows.len() >= 20, "{rows:#?}");
+    for [threat, defence, tests] in &rows {
+        if threat.starts_with("**") && defence.is_empty() && tests.is_empty() {
+            continue;
+        }
+        assert!(!defence.is_empty(), "{threat}: what defends?");
+        let (mut file, mut named) = (None, 0);
+        for word in quoted(tests) {
+            if word.ends_with(".rs") {
+                let text = fs::read_to_string(root().join(word));
+                file = Some(text.unwrap_or_else(|_| panic!("{threat}: no file {word}")));
+                continue;
+            }
+            if word.starts_with("make ") {
+                continue;
+            }
+            let text = file
+                .as_ref()
+                .unwrap_or_else(|| panic!("{threat}: {word} in which file?"));
+            let attributes = attributes(text, word);
+            let attributes = attributes.unwrap_or_else(|| panic!("{threat}: no test {word}"));
+            assert!(
+                !attributes.contains("#[ignore") || tests.contains("`make torture`"),
+                "{threat}: {word} is not run by `make test`: say `make torture` there"
+            );
+            named += 1;
+        }
+        assert!(named > 0, "{threat}: which test shows it?");
+    }
+    let open = page.split("\n## What remains open\n").nth(1);
+    let open = open.expect("a section \"What remains open\"");
+    assert!(
+        open.contains("\n* "),
+        "nothing is open? nobody will believe that"
+    );
+}
+
+/// What an object names is looked for in its own namespace: there is no field that could say another one.
+#[test]
+fn no_reference_names_a_namespace() {
+    for file in fs::read_dir(root().join("crds")).unwrap() {
+        let file = file.unwrap().path();
+        let fields = fs::read_to_string(&file).unwrap();
+        let fields = fields.lines().map(str::trim);
+        let named = fields
+            .filter(|line| line.ends_with(':'))
+            .filter(|line| line.to_lowercase().contains("namespace"));
+        assert_eq!(named.collect::<Vec<_>>(), [""; 0], "{}", file.display());
+    }
+}
+
+#[test]
+fn only_a_test_is_a_test() {
+    let text = "#[test]\nfn one() {}\nfn helper() {}\n\n/// Slow.\n#[tokio::test]\n#[ignore = \"slow\"]\nasync fn two() {}\n";
+    assert_eq!(attributes(text, "one"), Some("#[test]\n"));
+    assert_eq!(attributes(text, "helper"), None);
+    assert_eq!(attributes(text, "three"), None);
+    assert!(attributes(text, "two").unwrap().contains("#[ignore"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub enum Component {
     Etcd,
     /// The API.
     Apiserver,
-    /// Garbage collection, namespace deletion and default service accounts.
+    /// Garbage collection, namespace deletion, default service accounts and roles that are put together from others.
     ///
     /// The garbage collector looks for new kinds every 30 s: what is owned by an object of a custom resource that was
     /// installed just now goes that much later. A test that waits for it restarts this component after installing.
@@ -44,6 +44,14 @@ omitStages: [RequestReceived]
 rules:
   - level: Metadata
 ";
+
+/// What of a cluster's controllers runs.
+const CONTROLLERS: [&str; 4] = [
+    "clusterrole-aggregation-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "serviceaccount-controller",
+];
 
 /// What the arguments depend on.
 #[derive(Debug)]
@@ -126,8 +134,11 @@ impl Settings<'_> {
     fn controller_manager(&self) -> Vec<String> {
         vec![
             format!("--kubeconfig={}", self.file("controllers.kubeconfig")),
-            "--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller".to_owned(),
-            format!("--service-account-private-key-file={}", self.file("service-account.key")),
+            format!("--controllers={}", CONTROLLERS.join(",")),
+            format!(
+                "--service-account-private-key-file={}",
+                self.file("service-account.key")
+            ),
             "--leader-elect=false".to_owned(),
             // It serves nothing: no port to choose.
             "--secure-port=0".to_owned(),

@@ -7,10 +7,10 @@ use crate::api::Account;
 use crate::api::conditions::{Reason, Verdict};
 use crate::cloud::{Lane, ServerId};
 use crate::runtime::events::{Events, News};
-use crate::runtime::queue::TURN;
+use crate::runtime::queue::{Flow, Priority, TURN};
 use crate::runtime::watch::ObjectKey;
-use crate::runtime::{Backoff, Metrics, Term};
-use crate::session::{Seat, SecretVersions, Sessions};
+use crate::runtime::{Backoff, Metrics, Rights, Term};
+use crate::session::{Seat, SecretVersions, Sessions, tls_secrets};
 use kube::{Client, Resource, ResourceExt};
 use observe::{Observation, Usable};
 use std::collections::HashMap;
@@ -49,6 +49,8 @@ pub struct Context {
     pub metrics: Metrics,
     /// The term of this process.
     pub term: Term,
+    /// What the operator may do although it must not.
+    pub rights: Rights,
     /// What is remembered of each Account, by UID.
     pub memories: Memories,
     /// Wakes the Instances of an Account.
@@ -64,6 +66,8 @@ pub struct Memories(Arc<Mutex<HashMap<ObjectKey, Memory>>>);
 pub struct Memory {
     /// The last cheap call: when, and whether the service took it.
     pub probed: Option<(Instant, bool)>,
+    /// When the ConfigMap of the CA bundle was read last, and in which version it stood.
+    pub bundle: Option<(Instant, String)>,
     /// An Instance was refused: look again now.
     pub doubted: bool,
     /// Late servers of finalised Instances, and when their release was called.
@@ -135,7 +139,18 @@ fn plan(context: &Context, key: &ObjectKey, seen: &Observation) -> (Verdict, Dur
                     REFUSED.saturating_sub(since).max(SOONEST)
                 }
                 // Nothing but an event can mend these, and events are watched.
-                Reason::TokenNotFound | Reason::TokenInvalid | Reason::EndpointInvalid => QUIET,
+                Reason::TokenNotFound
+                | Reason::TokenInvalid
+                | Reason::SecretNotConsented
+                | Reason::SecretBoundElsewhere
+                | Reason::EndpointInvalid
+                | Reason::EndpointNotAllowed => QUIET,
+                // Likewise, but for a ConfigMap, which is read again, and a name, which is resolved again.
+                Reason::AddressRefused
+                | Reason::CaBundleNotFound
+                | Reason::CaBundleInvalid
+                | Reason::ClientCertificateNotFound
+                | Reason::ClientCertificateInvalid => QUIET,
                 _ => {
                     let mut wait = UNREACHABLE;
                     context
@@ -145,7 +160,7 @@ fn plan(context: &Context, key: &ObjectKey, seen: &Observation) -> (Verdict, Dur
                 }
             };
             let verdict = match problem.reason {
-                Reason::EndpointInvalid => {
+                Reason::EndpointInvalid | Reason::EndpointNotAllowed | Reason::AddressRefused => {
                     Verdict::stalled(problem.reason, problem.message.clone())
                 }
                 _ => Verdict::reconciling(problem.reason, problem.message.clone()),
@@ -232,8 +247,31 @@ async fn release_buried(
     }
 }
 
+/// The Secrets that an Account names, for its token and for TLS.
+pub fn secrets(account: &Account) -> impl Iterator<Item = String> {
+    let for_tls = tls_secrets(&account.spec).map(ToOwned::to_owned);
+    std::iter::once(token_secret(account).name).chain(for_tls)
+}
+
+/// Whose place a turn takes, and how urgent it is, as far as the object itself tells: each Account is looked at for itself.
+pub fn flow(account: &Account) -> (Flow, Priority) {
+    let flow = Flow {
+        namespace: account.namespace().unwrap_or_default().into(),
+        account: account.name_any().into(),
+    };
+    let told = account.status.as_ref();
+    let told = told.map(|status| status.observed_generation);
+    let is_told = told.is_some() && told == account.metadata.generation;
+    let priority = if is_told {
+        Priority::Resync
+    } else {
+        Priority::Change
+    };
+    (flow, priority)
+}
+
 /// Name and namespace of an Account's token Secret.
-pub fn token_secret(account: &Account) -> ObjectKey {
+fn token_secret(account: &Account) -> ObjectKey {
     ObjectKey {
         namespace: account.namespace().unwrap_or_default(),
         name: account.spec.token_secret_ref.name.clone(),

@@ -2,17 +2,24 @@
 
 use super::{Context, REFUSED, token_secret};
 use crate::api::conditions::Reason;
-use crate::api::{Account, Marker};
-use crate::cloud::{BuildError, Error, Lane, ServerId};
+use crate::api::{Account, AccountSpec, Marker};
+use crate::cloud::{BuildError, EndpointPattern, Error, Lane, ServerId, Target};
 use crate::inventory::Census;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{MadeFrom, Problem, Seat, SecretProblem, Standing, read_key};
+use crate::session::{
+    Credentials, MadeFrom, Problem, Seat, SecretProblem, Standing, UseProblem, bundle_version,
+    names_config_map, read_tls, read_token, tls_version,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// A listing or a probe that succeeded within this time shows that the account can be used.
 const FRESH: Duration = Duration::from_secs(150);
+
+/// A ConfigMap is read again after this time: less than an Account rests, so that each look at a quiet one reads it once. No watch
+/// tells of ConfigMaps: a right to list all of them is more than one name in an Account is worth.
+const BUNDLE_AGAIN: Duration = Duration::from_secs(25);
 
 /// What was seen.
 #[derive(Debug)]
@@ -52,25 +59,62 @@ async fn seat(context: &Context, account: &Account, key: &ObjectKey) -> Result<A
     let reference = &account.spec.token_secret_ref;
     let secret = context.secrets.of(&token_secret(account));
     let secret = secret.ok_or_else(|| {
-        let missing = SecretProblem::NoSecret(reference.name.clone());
-        no_token(&missing, account)
+        let missing = SecretProblem::missing(&reference.name);
+        no_token(&missing.into(), account)
     })?;
-    let made_from = |secret| MadeFrom {
-        secret,
+    let made_from = |secret: &str, tls: &str| MadeFrom {
+        secret: secret.to_owned(),
+        tls: tls.to_owned(),
         account: account.metadata.uid.clone().unwrap_or_default(),
     };
-    let known = context
-        .sessions
-        .made_from(key, &account.spec, &made_from(secret));
-    if let Some(seat) = known {
+    let known = |tls: &str| {
+        let from = made_from(&secret, tls);
+        context.sessions.made_from(key, &account.spec, &from)
+    };
+    let bundle = context.memories.get(key).bundle;
+    let read_last = bundle.as_ref().map(|(_, version)| version.as_str());
+    let is_fresh = bundle
+        .as_ref()
+        .is_some_and(|(at, _)| at.elapsed() < BUNDLE_AGAIN);
+    let (secrets, spec) = (&context.secrets, &account.spec);
+    let told = tls_version(secrets, &key.namespace, spec, read_last);
+    let former = told.as_deref().and_then(known);
+    if let Some(seat) = former
+        .clone()
+        .filter(|_| is_fresh || !names_config_map(spec))
+    {
         return Ok(seat);
     }
-    let (token, secret) = read_key(&context.client, &key.namespace, reference)
+    // What is read now is judged together: this spec, and whether this very version of the Secret consents to it.
+    let endpoint = context.sessions.endpoint(&account.spec);
+    let endpoint = endpoint.map_err(|error| not_usable(&error, account))?;
+    let read = read_tls(&context.client, &key.namespace, spec, &endpoint).await;
+    let (tls, version) = match (read, former) {
+        (Ok(read), _) => read,
+        // That the apiserver does not answer tells nothing of the bundle.
+        (Err(problem), Some(former)) if problem.reason == Reason::ConfigMapUnread => {
+            tracing::warn!(why = problem.message, "the former CA bundle stays in use");
+            return Ok(former);
+        }
+        (Err(problem), _) => return Err(problem),
+    };
+    context.memories.update(key, |memory| {
+        memory.bundle = Some((Instant::now(), bundle_version(&version).to_owned()));
+    });
+    if let Some(seat) = known(&version) {
+        return Ok(seat);
+    }
+    let (token, secret) = read_token(&context.client, &key.namespace, reference, &endpoint)
         .await
         .map_err(|error| no_token(&error, account))?;
     let seat = context
         .sessions
-        .seat(key, &account.spec, &token, made_from(secret))
+        .seat(
+            key,
+            spec,
+            &Credentials { token, tls },
+            made_from(&secret, &version),
+        )
         .map_err(|error| not_usable(&error, account))?;
     context.memories.update(key, |memory| memory.probed = None);
     Ok(seat)
@@ -115,13 +159,26 @@ async fn try_seat(
 }
 
 /// The Secret gives no token.
-fn no_token(problem: &SecretProblem, account: &Account) -> Problem {
+fn no_token(problem: &UseProblem, account: &Account) -> Problem {
     let key = &account.spec.token_secret_ref.key;
     let namespace = account.metadata.namespace.as_deref().unwrap_or_default();
+    let problem = match problem {
+        UseProblem::Secret(problem) => problem,
+        UseProblem::Refused(refusal) => {
+            return Problem {
+                reason: refusal.reason(),
+                message: refusal.to_string(),
+            };
+        }
+    };
     let (reason, message) = match problem {
         SecretProblem::NoSecret(_) => (
             Reason::TokenNotFound,
             format!("{problem} in namespace {namespace}: create it with the token under key {key}"),
+        ),
+        SecretProblem::NoName(_) => (
+            Reason::TokenNotFound,
+            format!("{problem}: mend spec.tokenSecretRef.name"),
         ),
         SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => (
             Reason::TokenNotFound,
@@ -144,6 +201,23 @@ fn not_usable(error: &BuildError, account: &Account) -> Problem {
             Reason::EndpointInvalid,
             format!("{error}: mend spec.endpoint ({})", spec.endpoint),
         ),
+        BuildError::NotAllowed => (
+            Reason::EndpointNotAllowed,
+            format!("{error}: {}", allow(&spec.endpoint)),
+        ),
+        BuildError::Internal(target, _) => (
+            Reason::AddressRefused,
+            format!("{error}: {}", name_it(spec, *target)),
+        ),
+        // The address itself may have a password in it.
+        BuildError::Proxy(_) => (
+            Reason::EndpointInvalid,
+            format!("{error}: mend spec.proxy.url"),
+        ),
+        BuildError::Tls(_) => (
+            Reason::CaBundleInvalid,
+            format!("{error}: mend what spec.tls names"),
+        ),
         BuildError::Path { .. } => (Reason::EndpointInvalid, format!("{error}: mend spec.paths")),
         BuildError::Token => (
             Reason::TokenInvalid,
@@ -152,6 +226,30 @@ fn not_usable(error: &BuildError, account: &Account) -> Problem {
         BuildError::Http(_) => (Reason::ServiceUnreachable, error.to_string()),
     };
     Problem { reason, message }
+}
+
+/// What to do about an endpoint that is not allowed. Somebody pastes the flag into a shell or a manifest: an endpoint that is not
+/// plain gets none.
+fn allow(endpoint: &str) -> String {
+    match endpoint.trim().parse::<EndpointPattern>() {
+        Ok(endpoint) => format!(
+            "mend spec.endpoint, or have whoever runs the operator add --allowed-endpoint={endpoint}"
+        ),
+        Err(_) => "mend spec.endpoint".to_owned(),
+    }
+}
+
+/// What to do about an internal address, which only a pattern that names the very host allows.
+fn name_it(spec: &AccountSpec, target: Target) -> String {
+    match (target, &spec.proxy) {
+        (Target::Proxy, Some(proxy)) => match proxy.url.trim().parse::<EndpointPattern>() {
+            Ok(proxy) => format!(
+                "mend spec.proxy.url, or have whoever runs the operator add --allowed-endpoint={proxy}"
+            ),
+            Err(_) => "mend spec.proxy.url".to_owned(),
+        },
+        (Target::Proxy, None) | (Target::Endpoint, _) => allow(&spec.endpoint),
+    }
 }
 
 /// The service did not answer the probe as it answers a friend.
@@ -165,6 +263,16 @@ fn what_is_wrong(error: &Error, account: &Account) -> Problem {
         (
             Reason::AccountNotNormal,
             format!("{error}: settle the account's status at the service"),
+        )
+    } else if error.refused_address().is_some() {
+        // With a proxy, its name is the only one that is resolved here.
+        let target = match account.spec.proxy {
+            Some(_) => Target::Proxy,
+            None => Target::Endpoint,
+        };
+        (
+            Reason::AddressRefused,
+            format!("{error}: {}", name_it(&account.spec, target)),
         )
     } else if error.is_rate_limited() {
         (Reason::RateLimited, error.to_string())

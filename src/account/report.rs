@@ -3,9 +3,10 @@
 
 use super::Context;
 use super::observe::Observation;
-use crate::api::conditions::Verdict;
+use crate::api::conditions::{INSECURE_ENDPOINT, Reason, Verdict, Warning};
 use crate::api::names::DEFAULT_ACCOUNT;
-use crate::api::{Account, AccountStatus, PlaceInventory, UnownedServer};
+use crate::api::{Account, AccountStatus, Imports, PlaceInventory, UnownedServer, printable};
+use crate::cloud::goes_in_the_clear;
 use crate::inventory::{Census, PlaceCounts};
 use crate::runtime::kubernetes::{call, json_patch, patch_params};
 use crate::runtime::watch::ObjectKey;
@@ -39,7 +40,9 @@ pub(super) async fn report(
     const WHAT: &str = "write the Account's status";
     let former = account.status.clone().unwrap_or_default();
     let wall = chance::time_of_day();
-    let next = status(account, &former, seen, verdict, wall);
+    let warnings = context.rights.warning().into_iter();
+    let warnings: Vec<Warning> = warnings.chain(in_the_clear(account)).collect();
+    let next = status(account, &former, seen, verdict, &warnings, wall);
     let written = context.memories.get(key).written;
     // An older CustomResourceDefinition drops the field: told once in the life of a process, it would be written for ever.
     let is_told = match &written {
@@ -95,15 +98,31 @@ fn without_imports(status: &AccountStatus) -> AccountStatus {
     status
 }
 
+/// Whoever is on the way reads what is sent to an http endpoint that is not on this machine.
+fn in_the_clear(account: &Account) -> Option<Warning> {
+    goes_in_the_clear(&account.spec.endpoint).then(|| Warning {
+        type_: INSECURE_ENDPOINT,
+        reason: Reason::PlainHttp,
+        message: "spec.endpoint is http: token and login passwords go over the network in the clear: use https"
+            .to_owned(),
+    })
+}
+
 /// The status that follows. Pure.
 fn status(
     account: &Account,
     former: &AccountStatus,
     seen: &Observation,
     verdict: &Verdict,
+    warnings: &[Warning],
     wall: Timestamp,
 ) -> AccountStatus {
     let generation = account.metadata.generation.unwrap_or_default();
+    let warnings = warnings
+        .iter()
+        .map(|warning| warning.to_condition(&former.conditions, generation, wall));
+    let mut conditions = verdict.to_conditions(&former.conditions, generation, wall);
+    conditions.extend(warnings);
     let counted = match &seen.census {
         Some(census) => counted(census, account),
         // Nothing was listed since the process began: what stands is the best that is known.
@@ -112,7 +131,7 @@ fn status(
     AccountStatus {
         observed_generation: generation,
         last_observed_time: former.last_observed_time.clone(),
-        conditions: verdict.to_conditions(&former.conditions, generation, wall),
+        conditions,
         ..counted
     }
 }
@@ -144,7 +163,10 @@ fn counted(census: &Census, account: &Account) -> AccountStatus {
         .take(UNOWNED)
         .map(|server| UnownedServer {
             id: server.id.to_string(),
-            name: server.name.clone(),
+            name: server
+                .name
+                .as_deref()
+                .map(|name| printable(name).into_owned()),
             region: server.place.region.clone(),
             zone: server.place.zone.clone(),
             image: server.image.as_ref().map(ToString::to_string),
@@ -160,7 +182,7 @@ fn counted(census: &Census, account: &Account) -> AccountStatus {
 }
 
 /// The command that makes a manifest of a server: what it says follows from the server and the Account alone, so that a status with it
-/// is as quiet as one without. The service chooses the identifiers, and somebody pastes this into a shell: one that is no plain word
+/// is as quiet as one without. Where nothing may be imported there is none. The service chooses the identifiers, and somebody pastes this into a shell: one that is no plain word
 /// gets none.
 fn import(account: &Account, id: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -170,7 +192,8 @@ fn import(account: &Account, id: &str) -> Option<String> {
         true => String::new(),
         false => format!(" --account {name}"),
     };
-    (is_word && id.len() <= LONGEST_ID)
+    let is_allowed = account.spec.imports == Imports::Allowed;
+    (is_allowed && is_word && id.len() <= LONGEST_ID)
         .then(|| format!("kubectl cloudserver import {id} -n {namespace}{chosen}"))
 }
 
@@ -179,12 +202,63 @@ mod tests {
     use super::*;
 
     fn account(name: &str) -> Account {
+        importing(name, "Allowed")
+    }
+
+    fn importing(name: &str, imports: &str) -> Account {
         serde_json::from_value(json!({
             "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account",
             "metadata": {"name": name, "namespace": "team-a"},
-            "spec": {"endpoint": "http://127.0.0.1", "tokenSecretRef": {"name": "t", "key": "t"}},
+            "spec": {"endpoint": "http://127.0.0.1", "tokenSecretRef": {"name": "t", "key": "t"}, "imports": imports},
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn an_endpoint_in_the_clear_is_a_warning_that_leaves_ready_alone() {
+        let verdict = Verdict::ready(Reason::Available, "well");
+        let seen = Observation {
+            usable: crate::account::observe::Usable::No(
+                crate::session::Problem {
+                    reason: Reason::Available,
+                    message: String::new(),
+                },
+                None,
+            ),
+            census: None,
+        };
+        let told = |endpoint: &str, former: &AccountStatus, wall| {
+            let mut account = account("default");
+            account.spec.endpoint = endpoint.to_owned();
+            status(
+                &account,
+                former,
+                &seen,
+                &verdict,
+                in_the_clear(&account).as_slice(),
+                wall,
+            )
+        };
+        let kinds = |status: &AccountStatus| -> Vec<String> {
+            let conditions = status.conditions.iter();
+            conditions
+                .map(|c| format!("{}={}", c.type_, c.status))
+                .collect()
+        };
+        let (first, later) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(60).unwrap());
+        let none = AccountStatus::default();
+        let clear = told("http://cloud.example", &none, first);
+        assert_eq!(kinds(&clear), ["Ready=True", "InsecureEndpoint=True"]);
+        // Told once, not again and again.
+        assert_eq!(told("http://cloud.example", &clear, later), clear);
+        for well in [
+            "https://cloud.example",
+            "http://127.0.0.1:8090",
+            "http://[::1]",
+            "http://localhost",
+        ] {
+            assert_eq!(kinds(&told(well, &clear, later)), ["Ready=True"], "{well}");
+        }
     }
 
     #[test]
@@ -199,6 +273,11 @@ mod tests {
             told.as_deref(),
             Some("kubectl cloudserver import ecs-1 -n team-a --account other")
         );
+    }
+
+    #[test]
+    fn where_nothing_may_be_imported_no_command_says_how() {
+        assert_eq!(import(&importing("default", "Denied"), "ecs-1"), None);
     }
 
     #[test]

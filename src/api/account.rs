@@ -1,5 +1,7 @@
 use super::names::DEFAULT_ACCOUNT;
 use super::paths::PathOverrides;
+use super::transport::{ProxySettings, TlsSettings};
+use super::valid::{KEY_MESSAGE, KEY_RULE, NAME_MESSAGE, NAME_RULE};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -51,17 +53,32 @@ use serde::{Deserialize, Serialize};
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(
+    "!has(self.tls) || !isURL(self.endpoint) || url(self.endpoint).getScheme() == 'https'"
+).message("spec.tls needs an https endpoint: with http there is no TLS"))]
 pub struct AccountSpec {
-    /// Base address of the service (the specification's {base_url}), without a query. https unless the service is on
-    /// this very machine or behind something that does TLS for it.
+    /// Base address of the service (the specification's {base_url}), without a query. With http
+    /// the token goes in the clear, and the condition InsecureEndpoint says so. Internal addresses (loopback, link-local,
+    /// metadata services) are refused, however they are reached, unless the operator's --allowed-endpoint names the host.
     #[schemars(length(min = 1, max = 2048))]
     #[x_kube(validation = Rule::new(
         "isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getQuery().size() == 0 && !self.contains('@')"
     ).message("endpoint must be an http or https URL without user name and query, for example https://cloud.example/api"))]
     pub endpoint: String,
 
-    /// The Secret, in this namespace, that holds the token of the header x-open-token.
+    /// The Secret, in this namespace, that holds the token of the header x-open-token. It must consent to that: by its type
+    /// cloudserver.dev/token or its label cloudserver.dev/use: token. Where it has the annotation cloudserver.dev/endpoint, the
+    /// token goes to the endpoints that stand there (URLs, separated by white space) and what lies below them, and nowhere else.
+    /// Two namespaces whose Accounts have the same token are one trust domain: see imports.
     pub token_secret_ref: SecretKeyRef,
+
+    /// How connections do TLS, where the system's authorities and no client certificate will not do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsSettings>,
+
+    /// The proxy that connections go through. Without it they are direct, whatever the operator's environment says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxySettings>,
 
     /// Limits on our requests, for all Accounts with this endpoint and token together.
     #[serde(default)]
@@ -83,6 +100,13 @@ pub struct AccountSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100_000))]
     pub max_instances: Option<i32>,
+
+    /// Whether Instances of this Account may take over servers that exist (spec.import). Two namespaces whose Accounts have the
+    /// same token are one trust domain: with Allowed, whoever may create Instances in this namespace may take over every
+    /// server of that token which no Instance has, in whatever namespace it is meant to be, and release it. What was imported
+    /// before stays with its Instance, whatever stands here.
+    #[serde(default)]
+    pub imports: Imports,
 
     /// How fast servers may be bought: what makes Instances without end must not buy servers without end. Deleting is never
     /// slowed. Without it there is no limit.
@@ -127,9 +151,11 @@ fn default_settle_seconds() -> i32 {
 pub struct SecretKeyRef {
     /// Name of the Secret.
     #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = Rule::new(NAME_RULE).message(NAME_MESSAGE))]
     pub name: String,
     /// Key within the Secret's data.
     #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = Rule::new(KEY_RULE).message(KEY_MESSAGE))]
     pub key: String,
 }
 
@@ -189,6 +215,16 @@ pub enum KeyLoginPassword {
     Omit,
     /// The field is an empty string.
     Empty,
+}
+
+/// Whether servers that exist may be taken over.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Imports {
+    /// They may not: spec.import of an Instance does nothing but say so.
+    #[default]
+    Denied,
+    /// They may, if no Instance has them.
+    Allowed,
 }
 
 /// What the operator has seen of the account. Written when something changes, at most once in 30 seconds.
@@ -259,8 +295,8 @@ pub struct UnownedServer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// The command that prints the manifest of an Instance which takes the server over, ready for kubectl apply: package and
-    /// security group, which the listing does not tell, are looked up by it. Left out where the identifier is none that a
-    /// shell takes as it stands.
+    /// security group, which the listing does not tell, are looked up by it. Left out where spec.imports is Denied, and where
+    /// the identifier is none that a shell takes as it stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub import: Option<String>,

@@ -64,8 +64,8 @@ pub struct Binding {
     pub recreated: u32,
     /// The Account of the newest attempt: where its server is, whatever the spec says by now.
     pub account: String,
-    /// A short digest of that Account's endpoint and token: as long as it stands, an answer of the service is known to
-    /// come from the account that bought the server.
+    /// That Account's endpoint and token under a key that stands in no annotation: as long as it stands, an answer of the
+    /// service is known to come from the account that bought the server, and a guess at the token is confirmed by nothing.
     pub credential: String,
 }
 

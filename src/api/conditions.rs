@@ -1,6 +1,7 @@
 //! Conditions, as kstatus and people read them: `Ready` always, and `Reconciling`, `Stalled` and `Drifted` only while
 //! they are true (design section 7). Every reason has a meaning and a remedy, from which `docs/conditions.md` and `docs/reasons/` are made.
 
+use super::printable;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -12,6 +13,11 @@ pub const RECONCILING: &str = "Reconciling";
 pub const STALLED: &str = "Stalled";
 /// The server differs from the spec in a way that only a human may resolve.
 pub const DRIFTED: &str = "Drifted";
+
+/// The operator may do what it must not, on an Account: nothing is kept from working by it.
+pub const UNSAFE_RIGHTS: &str = "UnsafeRights";
+/// The Account's token goes over the network in the clear. A warning: it says nothing of whether the Account can be used.
+pub const INSECURE_ENDPOINT: &str = "InsecureEndpoint";
 
 /// Longest message of a condition, in characters: the service's words are cut to this.
 const MESSAGE_MAX: usize = 1024;
@@ -74,6 +80,9 @@ reasons! {
     ImportDiffers:
         "The server that spec.import describes is not as the spec says. Nothing is taken over.",
         "Set the spec to what the message says that the server has.";
+    ImportDenied:
+        "spec.import asks for a server that exists, and the Account does not let its Instances import any. The server is not looked for, and nothing is bought instead.",
+        "Set spec.imports: Allowed in the Account, where whoever may create Instances in its namespace may have every server of its token that no Instance has, also those of other namespaces with the same token. Otherwise delete the Instance, or take spec.import out to have a server bought.";
     Reinstalling:
         "The service is reinstalling the server's operating system, as the spec asked; its disk is erased.",
         "Wait; the service's task is polled.";
@@ -152,12 +161,24 @@ reasons! {
     CreateRateReached:
         "As many servers were bought with the Account within a minute as its spec.createRate.perMinute allows.",
         "Wait; it goes on by itself. If it was not you who made so many Instances, find out what makes them.";
+    RequestLimitReached:
+        "What the Instance needs has to wait: as many requests as the Account's spec.requests allows are under way, or the service answers them slowly. Changes go before running operations, and those before looks at what nobody changed.",
+        "Wait; it goes on by itself. If it lasts, raise spec.requests of the Account as far as the service allows, or look at the service.";
+    AccountPending:
+        "The operator has not looked at the Account yet: its service has not answered the first request.",
+        "Wait; it is told within half a minute whether the Account can be used.";
     AccountNotFound:
         "The Account that the Instance names does not exist in its namespace.",
         "Create the Account, or name another one in spec.accountRef.";
     TokenNotFound:
         "The Secret or the key in it that holds the Account's token does not exist or is empty.",
         "Create the Secret with the key that spec.tokenSecretRef names.";
+    SecretNotConsented:
+        "The Secret that the Account names does not say that it may be used so: whoever may create Accounts must not be able to have any Secret sent to any place.",
+        "If the Secret is meant for it, have somebody who may write it run the command in the message, which labels it cloudserver.dev/use: token (or client-certificate). It goes on by itself. Otherwise name another Secret.";
+    SecretBoundElsewhere:
+        "The Secret that the Account names is for other endpoints than the Account's: its annotation cloudserver.dev/endpoint says so, or cannot be read.",
+        "Mend spec.endpoint of the Account, or have somebody who may write the Secret mend its annotation cloudserver.dev/endpoint. It goes on by itself.";
     TokenInvalid:
         "What the Account's Secret holds as the token is no text that a header can carry.",
         "Put the token into the Secret, without line feeds or control characters in it.";
@@ -171,8 +192,32 @@ reasons! {
         "The service asks for fewer requests.",
         "Nothing to do; lower spec.requests of the Account if it happens often.";
     EndpointInvalid:
-        "The Account's endpoint or one of its paths is not usable.",
-        "Mend spec.endpoint or spec.paths of the Account.";
+        "The Account's endpoint, its proxy or one of its paths is not usable.",
+        "Mend spec.endpoint, spec.proxy or spec.paths of the Account.";
+    EndpointNotAllowed:
+        "The operator runs with --allowed-endpoint, and the Account's endpoint is none of those that it allows. Nothing is sent there.",
+        "Mend spec.endpoint of the Account, or have whoever runs the operator add the flag that the message names.";
+    AddressRefused:
+        "The Account's endpoint or proxy is an internal address, or its name resolves to nothing else: loopback, link-local, a metadata service, multicast. No connection was opened.",
+        "Mend spec.endpoint or spec.proxy of the Account. Where the address is meant, have whoever runs the operator add the flag that the message names.";
+    CaBundleNotFound:
+        "The ConfigMap or Secret, or the key in it, that holds the Account's CA bundle does not exist.",
+        "Create it, or mend spec.tls.caBundle of the Account.";
+    CaBundleInvalid:
+        "The Account's CA bundle cannot be used. Nothing is sent: the system's authorities do not take its place.",
+        "Put certificates of authorities in PEM there, one of them still valid; they are read again when they change.";
+    ConfigMapUnread:
+        "A ConfigMap could not be read.",
+        "Allow the operator's ServiceAccount to get ConfigMaps in this namespace; it is tried again by itself.";
+    ClientCertificateNotFound:
+        "The Secret that holds the Account's client certificate, or one of its keys tls.crt and tls.key, does not exist.",
+        "Create the Secret with both keys, or mend spec.tls.clientCertificateSecretRef of the Account.";
+    ClientCertificateInvalid:
+        "The Account's client certificate cannot be used: it is out of its time, no PEM, or its key is another's.",
+        "Put a valid certificate and its own private key into the Secret; they are read again when they change.";
+    PlainHttp:
+        "The Account's endpoint is http: whoever sees or changes what passes on the way has the token, and the login passwords.",
+        "Set spec.endpoint to an https address, with spec.tls.caBundle where its certificate is of an authority of your own.";
     ServiceUnreachable:
         "The service cannot be reached or does not answer as it should.",
         "Check spec.endpoint, the network and the service; it is tried again by itself.";
@@ -190,7 +235,7 @@ reasons! {
         "Name another Secret in the spec, or delete the one that the message names.";
     SecretNotWritable:
         "The operator may not write Secrets.",
-        "Apply deploy/secret-writer (deploy/secret-writer/namespaced for one namespace), or name an existing Secret in spec.login.passwordSecretRef. It is tried again by itself.";
+        "Apply deploy/secret-writer (for one namespace, take deploy/one-namespace/secret-writer into deploy/namespaced/kustomization.yaml), or name an existing Secret in spec.login.passwordSecretRef. Where the message says that the operator may do too much, apply deploy/shared. It is tried again by itself.";
     LoginPasswordInvalid:
         "The login password does not meet the service's rules.",
         "8 to 30 characters with at least one of A-Z, one of a-z, one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /";
@@ -224,6 +269,34 @@ reasons! {
     ListingSuspect:
         "Many known servers vanished from the service's listing at once. Nothing is bought or released until that is explained.",
         "Check that the token belongs to the right account. It clears when the servers show again, or when the service confirms for each that it is gone.";
+    NotRefused:
+        "The operator tried by dry runs, which change nothing, what its ServiceAccount must not be allowed, and the apiserver would have done it. The condition UnsafeRights of the Account says what. Whoever gets hold of the operator's token could do the same. All works, but that no new Secrets are made for Instances meanwhile.",
+        "Have a cluster administrator apply deploy/shared, whose policy (Kubernetes 1.30 or newer) forbids it, or take the roles away that allow it. It clears by itself within a minute.";
+}
+
+/// What ought to be mended and keeps nothing from working: a condition of its own, which stands only while it is true.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// Type of the condition.
+    pub type_: &'static str,
+    /// Why.
+    pub reason: Reason,
+    /// A sentence for people, as in [`Verdict`].
+    pub message: String,
+}
+
+impl Warning {
+    /// The condition that says it. The transition time is kept from `former` where it stood there.
+    pub fn to_condition(&self, former: &[Condition], generation: i64, now: Timestamp) -> Condition {
+        condition(
+            (self.type_, "True"),
+            self.reason,
+            &self.message,
+            former,
+            generation,
+            now,
+        )
+    }
 }
 
 /// What is to stand in the conditions.
@@ -300,27 +373,36 @@ impl Verdict {
             State::Stalled => &[(READY, "False"), (STALLED, "True")],
             State::Drifted => &[(READY, "False"), (STALLED, "True"), (DRIFTED, "True")],
         };
-        let mut message: String = self.message.chars().take(MESSAGE_MAX).collect();
-        if message.len() < self.message.len() {
-            message.push('…');
-        }
         wanted
             .iter()
-            .map(|&(type_, status)| {
-                let since = former
-                    .iter()
-                    .find(|c| c.type_ == type_ && c.status == status);
-                Condition {
-                    type_: type_.to_owned(),
-                    status: status.to_owned(),
-                    reason: self.reason.as_str().to_owned(),
-                    message: message.clone(),
-                    observed_generation: Some(generation),
-                    last_transition_time: since
-                        .map_or(Time(now), |c| c.last_transition_time.clone()),
-                }
-            })
+            .map(|&what| condition(what, self.reason, &self.message, former, generation, now))
             .collect()
+    }
+}
+
+fn condition(
+    (type_, status): (&str, &str),
+    reason: Reason,
+    message: &str,
+    former: &[Condition],
+    generation: i64,
+    now: Timestamp,
+) -> Condition {
+    let message = printable(message);
+    let mut cut: String = message.chars().take(MESSAGE_MAX).collect();
+    if cut.len() < message.len() {
+        cut.push('…');
+    }
+    let since = former
+        .iter()
+        .find(|c| c.type_ == type_ && c.status == status);
+    Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.as_str().to_owned(),
+        message: cut,
+        observed_generation: Some(generation),
+        last_transition_time: since.map_or(Time(now), |c| c.last_transition_time.clone()),
     }
 }
 

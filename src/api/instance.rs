@@ -6,6 +6,7 @@ use super::policies::{
 };
 use super::references::{FirewallRef, ImageRef, PackageRef, Resolved, SshKeyRef};
 use super::secrets::{ConnectionSecretRef, GeneratedLogin};
+use super::valid::{NAME_MESSAGE, NAME_RULE};
 use super::{Applied, Verb};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
@@ -219,6 +220,7 @@ pub struct AccountRef {
     /// Name of the Account in the Instance's own namespace.
     #[serde(default = "default_account")]
     #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = Rule::new(NAME_RULE).message(NAME_MESSAGE))]
     pub name: String,
 }
 

@@ -13,11 +13,14 @@ mod marker;
 pub mod names;
 mod paths;
 mod policies;
+mod printable;
 pub mod references;
 mod secrets;
+mod transport;
+pub mod valid;
 
 pub use account::{
-    Account, AccountSpec, AccountStatus, CreateRate, KeyLoginPassword, PlaceInventory,
+    Account, AccountSpec, AccountStatus, CreateRate, Imports, KeyLoginPassword, PlaceInventory,
     RequestLimits, SecretKeyRef, UnownedServer, default_missing_codes,
 };
 pub use binding::{
@@ -34,7 +37,9 @@ pub use policies::{
     DeletionPolicy, ForceStop, Lasts, ManagementPolicy, OnExternalDeletion, Pause, Reconcile,
     ReinstallPolicy, StopPolicy, resync_period,
 };
+pub use printable::{is_hidden, printable};
 pub use references::{
     ChargeMode, FirewallRef, ImageKind, ImageRef, PackageRef, Pin, Resolved, SshKeyRef,
 };
 pub use secrets::{ConnectionSecretRef, GeneratedLogin, PASSWORD};
+pub use transport::{CaBundle, ConfigMapKeyRef, ProxySettings, SecretRef, TlsSettings};

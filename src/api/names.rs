@@ -22,8 +22,23 @@ pub const ROTATED_AT: &str = "cloudserver.dev/rotated-at";
 /// that write changed nothing about the password that the server has.
 pub const SETTLED_FROM: &str = "cloudserver.dev/settled-from";
 
+/// Label by which a Secret consents to what it is used for: `token` or `client-certificate`.
+pub const USE: &str = "cloudserver.dev/use";
+
+/// Type of a Secret that consents to its use as a token without the label.
+pub const TOKEN: &str = "cloudserver.dev/token";
+
+/// Annotation of a Secret that consents: the endpoints that it is for, separated by white space. It is used towards no others.
+pub const ENDPOINT: &str = "cloudserver.dev/endpoint";
+
 /// Type of the Secrets, in the operator's own namespace, that hold copies of tokens.
 pub const TOKEN_COPY: &str = "cloudserver.dev/token-copy";
+
+/// What kubectl notes on an object that it applies from the client's side: the manifest.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Type of the Secret, in the operator's own namespace, that holds the key of the credentials in records.
+pub const CREDENTIAL_KEY: &str = "cloudserver.dev/credential-key";
 
 /// Field manager of every write, and the name of the program in logs and the user agent.
 pub const MANAGER: &str = "cloud-server-operator";

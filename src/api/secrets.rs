@@ -1,6 +1,7 @@
 //! The Secrets that the operator writes for an Instance: a login that it makes itself, and what a client needs to connect.
 
 use super::instance::InstanceSpec;
+use super::valid::{NAME_MESSAGE, NAME_RULE};
 use super::{Instance, SecretKeyRef};
 use kube::{KubeSchema, ResourceExt};
 use serde::{Deserialize, Serialize};
@@ -18,8 +19,7 @@ pub struct GeneratedLogin {
     /// out. One that exists and does not belong to this Instance is neither used nor changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
-    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')")
-        .message("login.generate.secretName must be a name that a Secret can have: lower case letters, digits, '-' and '.'"))]
+    #[x_kube(validation = Rule::new(NAME_RULE).message(NAME_MESSAGE))]
     pub secret_name: Option<String>,
     /// How old a password may become before the operator makes a new one and sets it on the server: hours, minutes and
     /// seconds, for example 720h; at least 1h. Left out: never.
@@ -37,8 +37,7 @@ pub struct ConnectionSecretRef {
     /// Name of the Secret that the operator keeps in this namespace. One that exists and does not belong to this Instance
     /// is not changed.
     #[schemars(length(min = 1, max = 253))]
-    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')")
-        .message("connectionSecret.name must be a name that a Secret can have: lower case letters, digits, '-' and '.'"))]
+    #[x_kube(validation = Rule::new(NAME_RULE).message(NAME_MESSAGE))]
     pub name: String,
 }
 

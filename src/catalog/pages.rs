@@ -4,7 +4,7 @@
 //! or the last page over again. A list that may have changed while it was read, or with a row that could not be read,
 //! proves nothing about what is not in it.
 
-use crate::cloud::{Error, Offer, Offers};
+use crate::cloud::{Charge, Error, Offer, Offers};
 use std::collections::HashSet;
 use tokio::time::Instant;
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 const MOST_PAGES: u32 = 400;
 
 /// A list as it was read.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Listing<T> {
     /// Its rows, each identifier once, in the service's order.
     pub rows: Vec<T>,
@@ -24,6 +24,8 @@ pub struct Listing<T> {
     pub pages: u32,
     /// When its end was there.
     pub read: Instant,
+    /// What its rows take of the memory for listings.
+    pub charges: Vec<Charge>,
 }
 
 impl<T> Listing<T> {
@@ -91,6 +93,7 @@ where
 /// A list that is being put together. No client, so that its rules can be tested by themselves.
 struct Assembly<T> {
     rows: Vec<T>,
+    charges: Vec<Charge>,
     known: HashSet<String>,
     last: Vec<String>,
     /// Length and `rowCount` of every page that had rows.
@@ -104,6 +107,7 @@ impl<T> Default for Assembly<T> {
     fn default() -> Self {
         Self {
             rows: Vec::new(),
+            charges: Vec::new(),
             known: HashSet::new(),
             last: Vec::new(),
             counts: Vec::new(),
@@ -126,6 +130,7 @@ impl<T: Offer> Assembly<T> {
         }
         self.counts.push((served, page.row_count));
         self.unreadable += page.unreadable;
+        self.charges.extend(page.charge);
         let before = self.rows.len();
         for row in page.rows {
             if self.known.insert(row.id().to_owned()) {
@@ -151,6 +156,7 @@ impl<T: Offer> Assembly<T> {
             rows: self.rows,
             pages: self.pages,
             read: Instant::now(),
+            charges: self.charges,
         }
     }
 }
@@ -164,12 +170,13 @@ mod tests {
     fn page(ids: &[&str], row_count: Option<u64>) -> Offers<Key> {
         let row = |id: &&str| {
             let row = json!({"sshKeyUUID": id, "sshKeyName": "k"});
-            Key::read(row.as_object().cloned().unwrap()).unwrap()
+            Key::read(row.as_object().unwrap()).unwrap()
         };
         Offers {
             rows: ids.iter().map(row).collect(),
             unreadable: 0,
             row_count,
+            charge: None,
         }
     }
 

@@ -142,6 +142,7 @@ mod tests {
             readable: true,
             pages: 2,
             read: Instant::now(),
+            charges: Vec::new(),
         }
     }
 

@@ -85,7 +85,7 @@ fn identity() -> String {
 }
 
 /// A duration as Go writes it: `15s`, `1m30s`, `500ms`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let parsed: kube::core::Duration = text
         .parse()
         .map_err(|error: kube::core::duration::ParseError| error.to_string())?;

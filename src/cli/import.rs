@@ -9,8 +9,8 @@ use super::progress::Progress;
 use super::servers::{self, Within};
 use super::service::{Reached, ServiceArgs};
 use super::{asked, chain, unreadable};
-use crate::api::names::{DEFAULT_ACCOUNT, GROUP};
-use crate::api::{Account, Instance};
+use crate::api::names::{DEFAULT_ACCOUNT, GROUP, MANAGER};
+use crate::api::{Account, Imports, Instance, printable};
 use crate::cloud::{Detail, Lane, ServerId};
 use clap::{Args, ValueEnum};
 use kube::ResourceExt;
@@ -107,6 +107,10 @@ async fn manifest(args: &ImportArgs) -> Result<String, String> {
     // What is printed is an Instance, whatever the service said.
     serde_json::from_value::<Instance>(manifest.clone())
         .map_err(|error| format!("server {} makes no Instance: {error}", detail.id))?;
+    let denied = reached.account.as_ref().and_then(allow);
+    if let Some(words) = &denied {
+        progress.note(&format!("{MANAGER}: {words}"));
+    }
     drop(progress);
     match args.output {
         Form::Json => serde_json::to_string_pretty(&manifest).map_err(|error| error.to_string()),
@@ -114,18 +118,36 @@ async fn manifest(args: &ImportArgs) -> Result<String, String> {
             let text = serde_saphyr::to_string(&manifest).map_err(|error| error.to_string())?;
             Ok(format!(
                 "{}{text}",
-                comments(args, &detail, &name, &ownership)
+                comments(args, &detail, &name, &ownership, denied.as_deref())
             ))
         }
     }
 }
 
+/// What has to be done before the Account lets its Instances import anything.
+fn allow(account: &Account) -> Option<String> {
+    let (name, namespace) = (account.name_any(), account.namespace().unwrap_or_default());
+    (account.spec.imports == Imports::Denied).then(|| {
+        format!(
+            "Account {name} does not let its Instances import servers: with imports: Allowed in its spec, whoever may create \
+             Instances in namespace {namespace} may take over every server of its token that no Instance has. To allow it: \
+             kubectl patch account {name} -n {namespace} --type=merge -p '{{\"spec\":{{\"imports\":\"Allowed\"}}}}'"
+        )
+    })
+}
+
 /// What stands above the manifest.
-fn comments(args: &ImportArgs, detail: &Detail, name: &str, ownership: &Ownership) -> String {
+fn comments(
+    args: &ImportArgs,
+    detail: &Detail,
+    name: &str,
+    ownership: &Ownership,
+    denied: Option<&str>,
+) -> String {
     let mut lines = vec![format!(
         "# Takes over server {} ({}); nothing is bought, installed or restarted by it.",
         detail.id,
-        plain(detail.name().unwrap_or("without a name"))
+        printable(detail.name().unwrap_or("without a name"))
     )];
     lines.push(
         "# Deleting the Instance releases the server, unless spec.deletionPolicy is Retain."
@@ -150,12 +172,8 @@ fn comments(args: &ImportArgs, detail: &Detail, name: &str, ownership: &Ownershi
         ),
         Ownership::Owned(_) | Ownership::Unowned => {}
     }
+    lines.extend(denied.map(|words| format!("# {words}")));
     lines.join("\n") + "\n"
-}
-
-/// One line, whatever the service put there.
-fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).collect()
 }
 
 /// The one server that is meant.
@@ -185,7 +203,7 @@ async fn find(
         zone: args.zone.as_deref(),
     };
     let places = servers::places(client, owners, reached.account.as_ref(), &within).await?;
-    let listed = servers::read(client, &places, progress).await?;
+    let listed = servers::read(client, &places.all, progress).await?;
     let mut found: Vec<_> = listed
         .rows
         .into_iter()

@@ -1,6 +1,6 @@
 //! `instances`: the servers of an account, and whose each is.
 
-use super::output::{Column, Output, print, render};
+use super::output::{Column, Output, counted, print, render};
 use super::owners::{Owners, Ownership};
 use super::progress::Progress;
 use super::servers::{self, Within};
@@ -87,10 +87,10 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
         client, account, ..
     } = &reached;
     let places = servers::places(client, owners.as_ref(), account.as_ref(), &within).await?;
-    let listed = servers::read(client, &places, &progress).await?;
+    let listed = servers::read(client, &places.all, &progress).await?;
     listed.notes.iter().for_each(|note| progress.note(note));
     let count = listed.rows.len();
-    progress.say(|| format!("looking at {count} servers"));
+    progress.say(|| format!("looking at {}", counted(count, "server")));
     let whole = futures::stream::iter(listed.rows)
         .map(|row| servers::completed(client, row))
         .buffered(AT_ONCE);
@@ -105,11 +105,7 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
         .collect();
     if let (Some(owners), Some(account), false) = (&owners, account, args.unowned) {
         let shown: BTreeSet<&str> = whole.iter().map(|server| server.id.as_str()).collect();
-        let regions: BTreeSet<&str> = places.iter().map(|place| place.region.as_str()).collect();
-        let is_here = |instance: &&Instance| {
-            within.region.is_none() && within.zone.is_none()
-                || regions.contains(instance.spec.region.as_str())
-        };
+        let is_here = |instance: &&Instance| places.fit(&instance.spec.region, &instance.spec.zone);
         let waiting = owners.instances.iter().filter(is_here);
         rows.extend(waiting.filter_map(|instance| serverless(instance, account, &shown)));
     }

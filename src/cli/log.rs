@@ -1,51 +1,54 @@
 //! The log, which never makes anybody wait: lines go to a thread of their own, and those that find its queue full are
 //! dropped and counted.
 
+use crate::api::is_hidden;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::panic::PanicHookInfo;
-use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
-/// Lines that may wait: some megabytes at most, and more than a burst brings.
-const WAITING: usize = 8192;
+mod non_blocking;
+
+use non_blocking::{Guard, NonBlocking, non_blocking};
+
+/// What is logged where `RUST_LOG` says nothing.
+const DEFAULT: &str = "info";
 
 /// The log of the process. Dropping it writes what waits, for a second at most.
 pub(super) struct Log {
     writer: NonBlocking,
-    _guard: WorkerGuard,
+    _guard: Guard,
 }
 
 impl Log {
-    /// People read lines, machines read JSON. The client library logs whole bodies at WARN when one does not decode, which
-    /// may hold a Secret: only its errors are shown. What watches run into is told by our own line.
+    /// People read lines, machines read JSON. What is logged, `RUST_LOG` says, but for what [`is_shown`] keeps back.
     ///
     /// # Errors
-    /// Standard error is closed.
+    /// Standard error is closed, or the system gives no thread.
     pub(super) fn begin() -> std::io::Result<Self> {
         // A file of its own: whoever holds the lock of the standard library's would be waited for.
         let stderr = File::from(std::io::stderr().as_fd().try_clone_to_owned()?);
-        let (writer, guard) = NonBlockingBuilder::default()
-            .lossy(true)
-            .buffered_lines_limit(WAITING)
-            .thread_name("log")
-            .finish(stderr);
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-        let directives = ["kube_client=error", "kube_runtime=error"];
-        let filter = directives
-            .iter()
-            .filter_map(|directive| directive.parse().ok())
-            .fold(filter, EnvFilter::add_directive);
+        let (writer, guard) = non_blocking(stderr)?;
+        let asked = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
+        let filter = match asked.trim() {
+            "" => Ok(EnvFilter::new(DEFAULT)),
+            asked => EnvFilter::try_new(asked),
+        };
+        let (filter, unread) = match filter {
+            Ok(filter) => (filter, None),
+            Err(why) => (EnvFilter::new(DEFAULT), Some(why)),
+        };
         let is_terminal = std::io::stderr().is_terminal();
-        let builder = tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_ansi(is_terminal)
-            .with_writer(writer.clone());
-        if is_terminal {
-            builder.init();
-        } else {
-            builder.json().flatten_event(true).init();
+        subscriber(filter, writer.clone(), is_terminal).init();
+        tracing::trace!("lines of our own are logged at every level");
+        if let Some(why) = unread {
+            tracing::warn!(%why, "RUST_LOG cannot be read, so it counts as {DEFAULT}: mend it");
         }
         tell_of_panics();
         Ok(Self {
@@ -65,9 +68,71 @@ impl Log {
 
     /// Tells how many lines were dropped so far.
     pub(super) fn dropped(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
-        let counter = self.writer.error_counter();
-        move || counter.dropped_lines() as u64
+        let writer = self.writer.clone();
+        move || writer.dropped()
     }
+}
+
+/// What writes the lines that the users' filter and [`is_shown`] both let pass.
+fn subscriber<W>(
+    filter: EnvFilter,
+    writer: W,
+    is_terminal: bool,
+) -> Box<dyn Subscriber + Send + Sync>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_writer(Shown(writer));
+    let shown = filter_fn(is_shown);
+    if is_terminal {
+        Box::new(lines.finish().with(shown))
+    } else {
+        Box::new(lines.json().flatten_event(true).finish().with(shown))
+    }
+}
+
+/// Takes out of each line what is not seen and what steers a terminal, as out of every other text for people. Hence no colours:
+/// those of a quoted text could not be told from the line's own.
+struct Shown<W>(W);
+
+impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for Shown<W> {
+    type Writer = Shown<W::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Shown(self.0.make_writer())
+    }
+}
+
+impl<W: Write> Write for Shown<W> {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let stays = |c: char| !is_hidden(c) && (!c.is_control() || c == '\n');
+        match std::str::from_utf8(line) {
+            Ok(text) if !text.chars().all(stays) => {
+                let text: String = text.chars().filter(|c| stays(*c)).collect();
+                self.0.write_all(text.as_bytes())?;
+            }
+            _ => self.0.write_all(line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Of the libraries only errors are shown, whatever the users' filter asks for: below that, some of them quote what came and
+/// went. The Kubernetes client logs whole bodies, Secrets among them (`kube_client::client`, WARN to TRACE), and the watches what
+/// it told them; h2 logs what a service says when it closes a connection, which may be the token; reqwest bytes, rustls
+/// handshakes. Which line of which version does, nobody can keep a list of, so the rule knows our own lines alone.
+fn is_shown(line: &Metadata<'_>) -> bool {
+    const OURS: &str = env!("CARGO_CRATE_NAME");
+    let rest = line.target().strip_prefix(OURS);
+    let is_ours = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
+    is_ours || *line.level() == Level::ERROR
 }
 
 /// The default hook writes to standard error itself, and waits for its reader.

@@ -6,6 +6,8 @@ mod elect;
 mod import;
 mod instances;
 mod log;
+mod memory;
+mod metrics;
 mod output;
 mod owners;
 mod plan;
@@ -13,10 +15,12 @@ mod progress;
 mod run;
 mod servers;
 mod service;
+mod verbs;
 
 use crate::api::names::MANAGER;
+use crate::api::printable;
 use crate::catalog::Unread;
-use crate::cloud::Client;
+use crate::cloud::{Client, EndpointPattern};
 use crate::runtime::chain;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::net::SocketAddr;
@@ -49,6 +53,8 @@ enum Command {
     /// Show what applying manifests would do to servers: nothing, in place, restart, erase the disk, buy.
     #[command(after_long_help = plan::EXIT_STATUS)]
     Plan(plan::PlanArgs),
+    #[command(flatten)]
+    Verb(verbs::VerbCommand),
     /// Print what a shell needs to complete the command line.
     Completion(completion::CompletionArgs),
 }
@@ -56,7 +62,7 @@ enum Command {
 /// Flags of `run`; each is also an environment variable.
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// Address for /livez, /readyz and /metrics; port 0 lets the system choose.
+    /// Address for /livez and /readyz, and for /metrics where --metrics-listen is not given; port 0 lets the system choose.
     #[arg(
         long,
         env = "CSO_LISTEN",
@@ -64,6 +70,9 @@ struct RunArgs {
         value_name = "ADDR"
     )]
     listen: SocketAddr,
+
+    #[command(flatten)]
+    metrics: metrics::MetricsArgs,
 
     /// Watch only this namespace; may be given several times. All namespaces when absent.
     #[arg(
@@ -73,6 +82,17 @@ struct RunArgs {
         value_name = "NAME"
     )]
     namespaces: Vec<String>,
+
+    /// Send requests only to this endpoint, for all Accounts; may be given several times. A URL and what lies below it, such as
+    /// https://cloud.example/api, or hosts, such as *.cloud.example (https, every host below cloud.example); a port of * is any.
+    /// Any endpoint to which the Account's Secret consents when absent.
+    #[arg(
+        long = "allowed-endpoint",
+        env = "CSO_ALLOWED_ENDPOINTS",
+        value_delimiter = ',',
+        value_name = "ENDPOINT"
+    )]
+    allowed_endpoints: Vec<EndpointPattern>,
 
     /// Turns of Instances at the same time.
     #[arg(long, env = "CSO_CONCURRENCY", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
@@ -92,7 +112,8 @@ struct RunArgs {
           num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     keep_tokens: bool,
 
-    /// Namespace of these copies, in which nobody else may read Secrets; the Pod's own when absent.
+    /// Namespace of these copies, and of the key under which records name tokens; nobody else may read Secrets there. The Pod's
+    /// own when absent.
     #[arg(long, env = "CSO_KEEP_TOKENS_NAMESPACE", value_name = "NAME")]
     keep_tokens_namespace: Option<String>,
 
@@ -102,6 +123,9 @@ struct RunArgs {
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
+    if let Err(error) = memory::keep_private() {
+        eprintln!("{MANAGER}: core dumps could not be turned off: {error}");
+    }
     let parsed = command().try_get_matches();
     let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
@@ -115,6 +139,7 @@ pub fn main() -> ExitCode {
         Command::Instances(args) => instances::instances(&args),
         Command::Import(args) => import::import(&args),
         Command::Plan(args) => plan::plan(&args),
+        Command::Verb(command) => verbs::verb(&command),
         Command::Completion(args) => completion::completion(&args, &mut command()),
     }
 }
@@ -179,7 +204,7 @@ fn remedy(client: &Client, unauthorized: bool, tokens: &str) -> String {
 
 /// Says on stderr why a command did not do what it was asked for.
 fn failed(why: &str) -> ExitCode {
-    eprintln!("{MANAGER}: {why}");
+    eprintln!("{MANAGER}: {}", printable(why));
     ExitCode::FAILURE
 }
 

@@ -1,5 +1,6 @@
 //! What commands print: tables for people, JSON and YAML for programs.
 
+use crate::api::printable;
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table};
 use serde_json::Value;
@@ -111,8 +112,13 @@ fn cell(row: &Value, field: &str) -> String {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     };
-    let line = text.chars();
-    line.map(|c| if c.is_control() { ' ' } else { c }).collect()
+    printable(&text).into_owned()
+}
+
+/// A number of things, in words: `1 server`, `2 servers`.
+pub(super) fn counted(count: usize, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{plural}")
 }
 
 /// Prints a text; that nobody reads it to its end is no failure.

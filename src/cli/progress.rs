@@ -1,6 +1,7 @@
 //! How far something is that takes long: a living line on standard error where that is a terminal, and nothing anywhere else,
 //! so that what a pipeline collects is the answer alone.
 
+use crate::api::printable;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
@@ -29,12 +30,25 @@ impl Progress {
     /// Says what is being done now.
     pub(super) fn say(&self, doing: impl FnOnce() -> String) {
         if let Some(bar) = &self.0 {
-            bar.set_message(doing());
+            bar.set_message(printable(&doing()).into_owned());
+        }
+    }
+
+    /// A line of the answer, on standard output.
+    pub(super) fn answer(&self, line: &str) {
+        let print = || {
+            // That nobody reads it to its end is no failure of what was asked for.
+            let _ = super::output::print(line);
+        };
+        match &self.0 {
+            Some(bar) => bar.suspend(print),
+            None => print(),
         }
     }
 
     /// A line that stays, for people.
     pub(super) fn note(&self, line: &str) {
+        let line = printable(line);
         match &self.0 {
             Some(bar) => bar.suspend(|| eprintln!("{line}")),
             None => eprintln!("{line}"),

@@ -1,16 +1,21 @@
 //! `run`: starts the watches, the queues and the health endpoint, and ends them in order.
 
+mod changes;
 mod fleet;
 mod keeping;
 mod office;
+mod referrers;
 mod undecodable;
 mod wiring;
 
 use super::RunArgs;
 use super::chain;
+use super::elect::own_namespace;
 use super::log::Log;
 use crate::api::Instance;
 use crate::api::names::MANAGER;
+use crate::cloud::Http;
+use crate::runtime::rights::{self, Trial};
 use crate::runtime::watch::Synced;
 use crate::runtime::{Metrics, Term, health, kubernetes};
 use fleet::Fleet;
@@ -77,17 +82,16 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         Some(id) => id,
         None => cluster_id(&client, &stop).await?,
     };
+    let port = args.metrics.port(&client)?;
     let term = match elect {
         Some(_) => Term::awaited(),
         None => Term::of_process(),
     };
     let client = kubernetes::writes_within(client, term.clone());
-    let parts = Parts::new(client, cluster, metrics.clone(), term.clone(), &stop)?;
-    keeping::begin(
-        &parts,
-        args.keep_tokens,
-        args.keep_tokens_namespace.as_deref(),
-    );
+    let http = Http::guarded(args.allowed_endpoints.into()).map_err(|error| chain(&error))?;
+    let mut parts = Parts::new(client, cluster, http, metrics.clone(), term.clone(), &stop);
+    parts.own_namespace = own_namespace(args.keep_tokens_namespace.as_deref());
+    keeping::begin(&parts, args.keep_tokens);
     let mut fleets: Vec<Fleet> = scopes(&args.namespaces)
         .iter()
         .map(|scope| Fleet::watch(&parts, scope.as_deref(), &stop))
@@ -101,16 +105,17 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
     let _ = parts.stores.set(stores);
 
     let pulses = parts.pulses.clone();
-    let address = health::serve(
-        args.listen,
-        metrics.clone(),
-        synced,
-        pulses.clone(),
-        stop.clone(),
-    )
-    .await
-    .map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
-    tracing::info!(%address, "serving /livez, /readyz and /metrics");
+    let (listen, shown) = (args.listen, metrics.clone());
+    let served = health::begin(listen, port, shown, synced, pulses.clone(), stop.clone()).await?;
+    let address = served.probes;
+    match served.metrics {
+        None => {
+            tracing::info!(%address, "serving /livez, /readyz and /metrics");
+        }
+        Some(metrics) => {
+            tracing::info!(%address, %metrics, "serving /livez and /readyz, and /metrics elsewhere");
+        }
+    }
 
     let watches: Vec<_> = fleets.iter_mut().flat_map(Fleet::take_watches).collect();
     // They end with the process as well: that is nothing to tell of.
@@ -132,6 +137,18 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         },
     };
     metrics.active(true);
+    let scopes: Vec<_> = fleets
+        .iter()
+        .map(|fleet| fleet.stores.namespace.clone())
+        .collect();
+    let own = own_namespace(args.keep_tokens_namespace.as_deref());
+    let trial = Trial {
+        client: parts.client.clone(),
+        namespaces: rights::namespaces(own, &scopes),
+        rights: parts.accounts.rights.clone(),
+        metrics,
+    };
+    let _tried = AbortOnDropHandle::new(tokio::spawn(trial.go_on(stop.clone())));
     let grace = Duration::from_secs(args.grace_seconds);
     act(
         &parts,
@@ -156,9 +173,12 @@ async fn act(
     let _begun = office.is_elected().then(|| begin_term(parts, &fleets));
     let synced = fleets.iter().flat_map(|fleet| fleet.synced.clone());
     let synced: Vec<Synced> = synced.map(|(_, synced)| synced).collect();
-    // Before any turn: what is being deleted may need a token that only a copy has.
+    // Before any turn: what is being deleted may need a token that only a copy has, and all seats are made under one key.
     let is_restored = tokio::select! {
-        restored = keeping::restore(parts) => restored.is_ok(),
+        restored = async {
+            keeping::find_key(parts).await;
+            keeping::restore(parts).await
+        } => restored.is_ok(),
         lost = office.lost() => return Err(lost),
         () = stop.cancelled() => false,
     };
@@ -255,7 +275,7 @@ async fn cluster_id(client: &Client, stop: &CancellationToken) -> Result<String,
             }
             Err(error) if error.category() == "forbidden" => {
                 return Err(format!(
-                    "{error}: allow get of namespace kube-system (deploy/ has the Role), or set --cluster-id"
+                    "{error}: allow get of namespace kube-system (deploy/shared has the role), or set --cluster-id"
                 ));
             }
             Err(error) => {

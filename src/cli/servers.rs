@@ -3,10 +3,11 @@
 use super::owners::Owners;
 use super::progress::Progress;
 use crate::api::Account;
-use crate::catalog::{self, Catalog, Choice};
+use crate::catalog::{self, Catalog, Choice, Listing};
 use crate::cloud::{Client, Lane, Offer, Place, Region, Server};
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Where to look.
 #[derive(Debug, Default)]
@@ -20,6 +21,32 @@ pub(super) struct Servers {
     pub(super) rows: Vec<Server>,
     /// What the reader should know of the list.
     pub(super) notes: Vec<String>,
+}
+
+/// The places that are looked at.
+pub(super) struct Places {
+    pub(super) all: Vec<Place>,
+    /// What the service lists.
+    regions: Arc<Listing<Region>>,
+    /// The codes that were asked for.
+    region: Option<String>,
+    zone: Option<String>,
+}
+
+impl Places {
+    /// Whether an Instance with this region and zone in its spec, by code or name, is in what was asked for. One that names a
+    /// zone which nobody knows is, as long as nothing was asked for.
+    pub(super) fn fit(&self, region: &str, zone: &str) -> bool {
+        let rows = &self.regions.rows;
+        let region = match catalog::region(rows, region) {
+            Choice::One(code) => code,
+            Choice::Many(_) | Choice::None(_) => region.to_owned(),
+        };
+        let zones = rows.iter().filter(|row| row.code == region);
+        let zone = zone_code(zones, zone);
+        let is = |wanted: &Option<String>, code: &String| wanted.as_ref().is_none_or(|w| w == code);
+        is(&self.region, &region) && is(&self.zone, &zone)
+    }
 }
 
 /// Reads the listing of every place, one after the other.
@@ -63,7 +90,7 @@ pub(super) async fn places(
     owners: Option<&Owners>,
     account: Option<&Account>,
     within: &Within<'_>,
-) -> Result<Vec<Place>, String> {
+) -> Result<Places, String> {
     let regions = Catalog::new(client.clone()).regions(|_| true).await;
     let regions = regions.map_err(|unread| super::unreadable(client, "regions", unread))?;
     let of_region = |region: &Region| {
@@ -76,23 +103,31 @@ pub(super) async fn places(
     let status = account.and_then(|account| account.status.as_ref());
     let told = status.iter().flat_map(|status| &status.inventory);
     all.extend(told.map(|place| Place::new(place.region.as_str(), place.zone.as_str())));
-    if let Some(text) = within.region {
-        let code = region_code(&regions.rows, &all, text)?;
-        all.retain(|place| place.region == code);
-    }
-    if let Some(text) = within.zone {
-        let zones = regions.rows.iter().flat_map(|region| &region.zones);
-        let zones: Vec<_> = zones.cloned().collect();
-        let code = match catalog::zone(&zones, text) {
-            Choice::One(code) => code,
-            Choice::Many(_) | Choice::None(_) => text.to_owned(),
-        };
-        all.retain(|place| place.zone == code);
-    }
+    let region = within
+        .region
+        .map(|text| region_code(&regions.rows, &all, text));
+    let region = region.transpose()?;
+    let zone = within.zone.map(|text| zone_code(regions.rows.iter(), text));
+    all.retain(|place| region.as_ref().is_none_or(|code| place.region == *code));
+    all.retain(|place| zone.as_ref().is_none_or(|code| place.zone == *code));
     if all.is_empty() {
         return Err("no zone is known that fits: try without --region and --zone".to_owned());
     }
-    Ok(all.into_iter().collect())
+    Ok(Places {
+        all: all.into_iter().collect(),
+        regions,
+        region,
+        zone,
+    })
+}
+
+/// The code of a zone of these regions that is named by code or name.
+fn zone_code<'a>(regions: impl Iterator<Item = &'a Region>, text: &str) -> String {
+    let zones: Vec<_> = regions.flat_map(|region| &region.zones).cloned().collect();
+    match catalog::zone(&zones, text) {
+        Choice::One(code) => code,
+        Choice::Many(_) | Choice::None(_) => text.to_owned(),
+    }
 }
 
 fn region_code(rows: &[Region], known: &BTreeSet<Place>, text: &str) -> Result<String, String> {
@@ -126,5 +161,52 @@ pub(super) async fn completed(client: &Client, row: Server) -> Result<Server, St
             let what = format!("detail of server {}", row.id);
             Err(super::unreadable(client, &what, error))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn places(region: Option<&str>, zone: Option<&str>) -> Places {
+        let rows = json!([
+            {"regionCode": "r-1", "regionName": "One", "zones": [
+                {"zoneCode": "r-1-a", "zoneName": "A"}, {"zoneCode": "r-1-b", "zoneName": "B"}]},
+            {"regionCode": "r-2", "regionName": "Two", "zones": [{"zoneCode": "r-2-a", "zoneName": "A"}]},
+        ]);
+        let rows = rows.as_array().unwrap().iter();
+        let rows = rows.map(|row| Region::read(row.as_object().unwrap()).unwrap());
+        let regions = Listing {
+            rows: rows.collect(),
+            steady: true,
+            readable: true,
+            pages: 1,
+            read: tokio::time::Instant::now(),
+            charges: Vec::new(),
+        };
+        Places {
+            all: Vec::new(),
+            regions: Arc::new(regions),
+            region: region.map(ToOwned::to_owned),
+            zone: zone.map(ToOwned::to_owned),
+        }
+    }
+
+    #[test]
+    fn an_instance_fits_the_zone_that_was_asked_for_by_code_or_name() {
+        let (anywhere, here) = (places(None, None), places(None, Some("r-1-b")));
+        for (region, zone, fits) in [
+            ("r-1", "r-1-b", true),
+            ("One", "B", true),
+            ("r-1", "r-1-a", false),
+            ("Two", "A", false),
+            ("r-1", "mistyped", false),
+        ] {
+            assert_eq!(here.fit(region, zone), fits, "{region} {zone}");
+            assert!(anywhere.fit(region, zone));
+        }
+        let region = places(Some("r-1"), None);
+        assert!(region.fit("One", "mistyped") && !region.fit("r-2", "r-2-a"));
     }
 }

@@ -1,11 +1,14 @@
 //! Which service a command talks to: the one of an Account in the cluster, or one that is named outright.
 
 use super::chain;
+use crate::api::valid::{self, NoName};
 use crate::api::{Account, AccountSpec, SecretKeyRef, default_missing_codes, names};
-use crate::cloud::{BuildError, Client, Gate, Http, Paths};
+use crate::cloud::{
+    AllowedEndpoints, Budget, BuildError, Client, Gate, Http, Paths, check_endpoint,
+};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{self, ClientError, call};
-use crate::session::{self, SecretProblem};
+use crate::session::{self, Credentials, Problem, Refusal, SecretProblem, UseProblem};
 use clap::Args;
 use kube::{Api, ResourceExt};
 use secrecy::SecretString;
@@ -59,6 +62,11 @@ pub(super) struct ServiceArgs {
 pub(super) enum ServiceError {
     #[error(transparent)]
     Cluster(ClientError),
+    #[error("{place}: {no_name}: mend it")]
+    NoName {
+        place: &'static str,
+        no_name: NoName,
+    },
     #[error(
         "Account {name} does not exist in namespace {namespace}: name another one with --account and -n, or ask a service \
          directly with --endpoint and --token-file"
@@ -77,6 +85,18 @@ pub(super) enum ServiceError {
         name: String,
         namespace: String,
         problem: SecretProblem,
+    },
+    #[error("Account {name} in namespace {namespace}: {refusal}")]
+    Refused {
+        name: String,
+        namespace: String,
+        refusal: Box<Refusal>,
+    },
+    #[error("Account {name} in namespace {namespace}: {}", .problem.message)]
+    Tls {
+        name: String,
+        namespace: String,
+        problem: Problem,
     },
     #[error("--token-file {file} could not be read")]
     TokenFile {
@@ -112,6 +132,7 @@ impl Cluster {
                 "have yourself allowed to do that in this cluster".to_owned()
             }
             KubeError::Refused { .. } => "ask again".to_owned(),
+            KubeError::Malformed { .. } => "mend that name".to_owned(),
             KubeError::Timeout { .. }
             | KubeError::NotActive { .. }
             | KubeError::Unwritable { .. }
@@ -145,6 +166,12 @@ impl ClusterArgs {
             Some(namespace) => namespace.clone(),
             None => client.default_namespace().to_owned(),
         };
+        let place = match &self.namespace {
+            Some(_) => "--namespace",
+            None => "the namespace of the kubeconfig's context",
+        };
+        let checked = valid::namespace(&namespace);
+        checked.map_err(|no_name| ServiceError::NoName { place, no_name })?;
         Ok(Cluster {
             client,
             namespace,
@@ -182,8 +209,12 @@ impl ServiceArgs {
     }
 
     async fn reach_account(&self) -> Result<Reached, ServiceError> {
-        let cluster = self.cluster.connect().await?;
         let name = self.account.as_deref().unwrap_or(names::DEFAULT_ACCOUNT);
+        valid::object_name(name).map_err(|no_name| ServiceError::NoName {
+            place: "--account",
+            no_name,
+        })?;
+        let cluster = self.cluster.connect().await?;
         let account = read_account(&cluster, &cluster.namespace, name).await?;
         Ok(Reached {
             client: of_account(&cluster, &account).await?,
@@ -221,11 +252,14 @@ impl ServiceArgs {
             settle_seconds: 0,
             key_login_password: Default::default(),
             max_instances: None,
+            imports: Default::default(),
             create_rate: None,
+            tls: None,
+            proxy: None,
             paths: Default::default(),
             missing_codes: default_missing_codes(),
         };
-        client(&spec, token).map_err(|problem| ServiceError::Unusable {
+        client(&spec, &token.into()).map_err(|problem| ServiceError::Unusable {
             place: format!("--endpoint (or {ENDPOINT}) or the token"),
             problem,
         })
@@ -251,11 +285,12 @@ pub(super) async fn read_account(
     }
 }
 
-/// The token of an Account.
-pub(super) async fn read_token_of(
+/// The credentials of an Account, if their Secrets consent: whoever runs a command may be allowed to read more Secrets than
+/// whoever made the Account.
+pub(super) async fn read_credentials_of(
     cluster: &Cluster,
     account: &Account,
-) -> Result<SecretString, ServiceError> {
+) -> Result<Credentials, ServiceError> {
     let (name, namespace) = (
         account.name_any(),
         account
@@ -263,32 +298,59 @@ pub(super) async fn read_token_of(
             .unwrap_or_else(|| cluster.namespace.clone()),
     );
     let reference = &account.spec.token_secret_ref;
-    let token = session::read_key(&cluster.client, &namespace, reference).await;
-    let (token, _) = token.map_err(|problem| ServiceError::Token {
-        name,
-        namespace,
+    let endpoint = check_endpoint(&account.spec.endpoint);
+    let endpoint = endpoint.map_err(|problem| unusable(account, &namespace, problem))?;
+    let token = match session::read_token(&cluster.client, &namespace, reference, &endpoint).await {
+        Ok((token, _)) => token,
+        Err(UseProblem::Secret(problem)) => {
+            return Err(ServiceError::Token {
+                name,
+                namespace,
+                problem,
+            });
+        }
+        Err(UseProblem::Refused(refusal)) => {
+            return Err(ServiceError::Refused {
+                name,
+                namespace,
+                refusal: Box::new(refusal),
+            });
+        }
+    };
+    match session::read_tls(&cluster.client, &namespace, &account.spec, &endpoint).await {
+        Ok((tls, _)) => Ok(Credentials { token, tls }),
+        Err(problem) => Err(ServiceError::Tls {
+            name,
+            namespace,
+            problem,
+        }),
+    }
+}
+
+fn unusable(account: &Account, namespace: &str, problem: BuildError) -> ServiceError {
+    let name = account.name_any();
+    ServiceError::Unusable {
+        place: format!("Account {name} in namespace {namespace}, or its token"),
         problem,
-    })?;
-    Ok(token)
+    }
 }
 
 async fn of_account(cluster: &Cluster, account: &Account) -> Result<Client, ServiceError> {
-    let token = read_token_of(cluster, account).await?;
-    client(&account.spec, token).map_err(|problem| ServiceError::Unusable {
-        place: format!(
-            "Account {} in namespace {}, or its token",
-            account.name_any(),
-            cluster.namespace
-        ),
-        problem,
-    })
+    let credentials = read_credentials_of(cluster, account).await?;
+    client(&account.spec, &credentials)
+        .map_err(|problem| unusable(account, &cluster.namespace, problem))
 }
 
-fn client(spec: &AccountSpec, token: SecretString) -> Result<Client, BuildError> {
+/// By the Account's own TLS and proxy. No address is refused: a person asks from his own machine, for what is said there.
+fn client(spec: &AccountSpec, credentials: &Credentials) -> Result<Client, BuildError> {
     let paths = Paths::resolve(&spec.paths)?;
     let gate = Gate::new(session::limits(spec));
-    let client = Client::new(Http::new()?, &spec.endpoint, token, paths, gate)?;
-    Ok(client.with_missing_codes(spec.missing_codes.clone()))
+    let http = Http::new(AllowedEndpoints::default())?.with_budget(Budget::of_a_command());
+    let http = http.by(session::route(spec, &credentials.tls));
+    let token = credentials.token.clone();
+    let client = Client::new(http, &spec.endpoint, token, paths, gate)?;
+    let client = client.with_missing_codes(spec.missing_codes.clone());
+    Ok(client.with_whole_rows())
 }
 
 fn read_token(file: &Path) -> std::io::Result<SecretString> {

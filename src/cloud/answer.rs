@@ -10,13 +10,17 @@ use serde_json::{Map, Value};
 
 use super::error::{Fault, Refusal};
 use super::password::hide_in;
+use crate::api::printable;
 
 /// A body with the status that it came with.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub status: u16,
     pub retry_after: Option<Duration>,
+    /// The body, but for the rows of the list that was asked for.
     pub body: Map<String, Value>,
+    /// Whether it has that list.
+    pub listed: bool,
 }
 
 /// What is needed to read a refusal.
@@ -72,12 +76,14 @@ impl Answer {
 
 /// The envelope of an answer whose status is no success. A code, or a success field that says false, makes an
 /// envelope; a message alone does not, since any proxy or web framework writes one.
-pub(super) fn envelope(body: &[u8], reading: &Reading<'_>) -> Option<Refusal> {
-    let Ok(Value::Object(body)) = serde_json::from_slice(body) else {
-        return None;
-    };
-    (word(&body, "code").is_some() || success_field(&body) == Some(false))
-        .then(|| refusal(&body, reading))
+pub(super) fn envelope(body: &Map<String, Value>, reading: &Reading<'_>) -> Option<Refusal> {
+    (word(body, "code").is_some() || success_field(body) == Some(false))
+        .then(|| refusal(body, reading))
+}
+
+/// `rowCount`: of the page or of the whole list, the specification leaves it open.
+pub(super) fn row_count(body: &Map<String, Value>) -> Option<u64> {
+    word(body, "rowCount")?.parse().ok()
 }
 
 /// A short text, or a number as text.
@@ -87,8 +93,7 @@ pub(super) fn word(object: &Map<String, Value>, key: &str) -> Option<String> {
         Value::Number(number) => number.to_string(),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
     };
-    let usable =
-        !text.is_empty() && text.len() <= LONGEST_WORD && !text.chars().any(char::is_control);
+    let usable = !text.is_empty() && text.len() <= LONGEST_WORD && printable(&text) == text;
     usable.then_some(text)
 }
 
@@ -103,11 +108,10 @@ fn clean_of(text: &str, secrets: &[&str]) -> String {
 /// A text of the service made fit for a message: one line, no control characters, not long, and no secret in it.
 pub(super) fn clean(text: &str, secrets: &[&str]) -> String {
     let text = clean_of(text, secrets);
-    let spaced: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    let joined = spaced.split_whitespace().collect::<Vec<_>>().join(" ");
+    let joined = printable(&text)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     match joined.char_indices().nth(LONGEST_MESSAGE) {
         Some((cut, _)) => format!("{}…", &joined[..cut]),
         None => joined,

@@ -1,4 +1,4 @@
-//! Making one call: what every operation has in common, from the deadline to the observer.
+//! Making one call: what every operation has in common, from the room for its answer to the observer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,15 +6,19 @@ use std::time::Duration;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, Request};
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::{Map, Value};
-use tokio::time::Instant;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::answer::{Answer, Reading, envelope};
-use super::error::{BuildError, Error, Fault, Operation};
+use super::bounds::{Bounds, Excess};
+use super::budget::Share;
+use super::decode::{Decoded, Decoder, TakeRow, Unfit};
+use super::error::{Cause, Error, Fault};
 use super::gate::{Gate, Permit};
+use super::operation::Operation;
 use super::paths::Paths;
-use super::transport::Http;
+use super::transport::{Incoming, Line};
 
 /// Told of each call: what, how it ended (the error's category), how long it took.
 pub type Observer = Arc<dyn Fn(Operation, Result<(), &'static str>, Duration) + Send + Sync>;
@@ -25,18 +29,15 @@ const READ_DEADLINE: Duration = Duration::from_secs(30);
 /// the settling time that follows an unknown outcome.
 const MUTATION_DEADLINE: Duration = Duration::from_secs(60);
 
-/// A page of 50 rows is some 100 KiB; forty times that is no page.
-const LIST_BODY: usize = 4 * 1024 * 1024;
-/// Every other answer is a few KiB.
-const OBJECT_BODY: usize = 256 * 1024;
-
 /// The header that carries the token.
 const TOKEN_HEADER: &str = "x-open-token";
 
 /// What makes the calls of one client.
 #[derive(Clone)]
 pub(super) struct Caller {
-    pub http: Http,
+    pub http: Line,
+    /// This client's part of the memory for answers.
+    pub share: Share,
     pub endpoint: Url,
     pub token: SecretString,
     pub header: HeaderValue,
@@ -44,11 +45,15 @@ pub(super) struct Caller {
     pub gate: Gate,
     pub missing_codes: Vec<String>,
     pub observer: Option<Observer>,
+    /// Rows of lists keep every field that they were served with.
+    pub whole_rows: bool,
 }
 
 /// One call before it is made.
 pub(super) struct Call<'a> {
     pub operation: Operation,
+    /// How much of its answer is read.
+    pub bounds: Bounds,
     pub query: &'a [(&'a str, &'a str)],
     pub body: Option<Value>,
     /// Secrets of the body, which no error may repeat.
@@ -57,10 +62,12 @@ pub(super) struct Call<'a> {
 }
 
 impl Caller {
-    /// Makes the call, reads the answer, and tells the gate and the observer.
+    /// Makes the call, reads the answer, and tells the gate and the observer. `rows` takes the rows of its list as they arrive; what
+    /// it took is worth nothing unless the call succeeds.
     pub(super) async fn run<T>(
         &self,
         call: Call<'_>,
+        rows: &mut TakeRow<'_>,
         decode: impl FnOnce(Answer, &Reading<'_>) -> Result<T, Fault>,
     ) -> Result<T, Error> {
         let (operation, began) = (call.operation, Instant::now());
@@ -70,10 +77,8 @@ impl Caller {
             missing_codes: &self.missing_codes,
             secrets: &secrets,
         };
-        let outcome = self
-            .exchange(&call, &reading)
-            .await
-            .and_then(|answer| decode(answer, &reading));
+        let outcome = self.exchange(&call, rows, &reading).await;
+        let outcome = outcome.and_then(|answer| decode(answer, &reading));
         let outcome = outcome.map_err(|fault| Error {
             operation,
             path: self.paths.of(operation).into(),
@@ -84,6 +89,11 @@ impl Caller {
             // Nothing was heard of the limit.
             Err(error) if error.status().is_none() => {}
             Ok(_) | Err(_) => self.gate.answered(),
+        }
+        match outcome.as_ref().map_err(|error| &error.fault) {
+            Ok(_) | Err(Fault::Answered { .. } | Fault::Unkept { .. }) => self.share.ended(true),
+            Err(Fault::NotSent(Cause::NoRoom)) => {}
+            Err(_) => self.share.ended(false),
         }
         if let Some(observer) = &self.observer {
             observer(
@@ -96,37 +106,42 @@ impl Caller {
         outcome
     }
 
-    async fn exchange(&self, call: &Call<'_>, reading: &Reading<'_>) -> Result<Answer, Fault> {
+    /// Sends the request and reads what comes back, all within one deadline.
+    async fn exchange(
+        &self,
+        call: &Call<'_>,
+        rows: &mut TakeRow<'_>,
+        reading: &Reading<'_>,
+    ) -> Result<Answer, Fault> {
         let is_mutating = call.operation.is_mutating();
-        let cap = if call.operation.is_listing() {
-            LIST_BODY
-        } else {
-            OBJECT_BODY
-        };
-        let request = self.request(call);
-        let raw = self.http.exchange(request, is_mutating, cap).await?;
-        if !(200..300).contains(&raw.status) {
-            let refusal = envelope(&raw.body, reading);
+        let ends = Instant::now() + deadline(call.operation);
+        // Before anything is sent: what is sent may bring an answer that wants the room at once.
+        let room = timeout_at(ends, self.share.room(call.bounds.memory())).await;
+        let _room = room.map_err(|_| Fault::NotSent(Cause::NoRoom))?;
+        let request = self.request(call, ends.saturating_duration_since(Instant::now()));
+        let incoming = self.http.exchange(request, is_mutating).await?;
+        let (status, retry_after) = (incoming.status, incoming.retry_after);
+        if !(200..300).contains(&status) {
+            // The status alone is already an answer: a body that breaks off, or is too long, only lacks its reason.
+            let body = read(incoming, Bounds::of_refusal(), &mut |_| Ok(())).await;
+            let body = body.ok().and_then(Result::ok);
             return Err(Fault::Answered {
-                status: raw.status,
-                refusal,
-                retry_after: raw.retry_after,
+                status,
+                refusal: body.and_then(|read| envelope(&read.body, reading)),
+                retry_after,
             });
         }
-        match serde_json::from_slice::<Map<String, Value>>(&raw.body) {
-            Ok(body) => Ok(Answer {
-                status: raw.status,
-                retry_after: raw.retry_after,
-                body,
-            }),
-            Err(_) => Err(Fault::Garbled {
-                status: raw.status,
-                what: "its body is no JSON object",
-            }),
-        }
+        let decoded = read(incoming, call.bounds, rows).await?;
+        let Decoded { body, listed } = decoded.map_err(|unfit| Fault::unfit(status, unfit))?;
+        Ok(Answer {
+            status,
+            retry_after,
+            body,
+            listed,
+        })
     }
 
-    fn request(&self, call: &Call<'_>) -> Request {
+    fn request(&self, call: &Call<'_>, left: Duration) -> Request {
         let mut url = self.endpoint.clone();
         url.set_path(&format!(
             "{}{}",
@@ -145,26 +160,31 @@ impl Caller {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             *request.body_mut() = Some(body.to_string().into());
         }
-        *request.timeout_mut() = Some(if mutating {
-            MUTATION_DEADLINE
-        } else {
-            READ_DEADLINE
-        });
+        *request.timeout_mut() = Some(left);
         request
     }
 }
 
-/// An endpoint that requests can be appended to.
-pub(super) fn check_endpoint(endpoint: &str) -> Result<Url, BuildError> {
-    let url = Url::parse(endpoint.trim()).map_err(|_| BuildError::Endpoint("is no URL"))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err(BuildError::Endpoint("is no http or https URL"));
+fn deadline(operation: Operation) -> Duration {
+    if operation.is_mutating() {
+        MUTATION_DEADLINE
+    } else {
+        READ_DEADLINE
     }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(BuildError::Endpoint("has user information in it"));
+}
+
+/// Decodes a body as it arrives.
+async fn read(
+    incoming: Incoming,
+    bounds: Bounds,
+    rows: &mut TakeRow<'_>,
+) -> Result<Result<Decoded, Unfit>, Fault> {
+    // One that says itself that it is too long need not arrive.
+    let length = incoming.length.and_then(|length| length.try_into().ok());
+    if length.is_some_and(|length: usize| length > bounds.body) {
+        return Ok(Err(Excess::Body(bounds.body).into()));
     }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(BuildError::Endpoint("has a query or a fragment"));
-    }
-    Ok(url)
+    let mut decoder = Decoder::new(bounds);
+    let taken = incoming.read(|piece| decoder.push(piece, rows)).await?;
+    Ok(taken.and_then(|()| decoder.finish()))
 }

@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Reading};
-use super::call::{Call, Caller, Observer, check_endpoint};
-use super::error::{BuildError, Error, Fault, Operation};
+use super::answer::{Answer, Reading, row_count};
+use super::bounds::Bounds;
+use super::budget::{Charge, NoMemory};
+use super::call::{Call, Caller, Observer};
+use super::decode::{Unfit, fields, skip};
+use super::error::{BuildError, Error, Fault};
 use super::gate::{Gate, Lane, Permit};
+use super::http::Http;
 use super::ids::{Place, ServerId, TaskId};
-use super::offers::{Firewall, Image, Key, Offer, Offers, Package, Region, Server};
+use super::operation::Operation;
 use super::paths::Paths;
-use super::transport::Http;
 use super::wire::{
     Accepted, CreateAccepted, CreateRequest, Detail, Page, PasswordRequest, ReinstallRequest,
     TaskReport, receipt, task_id,
@@ -42,7 +45,7 @@ impl Client {
     /// A client with the default reading of "no such instance" and no observer.
     ///
     /// # Errors
-    /// The endpoint is no plain http or https URL, or the token fits in no header.
+    /// The endpoint is no plain http or https URL, or none that requests may go to; or the token fits in no header.
     pub fn new(
         http: Http,
         endpoint: &str,
@@ -50,7 +53,7 @@ impl Client {
         paths: Paths,
         gate: Gate,
     ) -> Result<Self, BuildError> {
-        let endpoint = check_endpoint(endpoint)?;
+        let endpoint = http.endpoint(endpoint)?;
         let mut header =
             HeaderValue::from_str(token.expose_secret()).map_err(|_| BuildError::Token)?;
         if header.is_empty() {
@@ -58,7 +61,8 @@ impl Client {
         }
         header.set_sensitive(true);
         let caller = Caller {
-            http,
+            share: http.budget().share(),
+            http: http.open(&endpoint)?,
             endpoint,
             token,
             header,
@@ -66,6 +70,7 @@ impl Client {
             gate,
             missing_codes: default_missing_codes(),
             observer: None,
+            whole_rows: false,
         };
         Ok(Self {
             caller: Arc::new(caller),
@@ -77,6 +82,18 @@ impl Client {
     pub fn with_observer(self, observer: Observer) -> Self {
         let caller = Caller {
             observer: Some(observer),
+            ..Arc::unwrap_or_clone(self.caller)
+        };
+        Self {
+            caller: Arc::new(caller),
+        }
+    }
+
+    /// Has rows of lists keep every field that they were served with: for showing them.
+    #[must_use]
+    pub fn with_whole_rows(self) -> Self {
+        let caller = Caller {
+            whole_rows: true,
             ..Arc::unwrap_or_clone(self.caller)
         };
         Self {
@@ -111,6 +128,14 @@ impl Client {
         &self.caller.gate
     }
 
+    /// Room in this client's part of the memory for listings, for a row that takes so many bytes.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn charge(&self, bytes: usize) -> Result<Charge, NoMemory> {
+        self.caller.share.charge(bytes)
+    }
+
     /// Waits for leave to make one call. A mutating call takes it by value, so that the wait for the limit lies before
     /// the intent is recorded, and nothing lies between the record and the call.
     pub async fn permit(&self, lane: Lane) -> Permit {
@@ -125,7 +150,7 @@ impl Client {
         let query = [("ecsResourceUUID", id.as_str())];
         let call = self.read(lane, Operation::Detail, &query).await;
         self.caller
-            .run(call, |mut answer, reading| {
+            .run(call, &mut no_rows, |mut answer, reading| {
                 let detail = Detail::read(&mut answer.body)
                     .filter(|detail| detail.id == *id)
                     .map(|detail| detail.without_secrets(reading.secrets));
@@ -141,7 +166,7 @@ impl Client {
     pub async fn task(&self, lane: Lane, id: &TaskId) -> Result<TaskReport, Error> {
         let query = [("asyncTaskUUID", id.as_str())];
         let call = self.read(lane, Operation::Task, &query).await;
-        self.caller.run(call, |mut answer, reading| {
+        self.caller.run(call, &mut no_rows, |mut answer, reading| {
             let report = TaskReport::read(&answer.body);
             if matches!(&report, Some(report) if report.state.is_final() && report.state != super::TaskState::Succeeded) {
                 // The envelope of a failed task may deny success too: about the task, not about the query.
@@ -153,16 +178,18 @@ impl Client {
         .await
     }
 
-    /// Field note 7: one page of the instances of a place, from page 1.
+    /// Field note 7: one page of the instances of a place, from page 1. `read` makes of each row what is kept of it, as it arrives; none
+    /// of one that is no server.
     ///
     /// # Errors
-    /// See [`Error`]; a page with a row that is no object is an error, since any row may be the one that matters.
-    pub async fn instances_page(
+    /// See [`Error`].
+    pub async fn instances_page<R: Send>(
         &self,
         lane: Lane,
         place: &Place,
         page: u32,
-    ) -> Result<Page, Error> {
+        mut read: impl FnMut(&Map<String, Value>) -> Result<Option<R>, NoMemory> + Send,
+    ) -> Result<Page<R>, Error> {
         let (page, size) = (page.to_string(), PAGE_SIZE.to_string());
         let query = [
             ("regionCode", place.region.as_str()),
@@ -171,92 +198,28 @@ impl Client {
             ("pageSize", size.as_str()),
         ];
         let call = self.read(lane, Operation::Instances, &query).await;
-        self.caller
-            .run(call, |mut answer, reading| {
-                let page = Page::read(&mut answer.body);
-                answer.result(page, "it carries no instances", reading)
-            })
-            .await
-    }
-
-    /// The same, with each row whole: for showing. What a page proves about servers, [`Client::instances_page`] tells.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn servers_page(
-        &self,
-        lane: Lane,
-        place: &Place,
-        page: u32,
-    ) -> Result<Offers<Server>, Error> {
-        let query = [
-            ("regionCode", place.region.as_str()),
-            ("zoneCode", place.zone.as_str()),
-        ];
-        self.offers_page(lane, Operation::Instances, &query, page)
-            .await
-    }
-
-    /// Field note 8: the regions, in one answer. One that is sold out may be missing.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn regions(&self, lane: Lane) -> Result<Offers<Region>, Error> {
-        self.offers(lane, Operation::Regions, &[]).await
-    }
-
-    /// Section 4.8: the packages of a region, or of one zone of it, in one answer; none of elsewhere, whatever is served.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn packages(
-        &self,
-        lane: Lane,
-        region: &str,
-        zone: Option<&str>,
-    ) -> Result<Offers<Package>, Error> {
-        let mut query = vec![("regionCode", region)];
-        query.extend(zone.map(|zone| ("zoneCode", zone)));
-        let served = self.offers(lane, Operation::Packages, &query).await?;
-        Ok(served.within(region, zone))
-    }
-
-    /// Section 4.6: one page of the images of a region, from page 1.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn images_page(
-        &self,
-        lane: Lane,
-        region: &str,
-        page: u32,
-    ) -> Result<Offers<Image>, Error> {
-        let query = [("regionCode", region)];
-        self.offers_page(lane, Operation::Images, &query, page)
-            .await
-    }
-
-    /// Section 4.5: one page of the security groups of a region, from page 1.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn firewalls_page(
-        &self,
-        lane: Lane,
-        region: &str,
-        page: u32,
-    ) -> Result<Offers<Firewall>, Error> {
-        let query = [("regionCode", region)];
-        self.offers_page(lane, Operation::Firewalls, &query, page)
-            .await
-    }
-
-    /// Section 4.7: one page of the key pairs of the account, from page 1.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn keys_page(&self, lane: Lane, page: u32) -> Result<Offers<Key>, Error> {
-        self.offers_page(lane, Operation::Keys, &[], page).await
+        let (mut rows, mut unreadable) = (Vec::new(), 0);
+        let mut take = |text: &[u8]| {
+            match fields(text)?
+                .map(|fields| read(&fields))
+                .transpose()?
+                .flatten()
+            {
+                Some(row) => rows.push(row),
+                None => unreadable += 1,
+            }
+            Ok(())
+        };
+        let read = |answer: Answer, reading: &Reading<'_>| {
+            let page = answer.listed.then(|| row_count(&answer.body));
+            answer.result(page, "it carries no instances", reading)
+        };
+        let row_count = self.caller.run(call, &mut take, read).await?;
+        Ok(Page {
+            rows,
+            unreadable,
+            row_count,
+        })
     }
 
     /// Section 4.7, for one row: the cheapest call that an account must be allowed to make. Tells only whether the
@@ -266,14 +229,15 @@ impl Client {
     /// See [`Error`].
     pub async fn probe(&self, lane: Lane) -> Result<(), Error> {
         let query = [("page", "1"), ("pageSize", "1")];
-        let call = self.read(lane, Operation::Keys, &query).await;
-        self.caller
-            .run(call, |answer, reading| {
-                let keys = answer.body.get("sshKeys").and_then(Value::as_array);
-                let answered = keys.map(|_| ());
-                answer.result(answered, "it carries no key pairs", reading)
-            })
-            .await
+        let call = Call {
+            bounds: Bounds::of_probe(),
+            ..self.read(lane, Operation::Keys, &query).await
+        };
+        let answered = |answer: Answer, reading: &Reading<'_>| {
+            let answered = answer.listed.then_some(());
+            answer.result(answered, "it carries no key pairs", reading)
+        };
+        self.caller.run(call, &mut skip, answered).await
     }
 
     /// Section 4.1: create an instance. Never repeated by itself.
@@ -292,7 +256,7 @@ impl Client {
             permit,
         );
         self.caller
-            .run(call, |answer, reading| {
+            .run(call, &mut no_rows, |answer, reading| {
                 let receipt = receipt(&answer.body);
                 answer.result(receipt, "it names no instance and task", reading)
             })
@@ -359,7 +323,7 @@ impl Client {
             request.login.password(),
             permit,
         );
-        self.caller.run(call, task_answer).await
+        self.caller.run(call, &mut no_rows, task_answer).await
     }
 
     /// Section 4.2: set the password of the login account.
@@ -377,7 +341,7 @@ impl Client {
             Some(request.password.expose_secret()),
             permit,
         );
-        self.caller.run(call, task_answer).await
+        self.caller.run(call, &mut no_rows, task_answer).await
     }
 
     /// A call about one instance whose task may be missing from the answer: what it does shows in the listing.
@@ -390,6 +354,7 @@ impl Client {
         self.caller
             .run(
                 mutation(operation, body, None, permit),
+                &mut no_rows,
                 |answer, reading| {
                     let task = task_id(&answer.body);
                     // An envelope field besides makes it an answer of the service and not any odd object.
@@ -408,34 +373,6 @@ impl Client {
             .await
     }
 
-    async fn offers_page<T: Offer>(
-        &self,
-        lane: Lane,
-        operation: Operation,
-        query: &[(&str, &str)],
-        page: u32,
-    ) -> Result<Offers<T>, Error> {
-        let (page, size) = (page.to_string(), PAGE_SIZE.to_string());
-        let paging = [("page", page.as_str()), ("pageSize", size.as_str())];
-        let query = [query, &paging].concat();
-        self.offers(lane, operation, &query).await
-    }
-
-    async fn offers<T: Offer>(
-        &self,
-        lane: Lane,
-        operation: Operation,
-        query: &[(&str, &str)],
-    ) -> Result<Offers<T>, Error> {
-        let call = self.read(lane, operation, query).await;
-        self.caller
-            .run(call, |mut answer, reading| {
-                let offers = Offers::read(&mut answer.body, reading.secrets);
-                answer.result(offers, "it carries no such list", reading)
-            })
-            .await
-    }
-
     async fn read<'a>(
         &self,
         lane: Lane,
@@ -444,6 +381,7 @@ impl Client {
     ) -> Call<'a> {
         Call {
             operation,
+            bounds: Bounds::of(operation),
             query,
             body: None,
             secret: None,
@@ -452,9 +390,15 @@ impl Client {
     }
 }
 
+/// For an answer without a list.
+fn no_rows(_: &[u8]) -> Result<(), Unfit> {
+    Ok(())
+}
+
 fn mutation(operation: Operation, body: Value, secret: Option<&str>, permit: Permit) -> Call<'_> {
     Call {
         operation,
+        bounds: Bounds::of(operation),
         query: &[],
         body: Some(body),
         secret,
@@ -467,5 +411,6 @@ fn task_answer(answer: Answer, reading: &Reading<'_>) -> Result<TaskId, Fault> {
     answer.result(task, "it names no task", reading)
 }
 
+mod lists;
 #[cfg(test)]
 mod tests;

@@ -1,117 +1,18 @@
 //! Errors of the service, on two axes: is it worth trying again, and may the call have happened all the same?
 
-use rustls::CertificateError;
+mod obstacle;
+
+use super::egress::{Refused, Target};
+use super::tls::TlsError;
+use obstacle::{beneath, obstacle};
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What was asked of the service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
-    /// Create an instance.
-    Create,
-    /// Release an instance.
-    Release,
-    /// Reinstall an instance's operating system.
-    Reinstall,
-    /// Set the password of an instance.
-    ModifyPassword,
-    /// Start an instance.
-    Start,
-    /// Stop an instance.
-    Stop,
-    /// Restart an instance.
-    Restart,
-    /// Details of one instance.
-    Detail,
-    /// Result of an asynchronous task.
-    Task,
-    /// One page of the instance list.
-    Instances,
-    /// One page of the security group list.
-    Firewalls,
-    /// One page of the image list.
-    Images,
-    /// One page of the key pair list.
-    Keys,
-    /// The package list.
-    Packages,
-    /// The region list.
-    Regions,
-}
-
-impl Operation {
-    /// The name that metrics and messages use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Release => "release",
-            Self::Reinstall => "reinstall",
-            Self::ModifyPassword => "modify_password",
-            Self::Start => "start",
-            Self::Stop => "stop",
-            Self::Restart => "restart",
-            Self::Detail => "detail",
-            Self::Task => "task",
-            Self::Instances => "instances",
-            Self::Firewalls => "firewalls",
-            Self::Images => "images",
-            Self::Keys => "keys",
-            Self::Packages => "packages",
-            Self::Regions => "regions",
-        }
-    }
-
-    /// Whether the call changes something, and so must not be repeated blindly.
-    pub fn is_mutating(self) -> bool {
-        match self {
-            Self::Create
-            | Self::Release
-            | Self::Reinstall
-            | Self::ModifyPassword
-            | Self::Start
-            | Self::Stop
-            | Self::Restart => true,
-            Self::Detail
-            | Self::Task
-            | Self::Instances
-            | Self::Firewalls
-            | Self::Images
-            | Self::Keys
-            | Self::Packages
-            | Self::Regions => false,
-        }
-    }
-
-    /// Whether its answer is a list, which may be long.
-    pub(super) fn is_listing(self) -> bool {
-        matches!(
-            self,
-            Self::Instances
-                | Self::Firewalls
-                | Self::Images
-                | Self::Keys
-                | Self::Packages
-                | Self::Regions
-        )
-    }
-
-    /// Whether the request names one instance and nothing else, so that "not found" can only mean that instance. A
-    /// reinstall also names an image and a key, a password change a region: their "not found" tells nothing.
-    fn names_only_an_instance(self) -> bool {
-        matches!(
-            self,
-            Self::Detail | Self::Release | Self::Start | Self::Stop | Self::Restart
-        )
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+use super::bounds::Excess;
+use super::budget::NoMemory;
+use super::decode::Unfit;
+use super::operation::Operation;
 
 /// A client could not be built: the configuration is at fault, nothing was sent.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +20,9 @@ pub enum BuildError {
     /// The endpoint is no URL that requests can go to.
     #[error("the endpoint {0}")]
     Endpoint(&'static str),
+    /// The endpoint is none of those that the operator is told to talk to.
+    #[error("the endpoint is none of those that the operator allows")]
+    NotAllowed,
     /// The token cannot be sent in a header.
     #[error("the token is empty or has characters that no header can carry")]
     Token,
@@ -128,6 +32,15 @@ pub enum BuildError {
         /// The operation whose path it is.
         operation: Operation,
     },
+    /// The endpoint or the proxy is an address that no request may go to.
+    #[error("no request goes to {1}")]
+    Internal(Target, Refused),
+    /// The proxy is no URL that connections can go through.
+    #[error("the proxy {0}")]
+    Proxy(&'static str),
+    /// The CA bundle or the client certificate is of no use.
+    #[error(transparent)]
+    Tls(TlsError),
     /// The HTTP client could not be set up.
     #[error("the HTTP client could not be set up")]
     Http(#[source] reqwest::Error),
@@ -153,6 +66,9 @@ pub(super) enum Cause {
     /// A carrier in the same process.
     #[error(transparent)]
     Carrier(super::transport::Lost),
+    /// Other calls under way left no memory for its answer, for as long as it was to wait.
+    #[error("the answers to other calls under way left no memory for this one")]
+    NoRoom,
 }
 
 /// What went wrong, before it is known where.
@@ -172,6 +88,21 @@ pub(super) enum Fault {
     },
     /// A 2xx that does not say what a success says.
     Garbled { status: u16, what: &'static str },
+    /// A 2xx that is more than is read of such an answer.
+    Oversized { status: u16, excess: Excess },
+    /// A page of a list whose rows find no memory.
+    Unkept { status: u16, full: NoMemory },
+}
+
+impl Fault {
+    /// What it is that an answer with a status of success could not be read.
+    pub(super) fn unfit(status: u16, unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Malformed(what) => Self::Garbled { status, what },
+            Unfit::Excess(excess) => Self::Oversized { status, excess },
+            Unfit::NoMemory(full) => Self::Unkept { status, full },
+        }
+    }
 }
 
 /// An error envelope that could be read.
@@ -202,7 +133,11 @@ impl Error {
     pub fn may_have_happened(&self) -> bool {
         match &self.fault {
             Fault::NotSent(_) => false,
-            Fault::Timeout(_) | Fault::Broken(_) | Fault::Garbled { .. } => true,
+            Fault::Timeout(_)
+            | Fault::Broken(_)
+            | Fault::Garbled { .. }
+            | Fault::Oversized { .. }
+            | Fault::Unkept { .. } => true,
             Fault::Answered {
                 status, refusal, ..
             } => match refusal {
@@ -217,9 +152,12 @@ impl Error {
     /// Whether the same request may succeed later without anybody changing anything.
     pub fn is_retryable(&self) -> bool {
         match &self.fault {
-            Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_) | Fault::Garbled { .. } => {
-                true
-            }
+            Fault::NotSent(_)
+            | Fault::Timeout(_)
+            | Fault::Broken(_)
+            | Fault::Garbled { .. }
+            | Fault::Oversized { .. }
+            | Fault::Unkept { .. } => true,
             Fault::Answered { .. } => match self.status() {
                 // Conflict, locked, too early: another operation holds the instance.
                 Some(408 | 409 | 423 | 425 | 429 | 500..) | None => true,
@@ -232,9 +170,12 @@ impl Error {
     pub fn retry_after(&self) -> Option<Duration> {
         match &self.fault {
             Fault::Answered { retry_after, .. } => *retry_after,
-            Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_) | Fault::Garbled { .. } => {
-                None
-            }
+            Fault::NotSent(_)
+            | Fault::Timeout(_)
+            | Fault::Broken(_)
+            | Fault::Garbled { .. }
+            | Fault::Oversized { .. }
+            | Fault::Unkept { .. } => None,
         }
     }
 
@@ -319,6 +260,17 @@ impl Error {
         matches!(self.fault, Fault::NotSent(_))
     }
 
+    /// The address that the service's name means, or its proxy's, where no request may go to any that it means.
+    pub fn refused_address(&self) -> Option<Refused> {
+        match &self.fault {
+            Fault::NotSent(Cause::Network(source)) => beneath(source).find_map(|error| {
+                let refused = error.downcast_ref::<Refused>();
+                refused.copied()
+            }),
+            _ => None,
+        }
+    }
+
     /// A label for metrics, one of a fixed few.
     pub fn category(&self) -> &'static str {
         match &self.fault {
@@ -326,6 +278,8 @@ impl Error {
             Fault::Timeout(_) => "timeout",
             Fault::Broken(_) => "broken",
             Fault::Garbled { .. } => "garbled",
+            Fault::Oversized { .. } => "oversized",
+            Fault::Unkept { .. } => "unkept",
             Fault::Answered { .. } if self.is_rate_limited() => "rate_limited",
             Fault::Answered { .. } if self.is_unauthorized() => "unauthorized",
             Fault::Answered { .. } if self.is_not_found() => "not_found",
@@ -361,7 +315,9 @@ impl Error {
                     Some(*status)
                 }
             }
-            Fault::Garbled { status, .. } => Some(*status),
+            Fault::Garbled { status, .. }
+            | Fault::Oversized { status, .. }
+            | Fault::Unkept { status, .. } => Some(*status),
             Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_) => None,
         }
     }
@@ -369,68 +325,13 @@ impl Error {
     fn refusal(&self) -> Option<&Refusal> {
         match &self.fault {
             Fault::Answered { refusal, .. } => refusal.as_ref(),
-            Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_) | Fault::Garbled { .. } => {
-                None
-            }
+            Fault::NotSent(_)
+            | Fault::Timeout(_)
+            | Fault::Broken(_)
+            | Fault::Garbled { .. }
+            | Fault::Oversized { .. }
+            | Fault::Unkept { .. } => None,
         }
-    }
-}
-
-/// Why no connection was opened, in words that are the same each time: the cause itself lies deep in the chain, and its
-/// words differ from platform to platform.
-fn obstacle(cause: &Cause) -> &'static str {
-    let Cause::Network(source) = cause else {
-        return "the connection did not open";
-    };
-    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(source);
-    while let Some(error) = next {
-        // The type is private to hyper-util; these are its words.
-        if error.to_string() == "dns error" {
-            return "its name does not resolve";
-        }
-        match error.downcast_ref::<rustls::Error>() {
-            Some(rustls::Error::InvalidCertificate(why)) => return flaw(why),
-            Some(_) => return "the TLS handshake failed",
-            None => {}
-        }
-        let outer = error.downcast_ref::<io::Error>();
-        match outer.map(io::Error::kind) {
-            Some(io::ErrorKind::ConnectionRefused) => return "the connection was refused",
-            Some(io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) => {
-                return "there is no route to it";
-            }
-            _ => {}
-        }
-        // An I/O error gives the source of what it wraps, and not what it wraps.
-        let wrapped = outer.and_then(|error| error.get_ref());
-        next = match wrapped {
-            Some(wrapped) => Some(wrapped),
-            None => error.source(),
-        };
-    }
-    if source.is_timeout() {
-        "the connection did not open in time"
-    } else {
-        "the connection did not open"
-    }
-}
-
-/// What is wrong with a certificate: each has a remedy of its own.
-fn flaw(why: &CertificateError) -> &'static str {
-    match why {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "its certificate has expired and is to be renewed"
-        }
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "its certificate is not valid yet: a clock is wrong, there or here"
-        }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "its certificate is for another name"
-        }
-        CertificateError::UnknownIssuer => {
-            "its certificate is of an authority that the operator does not trust"
-        }
-        _ => "its certificate is not valid",
     }
 }
 
@@ -450,6 +351,12 @@ impl fmt::Display for Error {
             Fault::Timeout(_) => f.write_str("had no answer in time"),
             Fault::Broken(_) => f.write_str("lost its connection before the answer was whole"),
             Fault::Garbled { status, what } => write!(f, "was answered with {status}, but {what}"),
+            Fault::Oversized { status, excess } => write!(
+                f,
+                "was answered with {status}, but {excess}, more than is read of such an answer: check that the endpoint and the \
+                 paths of the Account lead to the service"
+            ),
+            Fault::Unkept { status, full } => write!(f, "was answered with {status}, but {full}"),
             Fault::Answered {
                 status,
                 refusal: None,
@@ -477,7 +384,10 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.fault {
             Fault::NotSent(source) | Fault::Timeout(source) | Fault::Broken(source) => Some(source),
-            Fault::Answered { .. } | Fault::Garbled { .. } => None,
+            Fault::Answered { .. }
+            | Fault::Garbled { .. }
+            | Fault::Oversized { .. }
+            | Fault::Unkept { .. } => None,
         }
     }
 }

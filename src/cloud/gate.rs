@@ -1,22 +1,20 @@
 //! The request limit of one (endpoint, token): a rate, a number at once, and three lanes.
 //!
 //! The rate is what the user allows, and less as long as the service refuses it (halved at each refusal, then slowly more).
-//! Whoever waits in a higher lane goes first, and within a lane whoever came first. No task of its own: the first in
+//! Whoever waits in a higher lane goes first, and within a lane whoever came first; one in eight has waited longest. No task of its own: the first in
 //! line keeps the time itself and wakes the next. The rate is reckoned on tokio's clock, so that a test with paused
 //! time is exact.
 
 use std::collections::VecDeque;
-use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use governor::clock::{Clock, Reference};
-use governor::middleware::NoOpMiddleware;
-use governor::nanos::Nanos;
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+mod bucket;
+
+use bucket::Bucket;
 
 /// Who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,17 +59,14 @@ impl Limits {
         }
     }
 
-    fn quota(self) -> Quota {
+    fn bucket(self) -> Bucket {
         // A rate of zero would stop everything for ever, and one above 10,000 a second is no limit.
         let per_second = if self.per_second.is_finite() {
             self.per_second.clamp(0.01, 10_000.0)
         } else {
             5.0
         };
-        let burst = NonZeroU32::new(self.burst).unwrap_or(NonZeroU32::MIN);
-        Quota::with_period(Duration::from_secs_f64(1.0 / per_second))
-            .unwrap_or_else(|| Quota::per_second(NonZeroU32::MIN))
-            .allow_burst(burst)
+        Bucket::new(Duration::from_secs_f64(1.0 / per_second), self.burst)
     }
 }
 
@@ -91,6 +86,9 @@ const SLOWEST: f64 = 1.0 / 8.0;
 const FASTER: f64 = 1.1;
 const FASTER_EVERY: Duration = Duration::from_secs(10);
 
+/// One permit in so many goes to whoever has waited longest: a stream of changes without end stops nothing else for ever.
+const OLDEST: u32 = 8;
+
 /// The gate that every request to the service passes. Cheap to clone; all clones are one gate.
 #[derive(Clone)]
 pub struct Gate {
@@ -99,7 +97,7 @@ pub struct Gate {
 
 struct State {
     limits: Limits,
-    limiter: RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Reading>>,
+    limiter: Bucket,
     /// The share of the rate that the service lets us have, and since when; 1 unless it refused.
     share: f64,
     share_since: Instant,
@@ -107,6 +105,7 @@ struct State {
     refusals_in_a_row: u32,
     in_flight: usize,
     next_ticket: u64,
+    passed: u32,
     lanes: [VecDeque<Ticket>; 3],
 }
 
@@ -146,13 +145,14 @@ impl Gate {
     pub fn new(limits: Limits) -> Self {
         let state = State {
             limits,
-            limiter: RateLimiter::direct_with_clock(limits.quota(), TokioClock::start()),
+            limiter: limits.bucket(),
             share: 1.0,
             share_since: Instant::now(),
             held_until: None,
             refusals_in_a_row: 0,
             in_flight: 0,
             next_ticket: 0,
+            passed: 0,
             lanes: Default::default(),
         };
         Self {
@@ -249,11 +249,7 @@ impl Gate {
 impl State {
     /// Whether it is this ticket's turn, which takes it out of the line when it is.
     fn turn_of(&mut self, lane: Lane, number: u64) -> Turn {
-        let first = self
-            .lanes
-            .iter()
-            .find_map(VecDeque::front)
-            .is_some_and(|ticket| ticket.number == number);
+        let first = self.first().is_some_and(|ticket| ticket.number == number);
         if !first || self.in_flight >= self.limits.concurrent.max(1) {
             return Turn::Later;
         }
@@ -267,13 +263,24 @@ impl State {
             let steps = rested.as_secs_f64() / FASTER_EVERY.as_secs_f64();
             self.set_share((self.share * FASTER.powf(steps)).min(1.0));
         }
-        if let Err(early) = self.limiter.check() {
-            return Turn::At(now + early.wait_time_from(self.limiter.clock().now()));
+        if let Err(earliest) = self.limiter.take(now) {
+            return Turn::At(earliest);
         }
         self.lanes[lane as usize].pop_front();
         self.in_flight += 1;
+        self.passed = self.passed.wrapping_add(1);
         self.wake_first();
         Turn::Pass
+    }
+
+    /// Who passes next: the first of the highest lane, or once in a while whoever has waited longest.
+    fn first(&self) -> Option<&Ticket> {
+        let mut heads = self.lanes.iter().filter_map(VecDeque::front);
+        if self.passed % OLDEST == OLDEST - 1 {
+            heads.min_by_key(|ticket| ticket.number)
+        } else {
+            heads.next()
+        }
     }
 
     fn set_share(&mut self, share: f64) {
@@ -283,11 +290,11 @@ impl State {
         } else {
             self.limits
         };
-        self.limiter = RateLimiter::direct_with_clock(limits.quota(), TokioClock::start());
+        self.limiter = limits.bucket();
     }
 
     fn wake_first(&self) {
-        if let Some(ticket) = self.lanes.iter().find_map(VecDeque::front) {
+        if let Some(ticket) = self.first() {
             ticket.turn.notify_one();
         }
     }
@@ -318,45 +325,6 @@ impl Drop for Waiting<'_> {
         if line.len() < before {
             state.wake_first();
         }
-    }
-}
-
-/// Tokio's clock as governor reads clocks: time since the gate was made.
-#[derive(Clone, Debug)]
-struct TokioClock(Instant);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Reading(u64);
-
-impl TokioClock {
-    fn start() -> Self {
-        Self(Instant::now())
-    }
-}
-
-impl Clock for TokioClock {
-    type Instant = Reading;
-
-    fn now(&self) -> Reading {
-        Reading(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-}
-
-impl std::ops::Add<Nanos> for Reading {
-    type Output = Self;
-
-    fn add(self, later: Nanos) -> Self {
-        Self(self.0.saturating_add(later.as_u64()))
-    }
-}
-
-impl Reference for Reading {
-    fn duration_since(&self, earlier: Self) -> Nanos {
-        self.0.saturating_sub(earlier.0).into()
-    }
-
-    fn saturating_sub(&self, duration: Nanos) -> Self {
-        Self(self.0.checked_sub(duration.as_u64()).unwrap_or(self.0))
     }
 }
 

@@ -4,26 +4,41 @@
 //! identifiers and gets back values, or an [`Error`] that answers two questions: is it worth trying again, and
 //! may the call have happened all the same?
 
+mod address;
 mod answer;
+mod bounds;
+mod budget;
 mod call;
 mod client;
+mod decode;
+mod egress;
+mod endpoint;
 mod error;
 mod gate;
+mod http;
 mod ids;
 mod offers;
+mod operation;
 pub mod password;
 mod paths;
+mod tls;
 mod transport;
 mod wire;
 
+pub use budget::{Budget, Charge, NoMemory};
 pub use call::Observer;
 pub use client::Client;
-pub use error::{BuildError, Error, Operation};
+pub use egress::{Refused, Target};
+pub use endpoint::{AllowedEndpoints, EndpointPattern, PatternError, check_endpoint};
+pub use error::{BuildError, Error};
 pub use gate::{Gate, Lane, Limits, Permit};
+pub use http::{Http, Route, goes_in_the_clear};
 pub use ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
 pub use offers::{Firewall, Image, Key, Offer, Offers, Package, Region, Server, Zone};
+pub use operation::Operation;
 pub use paths::Paths;
-pub use transport::{Carried, Carrier, Http, Lost};
+pub use tls::{Tls, TlsError, TlsPem};
+pub use transport::{Carried, Carrier, Lost};
 pub use wire::{
     Accepted, CreateAccepted, CreateRequest, Detail, Login, Page, PasswordRequest,
     ReinstallRequest, TaskReport, TaskState,

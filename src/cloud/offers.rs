@@ -7,11 +7,13 @@
 use serde_json::{Map, Value};
 
 use super::answer::word;
+use super::budget::{Charge, Share};
+use super::decode::{self, Unfit};
 use super::ids::ServerId;
 use super::wire::{Detail, hide};
 
 /// Rows of one answer.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Offers<T> {
     /// Those that could be read, in the service's order.
     pub rows: Vec<T>,
@@ -19,31 +21,45 @@ pub struct Offers<T> {
     pub unreadable: usize,
     /// `rowCount`: of the page or of the whole list, the specification leaves it open.
     pub row_count: Option<u64>,
+    /// What they take of the memory for listings.
+    pub charge: Option<Charge>,
 }
 
 /// Something that the service lists.
-pub trait Offer: Sized {
+pub trait Offer: Sized + Send + Sync {
     /// Field of the list in an answer.
     const LIST: &'static str;
 
+    /// How much its known fields take, as a multiple of the row's text, beside the type itself. Two: a text is kept once, and the
+    /// identifier twice more while a list is put together.
+    const KEPT: usize = 2;
+
     /// Reads a row; none without its identifier.
-    fn read(fields: Map<String, Value>) -> Option<Self>;
+    fn read(fields: &Map<String, Value>) -> Option<Self>;
+
+    /// Keeps the row as it was served.
+    fn keep(&mut self, fields: Map<String, Value>);
 
     /// Its identifier.
     fn id(&self) -> &str;
 
-    /// The row as the service serves it, under its own field names.
+    /// The row as the service serves it, under its own field names; empty unless the client keeps rows whole.
     fn fields(&self) -> &Map<String, Value>;
 }
 
 /// What all rows have in common: the list they stand in, the field of their identifier, and their own text.
 macro_rules! offer {
-    ($kind:ident, $list:literal, $id:ident) => {
+    ($kind:ident, $list:literal, $id:ident $(, $kept:literal)?) => {
         impl Offer for $kind {
             const LIST: &'static str = $list;
+            $(const KEPT: usize = $kept;)?
 
-            fn read(fields: Map<String, Value>) -> Option<Self> {
+            fn read(fields: &Map<String, Value>) -> Option<Self> {
                 Self::of(fields)
+            }
+
+            fn keep(&mut self, fields: Map<String, Value>) {
+                self.fields = fields;
             }
 
             fn id(&self) -> &str {
@@ -57,29 +73,66 @@ macro_rules! offer {
     };
 }
 
-impl<T: Offer> Offers<T> {
-    /// The rows of a body, if there is such a list in it.
-    pub(super) fn read(body: &mut Map<String, Value>, secrets: &[&str]) -> Option<Self> {
-        let row_count = word(body, "rowCount").and_then(|count| count.parse().ok());
-        let Some(Value::Array(served)) = body.get_mut(T::LIST).map(Value::take) else {
-            return None;
+/// The rows of a list, as they arrive.
+pub(super) struct Collected<'a, T> {
+    offers: Offers<T>,
+    share: Share,
+    /// A text that no row may repeat.
+    secret: &'a str,
+    whole: bool,
+}
+
+/// How much a row takes that is kept whole, as a multiple of its text: each short field costs an entry of a map.
+const WHOLE: usize = 8;
+
+impl<'a, T: Offer> Collected<'a, T> {
+    pub(super) fn new(share: Share, secret: &'a str, whole: bool) -> Self {
+        let offers = Offers {
+            rows: Vec::new(),
+            unreadable: 0,
+            row_count: None,
+            charge: None,
         };
-        let total = served.len();
-        let rows: Vec<T> = served
-            .into_iter()
-            .filter_map(|row| {
-                let Value::Object(mut fields) = row else {
-                    return None;
-                };
-                hide(&mut fields, secrets);
-                T::read(fields)
-            })
-            .collect();
-        Some(Self {
-            unreadable: total - rows.len(),
-            rows,
+        Self {
+            offers,
+            share,
+            secret,
+            whole,
+        }
+    }
+
+    /// Takes a row, and room for what is kept of it. No text of it that is kept is longer than the row.
+    pub(super) fn take(&mut self, text: &[u8]) -> Result<(), Unfit> {
+        let Some(mut fields) = decode::fields(text)? else {
+            self.offers.unreadable += 1;
+            return Ok(());
+        };
+        hide(&mut fields, &[self.secret]);
+        let Some(mut row) = T::read(&fields) else {
+            self.offers.unreadable += 1;
+            return Ok(());
+        };
+        let copies = if self.whole { WHOLE } else { T::KEPT };
+        // Twice the row itself: the list that it goes into grows by doubling.
+        let charge = self
+            .share
+            .charge(copies * text.len() + 2 * size_of::<T>())?;
+        match &mut self.offers.charge {
+            Some(all) => all.join(charge),
+            none => *none = Some(charge),
+        }
+        if self.whole {
+            row.keep(fields);
+        }
+        self.offers.rows.push(row);
+        Ok(())
+    }
+
+    pub(super) fn offers(self, row_count: Option<u64>) -> Offers<T> {
+        Offers {
             row_count,
-        })
+            ..self.offers
+        }
     }
 }
 
@@ -126,10 +179,11 @@ pub struct Zone {
     pub name: Option<String>,
 }
 
-offer!(Region, "regions", code);
+// A zone is a type of its own, and a row of zones with short codes little else.
+offer!(Region, "regions", code, 8);
 
 impl Region {
-    fn of(fields: Map<String, Value>) -> Option<Self> {
+    fn of(fields: &Map<String, Value>) -> Option<Self> {
         let zone = |zone: &Value| {
             let zone = zone.as_object()?;
             Some(Zone {
@@ -139,10 +193,10 @@ impl Region {
         };
         let zones = fields.get("zones").and_then(Value::as_array);
         Some(Self {
-            code: word(&fields, "regionCode")?,
-            name: word(&fields, "regionName"),
+            code: word(fields, "regionCode")?,
+            name: word(fields, "regionName"),
             zones: zones.into_iter().flatten().filter_map(zone).collect(),
-            fields,
+            fields: Map::new(),
         })
     }
 }
@@ -176,19 +230,19 @@ pub struct Package {
 offer!(Package, "packages", code);
 
 impl Package {
-    fn of(fields: Map<String, Value>) -> Option<Self> {
+    fn of(fields: &Map<String, Value>) -> Option<Self> {
         Some(Self {
-            code: word(&fields, "packageCode")?,
-            region: word(&fields, "regionCode"),
-            zone: word(&fields, "zoneCode"),
-            cpu: number(&fields, "cpu"),
-            memory: number(&fields, "memory"),
-            system_disk: number(&fields, "systemDiskSize"),
-            data_disk: number(&fields, "dataDiskSize"),
-            charge_mode: word(&fields, "publicIpChargeMode"),
-            bandwidth: number(&fields, "bandwidth"),
-            free_flow: number(&fields, "freeFlow"),
-            fields,
+            code: word(fields, "packageCode")?,
+            region: word(fields, "regionCode"),
+            zone: word(fields, "zoneCode"),
+            cpu: number(fields, "cpu"),
+            memory: number(fields, "memory"),
+            system_disk: number(fields, "systemDiskSize"),
+            data_disk: number(fields, "dataDiskSize"),
+            charge_mode: word(fields, "publicIpChargeMode"),
+            bandwidth: number(fields, "bandwidth"),
+            free_flow: number(fields, "freeFlow"),
+            fields: Map::new(),
         })
     }
 }
@@ -210,13 +264,13 @@ pub struct Image {
 offer!(Image, "images", id);
 
 impl Image {
-    fn of(fields: Map<String, Value>) -> Option<Self> {
+    fn of(fields: &Map<String, Value>) -> Option<Self> {
         Some(Self {
-            id: word(&fields, "imageResourceUUID")?,
-            name: word(&fields, "imageName"),
-            kind: word(&fields, "imageType"),
-            distribution: word(&fields, "osDistroVersion"),
-            fields,
+            id: word(fields, "imageResourceUUID")?,
+            name: word(fields, "imageName"),
+            kind: word(fields, "imageType"),
+            distribution: word(fields, "osDistroVersion"),
+            fields: Map::new(),
         })
     }
 }
@@ -234,11 +288,11 @@ pub struct Firewall {
 offer!(Firewall, "firewalls", id);
 
 impl Firewall {
-    fn of(fields: Map<String, Value>) -> Option<Self> {
+    fn of(fields: &Map<String, Value>) -> Option<Self> {
         Some(Self {
-            id: word(&fields, "firewallUUID")?,
-            name: word(&fields, "firewallName"),
-            fields,
+            id: word(fields, "firewallUUID")?,
+            name: word(fields, "firewallName"),
+            fields: Map::new(),
         })
     }
 }
@@ -256,11 +310,11 @@ pub struct Key {
 offer!(Key, "sshKeys", id);
 
 impl Key {
-    fn of(fields: Map<String, Value>) -> Option<Self> {
+    fn of(fields: &Map<String, Value>) -> Option<Self> {
         Some(Self {
-            id: word(&fields, "sshKeyUUID")?,
-            name: word(&fields, "sshKeyName"),
-            fields,
+            id: word(fields, "sshKeyUUID")?,
+            name: word(fields, "sshKeyName"),
+            fields: Map::new(),
         })
     }
 }
@@ -288,11 +342,15 @@ impl Server {
 impl Offer for Server {
     const LIST: &'static str = "instances";
 
-    fn read(fields: Map<String, Value>) -> Option<Self> {
+    fn keep(&mut self, fields: Map<String, Value>) {
+        self.fields = fields;
+    }
+
+    fn read(fields: &Map<String, Value>) -> Option<Self> {
         Some(Self {
-            id: ServerId::from(word(&fields, "ecsResourceUUID")?),
-            name: word(&fields, "instanceName"),
-            fields,
+            id: ServerId::from(word(fields, "ecsResourceUUID")?),
+            name: word(fields, "instanceName"),
+            fields: Map::new(),
         })
     }
 
@@ -307,19 +365,29 @@ impl Offer for Server {
 
 #[cfg(test)]
 mod tests {
+    use super::super::budget::Budget;
     use super::*;
     use serde_json::json;
 
+    /// What is made of these rows.
+    fn collected<T: Offer>(rows: &[Value], secret: &str) -> Offers<T> {
+        let mut collected = Collected::new(Budget::default().share(), secret, true);
+        for row in rows {
+            collected.take(row.to_string().as_bytes()).unwrap();
+        }
+        collected.offers(Some(5))
+    }
+
     #[test]
     fn one_odd_field_or_row_does_not_cost_the_others() {
-        let mut body = json!({"rowCount": "3", "packages": [
-            {"packageCode": "a", "cpu": "2", "memory": 4, "systemDiskSize": null, "token": "t", "note": "is tok"},
-            {"cpu": 1},
-            "odd",
-        ]});
-        let offers = Offers::<Package>::read(body.as_object_mut().unwrap(), &["tok"]).unwrap();
+        let rows = [
+            json!({"packageCode": "a", "cpu": "2", "memory": 4, "systemDiskSize": null, "token": "t", "note": "is tok"}),
+            json!({"cpu": 1}),
+            json!("odd"),
+        ];
+        let offers = collected::<Package>(&rows, "tok");
         assert_eq!((offers.rows.len(), offers.unreadable), (1, 2));
-        assert_eq!(offers.row_count, Some(3));
+        assert_eq!(offers.row_count, Some(5));
         let package = &offers.rows[0];
         assert_eq!(
             (package.cpu, package.memory, package.system_disk),
@@ -335,31 +403,38 @@ mod tests {
 
     #[test]
     fn packages_of_other_zones_are_none_of_this_one() {
-        let mut body = json!({"rowCount": 5, "packages": [
-            {"packageCode": "same", "regionCode": "r", "zoneCode": "other", "cpu": 1},
-            {"packageCode": "same", "regionCode": "r", "zoneCode": "z", "cpu": 2},
-            {"packageCode": "silent"},
-            {"packageCode": "far", "regionCode": "elsewhere", "zoneCode": "z"},
-            {"packageCode": "wide", "regionCode": "r"},
-        ]});
-        let offers = Offers::<Package>::read(body.as_object_mut().unwrap(), &[]).unwrap();
+        let rows = [
+            json!({"packageCode": "same", "regionCode": "r", "zoneCode": "other", "cpu": 1}),
+            json!({"packageCode": "same", "regionCode": "r", "zoneCode": "z", "cpu": 2}),
+            json!({"packageCode": "silent"}),
+            json!({"packageCode": "far", "regionCode": "elsewhere", "zoneCode": "z"}),
+            json!({"packageCode": "wide", "regionCode": "r"}),
+        ];
+        let offers = || collected::<Package>(&rows, "");
         let codes = |offers: &Offers<Package>| -> Vec<String> {
             offers.rows.iter().map(|row| row.code.clone()).collect()
         };
-        let here = offers.clone().within("r", Some("z"));
+        let here = offers().within("r", Some("z"));
         assert_eq!(codes(&here), ["same", "silent", "wide"]);
         assert_eq!((here.rows[0].cpu, here.row_count), (Some(2), None));
-        assert_eq!(codes(&offers.clone().within("r", None)).len(), 4);
-        let all = offers.within("elsewhere", Some("z"));
+        assert_eq!(codes(&offers().within("r", None)).len(), 4);
+        let all = offers().within("elsewhere", Some("z"));
         assert_eq!(codes(&all), ["silent", "far"]);
     }
 
     #[test]
-    fn a_body_without_the_list_is_none() {
-        for body in [json!({}), json!({"images": null}), json!({"images": {}})] {
-            let mut body = body;
-            let read = Offers::<Image>::read(body.as_object_mut().unwrap(), &[]);
-            assert!(read.is_none());
+    fn a_row_takes_room_until_it_is_dropped_and_is_whole_only_where_it_is_shown() {
+        let row =
+            json!({"imageResourceUUID": "img-1", "imageName": "x", "more": [1, 2, 3]}).to_string();
+        let share = Budget::default().share();
+        for (whole, at_least) in [(false, row.len()), (true, 8 * row.len())] {
+            let mut collected = Collected::<Image>::new(share.clone(), "", whole);
+            collected.take(row.as_bytes()).unwrap();
+            let offers = collected.offers(None);
+            assert_eq!(offers.rows[0].fields().is_empty(), !whole);
+            assert!(share.kept() > at_least, "{}", share.kept());
+            drop(offers);
+            assert_eq!(share.kept(), 0);
         }
     }
 
@@ -367,7 +442,7 @@ mod tests {
     fn a_region_has_its_zones() {
         let row = json!({"regionCode": "r", "regionName": "Moscow",
             "zones": [{"zoneCode": "z", "zoneName": "A"}, {"zoneName": "nameless"}, 7]});
-        let region = Region::read(row.as_object().cloned().unwrap()).unwrap();
+        let region = Region::read(row.as_object().unwrap()).unwrap();
         assert_eq!(region.zones.len(), 1);
         assert_eq!(region.zones[0].name.as_deref(), Some("A"));
     }

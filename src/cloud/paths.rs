@@ -3,7 +3,8 @@
 //! The specification gives some paths; those it leaves open come from its field notes, and each can be
 //! overridden in an Account, because nobody has confirmed them at the live service.
 
-use super::error::{BuildError, Operation};
+use super::error::BuildError;
+use super::operation::Operation;
 use crate::api::PathOverrides;
 
 /// Declares the resolved paths and their defaults from one table; the overrides must have the same fields.

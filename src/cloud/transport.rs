@@ -1,4 +1,4 @@
-//! Bytes to the service and back: connections, deadlines, size limits. Knows no operation.
+//! Bytes to the service and back, piece by piece: connections and deadlines. Knows no operation, and keeps nothing of a body.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +10,7 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Request, Response, redirect};
 
-use super::error::{BuildError, Cause, Fault};
+use super::error::{Cause, Fault};
 
 /// A connection that takes longer to open than this will not be a good one.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
@@ -21,24 +21,28 @@ const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_DEADLINE: Duration = Duration::from_secs(5);
 /// The longest pause that a service may ask for. Beyond it, asking again is the lesser evil.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
-/// An error body is a few hundred bytes; more is somebody's web page.
-const ERROR_BODY: usize = 64 * 1024;
+/// Idle connections kept for an endpoint. Each holds on to the buffer that its largest answer needed.
+const IDLE_AT_MOST: usize = 2;
+/// What a service may send ahead of being read, for one answer and for one connection of HTTP/2 (whose default is 5 MiB). On a slow
+/// way it costs one more round trip for a page.
+const HTTP2_AHEAD: u32 = 64 * 1024;
+const HTTP2_AHEAD_IN_ALL: u32 = 256 * 1024;
+/// The head of an answer in HTTP/2: the default, made explicit. In HTTP/1 the library ends it at 408 KiB, and at a hundred fields.
+const HTTP2_HEAD: u32 = 16 * 1024;
 
-/// The connections of the process. Cheap to clone; one for all accounts.
-///
+/// What the calls to one service are made with. Cheap to clone.
+#[derive(Clone)]
+pub(super) enum Line {
+    Network(Arc<Pair>),
+    Carried(Carrier),
+}
+
 /// Reads share a pool. A mutating call always opens a connection of its own: written onto a pooled connection that the
 /// other side just closed, a POST would be an unknown outcome, and an unknown outcome of a create costs minutes of
 /// settling, a handshake costs milliseconds.
-#[derive(Clone)]
-pub struct Http(Way);
-
-#[derive(Clone)]
-enum Way {
-    Network {
-        reads: reqwest::Client,
-        mutations: reqwest::Client,
-    },
-    Carried(Carrier),
+pub(super) struct Pair {
+    reads: reqwest::Client,
+    mutations: reqwest::Client,
 }
 
 /// Carries a request to a service in the same process, and its answer back, so that everything above the network can be run
@@ -70,55 +74,44 @@ pub enum Lost {
 /// How long a carried request may take that names no deadline of its own.
 const CARRIED_DEADLINE: Duration = Duration::from_secs(60);
 
-impl Http {
-    /// Sets the connections up. Takes the TLS provider that the process installed, and installs ring if there is none.
-    ///
-    /// # Errors
-    /// The platform's certificates cannot be used.
-    pub fn new() -> Result<Self, BuildError> {
-        // An error here means that another thread was first, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        Ok(Self(Way::Network {
-            reads: builder()
-                .pool_idle_timeout(IDLE)
-                .build()
-                .map_err(BuildError::Http)?,
-            mutations: builder()
-                .pool_max_idle_per_host(0)
-                .build()
-                .map_err(BuildError::Http)?,
-        }))
+impl Pair {
+    /// Makes both of what is the same for them.
+    pub(super) fn of(
+        common: impl Fn() -> reqwest::Result<reqwest::ClientBuilder>,
+    ) -> reqwest::Result<Self> {
+        let reads = common()?
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(IDLE_AT_MOST);
+        Ok(Self {
+            reads: reads.build()?,
+            mutations: common()?.pool_max_idle_per_host(0).build()?,
+        })
     }
+}
 
-    /// No network at all: every request goes to this carrier.
-    pub fn carried(by: Carrier) -> Self {
-        Self(Way::Carried(by))
-    }
-
-    /// Sends one request and reads its whole answer, at most `cap` bytes of it.
+impl Line {
+    /// Sends one request and waits for the head of its answer.
     pub(super) async fn exchange(
         &self,
         request: Request,
         is_mutating: bool,
-        cap: usize,
-    ) -> Result<Raw, Fault> {
-        match &self.0 {
-            Way::Network { reads, mutations } => {
-                let client = if is_mutating { mutations } else { reads };
-                exchange(client, request, cap).await
+    ) -> Result<Incoming, Fault> {
+        match self {
+            Self::Network(pair) => {
+                let client = match is_mutating {
+                    true => &pair.mutations,
+                    false => &pair.reads,
+                };
+                let response = client.execute(request).await.map_err(fault)?;
+                Ok(Incoming::of(response))
             }
-            Way::Carried(carrier) => carried(carrier, request, cap).await,
+            Self::Carried(carrier) => carried(carrier, request).await,
         }
     }
 }
 
-impl std::fmt::Debug for Http {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Http")
-    }
-}
-
-fn builder() -> reqwest::ClientBuilder {
+/// What all clients have in common.
+pub(super) fn builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .user_agent(concat!(
             env!("CARGO_PKG_NAME"),
@@ -132,71 +125,72 @@ fn builder() -> reqwest::ClientBuilder {
         .retry(reqwest::retry::never())
         .http2_keep_alive_interval(PING_EVERY)
         .http2_keep_alive_timeout(PING_DEADLINE)
+        .http2_initial_stream_window_size(HTTP2_AHEAD)
+        .http2_initial_connection_window_size(HTTP2_AHEAD_IN_ALL)
+        .http2_max_header_list_size(HTTP2_HEAD)
 }
 
-/// What came back: a status that is a success and its bytes, or what to make of anything else.
-pub(super) struct Raw {
+/// The head of an answer, and its body as it arrives.
+pub(super) struct Incoming {
     pub status: u16,
     pub retry_after: Option<Duration>,
-    pub body: Vec<u8>,
+    /// How long the body is to be, where the service says so.
+    pub length: Option<u64>,
+    body: Body,
 }
 
-async fn carried(carrier: &Carrier, request: Request, cap: usize) -> Result<Raw, Fault> {
+enum Body {
+    Network(Response),
+    Carried(Vec<u8>),
+}
+
+impl Incoming {
+    fn of(mut response: Response) -> Self {
+        let incoming = Self {
+            status: response.status().as_u16(),
+            retry_after: retry_after(response.headers()),
+            length: response.content_length(),
+            body: Body::Carried(Vec::new()),
+        };
+        // Nothing else of the head is needed, and it may be long.
+        response.headers_mut().clear();
+        Self {
+            body: Body::Network(response),
+            ..incoming
+        }
+    }
+
+    /// Hands the body over, piece by piece, until its end or until it is not wanted any more: then the connection goes too.
+    pub(super) async fn read<E>(
+        self,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<Result<(), E>, Fault> {
+        let mut response = match self.body {
+            Body::Network(response) => response,
+            Body::Carried(body) => return Ok(take(&body)),
+        };
+        while let Some(piece) = response.chunk().await.map_err(fault)? {
+            if let Err(unwanted) = take(&piece) {
+                return Ok(Err(unwanted));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+async fn carried(carrier: &Carrier, request: Request) -> Result<Incoming, Fault> {
     let deadline = request.timeout().copied().unwrap_or(CARRIED_DEADLINE);
     match tokio::time::timeout(deadline, carrier(request)).await {
-        Ok(Ok(answer)) if answer.body.len() > cap => Err(too_long(answer.status)),
-        Ok(Ok(answer)) => Ok(Raw {
+        Ok(Ok(answer)) => Ok(Incoming {
             status: answer.status,
             retry_after: answer.retry_after,
-            body: answer.body,
+            length: None,
+            body: Body::Carried(answer.body),
         }),
         Ok(Err(lost @ Lost::NotSent)) => Err(Fault::NotSent(Cause::Carrier(lost))),
         Ok(Err(lost @ Lost::Broken)) => Err(Fault::Broken(Cause::Carrier(lost))),
         Err(_) => Err(Fault::Timeout(Cause::Carrier(Lost::Broken))),
     }
-}
-
-async fn exchange(client: &reqwest::Client, request: Request, cap: usize) -> Result<Raw, Fault> {
-    let response = client.execute(request).await.map_err(fault)?;
-    let status = response.status().as_u16();
-    let retry_after = retry_after(response.headers());
-    if (200..300).contains(&status) {
-        return Ok(Raw {
-            status,
-            retry_after,
-            body: read(response, cap).await?.ok_or(too_long(status))?,
-        });
-    }
-    // The status alone is already an answer: a body that breaks off or never ends only lacks its reason.
-    let body = read(response, ERROR_BODY)
-        .await
-        .ok()
-        .flatten()
-        .unwrap_or_default();
-    Ok(Raw {
-        status,
-        retry_after,
-        body,
-    })
-}
-
-fn too_long(status: u16) -> Fault {
-    Fault::Garbled {
-        status,
-        what: "its body is longer than any such answer",
-    }
-}
-
-/// The whole body, or nothing if it is longer than the cap.
-async fn read(mut response: Response, cap: usize) -> Result<Option<Vec<u8>>, Fault> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(fault)? {
-        if body.len() + chunk.len() > cap {
-            return Ok(None);
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(Some(body))
 }
 
 /// Sorts an error of the transport. Only a connection that never opened is known to have carried nothing.

@@ -368,32 +368,13 @@ impl TaskReport {
 
 /// One page of the instance list.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Page {
-    /// The rows as served.
-    pub rows: Vec<Map<String, Value>>,
+pub struct Page<R> {
+    /// What was made of its rows.
+    pub rows: Vec<R>,
+    /// How many are no server. Any of these might be the one that matters.
+    pub unreadable: usize,
     /// `rowCount`: of the page or of the whole listing, the specification leaves it open.
     pub row_count: Option<u64>,
-}
-
-impl Page {
-    /// The page of a body. One row that is no object spoils it: that row might be the one that matters.
-    pub(super) fn read(body: &mut Map<String, Value>) -> Option<Self> {
-        let row_count = word(body, "rowCount").and_then(|count| count.parse().ok());
-        let Some(Value::Array(rows)) = body.get_mut("instances").map(Value::take) else {
-            return None;
-        };
-        let rows = rows.into_iter().map(|row| {
-            if let Value::Object(row) = row {
-                Some(row)
-            } else {
-                None
-            }
-        });
-        Some(Self {
-            rows: rows.collect::<Option<_>>()?,
-            row_count,
-        })
-    }
 }
 
 #[cfg(test)]

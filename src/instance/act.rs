@@ -15,7 +15,7 @@ use crate::api::{Binding, Verb};
 use crate::cloud::{CreateAccepted, Error, Lane, Permit, ServerId, TaskId};
 use crate::runtime::KubeError;
 use crate::runtime::watch::ObjectKey;
-use crate::session::Seat;
+use crate::session::{Access, Seat};
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -71,13 +71,26 @@ pub enum Outcome {
     NotDone(String, Option<Verdict>),
 }
 
-/// Waits for the service's request limit before an intent is recorded: nothing may stand between record and call.
+/// Waits for the service's request limit before an intent is recorded: nothing may stand between record and call. Who has to
+/// stand in line for it does so outside of a reconcile.
 ///
 /// # Errors
-/// The limit left no room in good time.
-pub async fn admit(plan: &Plan, seat: Option<&Seat>) -> Result<Option<Permit>, NoRoom> {
-    match (&plan.step, seat) {
-        (Step::Call { .. }, Some(seat)) => room(seat).await.map(Some),
+/// It stands in line, or the limit left no room in good time.
+pub async fn admit(plan: &Plan, seat: Option<&Access>) -> Result<Option<Permit>, NoRoom> {
+    let calls = match &plan.step {
+        Step::Call { .. } | Step::Aside { .. } | Step::Release { .. } => true,
+        Step::Rest | Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => {
+            false
+        }
+    };
+    let Some(seat) = seat.filter(|_| calls || plan.needs.is_for_a_call()) else {
+        return Ok(None);
+    };
+    if !seat.may_call(Lane::Urgent) {
+        return Err(NoRoom);
+    }
+    match &plan.step {
+        Step::Call { .. } => room(seat).await.map(Some),
         _ => Ok(None),
     }
 }

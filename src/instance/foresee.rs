@@ -6,7 +6,7 @@
 use super::Context;
 use super::facts::Facts;
 use super::memory::{Memory, open};
-use super::observe::{self, Observation};
+use super::observe::{self, Fact, Observation};
 use super::plan::{self, Needs, Outlook, Plan};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Instance, ManagementPolicy};
@@ -42,13 +42,27 @@ pub async fn foresee(context: &Context, instance: &Instance, is_new: bool) -> Fo
     let facts = Facts::of(&context.settings.cluster, &freed);
     let memory = context.memories.met(&facts.uid, &facts.key, is_new);
     let (mut seen, plan) = look(context, facts, &memory).await;
-    let outlook = plan::outlook(&seen, &plan);
+    let mut outlook = plan::outlook(&seen, &plan);
+    if seen.facts.binding().is_some() && !is_seen(&seen) {
+        outlook.notes.push(OTHER_TOKEN.to_owned());
+    }
     seen.facts.spec = Arc::new(instance.spec.clone());
     Foresight {
         restrained: plan::restrained_from(&seen),
         account: seen.account_key,
         outlook,
     }
+}
+
+/// What holds for a recorded server that does not show.
+const OTHER_TOKEN: &str = "whether the Account still has the token that bought the server is known to the operator alone; if it has \
+     another one, the operator takes the server for gone only after a listing that shows one of its own";
+
+/// Whether the service shows the recorded server.
+fn is_seen(seen: &Observation) -> bool {
+    let listing = seen.listing.as_ref();
+    let is_listed = |id| listing.is_some_and(|listing| listing.row(&id).is_some());
+    matches!(seen.detail, Fact::Known(_)) || seen.facts.id().is_some_and(is_listed)
 }
 
 /// Observes and plans until nothing more is to be learnt.
@@ -58,11 +72,10 @@ async fn look(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> (Obser
         let (mut seen, seat) = observe::observe(context, facts.clone(), memory).await;
         if seen.facts.id().is_some() {
             // Whatever the listing gives reason to: nobody wants to hear of yesterday.
-            let _ =
-                observe::learn(context, &mut seen, &Needs::Detail, seat.as_deref(), memory).await;
+            let _ = observe::learn(context, &mut seen, &Needs::Detail, seat.as_ref(), memory).await;
         }
         let mut plan = plan::plan(&seen);
-        while observe::learn(context, &mut seen, &plan.needs, seat.as_deref(), memory).await {
+        while observe::learn(context, &mut seen, &plan.needs, seat.as_ref(), memory).await {
             plan = plan::plan(&seen);
         }
         let waits = waits_for_a_listing(&seen, &plan) && Instant::now() < ends;

@@ -174,6 +174,10 @@ fn of_secret(problem: &SecretProblem, key: &str) -> LoginFact {
         SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => {
             missing("put the login password there")
         }
+        SecretProblem::NoName(_) => LoginFact::Problem(Verdict::stalled(
+            Reason::LoginSecretNotFound,
+            format!("{problem}: mend the name of the Secret in spec.login"),
+        )),
         SecretProblem::NotText { .. } => LoginFact::Problem(Verdict::stalled(
             Reason::LoginPasswordInvalid,
             format!("{problem}: put the login password there as plain text"),

@@ -3,6 +3,7 @@
 pub mod act;
 mod behind;
 pub mod facts;
+mod flow;
 pub mod foresee;
 pub mod listing;
 mod login;
@@ -16,14 +17,16 @@ pub mod remains;
 pub mod report;
 mod vault;
 
+pub use flow::{bound, flow};
+
 use crate::api::conditions::{Reason, State};
 use crate::api::{Instance, Verb};
 use crate::inventory::{Attention, Subject};
 use crate::runtime::events::Events;
 use crate::runtime::queue::TURN;
-use crate::runtime::{Metrics, Term};
-use crate::session::{Seat, SecretVersions, Sessions};
-use act::Outcome;
+use crate::runtime::{Metrics, Rights, Term};
+use crate::session::{Access, Seat, SecretVersions, Sessions};
+use act::{NoRoom, Outcome};
 use facts::Facts;
 use kube::Client;
 use memory::{Memories, Memory, open};
@@ -78,6 +81,8 @@ pub struct Context {
     pub metrics: Metrics,
     /// The term of this process.
     pub term: Term,
+    /// What the operator may do although it must not.
+    pub rights: Rights,
     /// The highest resourceVersion that this process has seen.
     pub highest_version: Arc<AtomicU64>,
     /// Asks for a look at the Account, when the service refuses its token.
@@ -99,15 +104,19 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
     let mut place = context.sessions.roll().turn(&uid); // what it takes of its Account's limits is given back if it comes to nothing
     let (mut seen, seat) = observe::observe(context, facts, &memory).await; // reads
     let mut plan = plan::plan(&seen); // pure
-    while observe::learn(context, &mut seen, &plan.needs, seat.as_deref(), &memory).await {
+    while observe::learn(context, &mut seen, &plan.needs, seat.as_ref(), &memory).await {
         plan = plan::plan(&seen); // with what it asked for
     }
     attend_again(context, &seen, &mut plan, seat.as_deref(), &memory);
     if let (true, Some(seat)) = (plan.begins(), &seat) {
         context.sessions.copy(&seen.account_key, seat).await; // before there is anything that needs it
     }
-    let Ok(permit) = act::admit(&plan, seat.as_deref()).await else {
-        return AFTER_STALE; // the request limit is busy with others
+    let permit = match act::admit(&plan, seat.as_ref()).await {
+        Ok(permit) => permit,
+        Err(NoRoom) => {
+            plan = plan::in_line(&seen, &plan); // the request limit is busy with others
+            None
+        }
     };
     let recorded = record::record(context, &seen, &plan, &memory, seat.as_deref()).await; // writes to Kubernetes
     place.buys(plan.buys());
@@ -129,6 +138,7 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
         context.sessions.leave(&Subject::from(uid.as_str()));
     }
     let again = next(context, &plan, &outcome, &memory, &seen, said.is_ok());
+    let again = in_line(again, &outcome, seat.as_ref());
     let is_withheld = matches!((&said, &outcome), (Ok(Some(_)), Outcome::Rested));
     let unsaid = said.is_err()
         || is_withheld
@@ -157,6 +167,14 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
             memory.unsaid_until = (!is_stale).then(|| Instant::now() + wait);
             wait
         }
+    }
+}
+
+/// What is overdue while it waits in line is asked for when it may be, of which there is notice.
+fn in_line(again: Duration, outcome: &Outcome, seat: Option<&Access>) -> Duration {
+    match outcome {
+        Outcome::Rested if seat.is_some_and(Access::is_in_line) => again.max(plan::IN_LINE),
+        _ => again,
     }
 }
 

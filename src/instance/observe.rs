@@ -11,12 +11,12 @@ use super::references::{self, Found};
 use super::vault::connection::{self, ConnectionFact};
 use super::{Context, login, vault};
 use crate::api::conditions::Reason;
-use crate::api::{Marker, Verb};
-use crate::cloud::{Detail, ServerId, TaskId, TaskState};
+use crate::api::{Imports, Marker, Verb};
+use crate::cloud::{Detail, Lane, ServerId, TaskId, TaskState};
 use crate::inventory::{Interest, Sighting, Subject};
 use crate::runtime::chance;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Claim, Problem, Rival, Room, Say, Seat, Standing};
+use crate::session::{Access, Claim, Problem, Rival, Room, Say, Seat, Standing};
 use jiff::Timestamp;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -56,7 +56,9 @@ pub enum AccountFact {
 pub struct SeatFacts {
     /// The settling time.
     pub settle: Duration,
-    /// A short digest of endpoint and token.
+    /// Whether servers that exist may be taken over.
+    pub imports: Imports,
+    /// What tells its endpoint and token in records.
     pub credential: String,
     /// A listing of this token has shown a server that was recorded under the same credential as this one.
     pub shown_ours: bool,
@@ -117,7 +119,7 @@ pub async fn observe(
     context: &Context,
     facts: Facts,
     memory: &Mutex<Memory>,
-) -> (Observation, Option<Arc<Seat>>) {
+) -> (Observation, Option<Access>) {
     let now = Instant::now();
     let mut remembered = open(memory).clone();
     remembered.meet(facts.binding(), context.memories.doubts(), now);
@@ -135,6 +137,7 @@ pub async fn observe(
     }
     let key = facts.account(&remembered);
     let (account, seat) = account(context, &facts, &key);
+    let seat = seat.map(|seat| Access::new(seat, facts.uid.as_str().into()));
     let mut seen = Observation {
         account,
         account_key: key,
@@ -164,7 +167,7 @@ pub async fn observe(
     // An object that others hold while it is deleted is no matter of ours any more.
     let ours = !seen.facts.deleting || seen.facts.is_held();
     if let Some(seat) = seat.as_ref().filter(|_| ours) {
-        if seen.facts.places.is_empty() {
+        if seen.facts.places.is_empty() && seat.may_call(Lane::Urgent) {
             // Region or zone is given by name: without its code there is no listing to look at.
             references::find::place(&mut seen, seat, context).await;
             seen.facts.places.extend(seen.facts.here.clone());
@@ -173,7 +176,7 @@ pub async fn observe(
         seen.listing = Some(Listing::look(&seat.session.inventory, &seen.facts.places));
         let (id, listing) = (seen.facts.id(), seen.listing.as_ref());
         if id.is_some_and(|id| listing.is_some_and(|listing| listing.row(&id).is_some())) {
-            seen.memory.shown_by = Some(seat.credential.clone());
+            seen.memory.shown_by.clone_from(&seat.credential);
         }
         take_back_gone(&mut seen);
         if seen.facts.deleting {
@@ -183,7 +186,14 @@ pub async fn observe(
         }
     }
     if seat.is_none() && seen.memory.attended.is_some() {
-        context.sessions.calm(&seen.facts.uid.as_str().into());
+        let subject: Subject = seen.facts.uid.as_str().into();
+        if is_withdrawn(&seen.account) {
+            // Not even a listing is asked for with a token that may not be used any more.
+            context.sessions.leave(&subject);
+            seen.memory.attended = None;
+        } else {
+            context.sessions.calm(&subject);
+        }
         seen.memory.wants = Wants::default();
     }
     *open(memory) = seen.memory.clone();
@@ -195,10 +205,13 @@ pub async fn learn(
     context: &Context,
     seen: &mut Observation,
     needs: &Needs,
-    seat: Option<&Seat>,
+    seat: Option<&Access>,
     memory: &Mutex<Memory>,
 ) -> bool {
     let Some(seat) = seat else { return false };
+    if needs.is_for_a_call() && !seat.may_call(Lane::Urgent) {
+        return false; // it stands in line, and is woken when it may
+    }
     match needs {
         Needs::Login if matches!(seen.login, login::LoginFact::NotAsked) => {
             let key = references::key(seen).map(|key| key.id);
@@ -276,6 +289,17 @@ fn account(context: &Context, facts: &Facts, key: &ObjectKey) -> (AccountFact, O
     (fact, None)
 }
 
+/// Whether the Secret consents to the use of its token no longer.
+fn is_withdrawn(account: &AccountFact) -> bool {
+    let AccountFact::Unusable(problem) = account else {
+        return false;
+    };
+    matches!(
+        problem.reason,
+        Reason::SecretNotConsented | Reason::SecretBoundElsewhere
+    )
+}
+
 fn secret_version(context: &Context, facts: &Facts) -> Option<String> {
     let reference = facts.login_secret()?;
     let version = version_of(context, facts, &reference.name)?;
@@ -306,7 +330,12 @@ fn seat_facts(seat: &Seat, facts: &Facts) -> SeatFacts {
     let bought_with = facts.binding().map(|binding| binding.credential.as_str());
     SeatFacts {
         settle: seat.settle,
-        credential: seat.credential.clone(),
+        imports: seat.imports(),
+        credential: seat
+            .credential
+            .clone()
+            .or_else(|| bought_with.map(ToOwned::to_owned))
+            .unwrap_or_default(),
         shown_ours: bought_with
             .is_some_and(|bought_with| seat.session.inventory.has_shown(bought_with)),
     }

@@ -389,7 +389,7 @@ async fn look_at(
 ) -> Result<(), Recorded> {
     let facts = &seen.facts;
     let listed = seen.listing.as_ref().and_then(|listing| listing.row(id));
-    let listed = listed.and_then(|(row, at)| Some((row.name.clone()?, at)));
+    let listed = listed.and_then(|(row, at)| Some((String::from(row.name.clone()?), at)));
     let is_new = |at: Instant| seen.now < at + JUST_LISTED;
     let name = match (listed, seat) {
         (Some((name, at)), _) if is_new(at) => Some(name),

@@ -11,7 +11,7 @@ use super::plan::{Plan, ReleaseReason, Step, Tell, doing, ended, operation, refu
 use super::references;
 use crate::api::conditions::{READY, Reason, STALLED, Verdict};
 use crate::api::names::BINDING;
-use crate::api::{Addresses, Binding, EndReason, Instance, InstanceStatus, Verb};
+use crate::api::{Addresses, Binding, EndReason, Instance, InstanceStatus, Verb, printable};
 use crate::cloud::ServerId;
 use crate::runtime::KubeError;
 use crate::runtime::events::News;
@@ -27,6 +27,9 @@ use tokio::time::Instant;
 
 /// A progress that ends within this time is not worth a write (design section 6).
 pub const PROGRESS_AFTER: Duration = Duration::from_secs(2);
+/// The wait for the request limit is shown later: a whole fleet that is applied at once is through it sooner than that, and
+/// who waits longer wonders.
+const IN_LINE_AFTER: Duration = Duration::from_secs(10);
 /// Entries of the history that are kept.
 const HISTORY: usize = 8;
 /// Fields of the service that move by themselves: fresh in status only together with another change.
@@ -215,7 +218,11 @@ fn hold(
         // The first query comes when such tasks are usually done.
         return Some(super::plan::LONG);
     }
-    let rest = (since + PROGRESS_AFTER).saturating_duration_since(now);
+    let after = match verdict.reason {
+        Reason::RequestLimitReached => IN_LINE_AFTER,
+        _ => PROGRESS_AFTER,
+    };
+    let rest = (since + after).saturating_duration_since(now);
     (!rest.is_zero()).then_some(rest)
 }
 
@@ -309,7 +316,7 @@ fn addresses(detail: &Map<String, Value>) -> Option<Addresses> {
             .get(field)
             .and_then(Value::as_str)
             .filter(|text| !text.is_empty())
-            .map(ToOwned::to_owned)
+            .map(|text| printable(text).into_owned())
     };
     let addresses = Addresses {
         public: text("publicIpAddress"),

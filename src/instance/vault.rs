@@ -126,6 +126,7 @@ pub(super) async fn write(
             Recorded::Written
         }
         Err(NotWritten::Stale) => Recorded::Stale,
+        Err(NotWritten::Unsafe(words)) => Recorded::SecretRefused(words),
         Err(NotWritten::Failed(error)) if error.category() == "forbidden" => {
             Recorded::SecretRefused(refused(&error))
         }
@@ -136,7 +137,8 @@ pub(super) async fn write(
 /// What to do where the operator may not write Secrets.
 fn refused(error: &KubeError) -> String {
     format!(
-        "{error}: apply deploy/secret-writer (deploy/secret-writer/namespaced for one namespace), which allows it"
+        "{error}: apply deploy/secret-writer, which allows it (for one namespace: deploy/one-namespace/secret-writer, a line of \
+         deploy/namespaced/kustomization.yaml)"
     )
 }
 
@@ -145,6 +147,8 @@ fn refused(error: &KubeError) -> String {
 enum NotWritten {
     /// It is not what the plan was made from.
     Stale,
+    /// The operator may write more Secrets than it should, so it makes none: why, and what to do.
+    Unsafe(String),
     /// The apiserver did not do it, or nobody knows.
     Failed(KubeError),
 }
@@ -297,6 +301,10 @@ async fn create(
     role: &str,
     change: &Change,
 ) -> Result<(), NotWritten> {
+    // Rights without the policy that confines them are not made use of: nobody is to get used to them.
+    if let Some(words) = context.rights.unsafe_words() {
+        return Err(NotWritten::Unsafe(format!("no Secret is made: {words}")));
+    }
     stays(context, facts).await?;
     let owner = &facts.reference;
     // A key that is to be removed would be made, with nothing under it.

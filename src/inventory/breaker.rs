@@ -114,8 +114,8 @@ fn too_many(vanished: usize, known: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::pass::{Assembly, Pass};
+    use super::super::testing;
     use super::*;
-    use crate::cloud::Page;
 
     fn pass(ids: &[ServerId]) -> Pass {
         let row = |id: &ServerId| {
@@ -125,12 +125,9 @@ mod tests {
                 .clone()
         };
         let mut assembly = Assembly::new(None);
-        assembly
-            .add(&Page {
-                rows: ids.iter().map(row).collect(),
-                row_count: None,
-            })
-            .unwrap();
+        let rows: Vec<_> = ids.iter().map(row).collect();
+        let page = testing::page(&mut assembly, rows, None);
+        assembly.add(page).unwrap();
         assembly.finish(tokio::time::Instant::now(), tokio::time::Instant::now())
     }
 

@@ -132,7 +132,7 @@ impl State {
             let nobodys = rows.filter(|row| self.is_nobodys(row, owns));
             unowned.extend(nobodys.map(|row| Unowned {
                 id: row.id.clone(),
-                name: row.name.clone(),
+                name: row.name.clone().map(String::from),
                 place: place.clone(),
                 image: row.image.clone(),
             }));

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::row::{KeySets, Row};
 use crate::api::Marker;
-use crate::cloud::{self, Client, Lane, Page, Place, ServerId};
+use crate::cloud::{self, Charge, Client, Lane, NoMemory, Page, Place, ServerId};
 
 /// More pages than any place has: 200,000 servers. A listing that goes on beyond is going round in circles.
 const MOST_PAGES: u32 = 4_000;
@@ -86,11 +86,14 @@ pub(super) async fn read(
     let began = Instant::now();
     let mut assembly = Assembly::new(former);
     loop {
+        let (lane, number) = (lane(), assembly.next_page());
+        let charge = |bytes| client.charge(bytes).map(Some);
+        let row = |fields: &Map<String, Value>| assembly.row(fields, charge);
         let page = client
-            .instances_page(lane(), place, assembly.next_page())
+            .instances_page(lane, place, number, row)
             .await
             .map_err(PassError::Cloud)?;
-        if assembly.add(&page)? == Progress::Done {
+        if assembly.add(page)? == Progress::Done {
             return Ok(assembly.finish(began, Instant::now()));
         }
     }
@@ -152,8 +155,11 @@ impl Assembly {
     }
 
     /// Adds that page.
-    pub(super) fn add(&mut self, page: &Page) -> Result<Progress, PassError> {
+    pub(super) fn add(&mut self, page: Page<Arc<Row>>) -> Result<Progress, PassError> {
         self.number += 1;
+        if page.unreadable > 0 {
+            return Err(PassError::RowWithoutId { page: self.number });
+        }
         if page.rows.is_empty() {
             if self.far {
                 return Err(self.repeats());
@@ -164,13 +170,7 @@ impl Assembly {
         if self.number >= MOST_PAGES {
             return Err(PassError::Endless);
         }
-        let mut ids = Vec::with_capacity(page.rows.len());
-        let mut fresh = Vec::with_capacity(page.rows.len());
-        for fields in &page.rows {
-            let row = self.row(fields)?;
-            ids.push(row.id.clone());
-            fresh.push(row);
-        }
+        let ids: Vec<ServerId> = page.rows.iter().map(|row| row.id.clone()).collect();
         if self.far {
             return if ids == self.last {
                 Ok(Progress::Done)
@@ -185,21 +185,25 @@ impl Assembly {
         }
         self.pages.push((ids.len(), page.row_count));
         self.last = ids;
-        self.take(fresh)?;
+        self.take(page.rows)?;
         Ok(Progress::More)
     }
 
-    fn row(&mut self, fields: &Map<String, Value>) -> Result<Arc<Row>, PassError> {
-        let row = Row::read(fields, &mut self.keys)
-            .ok_or(PassError::RowWithoutId { page: self.number })?;
-        let former = self
-            .former
-            .as_ref()
-            .and_then(|former| former.rows.get(&row.id));
-        Ok(former
-            .filter(|former| ***former == row)
-            .cloned()
-            .unwrap_or_else(|| Arc::new(row)))
+    /// What is kept of a row, which is the row of the former pass where nothing changed; none of one without an id.
+    pub(super) fn row(
+        &mut self,
+        fields: &Map<String, Value>,
+        charge: impl FnOnce(usize) -> Result<Option<Charge>, NoMemory>,
+    ) -> Result<Option<Arc<Row>>, NoMemory> {
+        let Some(row) = Row::read(fields, &mut self.keys) else {
+            return Ok(None);
+        };
+        let former = self.former.as_ref();
+        let former = former.and_then(|former| former.rows.get(&row.id));
+        match former.filter(|former| ***former == row) {
+            Some(former) => Ok(Some(former.clone())),
+            None => Ok(Some(Arc::new(row.charged(charge)?))),
+        }
     }
 
     fn take(&mut self, fresh: Vec<Arc<Row>>) -> Result<(), PassError> {

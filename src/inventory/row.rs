@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::api::Marker;
-use crate::cloud::{ImageId, ServerId};
+use crate::cloud::{Charge, ImageId, NoMemory, ServerId};
 
 /// Fields that move by themselves: the traffic counter of a quiet server is no change of it.
 const SELF_MOVING: [&str; 1] = ["usedFlow"];
@@ -15,17 +15,29 @@ const SELF_MOVING: [&str; 1] = ["usedFlow"];
 /// Fields with an address of the server.
 const ADDRESSES: [&str; 2] = ["publicIpAddress", "internalIpAddress"];
 
+/// The longest text that is kept of a row: four times a name of 64 letters that take four bytes each. A longer one counts as
+/// missing: a name as one that cannot be looked at, a state as one that is not told.
+const LONGEST_TEXT: usize = 256;
+
+/// Most fields whose names are kept, and the longest such name: an instance of the specification has 38. A row with more agrees
+/// with no detail, which is then asked for.
+const MOST_KEYS: usize = 128;
+const LONGEST_KEY: usize = 64;
+
+/// What a row takes where it stands: in the pass by its id and by its marker, in the latest page, and counted by reference.
+const PLACES: usize = 128;
+
 /// One server of a listing. Only what is looked at is kept; the rest is in the digest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Row {
     /// `ecsResourceUUID`.
     pub id: ServerId,
     /// `instanceName`.
-    pub name: Option<String>,
+    pub name: Option<Box<str>>,
     /// `ecsStatus`.
-    pub status: Option<String>,
+    pub status: Option<Box<str>>,
     /// `ecsPendingStatus`.
-    pub pending: Option<String>,
+    pub pending: Option<Box<str>>,
     /// `imageResourceUUID`, if rows carry it.
     pub image: Option<ImageId>,
     /// `publicIpAddress` and `internalIpAddress`, if rows carry them.
@@ -33,8 +45,27 @@ pub struct Row {
     /// The marker in the name.
     pub marker: Option<Marker>,
     digest: u64,
-    keys: Arc<[Box<str>]>,
+    /// The names of its fields, as long as there are not too many sorts of rows.
+    keys: Option<Keys>,
+    paid: Paid,
 }
+
+/// The room that a row takes. It is no part of what the row says.
+#[derive(Debug, Default)]
+struct Paid {
+    _room: Option<Charge>,
+}
+
+impl PartialEq for Paid {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Paid {}
+
+/// The names of a row's fields, sorted; rows share them.
+type Keys = Arc<[Box<str>]>;
 
 impl Row {
     /// Reads a row. Without an id it is none; every other field may be missing or odd.
@@ -43,10 +74,10 @@ impl Row {
             fields
                 .get(key)
                 .and_then(Value::as_str)
-                .filter(|text| !text.is_empty())
+                .filter(|text| !text.is_empty() && text.len() <= LONGEST_TEXT)
         };
         let id = ServerId::from(text("ecsResourceUUID")?);
-        let name = text("instanceName").map(str::to_owned);
+        let name = text("instanceName").map(Box::from);
         let mut present: Vec<&str> = fields
             .keys()
             .map(String::as_str)
@@ -57,19 +88,39 @@ impl Row {
             id,
             marker: name.as_deref().and_then(Marker::in_name),
             name,
-            status: text("ecsStatus").map(str::to_owned),
-            pending: text("ecsPendingStatus").map(str::to_owned),
+            status: text("ecsStatus").map(Box::from),
+            pending: text("ecsPendingStatus").map(Box::from),
             image: text("imageResourceUUID").map(ImageId::from),
             addresses: addresses(fields),
             digest: digest(present.iter().copied(), fields),
             keys: keys.share(&present),
+            paid: Paid::default(),
+        })
+    }
+
+    /// The row, once there is room for it.
+    pub(super) fn charged(
+        self,
+        charge: impl FnOnce(usize) -> Result<Option<Charge>, NoMemory>,
+    ) -> Result<Self, NoMemory> {
+        // What the allocator gives at least, and what it rounds up to.
+        let text = |text: &str| text.len() + 16;
+        let of = |part: &Option<Box<str>>| part.as_deref().map_or(0, text);
+        let image = self.image.as_ref().map_or(0, |image| text(image.as_str()));
+        let texts = text(self.id.as_str()) + of(&self.name) + of(&self.status) + of(&self.pending);
+        let paid = charge(size_of::<Self>() + PLACES + texts + image)?;
+        Ok(Self {
+            paid: Paid { _room: paid },
+            ..self
         })
     }
 
     /// Whether a detail object says the same as this row in every field that the row had. A field that the detail
     /// lacks counts as null, and what moves by itself does not count.
     pub fn agrees_with(&self, detail: &Map<String, Value>) -> bool {
-        digest(self.keys.iter().map(AsRef::as_ref), detail) == self.digest
+        let keys = self.keys.iter();
+        keys.into_iter()
+            .any(|keys| digest(keys.iter().map(AsRef::as_ref), detail) == self.digest)
     }
 
     /// Whether one of its addresses is this; none where the row tells no address, or leaves out the one that it could be.
@@ -83,7 +134,8 @@ impl Row {
         } else {
             public
         };
-        let is_told = self.keys.iter().any(|key| **key == *field);
+        let mut keys = self.keys.iter().flat_map(|keys| keys.iter());
+        let is_told = keys.any(|key| **key == *field);
         let tells_any = self.addresses.iter().any(Option::is_some);
         (tells_any && is_told).then_some(false)
     }
@@ -112,40 +164,40 @@ pub fn addresses(fields: &Map<String, Value>) -> [Option<IpAddr>; 2] {
     ADDRESSES.map(|field| fields.get(field)?.as_str()?.trim().parse().ok())
 }
 
-/// Key sets seen lately, so that rows share them: listings have one or two.
+/// Key sets that were seen, so that rows share them: listings have one or two.
 #[derive(Debug, Default)]
-pub(super) struct KeySets(Vec<Arc<[Box<str>]>>);
+pub(super) struct KeySets(Vec<Keys>);
 
 impl KeySets {
-    /// As many as are kept. Rows that never agree on their keys only cost memory.
+    /// As many as are kept. Rows of any further sort agree with no detail.
     const KEPT: usize = 8;
 
     /// Starts with the sets that rows of a former pass had.
     pub(super) fn of<'a>(rows: impl Iterator<Item = &'a Arc<Row>>) -> Self {
         let mut sets = Self::default();
-        for row in rows {
+        for keys in rows.filter_map(|row| row.keys.as_ref()) {
             if sets.0.len() == Self::KEPT {
                 break;
             }
-            if !sets.0.iter().any(|known| Arc::ptr_eq(known, &row.keys)) {
-                sets.0.push(row.keys.clone());
+            if !sets.0.iter().any(|known| Arc::ptr_eq(known, keys)) {
+                sets.0.push(keys.clone());
             }
         }
         sets
     }
 
-    fn share(&mut self, keys: &[&str]) -> Arc<[Box<str>]> {
-        let same =
-            |known: &&Arc<[Box<str>]>| known.iter().map(AsRef::as_ref).eq(keys.iter().copied());
+    fn share(&mut self, keys: &[&str]) -> Option<Keys> {
+        let same = |known: &&Keys| known.iter().map(AsRef::as_ref).eq(keys.iter().copied());
         if let Some(known) = self.0.iter().find(same) {
-            return known.clone();
+            return Some(known.clone());
         }
-        let fresh: Arc<[Box<str>]> = keys.iter().map(|key| Box::from(*key)).collect();
-        if self.0.len() == Self::KEPT {
-            self.0.remove(0);
+        let is_usual = keys.len() <= MOST_KEYS && keys.iter().all(|key| key.len() <= LONGEST_KEY);
+        if self.0.len() == Self::KEPT || !is_usual {
+            return None;
         }
+        let fresh: Keys = keys.iter().map(|key| Box::from(*key)).collect();
         self.0.push(fresh.clone());
-        fresh
+        Some(fresh)
     }
 }
 
@@ -261,7 +313,10 @@ mod tests {
             |value: Value, keys: &mut KeySets| Row::read(value.as_object().unwrap(), keys).unwrap();
         let one = read(json!({"ecsResourceUUID": "a", "cpu": 1}), &mut keys);
         let two = read(json!({"cpu": 2, "ecsResourceUUID": "b"}), &mut keys);
-        assert!(Arc::ptr_eq(&one.keys, &two.keys));
+        assert!(Arc::ptr_eq(
+            one.keys.as_ref().unwrap(),
+            two.keys.as_ref().unwrap()
+        ));
         for n in 0..100 {
             read(
                 json!({"ecsResourceUUID": "c", format!("odd{n}"): 1}),

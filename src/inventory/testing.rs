@@ -7,8 +7,25 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::pass::{Assembly, Pass};
+use super::row::Row;
 use super::view::View;
 use crate::cloud::Page;
+
+/// A page of these rows, for a pass that is being put together.
+pub(super) fn page(
+    assembly: &mut Assembly,
+    rows: Vec<Map<String, Value>>,
+    row_count: Option<u64>,
+) -> Page<Arc<Row>> {
+    let served = rows.len();
+    let read = |row: Map<String, Value>| assembly.row(&row, |_| Ok(None)).unwrap();
+    let rows: Vec<_> = rows.into_iter().filter_map(read).collect();
+    Page {
+        unreadable: served - rows.len(),
+        rows,
+        row_count,
+    }
+}
 
 /// A whole pass that shows these rows and took a second.
 pub(crate) fn pass(
@@ -17,8 +34,8 @@ pub(crate) fn pass(
     row_count: Option<u64>,
 ) -> Arc<Pass> {
     let mut assembly = Assembly::new(None);
-    let page = Page { rows, row_count };
-    assembly.add(&page).unwrap();
+    let page = page(&mut assembly, rows, row_count);
+    assembly.add(page).unwrap();
     Arc::new(assembly.finish(began, began + Duration::from_secs(1)))
 }
 

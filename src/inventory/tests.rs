@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
-use crate::cloud::{Gate, Http, Limits, Paths};
+use crate::cloud::{AllowedEndpoints, Gate, Http, Limits, Paths};
 
 /// A service that lists: by zone, the ids.
 #[derive(Clone, Default)]
@@ -83,7 +83,7 @@ async fn bench_with(heard: impl Fn(&Subject) + Send + Sync + 'static) -> Bench {
         concurrent: 100,
     });
     let client = Client::new(
-        Http::new().unwrap(),
+        Http::new(AllowedEndpoints::default()).unwrap(),
         &endpoint,
         "token".into(),
         Paths::default(),

@@ -2,6 +2,7 @@
 
 use super::kubernetes;
 use crate::api::names::REPORTING_CONTROLLER;
+use crate::api::printable;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -94,7 +95,7 @@ impl Events {
                 EventType::Normal
             },
             reason: news.reason.to_owned(),
-            note: Some(news.note.chars().take(1000).collect()),
+            note: Some(printable(&news.note).chars().take(1000).collect()),
             action: news.reason.to_owned(),
             secondary: None,
         };

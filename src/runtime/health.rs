@@ -1,59 +1,103 @@
-//! `/livez`, `/readyz` and `/metrics` on one port.
+//! `/livez`, `/readyz` and `/metrics`: on one port, or the last one on a port of its own, with TLS and authentication where
+//! they are wanted. Probes stay plain: a kubelet has no token to show.
 
+use super::access::{Access, MetricsAuthorizer};
+use super::serve::{Certificate, serve};
 use super::watch::Synced;
 use super::{Metrics, Pulses};
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+/// The path that is scraped.
+const METRICS: &str = "/metrics";
 
 #[derive(Clone)]
 struct Shared {
-    metrics: Metrics,
     watches: Arc<Vec<(String, Synced)>>,
     pulses: Pulses,
 }
 
-/// Serves until cancelled; gives the address it listens on, which matters when the port was 0.
+#[derive(Clone)]
+struct Page {
+    metrics: Metrics,
+    authorizer: Option<MetricsAuthorizer>,
+}
+
+/// A port of its own for metrics.
+pub struct MetricsPort {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// TLS, if wanted.
+    pub certificate: Option<Certificate>,
+    /// Who is asked whether the caller may, if anybody.
+    pub authorizer: Option<MetricsAuthorizer>,
+}
+
+/// Where is served: the probes, and the metrics where they have a port of their own.
+pub struct Addresses {
+    /// /livez, /readyz, and /metrics without a port of its own.
+    pub probes: SocketAddr,
+    /// /metrics, where it has one.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// Serves until cancelled; gives the addresses it listens on, which matters when a port was 0.
 ///
 /// # Errors
-/// The address cannot be bound.
-pub async fn serve(
+/// An address cannot be bound: which, and why.
+pub async fn begin(
     listen: SocketAddr,
+    port: Option<MetricsPort>,
     metrics: Metrics,
     watches: Vec<(String, Synced)>,
     pulses: Pulses,
     cancel: CancellationToken,
-) -> std::io::Result<SocketAddr> {
-    let listener = TcpListener::bind(listen).await?;
-    let address = listener.local_addr()?;
-    let app = routes(Shared {
-        metrics,
+) -> Result<Addresses, String> {
+    let unbound = |address| move |error| format!("cannot listen on {address}: {error}");
+    let mut app = probes(Shared {
         watches: Arc::new(watches),
         pulses,
     });
-    tokio::spawn(async move {
-        let served = axum::serve(listener, app)
-            .with_graceful_shutdown(cancel.cancelled_owned())
-            .await;
-        if let Err(error) = served {
-            tracing::error!(%error, "the health endpoint ended");
+    let metrics = match port {
+        None => {
+            app = app.merge(page(metrics, None));
+            None
         }
-    });
-    Ok(address)
+        Some(MetricsPort {
+            listen,
+            certificate,
+            authorizer,
+        }) => {
+            let app = page(metrics, authorizer);
+            let bound = serve(listen, app, certificate, cancel.clone()).await;
+            Some(bound.map_err(unbound(listen))?)
+        }
+    };
+    let probes = serve(listen, app, None, cancel).await;
+    Ok(Addresses {
+        probes: probes.map_err(unbound(listen))?,
+        metrics,
+    })
 }
 
-fn routes(shared: Shared) -> Router {
+fn probes(shared: Shared) -> Router {
     Router::new()
         .route("/livez", get(live))
         .route("/readyz", get(ready))
-        .route("/metrics", get(scrape))
         .with_state(shared)
+}
+
+fn page(metrics: Metrics, authorizer: Option<MetricsAuthorizer>) -> Router {
+    Router::new().route(METRICS, get(scrape)).with_state(Page {
+        metrics,
+        authorizer,
+    })
 }
 
 /// Alive while every task of this process gets on with its work. What others do to it does not count: a new process would
@@ -89,15 +133,40 @@ async fn ready(State(shared): State<Shared>) -> (StatusCode, String) {
     }
 }
 
-async fn scrape(State(shared): State<Shared>) -> impl IntoResponse {
-    let text = shared.metrics.encode();
-    (
-        [(
-            header::CONTENT_TYPE,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        )],
-        text,
-    )
+async fn scrape(State(page): State<Page>, head: HeaderMap) -> Response {
+    if let Some(authorizer) = &page.authorizer
+        && let Err(refused) = admit(authorizer, &head).await
+    {
+        return refused.into_response();
+    }
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], page.metrics.encode()).into_response()
+}
+
+/// Lets in who bears a token whose owner may get the page.
+async fn admit(
+    authorizer: &MetricsAuthorizer,
+    head: &HeaderMap,
+) -> Result<(), (StatusCode, &'static str)> {
+    let token = head
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.strip_prefix("Bearer "));
+    let Some(token) = token else {
+        return Err((StatusCode::UNAUTHORIZED, "a bearer token is needed\n"));
+    };
+    match authorizer.ask(token, METRICS).await {
+        Access::Allowed => Ok(()),
+        Access::Unknown => Err((StatusCode::UNAUTHORIZED, "the token is not known\n")),
+        Access::Forbidden => Err((
+            StatusCode::FORBIDDEN,
+            "get of the nonResourceURL /metrics is not allowed\n",
+        )),
+        Access::Untold => Err((
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the apiserver does not say who that is\n",
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -112,8 +181,7 @@ mod tests {
     async fn a_task_that_shows_no_sign_of_life_turns_livez_red_and_is_named() {
         let pulses = Pulses::default();
         let pulse = pulses.expect("queue", Duration::from_secs(60));
-        let app = routes(Shared {
-            metrics: Metrics::default(),
+        let app = probes(Shared {
             watches: Arc::default(),
             pulses,
         });

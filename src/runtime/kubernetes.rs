@@ -1,5 +1,6 @@
 //! Calls to the kube-apiserver, each under a deadline of its own, none repeated by a transport.
 
+use super::requests::{Malformed, well_formed};
 use super::{Pulse, Term};
 use crate::api::names::MANAGER;
 use data_encoding::BASE64;
@@ -48,6 +49,14 @@ pub enum KubeError {
         /// What was attempted.
         operation: &'static str,
     },
+    /// Nothing was sent: a name that is none would have made it a request for something else.
+    #[error("{operation}: it was not sent: {why}")]
+    Malformed {
+        /// What was attempted.
+        operation: &'static str,
+        /// The cause.
+        why: String,
+    },
     /// What was to be written has no JSON form.
     #[error("{operation}: it has no JSON form")]
     Unwritable {
@@ -89,6 +98,19 @@ impl KubeError {
         matches!(self, Self::Refused { status, .. } if status.message.contains("denied"))
     }
 
+    /// Whoever asked may not do it: no role gives the right, or a policy takes it away. A namespace that is full, or that is
+    /// being deleted, refuses with the same code, and refuses everybody.
+    pub fn is_want_of_right(&self) -> bool {
+        let Self::Refused { status, .. } = self else {
+            return false;
+        };
+        let is_for_everybody = ["quota:", "being terminated"];
+        let is_for_everybody = is_for_everybody
+            .iter()
+            .any(|words| status.message.contains(words));
+        self.is_denied() || (status.code == 403 && !is_for_everybody)
+    }
+
     /// A precondition of a JSON patch did not hold: another object (409), or a `test` that failed (422).
     pub fn is_stale(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if status.code == 409 || status.code == 422)
@@ -99,7 +121,7 @@ impl KubeError {
         match self {
             Self::Refused { status, .. } => status.code >= 500,
             Self::Timeout { .. } | Self::Transport { .. } => true,
-            Self::NotActive { .. } | Self::Unwritable { .. } => false,
+            Self::NotActive { .. } | Self::Malformed { .. } | Self::Unwritable { .. } => false,
         }
     }
 
@@ -133,6 +155,7 @@ impl KubeError {
             Self::Timeout { .. } => "timeout",
             Self::Transport { .. } => "transport",
             Self::NotActive { .. } => "not_active",
+            Self::Malformed { .. } => "malformed",
             Self::Unwritable { .. } => "unwritable",
         }
     }
@@ -163,6 +186,12 @@ pub async fn call_within<T>(
         Ok(Err(kube::Error::Api(status))) => Err(KubeError::Refused { operation, status }),
         Ok(Err(kube::Error::Service(error))) if error.is::<NotActive>() => {
             Err(KubeError::NotActive { operation })
+        }
+        Ok(Err(kube::Error::Service(source))) if source.is::<Malformed>() => {
+            Err(KubeError::Malformed {
+                operation,
+                why: source.to_string(),
+            })
         }
         Ok(Err(source)) => Err(KubeError::Transport {
             operation,
@@ -260,7 +289,7 @@ fn built(mut config: Config) -> Result<Client, ClientError> {
         source: Box::new(source),
     };
     let builder = kube::client::ClientBuilder::try_from(config).map_err(unusable)?;
-    Ok(builder.build())
+    Ok(well_formed(builder.build()))
 }
 
 /// Why a write was not sent.

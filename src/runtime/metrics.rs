@@ -1,5 +1,6 @@
 //! Counters and gauges, in OpenMetrics form. Labels are bounded words, never names of objects or texts of errors.
 
+use super::queue::schedule::Priority;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -22,6 +23,12 @@ struct KindLabel {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct QueueLabels {
+    kind: String,
+    priority: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct CallLabels {
     operation: &'static str,
     result: &'static str,
@@ -32,11 +39,19 @@ struct OperationLabel {
     operation: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RightLabel {
+    what: &'static str,
+}
+
 /// Every metric of the operator; cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     turns: Family<TurnLabels, Counter>,
+    under_way: Family<KindLabel, Gauge>,
+    waiting: Family<QueueLabels, Gauge>,
+    waited: Family<QueueLabels, Histogram>,
     watch_errors: Family<KindLabel, Counter>,
     cloud_calls: Family<CallLabels, Counter>,
     cloud_seconds: Family<OperationLabel, Histogram>,
@@ -44,6 +59,7 @@ pub struct Metrics {
     surplus_released: Counter,
     left_behind: Counter,
     active: Gauge,
+    unsafe_rights: Family<RightLabel, Gauge>,
     log_dropped: Counter,
     dropped_lines: Arc<OnceLock<DroppedLines>>,
 }
@@ -59,6 +75,25 @@ impl Default for Metrics {
             "reconciles",
             "Turns of the reconcilers by kind and result",
             turns.clone(),
+        );
+        let under_way = Family::default();
+        registry.register(
+            "reconciles_active",
+            "Turns of the reconcilers that run now",
+            under_way.clone(),
+        );
+        let waiting = Family::default();
+        registry.register(
+            "queue_depth",
+            "Objects that wait for a turn by kind and priority",
+            waiting.clone(),
+        );
+        let waited: Family<QueueLabels, Histogram> =
+            Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 4.0, 9)));
+        registry.register(
+            "queue_seconds",
+            "How long objects waited for a turn by kind and priority",
+            waited.clone(),
         );
         let watch_errors = Family::default();
         registry.register(
@@ -103,6 +138,12 @@ impl Default for Metrics {
             "1 in the process that acts, 0 in one that stands by",
             active.clone(),
         );
+        let unsafe_rights = Family::default();
+        registry.register(
+            "unsafe_rights",
+            "1 where the apiserver does not refuse the operator what it must not do",
+            unsafe_rights.clone(),
+        );
         let log_dropped = Counter::default();
         registry.register(
             "log_lines_dropped",
@@ -113,6 +154,9 @@ impl Default for Metrics {
         Self {
             registry,
             turns,
+            under_way,
+            waiting,
+            waited,
             watch_errors,
             cloud_calls,
             cloud_seconds,
@@ -120,6 +164,7 @@ impl Default for Metrics {
             surplus_released,
             left_behind,
             active,
+            unsafe_rights,
             log_dropped,
             dropped_lines: Arc::default(),
         }
@@ -135,6 +180,34 @@ impl Metrics {
                 result,
             })
             .inc();
+    }
+
+    /// A turn begins, after so long a wait.
+    pub fn waited(&self, kind: &str, priority: Priority, wait: Duration) {
+        let labels = QueueLabels {
+            kind: kind.to_owned(),
+            priority: priority.as_str(),
+        };
+        let waited = self.waited.get_or_create(&labels);
+        waited.observe(wait.as_secs_f64());
+    }
+
+    /// How many turns run, and how many objects wait for one.
+    pub fn queue(&self, kind: &str, under_way: usize, waiting: impl Fn(Priority) -> usize) {
+        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let label = KindLabel {
+            kind: kind.to_owned(),
+        };
+        let gauge = self.under_way.get_or_create(&label);
+        gauge.set(count(under_way));
+        for priority in Priority::ALL {
+            let labels = QueueLabels {
+                kind: kind.to_owned(),
+                priority: priority.as_str(),
+            };
+            let gauge = self.waiting.get_or_create(&labels);
+            gauge.set(count(waiting(priority)));
+        }
     }
 
     /// A watch failed and goes on.
@@ -176,6 +249,13 @@ impl Metrics {
     /// Whether this process acts.
     pub fn active(&self, active: bool) {
         self.active.set(active.into());
+    }
+
+    /// Whether the operator may do what it must not.
+    pub fn unsafe_right(&self, what: &'static str, is_allowed: bool) {
+        self.unsafe_rights
+            .get_or_create(&RightLabel { what })
+            .set(is_allowed.into());
     }
 
     /// Where to ask, at each scrape, how many lines of the log were dropped. The first that is given stays.

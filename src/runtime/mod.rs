@@ -1,6 +1,7 @@
 //! What any controller needs and nothing that knows what a cloud server is: watches, the queue, deadlines, backoff,
 //! health, metrics, Events, the term of leadership.
 
+pub mod access;
 pub mod backoff;
 pub mod chance;
 pub mod events;
@@ -10,6 +11,9 @@ pub mod lease;
 pub mod metrics;
 pub mod pulse;
 pub mod queue;
+pub mod requests;
+pub mod rights;
+pub mod serve;
 pub mod term;
 pub mod watch;
 
@@ -17,13 +21,48 @@ pub use backoff::Backoff;
 pub use kubernetes::KubeError;
 pub use metrics::Metrics;
 pub use pulse::{Pulse, Pulses};
+pub use rights::Rights;
 pub use term::Term;
 
-/// An error and its causes, as one line.
+/// An error and its causes, as one line. Some libraries put a cause into the words of the error too: it is said once.
 pub fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ")
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    let mut line = error.to_string();
+    for cause in causes {
+        let words = cause.to_string();
+        if !line.contains(&words) {
+            line = format!("{line}: {words}");
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thiserror::Error;
+
+    #[derive(Debug, Error)]
+    #[error("the file {file} could not be read")]
+    struct Ours {
+        file: &'static str,
+        source: Theirs,
+    }
+
+    #[derive(Debug, Error)]
+    #[error("reading failed: {source}")]
+    struct Theirs {
+        source: std::io::Error,
+    }
+
+    #[test]
+    fn each_cause_is_said_once() {
+        let source = std::io::Error::from_raw_os_error(2);
+        let source = Theirs { source };
+        let line = chain(&Ours { file: "f", source });
+        assert_eq!(
+            line,
+            "the file f could not be read: reading failed: No such file or directory (os error 2)"
+        );
+    }
 }

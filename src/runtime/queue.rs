@@ -1,23 +1,27 @@
-//! The queue of one kind: at most one turn of an object at a time, a bounded number of turns in all, a deadline for
-//! each, and a panic that stays the matter of its object.
+//! The queue of one kind: at most one reconcile of an object at a time, a bounded number in all, handed out fairly, a deadline
+//! for each, and a panic that stays the matter of its object. [`schedule`] decides who is next; this is what runs it.
 
+pub mod schedule;
+
+use super::watch::ObjectKey;
 use super::{Metrics, Pulse};
+use futures::StreamExt;
 use futures::channel::mpsc;
-use futures::{StreamExt, future::BoxFuture};
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
 use kube::Resource;
-use kube::runtime::controller::{Action, ReconcileReason, ReconcileRequest};
 use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::{Config, applier};
-use std::convert::Infallible;
+use schedule::Schedule;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thiserror::Error;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::watch::ObjectKey;
+pub use schedule::{Flow, Priority};
 
 /// Longest turn (design section 9): longer than the longest mutating call (60 s) and what stands around it.
 pub const TURN: Duration = Duration::from_secs(120);
@@ -25,63 +29,73 @@ pub const TURN: Duration = Duration::from_secs(120);
 /// How soon an object is looked at again whose turn panicked or overran: its error is a defect of ours, so not often.
 const AFTER_DEFECT: Duration = Duration::from_secs(60);
 
-/// How often a request goes round of which nothing comes, to show that the queue runs.
+/// How often the queue goes round at least, to show that it runs.
 const ROUND: Duration = Duration::from_secs(10);
-/// How long no request may come round before the queue counts as stuck: longer than all its turns at once may take.
+/// How long it may not have gone round before it counts as stuck.
 pub const SILENCE: Duration = Duration::from_secs(150);
 
 /// Asks for turns.
-pub struct Trigger<K: Resource> {
-    queue: mpsc::UnboundedSender<ReconcileRequest<K>>,
+#[derive(Clone)]
+pub struct Trigger {
+    queue: mpsc::UnboundedSender<Request>,
     open: Arc<AtomicBool>,
 }
 
-impl<K: Resource> Clone for Trigger<K> {
-    fn clone(&self) -> Self {
-        Self {
-            queue: self.queue.clone(),
-            open: self.open.clone(),
-        }
-    }
-}
+/// An object that is to have a turn, and how urgently, if its state does not tell.
+type Request = (ObjectKey, Option<Priority>);
 
-impl<K: Resource<DynamicType = ()>> Trigger<K> {
+impl Trigger {
     /// Lets requests through. Before, nobody takes them: whoever opens asks for a turn of every object after that.
     pub fn open(&self) {
         self.open.store(true, Ordering::SeqCst);
     }
 
-    /// Asks for a turn of this object; several requests before it runs are one.
+    /// Asks for a turn of this object, as urgent as its state is; several requests before it runs are one.
     pub fn wake(&self, key: &ObjectKey) {
+        self.wake_as(key, None);
+    }
+
+    /// The same, at least as urgent as this.
+    pub fn wake_as(&self, key: &ObjectKey, priority: Option<Priority>) {
         if !self.open.load(Ordering::SeqCst) {
             return; // a standby of weeks must not collect them
         }
-        let obj_ref = ObjectRef::new(&key.name).within(&key.namespace);
-        let reason = ReconcileReason::Custom {
-            reason: String::new(),
-        };
         // A closed queue means that the process is ending.
-        let _ = self
-            .queue
-            .unbounded_send(ReconcileRequest { obj_ref, reason });
+        let _ = self.queue.unbounded_send((key.clone(), priority));
     }
 }
 
-impl<K: Resource> Debug for Trigger<K> {
+impl Debug for Trigger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Trigger")
     }
 }
 
 /// The far end of a [`Trigger`].
-pub type Requests<K> = mpsc::UnboundedReceiver<ReconcileRequest<K>>;
+pub type Requests = mpsc::UnboundedReceiver<Request>;
 
-/// A queue that is not open yet, and its end. Requests for one object collapse in the scheduler behind it, so its length is bounded by the
-/// number of changes between two of its polls.
-pub fn channel<K: Resource>() -> (Trigger<K>, Requests<K>) {
+/// A queue that is not open yet, and its end. Requests for one object collapse in the schedule behind it, so its length is bounded by
+/// the number of changes between two of its polls.
+pub fn channel() -> (Trigger, Requests) {
     let (queue, requests) = mpsc::unbounded();
     let open = Arc::default();
     (Trigger { queue, open }, requests)
+}
+
+/// How the turns of one kind are handed out.
+pub struct Rules<K> {
+    /// So many at the same time.
+    pub places: usize,
+    /// So many of one flow.
+    pub bound: Box<dyn Fn(&Flow) -> usize + Send + Sync>,
+    /// Whose an object is, and how urgent it is by its state.
+    pub describe: fn(&K) -> (Flow, Priority),
+}
+
+impl<K> Debug for Rules<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Rules")
+    }
 }
 
 #[derive(Debug, Error)]
@@ -97,8 +111,8 @@ enum Defect {
 /// Every turn gives the time of the next: a later event replaces it by an earlier one, never by none.
 pub async fn run<K, F>(
     store: Store<K>,
-    requests: Requests<K>,
-    concurrency: u16,
+    mut requests: Requests,
+    rules: Rules<K>,
     metrics: Metrics,
     pulse: Pulse,
     cancel: CancellationToken,
@@ -108,58 +122,87 @@ pub async fn run<K, F>(
     F: Fn(Arc<K>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
 {
     let kind = K::kind(&()).into_owned();
-    let requests = futures::stream::select(requests, rounds())
-        .map(Ok::<_, Infallible>)
-        .take_until(cancel.cancelled_owned());
-    let turns = applier(
-        move |object, _| guarded(turn(object)),
-        |_, _, _: Arc<()>| Action::requeue(AFTER_DEFECT),
-        Arc::new(()),
-        store,
-        requests,
-        Config::default().concurrency(concurrency),
-    );
-    turns
-        .for_each(|result| {
-            pulse.beat();
-            match result {
-                Ok(_) => metrics.turn(&kind, "ok"),
-                // Asked for, and gone before its turn came: nothing to do.
-                Err(kube::runtime::controller::Error::ObjectNotFound(_)) => {}
-                Err(error) => {
-                    metrics.turn(&kind, "defect");
-                    tracing::error!(kind, %error, "turn failed");
-                }
+    let mut schedule = Schedule::new(rules.places);
+    let mut turns = FuturesUnordered::new();
+    let mut rounds = interval(ROUND);
+    rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let find = |key: &ObjectKey| {
+        let reference = ObjectRef::new(&key.name).within(&key.namespace);
+        store.get(&reference)
+    };
+    while !cancel.is_cancelled() {
+        pulse.beat();
+        let now = Instant::now();
+        while let Ok((key, priority)) = requests.try_recv() {
+            schedule.wake(&key, now, priority);
+        }
+        schedule.advance(now, |key| find(key).map(|object| (rules.describe)(&object)));
+        while let Some(begun) = schedule.begin(&rules.bound) {
+            metrics.waited(&kind, begun.priority, now - begun.since);
+            match find(&begun.key) {
+                Some(object) => turns.push(guarded(begun.key, turn(object))),
+                // Asked for, and gone before its turn came: nothing to do, and whoever comes again asks again.
+                None => schedule.end(&begun.key, now, Duration::ZERO),
             }
-            futures::future::ready(())
-        })
-        .await;
+        }
+        metrics.queue(&kind, schedule.under_way(), |priority| {
+            schedule.waiting(priority)
+        });
+        let next_due = schedule.next_due();
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            Some((key, result)) = turns.next() => {
+                let after = told(&metrics, &kind, result);
+                schedule.end(&key, Instant::now(), after);
+            }
+            Some((key, priority)) = requests.next() => {
+                schedule.wake(&key, Instant::now(), priority);
+            }
+            () = until(next_due) => {}
+            _ = rounds.tick() => {}
+        }
+    }
+    while let Some((_, result)) = turns.next().await {
+        pulse.beat();
+        told(&metrics, &kind, result);
+    }
 }
 
-/// Requests for an object that no apiserver takes, since it has no name. That it is not found comes back through channel,
-/// scheduler and runner.
-fn rounds<K: Resource<DynamicType = ()>>() -> impl futures::Stream<Item = ReconcileRequest<K>> {
-    let ticks = tokio::time::interval(ROUND);
-    futures::stream::unfold(ticks, |mut ticks| async {
-        ticks.tick().await;
-        let reason = ReconcileReason::Custom {
-            reason: String::new(),
-        };
-        let obj_ref = ObjectRef::new("");
-        Some((ReconcileRequest { obj_ref, reason }, ticks))
-    })
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Counts what became of a turn; gives the time until the next.
+fn told(metrics: &Metrics, kind: &str, result: Result<Duration, Defect>) -> Duration {
+    match result {
+        Ok(after) => {
+            metrics.turn(kind, "ok");
+            after
+        }
+        Err(error) => {
+            metrics.turn(kind, "defect");
+            tracing::error!(kind, %error, "turn failed");
+            AFTER_DEFECT
+        }
+    }
 }
 
 /// A turn in a task of its own, so that a panic or an overrun ends that turn and nothing else.
-fn guarded(turn: BoxFuture<'static, Duration>) -> BoxFuture<'static, Result<Action, Defect>> {
+async fn guarded(
+    key: ObjectKey,
+    turn: BoxFuture<'static, Duration>,
+) -> (ObjectKey, Result<Duration, Defect>) {
     let task = AbortOnDropHandle::new(tokio::spawn(tokio::time::timeout(TURN, turn)));
-    Box::pin(async move {
-        match task.await {
-            Ok(Ok(again)) => Ok(Action::requeue(again)),
-            Ok(Err(_)) => Err(Defect::Overrun),
-            Err(_) => Err(Defect::Panic),
-        }
-    })
+    let result = match task.await {
+        Ok(Ok(after)) => Ok(after),
+        Ok(Err(_)) => Err(Defect::Overrun),
+        Err(_) => Err(Defect::Panic),
+    };
+    (key, result)
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@
 //! the new one, and goes with the last Instance that needs it. It is read at the beginning of a term, and used for
 //! deletions alone. A copy that cannot be written holds nothing up: then it is as if there were none.
 
+use super::seat::Credentials;
 use crate::api::AccountSpec;
 use crate::api::names::{MANAGER, TOKEN_COPY};
+use crate::cloud::{Tls, TlsPem};
 use crate::runtime::kubernetes::{call, patch_params};
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, Metrics};
@@ -16,15 +18,19 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, Preconditions};
 use kube::{Api, Client, ResourceExt};
+use rustls::pki_types::UnixTime;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zeroize::Zeroize;
 
 /// Keys of such a Secret.
 const TOKEN: &str = "token";
 const ACCOUNT: &str = "account";
+const CA_BUNDLE: &str = "ca.crt";
+const CERTIFICATE: &str = "tls.crt";
+const KEY: &str = "tls.key";
 /// Labels: by the second one an operator that watches some namespaces finds the copies that are its own matter.
 const IS_COPY: &str = "cloudserver.dev/token-copy";
 const NAMESPACE: &str = "cloudserver.dev/namespace";
@@ -44,8 +50,8 @@ pub struct TokenCopy {
     pub account: ObjectKey,
     /// Its spec when the copy was made: above all the endpoint.
     pub spec: AccountSpec,
-    /// The token.
-    pub token: SecretString,
+    /// The token, and what it takes to reach the service.
+    pub credentials: Credentials,
 }
 
 /// The copies of a process; cheap to clone.
@@ -97,7 +103,7 @@ impl Copies {
         }
         let mut known = self.known();
         for copy in &copies {
-            let digest = digest(&copy.spec, &copy.token);
+            let digest = digest(&copy.spec, &copy.credentials);
             known.insert(copy.account.clone(), digest);
         }
         drop(known);
@@ -112,9 +118,9 @@ impl Copies {
         &self,
         account: &ObjectKey,
         spec: &AccountSpec,
-        token: &SecretString,
+        credentials: &Credentials,
     ) -> Result<(), KubeError> {
-        let digest = digest(spec, token);
+        let digest = digest(spec, credentials);
         if self.known().get(account) == Some(&digest) {
             return Ok(());
         }
@@ -123,7 +129,7 @@ impl Copies {
             name: account.name.clone(),
             spec: spec.clone(),
         };
-        let mut secret = secret(&of, token);
+        let mut secret = secret(&of, credentials);
         let (name, params) = (name_of(account), patch_params().force());
         let patch = Patch::Apply(&secret);
         let written = self.0.secrets.patch(&name, &params, &patch);
@@ -131,7 +137,10 @@ impl Copies {
         wipe(&mut secret);
         let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
         self.0.metrics.kube_write("token_copy", result);
-        let hidden = |error: KubeError| error.hiding([token.expose_secret()]);
+        let client = credentials.tls.pem().and_then(|pem| pem.client.as_ref());
+        let key = client.map(|(_, key)| key.expose_secret());
+        let secrets = [Some(credentials.token.expose_secret()), key];
+        let hidden = |error: KubeError| error.hiding(secrets.into_iter().flatten());
         wipe(&mut written.map_err(hidden)?);
         self.known().insert(account.clone(), digest);
         Ok(())
@@ -213,12 +222,13 @@ fn name_of(account: &ObjectKey) -> String {
     format!("token-copy-{digest}")
 }
 
-fn digest(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
+fn digest(spec: &AccountSpec, Credentials { token, tls }: &Credentials) -> [u8; 32] {
     let spec = serde_json::to_vec(spec).unwrap_or_default();
-    super::digest::digest(&[&spec, token.expose_secret().as_bytes()])
+    let token = token.expose_secret().as_bytes();
+    super::digest::digest(&[&spec, token, &tls.digest()])
 }
 
-fn secret(of: &Of, token: &SecretString) -> Secret {
+fn secret(of: &Of, Credentials { token, tls }: &Credentials) -> Secret {
     let account = ObjectKey {
         namespace: of.namespace.clone(),
         name: of.name.clone(),
@@ -230,7 +240,22 @@ fn secret(of: &Of, token: &SecretString) -> Secret {
     ];
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let text = serde_json::to_vec(of).unwrap_or_default();
-    let token = token.expose_secret().as_bytes().to_vec();
+    let mut data = BTreeMap::new();
+    let mut put = |key: &str, text: &str| {
+        let bytes = ByteString(text.as_bytes().to_vec());
+        data.insert(key.to_owned(), bytes);
+    };
+    put(TOKEN, token.expose_secret());
+    if let Some(TlsPem { ca_bundle, client }) = tls.pem() {
+        if let Some(bundle) = ca_bundle {
+            put(CA_BUNDLE, bundle);
+        }
+        if let Some((certificate, key)) = client {
+            put(CERTIFICATE, certificate);
+            put(KEY, key.expose_secret());
+        }
+    }
+    data.insert(ACCOUNT.to_owned(), ByteString(text));
     Secret {
         metadata: ObjectMeta {
             name: Some(name_of(&account)),
@@ -238,13 +263,7 @@ fn secret(of: &Of, token: &SecretString) -> Secret {
             ..ObjectMeta::default()
         },
         type_: Some(TOKEN_COPY.to_owned()),
-        data: Some(
-            [
-                (ACCOUNT.to_owned(), ByteString(text)),
-                (TOKEN.to_owned(), ByteString(token)),
-            ]
-            .into(),
-        ),
+        data: Some(data),
         ..Secret::default()
     }
 }
@@ -260,7 +279,22 @@ fn understand(mut secret: Secret) -> Option<TokenCopy> {
     let copy = (|| {
         let data = secret.data.as_ref()?;
         let of: Of = serde_json::from_slice(&data.get(ACCOUNT)?.0).ok()?;
-        let token = std::str::from_utf8(&data.get(TOKEN)?.0).ok()?;
+        let text = |key: &str| {
+            let bytes = data.get(key)?;
+            std::str::from_utf8(&bytes.0).ok()
+        };
+        let token = text(TOKEN)?;
+        let client = match (text(CERTIFICATE), text(KEY)) {
+            (Some(certificate), Some(key)) => Some((certificate.to_owned(), key.into())),
+            _ => None,
+        };
+        let pem = TlsPem {
+            ca_bundle: text(CA_BUNDLE).map(str::to_owned),
+            client,
+        };
+        // Without what is missing, nothing would be reached that the Account did not trust.
+        let is_whole = is_whole(&of.spec, &pem);
+        let tls = Tls::new(pem, UnixTime::now()).ok().filter(|_| is_whole)?;
         let account = ObjectKey {
             namespace: of.namespace,
             name: of.name,
@@ -268,16 +302,28 @@ fn understand(mut secret: Secret) -> Option<TokenCopy> {
         (secret.name_any() == name_of(&account)).then(|| TokenCopy {
             account,
             spec: of.spec,
-            token: SecretString::from(token),
+            credentials: Credentials {
+                token: SecretString::from(token),
+                tls,
+            },
         })
     })();
     wipe(&mut secret);
     copy
 }
 
+/// Whether all is there that the Account names.
+fn is_whole(spec: &AccountSpec, TlsPem { ca_bundle, client }: &TlsPem) -> bool {
+    let tls = spec.tls.as_ref();
+    let names_bundle = tls.is_some_and(|tls| tls.ca_bundle.is_some());
+    let names_client = tls.is_some_and(|tls| tls.client_certificate_secret_ref.is_some());
+    names_bundle == ca_bundle.is_some() && names_client == client.is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rcgen::{CertificateParams, KeyPair};
     use serde_json::json;
 
     fn of() -> Of {
@@ -295,19 +341,48 @@ mod tests {
 
     #[test]
     fn a_copy_is_read_as_it_was_written_endpoint_and_token_together() {
-        let token = SecretString::from("t0ken");
+        let token = SecretString::from("t0ken").into();
         let copy = understand(secret(&of(), &token)).unwrap();
         assert_eq!(
             (copy.account.namespace.as_str(), copy.account.name.as_str()),
             ("team-a", "default")
         );
         assert_eq!(copy.spec, of().spec);
-        assert_eq!(copy.token.expose_secret(), "t0ken");
+        assert_eq!(copy.credentials.token.expose_secret(), "t0ken");
+    }
+
+    /// What it takes to reach the service goes with the token: without it, a server of such an Account could not be released.
+    #[test]
+    fn a_copy_of_an_account_with_tls_is_whole_or_none() {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(["client".to_owned()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap().pem();
+        let pem = TlsPem {
+            ca_bundle: Some(certificate.clone()),
+            client: Some((certificate, key.serialize_pem().into())),
+        };
+        let credentials = Credentials {
+            token: SecretString::from("t0ken"),
+            tls: Tls::new(pem, UnixTime::now()).unwrap(),
+        };
+        let tls = json!({
+            "caBundle": {"configMapKeyRef": {"name": "bundle", "key": "ca.crt"}},
+            "clientCertificateSecretRef": {"name": "client"},
+        });
+        let mut of = of();
+        of.spec.tls = serde_json::from_value(tls).unwrap();
+        let copy = understand(secret(&of, &credentials)).unwrap();
+        assert_eq!(copy.credentials.tls, credentials.tls);
+        for key in [CA_BUNDLE, CERTIFICATE, KEY] {
+            let mut edited = secret(&of, &credentials);
+            edited.data.as_mut().unwrap().remove(key);
+            assert!(understand(edited).is_none(), "without {key}");
+        }
     }
 
     #[test]
     fn what_was_copied_under_another_name_or_edited_is_none() {
-        let token = SecretString::from("t0ken");
+        let token = SecretString::from("t0ken").into();
         let mut renamed = secret(&of(), &token);
         renamed.metadata.name = Some("token-copy-0".into());
         assert!(understand(renamed).is_none());

@@ -1,25 +1,15 @@
-//! Digests by which accounts and sessions are told apart without a word of their tokens.
+//! Digests by which sessions are told apart in memory, without a word of their tokens. None of them is written anywhere.
 
+use super::seat::Credentials;
 use crate::api::AccountSpec;
-use data_encoding::HEXLOWER;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
-/// Tells accounts apart in the record of what was bought. 32 bits of a digest: enough to notice a change of endpoint or
-/// token, far too little to confirm a guess at a token.
-pub(super) fn credential(cluster: &str, spec: &AccountSpec, token: &SecretString) -> String {
-    let parts = [
-        cluster,
-        spec.endpoint.trim_end_matches('/'),
-        token.expose_secret(),
-    ];
-    let digest = digest(&parts.map(str::as_bytes));
-    HEXLOWER.encode(&digest[..4])
-}
-
 /// Accounts that differ in their paths do not share a session either: they may well talk to different services. Nor do
-/// those that read its errors differently.
-pub(super) fn session_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
+/// those that read its errors differently, or that reach it in another way: whom one trusts, the other may not.
+pub(super) fn session_key(spec: &AccountSpec, credentials: &Credentials) -> [u8; 32] {
+    let Credentials { token, tls } = credentials;
+    let proxy = spec.proxy.as_ref().map(|proxy| proxy.url.as_bytes());
     let paths = serde_json::to_vec(&spec.paths).unwrap_or_default();
     let codes = serde_json::to_vec(&spec.missing_codes).unwrap_or_default();
     digest(&[
@@ -27,6 +17,8 @@ pub(super) fn session_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] 
         token.expose_secret().as_bytes(),
         &paths,
         &codes,
+        &tls.digest(),
+        proxy.unwrap_or_default(),
     ])
 }
 

@@ -3,19 +3,26 @@
 //!
 //! A token lives in memory only, as long as a seat uses it, and is read again when its Secret moves.
 
+mod access;
+mod consent;
 mod copies;
 mod digest;
+mod key;
+mod line;
 mod roll;
 mod seat;
 mod secrets;
+mod tls;
 
 use crate::api::{AccountSpec, Marker};
 use crate::catalog::Catalog;
 use crate::cloud::{BuildError, Client, Gate, Http, Observer, Paths, Place, ServerId};
 use crate::inventory::{Inventory, Settings, Subject};
+use crate::runtime::queue::Priority;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, Metrics};
-use digest::{credential, gate_key, session_key};
+use digest::{gate_key, session_key};
+use line::Line;
 use seat::most;
 use secrecy::SecretString;
 use std::collections::HashMap;
@@ -24,11 +31,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
+pub use access::Access;
+pub use consent::{Refusal, Use, UseProblem, read_for, read_token};
 pub use copies::{Copies, TokenCopy};
+pub use key::CredentialKey;
 pub use roll::{Backing, Claim, Most, Owned, Rival, Roll, Room, Say, Turn};
-pub use seat::{MadeFrom, Problem, Seat, Session, Standing, limits};
+pub use seat::{Credentials, MadeFrom, Problem, Seat, Session, Standing, limits};
 pub use secrets::{Content, SecretProblem, SecretVersions, read, read_key};
+pub use tls::{bundle_version, names_config_map, read_tls, route, tls_secrets, tls_version};
 
 /// By then every Account that can be used was looked at, and what it has was listed.
 const LOOKED_AT: Duration = Duration::from_secs(120);
@@ -49,41 +61,48 @@ pub struct Sessions {
     inner: Arc<Inner>,
 }
 
+/// Asks for a reconcile of the Instance with this UID: as urgent as the object itself tells, or as urgent as this.
+type Wake = dyn Fn(Subject, Option<Priority>) + Send + Sync;
+
 struct Inner {
     sessions: AtomicU64,
     cluster: String,
     http: Http,
     settings: Settings,
     metrics: Metrics,
-    wake: Arc<dyn Fn(Subject) + Send + Sync>,
+    wake: Arc<Wake>,
     roll: Roll,
     began: Mutex<Instant>,
     /// Every record of the roll counts.
     trusts_records: AtomicBool,
     copies: OnceLock<Copies>,
+    /// Of the credentials in records.
+    key: OnceLock<CredentialKey>,
     cancel: CancellationToken,
     open: Mutex<HashMap<[u8; 32], Weak<Session>>>,
     seats: Mutex<HashMap<ObjectKey, Entry>>,
 }
 
 impl Sessions {
-    /// No sessions yet. `cluster` salts what tells accounts apart in records; `wake` is called with the UID of an Instance whose server changed in a listing.
+    /// No sessions yet. `cluster` is signed with what tells accounts apart in records; `wake` is called with the UID of an Instance
+    /// whose server changed in a listing, for which there may be room, or which may call the service now.
     pub fn new(
         cluster: String,
         http: Http,
         settings: Settings,
         metrics: Metrics,
-        wake: impl Fn(Subject) + Send + Sync + 'static,
+        wake: impl Fn(Subject, Option<Priority>) + Send + Sync + 'static,
         cancel: CancellationToken,
     ) -> Self {
-        let wake: Arc<dyn Fn(Subject) + Send + Sync> = Arc::new(wake);
+        let wake: Arc<Wake> = Arc::new(wake);
         let woken = wake.clone();
         let inner = Inner {
             sessions: AtomicU64::new(1),
-            roll: Roll::new(cluster.clone(), move |subject| woken(subject)),
+            roll: Roll::new(cluster.clone(), move |subject| woken(subject, None)),
             began: Mutex::new(Instant::now()),
             trusts_records: AtomicBool::new(false),
             copies: OnceLock::new(),
+            key: OnceLock::new(),
             cluster,
             http,
             settings,
@@ -131,20 +150,29 @@ impl Sessions {
         self.open().retain(|_, session| session.strong_count() > 0);
     }
 
+    /// The endpoint of an Account as requests are made to it, if they may be.
+    ///
+    /// # Errors
+    /// It is no endpoint, or none that is allowed.
+    pub fn endpoint(&self, spec: &AccountSpec) -> Result<Url, BuildError> {
+        self.inner.http.endpoint(&spec.endpoint)
+    }
+
     /// A new seat for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session; the
     /// request limits are shared by all with one endpoint and token, and are those of the Account that asked last.
     ///
     /// # Errors
-    /// The endpoint or a path is not usable.
+    /// The endpoint or a path is not usable, or the endpoint is not allowed.
     pub fn seat(
         &self,
         account: &ObjectKey,
         spec: &AccountSpec,
-        token: &SecretString,
+        credentials: &Credentials,
         made_from: MadeFrom,
     ) -> Result<Arc<Seat>, BuildError> {
-        let seat = self.make(spec, token, made_from)?;
+        let seat = self.make(spec, credentials, made_from)?;
         seat.session.client.gate().set_limits(limits(spec));
+        seat.session.line.set_limits(limits(spec));
         let mut seats = self.seats();
         let entry = seats.entry(account.clone()).or_default();
         if let Some(former) = entry.newest.replace(seat.clone()) {
@@ -156,18 +184,34 @@ impl Sessions {
     fn make(
         &self,
         spec: &AccountSpec,
-        token: &SecretString,
+        credentials: &Credentials,
         made_from: MadeFrom,
     ) -> Result<Arc<Seat>, BuildError> {
         Ok(Arc::new(Seat {
-            session: self.session(spec, token)?,
-            credential: credential(&self.inner.cluster, spec, token),
+            session: self.session(spec, credentials)?,
+            credential: self.credential(spec, &credentials.token),
             made_from,
             settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
             key_login_password: spec.key_login_password,
             most: most(spec),
-            source: Arc::new((spec.clone(), token.clone())),
+            source: Arc::new((spec.clone(), credentials.clone())),
         }))
+    }
+
+    /// From here on credentials in records are made under this key. To be called before any seat is made; without it they are
+    /// made under one that is gone with the process, and each restart looks like another token.
+    pub fn key_credentials(&self, key: CredentialKey) {
+        // Set once, before anybody asks.
+        let _ = self.inner.key.set(key);
+    }
+
+    /// What stands in the records of what is bought with this endpoint and token; none where records are only read.
+    fn credential(&self, spec: &AccountSpec, token: &SecretString) -> Option<String> {
+        if self.inner.trusts_records.load(Ordering::Relaxed) {
+            return None;
+        }
+        let key = self.inner.key.get_or_init(CredentialKey::random);
+        Some(key.credential(&self.inner.cluster, spec, token))
     }
 
     /// Which Instances have a server, or are about to have one.
@@ -175,7 +219,8 @@ impl Sessions {
         &self.inner.roll
     }
 
-    /// The roll holds only Instances of the service that is looked at, and nothing is changed by what they say.
+    /// The roll holds only Instances of the service that is looked at, and nothing is changed by what they say. That a server was
+    /// bought with the token of a seat is believed from here on: whoever only looks has no key to compare by.
     pub fn trust_records(&self) {
         self.inner.trusts_records.store(true, Ordering::Relaxed);
     }
@@ -194,7 +239,10 @@ impl Sessions {
     /// same token, its Account has that token now, or its Account's own listing of this service shows the server.
     pub fn backing(&self, say: &Say<'_>, id: &ServerId, ours: &Seat) -> Backing {
         if self.inner.trusts_records.load(Ordering::Relaxed)
-            || say.credential == Some(&ours.credential)
+            || ours
+                .credential
+                .as_deref()
+                .is_some_and(|ours| say.credential == Some(ours))
         {
             return Backing::Known;
         }
@@ -222,8 +270,8 @@ impl Sessions {
         let Some(copies) = self.inner.copies.get() else {
             return;
         };
-        let (spec, token) = &*seat.source;
-        if let Err(error) = copies.keep(account, spec, token).await {
+        let (spec, credentials) = &*seat.source;
+        if let Err(error) = copies.keep(account, spec, credentials).await {
             let ObjectKey { namespace, name } = account;
             tracing::warn!(namespace, name, %error, "the token has no copy: until it has, do not delete the namespace");
         }
@@ -242,14 +290,15 @@ impl Sessions {
         for TokenCopy {
             account,
             spec,
-            token,
+            credentials,
         } in copies.read(namespace).await?
         {
             let made_from = MadeFrom {
                 secret: String::new(),
+                tls: String::new(),
                 account: String::new(),
             };
-            match self.make(&spec, &token, made_from) {
+            match self.make(&spec, &credentials, made_from) {
                 Ok(seat) => {
                     let mut seats = self.seats();
                     // Until its watch tells of it, the Account is taken for gone.
@@ -336,6 +385,13 @@ impl Sessions {
         }
     }
 
+    /// So many Instances of an Account may call its service at the same time.
+    pub fn slots(&self, account: &ObjectKey) -> usize {
+        let seats = self.seats();
+        let newest = seats.get(account).and_then(|entry| entry.newest.as_ref());
+        newest.map_or(0, |seat| seat.session.line.slots())
+    }
+
     /// The last usable seat of an Account, also when the Account, its Secret or the key in it is gone: for deletions.
     /// With `newest_is_refused`, not if it is the one that the service refuses now, or asks with the same token in the same way.
     pub fn last_seat(&self, account: &ObjectKey, newest_is_refused: bool) -> Option<Arc<Seat>> {
@@ -365,6 +421,7 @@ impl Sessions {
     pub fn calm(&self, subject: &Subject) {
         let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
         for session in open {
+            session.line.leave(subject);
             session.inventory.calm(subject);
         }
     }
@@ -373,6 +430,7 @@ impl Sessions {
     pub fn leave(&self, subject: &Subject) {
         let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
         for session in open {
+            session.line.leave(subject);
             session.inventory.leave(subject);
         }
     }
@@ -380,9 +438,10 @@ impl Sessions {
     fn session(
         &self,
         spec: &AccountSpec,
-        token: &SecretString,
+        credentials: &Credentials,
     ) -> Result<Arc<Session>, BuildError> {
-        let key = session_key(spec, token);
+        let key = session_key(spec, credentials);
+        let Credentials { token, tls } = credentials;
         let mut open = self.open();
         if let Some(session) = open.get(&key).and_then(Weak::upgrade) {
             return Ok(session);
@@ -390,19 +449,21 @@ impl Sessions {
         let paths = Paths::resolve(&spec.paths)?;
         let shared = gate_key(spec, token);
         let others = open.values().filter_map(Weak::upgrade);
-        let gate = others
+        let inner = self.inner.clone();
+        let admit = move |subject| (inner.wake)(subject, Some(Priority::Admitted));
+        let (gate, line) = others
             .into_iter()
             .find(|session| session.gate_key == shared)
             .map_or_else(
-                || Gate::new(limits(spec)),
-                |session| session.client.gate().clone(),
+                || (Gate::new(limits(spec)), Line::new(limits(spec), admit)),
+                |session| (session.client.gate().clone(), session.line.clone()),
             );
         let metrics = self.inner.metrics.clone();
         let observer: Observer = Arc::new(move |operation, result, took| {
             metrics.cloud_call(operation.as_str(), result.err().unwrap_or("ok"), took);
         });
         let client = Client::new(
-            self.inner.http.clone(),
+            self.inner.http.by(tls::route(spec, tls)),
             &spec.endpoint,
             token.clone(),
             paths,
@@ -412,7 +473,7 @@ impl Sessions {
         .with_missing_codes(spec.missing_codes.clone());
         let cancel = self.inner.cancel.child_token();
         let inner = self.inner.clone();
-        let wake = move |subject| (inner.wake)(subject);
+        let wake = move |subject| (inner.wake)(subject, None);
         let inventory = Inventory::spawn(client.clone(), self.inner.settings, wake, cancel.clone());
         let session = Arc::new(Session {
             number: self.inner.sessions.fetch_add(1, Ordering::Relaxed),
@@ -420,6 +481,7 @@ impl Sessions {
             catalog: Catalog::new(client.clone()),
             client,
             inventory,
+            line,
             cancel,
         });
         open.insert(key, Arc::downgrade(&session));

@@ -1,10 +1,11 @@
 //! What one (endpoint, token) shares, and the place of an Account in it.
 
 use super::Most;
+use super::line::Line;
 use crate::api::conditions::Reason;
-use crate::api::{AccountSpec, KeyLoginPassword};
+use crate::api::{AccountSpec, Imports, KeyLoginPassword};
 use crate::catalog::Catalog;
-use crate::cloud::{Client, Limits};
+use crate::cloud::{Client, Limits, Tls};
 use crate::inventory::Inventory;
 use secrecy::SecretString;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub struct Session {
     pub inventory: Inventory,
     /// What the service offers.
     pub catalog: Catalog,
+    /// Who may call the service now: shared as the request limit is.
+    pub(super) line: Line,
     /// What the request limit is shared by.
     pub(super) gate_key: [u8; 32],
     pub(super) cancel: CancellationToken,
@@ -40,22 +43,47 @@ pub struct Seat {
     pub session: Arc<Session>,
     /// What the seat was made from; another version of the Secret, or another Account, makes another seat.
     pub made_from: MadeFrom,
-    /// A short digest of endpoint and token: as long as it stands, the account at the service is the same.
-    pub credential: String,
+    /// Endpoint and token under the key of the installation: as long as it stands, the account at the service is the same. None
+    /// where nobody has the key: then what a record says is believed.
+    pub credential: Option<String>,
     /// How long the outcome of a lost create stays open (`Account.spec.settleSeconds`).
     pub settle: Duration,
     /// What is sent as password with key login.
     pub key_login_password: KeyLoginPassword,
     /// How many servers the Account may have, and how fast.
     pub most: Most,
-    /// The Account's spec and the token, for a copy of both.
-    pub(super) source: Arc<(AccountSpec, SecretString)>,
+    /// The Account's spec and its credentials, for a copy of both.
+    pub(super) source: Arc<(AccountSpec, Credentials)>,
 }
 
 impl Seat {
+    /// Whether servers that exist may be taken over.
+    pub fn imports(&self) -> Imports {
+        self.source.0.imports
+    }
+
     /// Where the service is, as the Account says, without a slash at its end.
     pub(super) fn endpoint(&self) -> &str {
         self.source.0.endpoint.trim_end_matches('/')
+    }
+}
+
+/// What the Secrets and the ConfigMap hold that an Account names.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// The token.
+    pub token: SecretString,
+    /// Whom we trust, and who we say we are.
+    pub tls: Tls,
+}
+
+impl From<SecretString> for Credentials {
+    /// A token alone.
+    fn from(token: SecretString) -> Self {
+        Self {
+            token,
+            tls: Tls::default(),
+        }
     }
 }
 
@@ -64,6 +92,8 @@ impl Seat {
 pub struct MadeFrom {
     /// UID and resourceVersion of the token Secret.
     pub secret: String,
+    /// UID and resourceVersion of each object that `spec.tls` names.
+    pub tls: String,
     /// UID of the Account.
     pub account: String,
 }

@@ -1,4 +1,5 @@
 use crate::api::SecretKeyRef;
+use crate::api::valid::{self, NoName};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::call;
 use crate::runtime::watch::{Change, Notice, ObjectKey};
@@ -85,6 +86,9 @@ pub enum SecretProblem {
     /// There is no such Secret.
     #[error("Secret {0} does not exist")]
     NoSecret(String),
+    /// No Secret can be called that: an object from before the schema had a rule for it, or a manifest.
+    #[error(transparent)]
+    NoName(NoName),
     /// The Secret has no such key.
     #[error("Secret {secret} has no key {key}")]
     NoKey {
@@ -126,6 +130,8 @@ pub struct Content {
     pub uid: String,
     /// Its resourceVersion.
     pub resource_version: String,
+    /// Its type.
+    pub kind: String,
     /// The object that controls it.
     pub controller: Option<OwnerReference>,
     /// Its labels.
@@ -145,6 +151,7 @@ impl Content {
         Self {
             uid: meta.uid.unwrap_or_default(),
             resource_version: meta.resource_version.unwrap_or_default(),
+            kind: secret.type_.take().unwrap_or_default(),
             controller: owners.find(|owner| owner.controller == Some(true)),
             labels: meta.labels.unwrap_or_default(),
             annotations: meta.annotations.unwrap_or_default(),
@@ -187,11 +194,22 @@ impl Content {
     }
 }
 
+impl SecretProblem {
+    /// There is no Secret of this name, and there may be none that can be.
+    pub fn missing(name: &str) -> Self {
+        match valid::object_name(name) {
+            Ok(()) => Self::NoSecret(name.to_owned()),
+            Err(no_name) => Self::NoName(no_name),
+        }
+    }
+}
+
 /// Reads a Secret.
 ///
 /// # Errors
 /// There is none, or it could not be read.
 pub async fn read(client: &Client, namespace: &str, name: &str) -> Result<Content, SecretProblem> {
+    valid::object_name(name).map_err(SecretProblem::NoName)?;
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     match call("read Secret", api.get(name)).await {
         Ok(mut secret) => Ok(Content::of(&mut secret)),

@@ -1,6 +1,7 @@
 use super::*;
-use crate::cloud::Lane;
+use crate::cloud::{AllowedEndpoints, Lane};
 use futures::FutureExt;
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
 const HERE: &str = "https://cloud.example/api";
@@ -15,10 +16,10 @@ fn key(namespace: &str) -> ObjectKey {
 fn sessions() -> Sessions {
     Sessions::new(
         "cluster".to_owned(),
-        Http::new().unwrap(),
+        Http::new(AllowedEndpoints::default()).unwrap(),
         Settings::default(),
         Metrics::default(),
-        |_: Subject| {},
+        |_, _| {},
         CancellationToken::new(),
     )
 }
@@ -39,9 +40,10 @@ fn spec(endpoint: &str, more: Value) -> AccountSpec {
 fn seated(sessions: &Sessions, namespace: &str, spec: &AccountSpec, token: &str) -> Arc<Seat> {
     let made_from = MadeFrom {
         secret: "u/7".to_owned(),
+        tls: String::new(),
         account: "a".to_owned(),
     };
-    let token = SecretString::from(token);
+    let token = SecretString::from(token).into();
     let seat = sessions.seat(&key(namespace), spec, &token, made_from);
     let seat = seat.unwrap();
     sessions.install(&key(namespace), seat.clone());
@@ -93,7 +95,7 @@ async fn what_an_instance_says_of_a_server_counts_where_its_account_has_it() {
         )
     };
     assert_eq!(says("same-token", None), Backing::Known);
-    assert_eq!(says("nowhere", Some(&ours.credential)), Backing::Known);
+    assert_eq!(says("nowhere", ours.credential.as_deref()), Backing::Known);
     assert_eq!(says("elsewhere", Some("0badcafe")), Backing::Lacking);
     // One that may come to show it, until everybody had the time to.
     assert_eq!(says("other-token", None), Backing::NotYet);
@@ -130,10 +132,16 @@ async fn a_deletion_does_not_go_on_with_a_token_that_is_refused_whatever_else_th
     let seat = |token: &str| {
         let made_from = MadeFrom {
             secret: "u/7".to_owned(),
+            tls: String::new(),
             account: "a".to_owned(),
         };
         let raised = spec(HERE, json!({"maxInstances": 2}));
-        sessions.seat(&key("a"), &raised, &SecretString::from(token), made_from)
+        sessions.seat(
+            &key("a"),
+            &raised,
+            &SecretString::from(token).into(),
+            made_from,
+        )
     };
     let raised = seat("t").unwrap();
     assert!(last(true).is_none());

@@ -1,9 +1,9 @@
 //! What holds a token or a password shows neither when it is printed, for people or for developers: a panic, an error or a
 //! line at trace level may print whatever a turn holds (S7). The client and its errors have a test of their own.
 
-use crate::cloud::{Http, Login, PasswordRequest, ReinstallRequest};
+use crate::cloud::{AllowedEndpoints, Http, Login, PasswordRequest, ReinstallRequest};
 use crate::instance::observe::Fact;
-use crate::inventory::{Settings, Subject};
+use crate::inventory::Settings;
 use crate::runtime::Metrics;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{Content, MadeFrom, Sessions, Standing};
@@ -91,10 +91,10 @@ fn a_secret_that_was_read_shows_nothing_of_what_it_holds() {
 async fn the_place_of_an_account_shows_no_token() {
     let sessions = Sessions::new(
         "cluster".to_owned(),
-        Http::new().unwrap(),
+        Http::new(AllowedEndpoints::default()).unwrap(),
         Settings::default(),
         Metrics::default(),
-        |_: Subject| {},
+        |_, _| {},
         CancellationToken::new(),
     );
     let spec = json!({
@@ -107,10 +107,11 @@ async fn the_place_of_an_account_shows_no_token() {
     };
     let made_from = MadeFrom {
         secret: "u/7".to_owned(),
+        tls: String::new(),
         account: "a".to_owned(),
     };
     let spec = serde_json::from_value(spec).unwrap();
-    let seat = sessions.seat(&account, &spec, &canary(), made_from);
+    let seat = sessions.seat(&account, &spec, &canary().into(), made_from);
     let seat = seat.unwrap();
     assert_hidden("the seat", &seat);
     assert_hidden("the standing", &Standing::Usable(seat));

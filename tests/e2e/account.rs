@@ -199,7 +199,7 @@ async fn is_slowed_down() -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn status_tells_the_servers_of_each_place_and_those_of_nobody() {
-    let mut world = Setup::default().begin("inventory").await;
+    let mut world = Setup::default().imports().begin("inventory").await;
     world.strangers(World::TOKEN, 2);
     world.apply(&instance("web")).await;
     let server = world.only_server(&world.ready("web").await);
@@ -269,7 +269,7 @@ async fn status_tells_the_servers_of_each_place_and_those_of_nobody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_that_status_tells_for_a_server_of_nobody_makes_the_manifest_that_takes_it_over()
  {
-    let world = Setup::default().begin("inventory-import").await;
+    let world = Setup::default().imports().begin("inventory-import").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
     world.strangers(World::TOKEN, 1);

@@ -1,13 +1,15 @@
-//! The commands `instances`, `import`, `plan` and `completion`, as a user types them.
+//! The commands as a user types them.
 
 mod completion;
 mod import;
 mod instances;
+mod names;
 mod plan;
 mod rights;
 mod secrets;
 mod terminal;
 mod unreachable;
+mod verbs;
 mod verdicts;
 
 use crate::support::{self, EXECUTABLE, World, eventually, is_for_now};

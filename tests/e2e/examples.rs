@@ -8,15 +8,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+const DEFINITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crds");
+const README: &str = include_str!("../../README.md");
 
 /// Where the examples' Account says that the service is, and its token.
 const SERVICE: (&str, &str) = ("http://127.0.0.1:8090", "example-token");
 
 /// Instances that are not to have a server here, and why. All others become Ready.
 const WITHOUT_SERVER: [(&str, &str); 4] = [
-    // The servers that they name are nobody's here; `import.rs` plays them with some that exist.
-    ("legacy-1", "ImportNotFound"),
-    ("legacy-2", "ImportNotFound"),
+    // The examples' Account does not let them; `import.rs` plays them with one that does.
+    ("legacy-1", "ImportDenied"),
+    ("legacy-2", "ImportDenied"),
     ("watched", "NotBought"),
     ("held", "Paused"),
 ];
@@ -109,6 +111,36 @@ async fn every_example_does_what_it_says() {
         let exception = WITHOUT_SERVER.iter().find(|(one, _)| *one == name);
         let why = exception.map_or("Available", |(_, why)| why);
         assert_eq!(reason(&instance), why, "{}", outline(&instance));
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_readme_shows_is_all_that_a_server_needs() {
+    let world = Setup::default().bare().begin("examples-readme").await;
+    let sample = README.split("```yaml\n").nth(1).unwrap();
+    let sample = sample.split("```").next().unwrap();
+    let sample = sample.replace(SERVICE.0, world.sim.url());
+    let sample = sample.replace(SERVICE.1, World::TOKEN);
+    world.run(&["apply", "-f", "-"], &sample).await;
+    world.ready("app-1").await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_folder_of_definitions_can_be_applied_as_it_stands() {
+    let setup = Setup::default().bare().without_operator();
+    let world = setup.begin("examples-crds").await;
+    for flag in ["-f", "-k"] {
+        let apply = [
+            "apply",
+            "--server-side",
+            "--dry-run=server",
+            "--force-conflicts",
+        ];
+        world
+            .run(&[&apply[..], &[flag, DEFINITIONS]].concat(), "")
+            .await;
     }
     world.finish().await;
 }

@@ -1,12 +1,12 @@
 //! What the machine does to the operator: its clock, its processor, its memory, its log, its descriptors, its network; and a
 //! supervisor that starts it again and again where it dies again and again.
 
-mod cgroup;
+pub mod cgroup;
 mod clock;
 mod crash_loop;
 mod descriptors;
 mod log;
-mod memory;
+pub mod memory;
 mod network;
 mod starved;
 

@@ -34,7 +34,7 @@ fn message(instance: &Instance) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_is_taken_over_by_id_or_name_kept_and_released_with_its_instance() {
-    let mut world = Setup::default().begin("import").await;
+    let mut world = Setup::default().imports().begin("import").await;
     let servers = strangers(&world, 3);
     let bought = create_calls(&world.sim);
     let example = include_str!("../../examples/instance-import.yaml");
@@ -87,7 +87,7 @@ async fn a_server_is_taken_over_by_id_or_name_kept_and_released_with_its_instanc
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_certain_is_not_taken_over_and_nothing_is_bought_instead() {
-    let world = Setup::default().begin("import-not").await;
+    let world = Setup::default().imports().begin("import-not").await;
     let servers = strangers(&world, 2);
     // Whatever the console does to a server in the making ends the making.
     let is_made = |s: &ServerInfo| s.status == "STARTED";
@@ -156,7 +156,7 @@ fn address(world: &World, server: &ServerInfo) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_filter_takes_over_the_one_server_that_all_of_it_fits() {
-    let world = Setup::default().begin("import-filter").await;
+    let world = Setup::default().imports().begin("import-filter").await;
     strangers(&world, 3);
     let is_made = |s: &ServerInfo| s.status == "STARTED";
     let made = world
@@ -209,7 +209,7 @@ async fn a_filter_takes_over_the_one_server_that_all_of_it_fits() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_that_import_one_server_one_gets_it_although_the_operator_is_killed() {
-    let mut world = Setup::default().begin("import-two").await;
+    let mut world = Setup::default().imports().begin("import-two").await;
     let servers = strangers(&world, 1);
     let bought = create_calls(&world.sim);
     let id = servers[0].id.clone();
@@ -262,7 +262,7 @@ async fn of_two_that_import_one_server_one_gets_it_although_the_operator_is_kill
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_to_import_can_be_mended_and_cannot_change_once_there_is_a_server() {
-    let world = Setup::default().begin("import-rules").await;
+    let world = Setup::default().imports().begin("import-rules").await;
     let servers = strangers(&world, 1);
     world
         .kubectl_apply(&importing("web", json!({"id": "ecs-mistyped"})))
@@ -291,7 +291,7 @@ async fn what_to_import_can_be_mended_and_cannot_change_once_there_is_a_server()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_at_another_service_has_nothing_to_say_about_a_server_of_the_same_identifier() {
-    let world = Setup::default().begin("import-twins").await;
+    let world = Setup::default().imports().begin("import-twins").await;
     // Identifiers come from the seed: the first servers of two services are called the same.
     let service = Simulator::builder().token(World::TOKEN);
     let service = service.task_duration(Duration::ZERO);
@@ -324,7 +324,7 @@ async fn an_instance_at_another_service_has_nothing_to_say_about_a_server_of_the
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_import_whose_record_was_taken_away_goes_and_says_that_its_server_stays() {
-    let world = Setup::default().begin("import-unrecorded").await;
+    let world = Setup::default().imports().begin("import-unrecorded").await;
     let server = strangers(&world, 1).remove(0);
     world
         .apply(&importing("web", json!({"id": server.id})))
@@ -345,5 +345,80 @@ async fn an_import_whose_record_was_taken_away_goes_and_says_that_its_server_sta
     let note = world.events("NotReleased").await.remove(0).note.unwrap();
     assert!(note.contains(&server.id), "{note}");
     assert_eq!(world.sim.live_servers().len(), 1, "{}", world.ledger_text());
+    world.finish().await;
+}
+
+/// Sets what the Account says about imports.
+async fn account_says(world: &World, imports: &str) {
+    let patch = json!({"spec": {"imports": imports}}).to_string();
+    let patch = ["patch", "account", "default", "--type=merge", "-p", &patch];
+    world.run(&patch, "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_imported_unless_the_account_allows_it_and_what_was_stays() {
+    let mut world = Setup::default().begin("import-denied").await;
+    let servers = strangers(&world, 2);
+    let bought = create_calls(&world.sim);
+    for (name, import) in [
+        ("web", json!({"id": servers[0].id})),
+        ("db", json!({"name": servers[1].name})),
+    ] {
+        world.apply(&importing(name, import)).await;
+        let told = world.until_reason(name, "ImportDenied").await;
+        let words = message(&told);
+        assert!(words.contains("imports: Allowed"), "{words}");
+        assert!(words.contains("Account default"), "{words}");
+        assert!(told.metadata.annotations.is_none(), "{}", outline(&told));
+    }
+    let account = world.accounts().get("default").await.unwrap();
+    let unowned = account.status.unwrap_or_default().unowned;
+    assert!(
+        unowned.iter().all(|server| server.import.is_none()),
+        "{unowned:?}"
+    );
+    // One is released by nobody, since it is nobody's.
+    world.delete("db").await;
+    world.gone("db").await;
+
+    account_says(&world, "Allowed").await;
+    let ready = world.ready("web").await;
+    assert_eq!(id_of(&ready), Some(servers[0].id.as_str()));
+    // The Account changes its mind: what was taken over stays, is kept, and goes with its Instance.
+    account_says(&world, "Denied").await;
+    world
+        .apply(&importing("late", json!({"id": servers[1].id})))
+        .await;
+    world.until_reason("late", "ImportDenied").await;
+    world.restart().await;
+    let mut off = stopped("web");
+    off["spec"]["import"] = json!({"id": servers[0].id});
+    world.apply(&off).await;
+    world
+        .until("web", "is stopped", |web| {
+            is_ready(web) && web.status.as_ref().unwrap().detail["ecsStatus"] == "STOPPED"
+        })
+        .await;
+    // Also where its record is lost: nobody asks for that server anew.
+    let manifest = world.get("web").await;
+    let mut bare = json!({"apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance"});
+    bare["metadata"] = json!({"name": "web"});
+    bare["spec"] = serde_json::to_value(&manifest.spec).unwrap();
+    world.run(&["replace", "-f", "-"], &bare.to_string()).await;
+    world
+        .until("web", "has its record again", |web| {
+            is_ready(web)
+                && web
+                    .metadata
+                    .annotations
+                    .as_ref()
+                    .is_some_and(|all| all.contains_key(BINDING))
+        })
+        .await;
+    world.delete("web").await;
+    world.gone("web").await;
+    let left: Vec<_> = world.sim.live_servers().into_iter().map(|s| s.id).collect();
+    assert_eq!(left, [servers[1].id.clone()], "{}", world.ledger_text());
+    assert_eq!(create_calls(&world.sim), bought, "{}", world.ledger_text());
     world.finish().await;
 }

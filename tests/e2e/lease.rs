@@ -487,7 +487,11 @@ async fn renewals_have_a_priority_of_their_own() {
         world.namespace
     );
     let wanted = (
-        uid("flowschema", "cloud-server-operator-leader-election").await,
+        uid(
+            "flowschema",
+            "cloud-server-operator-leader-election.cloud-server-system",
+        )
+        .await,
         uid("prioritylevelconfiguration", "leader-election").await,
     );
     assert_eq!(flow(&lease).await, wanted);

@@ -1,10 +1,10 @@
 //! The process: what it serves, how it ends, what it tells.
 
-use crate::support::{PATIENCE, Setup, create_calls, instance, stays};
+use crate::support::{PATIENCE, Setup, create_calls, eventually, instance, stays};
 use cloud_server_operator::api::names::BINDING;
 use cloud_simulator::faults::{Act, ClientGone, Rule, When};
 use kube::ResourceExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -34,6 +34,59 @@ async fn metrics_are_openmetrics_and_count_what_was_done() {
     let created = "cloud_server_operator_cloud_calls_total{operation=\"create\",result=\"ok\"} 1";
     assert!(text.contains(created), "{created:?} is not in {text}");
     world.finish().await;
+}
+
+/// No core of it is written, and whoever runs as the same user reads nothing of it.
+#[tokio::test]
+async fn what_it_holds_in_memory_stays_there() {
+    let as_nobody = |program: &str| {
+        let mut command = Command::new("/usr/bin/setpriv");
+        command.args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "--pdeathsig=KILL",
+        ]);
+        command
+            .arg(program)
+            .env_clear()
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    };
+    // It waits for its token on standard input.
+    let asked = [
+        "instances",
+        "--endpoint",
+        "http://127.0.0.1:9",
+        "--token-file",
+        "-",
+    ];
+    let mut command = as_nobody(env!("CARGO_BIN_EXE_operator-under-test"));
+    let mut waiting = command.args(asked).stdin(Stdio::piped()).spawn().unwrap();
+    let place = format!("/proc/{}", waiting.id());
+    eventually("its memory is its own", async || {
+        let limits = std::fs::read_to_string(format!("{place}/limits")).unwrap();
+        let core = limits
+            .lines()
+            .find_map(|line| line.strip_prefix("Max core file size"));
+        let core: Vec<&str> = core.unwrap_or_default().split_whitespace().collect();
+        let read = as_nobody("/bin/cat")
+            .arg(format!("{place}/environ"))
+            .output()
+            .unwrap();
+        let why = String::from_utf8_lossy(&read.stderr).into_owned();
+        match core.starts_with(&["0", "0"]) && why.contains("Permission denied") {
+            true => Ok(()),
+            false => Err(format!(
+                "core: {core:?}; read by another: {} {why}",
+                read.status
+            )),
+        }
+    })
+    .await;
+    drop(waiting.stdin.take());
+    assert!(!waiting.wait().unwrap().success(), "no token came");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod cases;
 mod table;
+mod transport;
 
 use crate::support::{Setup, World, instance, with};
 use cloud_simulator::catalogue;

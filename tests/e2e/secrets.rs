@@ -1,6 +1,8 @@
 //! No secret anywhere (S7): canaries for the token, for passwords that were, are and never will be, and for the token of
 //! somebody else; then everything that the operator and the service show to anybody is searched for them, however encoded.
 
+mod quoted;
+
 use crate::support::{
     Setup, World, condition, eventually, get, insist, instance, is_ready, kubectl, new_password,
     other_image, reason, stopped, token,
@@ -371,7 +373,7 @@ async fn no_secret_is_told_anywhere_while_copies_of_tokens_are_kept() {
 }
 
 async fn play(setup: Setup, is_kept: bool) {
-    let mut world = setup.filter("trace").begin("secrets").await;
+    let mut world = setup.filter(quoted::everything()).begin("secrets").await;
     // Somebody else's: nobody in this namespace may even look at it.
     let neighbour = format!("{}-neighbour", world.namespace);
     let theirs = json!({"apiVersion": "v1", "kind": "List", "items": [

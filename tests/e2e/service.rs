@@ -3,11 +3,13 @@
 
 mod away;
 mod certificate;
+mod egress;
 mod identity;
 mod lanes;
 mod limits;
 mod pages;
 mod refused;
+mod trust;
 mod wires;
 
 use cloud_server_operator::api::Instance;

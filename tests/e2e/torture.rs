@@ -4,7 +4,7 @@
 //! operation makes; then there is one run for each boundary (before a request is forwarded, after its effect, after its
 //! reply) and each act. Each run is judged by what the world is like once it is quiet: see `verdict.rs`.
 //!
-//! `cargo test` kills at every boundary. All acts: `make torture`; some of them: `TORTURE_ONLY=create/receipt make torture`
+//! `make test` kills at every boundary. All acts: `make torture`; some of them: `TORTURE_ONLY=create/receipt make torture`
 //! plays whatever has that in its name.
 
 mod act;

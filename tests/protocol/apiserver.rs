@@ -5,8 +5,27 @@ use json_patch::{Patch, merge, patch};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A kind and a name; everything lives in one namespace.
+/// A kind and a name. What is not in [`NAMESPACE`] has its namespace before its name: `team-b/web-1`.
 pub type Key = (&'static str, String);
+
+/// Namespace and name of what the second part of a key says.
+pub fn place(name: &str) -> (&str, &str) {
+    name.split_once('/').unwrap_or((NAMESPACE, name))
+}
+
+/// The second part of the key of what has this name there.
+pub fn name_in(namespace: &str, name: &str) -> String {
+    if namespace == NAMESPACE {
+        name.to_owned()
+    } else {
+        format!("{namespace}/{name}")
+    }
+}
+
+/// Whether it belongs to a neighbour: see `universe::neighbours`.
+pub fn is_neighbours(name: &str) -> bool {
+    name.contains('/')
+}
 
 /// A kind that the model keeps.
 pub const INSTANCES: &str = "instances";
@@ -14,7 +33,7 @@ pub const INSTANCES: &str = "instances";
 pub const ACCOUNTS: &str = "accounts";
 /// See [`INSTANCES`].
 pub const SECRETS: &str = "secrets";
-/// The one namespace.
+/// The namespace that a run is about.
 pub const NAMESPACE: &str = "team-a";
 
 /// A change that watches tell.
@@ -80,9 +99,11 @@ impl Apiserver {
         self.objects.get(key)
     }
 
-    /// Every object.
+    /// Every object of the namespace that a run is about.
     pub fn all(&self) -> impl Iterator<Item = (&Key, &Value)> {
-        self.objects.iter()
+        self.objects
+            .iter()
+            .filter(|(key, _)| !is_neighbours(&key.1))
     }
 
     /// Creates an object, unless there is one of that name.
@@ -93,8 +114,9 @@ impl Apiserver {
         self.uids += 1;
         let meta = &mut object["metadata"];
         meta["uid"] = json!(format!("uid-{}", self.uids));
-        meta["name"] = json!(key.1);
-        meta["namespace"] = json!(NAMESPACE);
+        let (namespace, name) = place(&key.1);
+        meta["name"] = json!(name);
+        meta["namespace"] = json!(namespace);
         meta["generation"] = json!(1);
         if key.0 == INSTANCES {
             object["status"] = json!({"observedGeneration": -1});
@@ -116,15 +138,14 @@ impl Apiserver {
 
     /// What belonged to an object that is gone goes as well. Tells whether there was any.
     pub fn collect_garbage(&mut self) -> bool {
-        let uids: Vec<String> = self.objects.values().map(uid).collect();
+        let uids: Vec<String> = self.all().map(|(_, object)| uid(object)).collect();
         let is_orphan = |object: &Value| {
             let owners = object["metadata"]["ownerReferences"].as_array();
             let mut owners = owners.into_iter().flatten();
             owners.any(|owner| uids.iter().all(|uid| owner["uid"] != uid.as_str()))
         };
         let orphans: Vec<(Key, Value)> = self
-            .objects
-            .iter()
+            .all()
             .filter(|(_, object)| is_orphan(object))
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect();

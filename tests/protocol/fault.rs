@@ -224,6 +224,8 @@ pub enum Step {
     Hides(bool),
     /// The Account may have so many Instances with a server.
     Most(u8),
+    /// The Account lets its Instances import servers, or does so no more.
+    Imports(bool),
     /// Applies the object as it stands in another cluster, under another name: its record says that it is of there.
     Immigrate(u8),
     /// Changes a label.
@@ -294,6 +296,7 @@ impl Step {
             | Self::TasksFail(_)
             | Self::Hides(_)
             | Self::Most(_)
+            | Self::Imports(_)
             | Self::RestoreBackup(_)
             | Self::SnapshotEtcd
             | Self::RestoreEtcd

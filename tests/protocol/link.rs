@@ -1,11 +1,14 @@
 //! The one way from a process to everything else: each request passes here, is counted, and meets its fault.
 
-use crate::apiserver::{ACCOUNTS, Edit, INSTANCES, Key, SECRETS};
+use crate::apiserver::{
+    ACCOUNTS, Edit, INSTANCES, Key, NAMESPACE, SECRETS, is_neighbours, name_in,
+};
 use crate::fault::{Act, Kind, Step};
 use crate::oracle::ProcessId;
-use crate::universe::{About, Absence, Reply, Shared, Universe};
+use crate::universe::{About, Absence, Fate, Reply, Shared, Universe};
 use cloud_server_operator::cloud::{Carried, Carrier, Http, Lost};
 use cloud_server_operator::runtime::Term;
+use cloud_server_operator::session::CredentialKey;
 use cloud_simulator::model::TaskScript;
 use cloud_simulator::secret::Secret;
 use cloud_simulator::wire::RawRequest;
@@ -62,8 +65,16 @@ impl Link {
         self.state.is_dead.load(Ordering::SeqCst)
     }
 
+    /// Whether the process serves others beside the one that is judged.
+    pub fn has_neighbours(&self) -> bool {
+        self.universe.lock().neighbours.are_there()
+    }
+
     /// A turn begins that is about this object.
     pub fn begins_turn(&self, object: &str) {
+        if is_neighbours(object) {
+            return;
+        }
         let process = self.state.process;
         self.universe.lock().oracle.begins_turn(process, object);
     }
@@ -123,6 +134,12 @@ impl Link {
         self.passable().await;
         self.travel().await;
         self.passable().await;
+        if about.is_neighbours() {
+            let reply = self.universe.with(|u| effect(u, None));
+            self.travel().await;
+            self.passable().await;
+            return Ok(reply);
+        }
         let act = {
             let mut universe = self.universe.lock();
             universe.note_state();
@@ -179,13 +196,26 @@ impl Link {
         Ok(reply)
     }
 
+    /// The key of the credentials in records.
+    pub fn credential_key(&self) -> CredentialKey {
+        let process = self.state.process;
+        self.universe.lock().credential_key(process)
+    }
+
     /// The service, without a network.
     pub fn http(&self) -> Http {
         let link = self.clone();
         let carrier: Carrier = Arc::new(move |request| {
             let link = link.clone();
             Box::pin(async move {
+                if let Some((_, sent)) = &mut link.universe.lock().sent {
+                    sent.push(request.url().to_string());
+                }
                 let raw = raw(&request);
+                let host = request.url().host_str().unwrap_or_default();
+                if link.universe.lock().neighbours.serve(host) {
+                    return link.call_neighbour(host, &raw).await;
+                }
                 let kind = kind_of(&raw.path);
                 let about = About::Call(raw.clone());
                 let effect = Box::new(move |u: &mut Universe, act: Option<&Act>| {
@@ -205,6 +235,27 @@ impl Link {
             })
         });
         Http::carried(carrier)
+    }
+
+    /// A call of a neighbour's service, to which nothing happens but what that service does itself.
+    async fn call_neighbour(&self, host: &str, raw: &RawRequest) -> Result<Carried, Lost> {
+        self.passable().await;
+        self.travel().await;
+        self.passable().await;
+        let fate = self.universe.lock().call_neighbour(host, raw);
+        let (after, status, body) = match fate {
+            Fate::NotSent => return Err(Lost::NotSent),
+            Fate::Never => return std::future::pending().await,
+            Fate::Answer(after, status, body) => (after, status, body),
+        };
+        sleep(after).await;
+        self.travel().await;
+        self.passable().await;
+        Ok(Carried {
+            status,
+            retry_after: None,
+            body,
+        })
     }
 
     /// The apiserver, without a network.
@@ -231,6 +282,9 @@ impl Link {
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let path = parts.uri.path().to_owned();
+        if let Some((sent, _)) = &mut self.universe.lock().sent {
+            sent.push(format!("{} {}", parts.method, parts.uri));
+        }
         if parts.method == http::Method::POST && path.ends_with("/secrets") {
             let secret: Value = serde_json::from_slice(&body).unwrap_or_default();
             let made = secret.clone();
@@ -294,6 +348,9 @@ impl Link {
     /// What the apiserver itself says of an object: past every cache, or because a compare-and-swap went through.
     fn hears(&self, about: &About, reply: &Reply, kind: Kind, is_word: bool) {
         let About::Object(key) = about else { return };
+        if is_neighbours(&key.1) {
+            return;
+        }
         let mut universe = self.universe.lock();
         let oracle = &mut universe.oracle;
         match reply.status {
@@ -402,10 +459,13 @@ fn target(path: &str) -> Option<(Key, bool)> {
         SECRETS => SECRETS,
         _ => return None,
     };
-    Some(((kind, name.to_owned()), is_status))
+    // …/namespaces/team-a/instances/web-1
+    let namespace = parts.next().unwrap_or(NAMESPACE);
+    Some(((kind, name_in(namespace, name)), is_status))
 }
 
-fn kind_of(path: &str) -> Kind {
+/// What a call of this path is.
+pub fn kind_of(path: &str) -> Kind {
     match path.rsplit('/').next().unwrap_or_default() {
         "create" => Kind::Create,
         "release" => Kind::Release,

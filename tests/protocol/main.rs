@@ -2,8 +2,8 @@
 //! memory, in virtual time, with faults anywhere.
 //!
 //! ```text
-//! cargo test --profile fast --test protocol               # named schedules, every single fault, and 10,000 by chance
-//! SEED=17 cargo test --profile fast --test protocol replay -- --ignored --nocapture
+//! cargo test --locked --profile fast --test protocol               # named schedules, every single fault, and 10,000 by chance
+//! SEED=17 cargo test --locked --profile fast --test protocol replay -- --ignored --nocapture
 //! make soak SOAK_MINUTES=30
 //! ```
 
@@ -17,6 +17,7 @@
 mod apiserver;
 mod exhaust;
 mod fault;
+mod hostile;
 mod link;
 mod named;
 mod oracle;
@@ -25,6 +26,7 @@ mod random;
 mod run;
 mod soak;
 mod specs;
+mod tenants;
 mod universe;
 
 // As the operator itself; it is also twice as fast here.

@@ -1,7 +1,9 @@
 //! The counterexamples of the model-checked protocol, each as a schedule with its name there. What broke simpler rules must
 //! not break these. A name that ends in `limit` shows what is not promised, and that it stays at that. What came later than
-//! that protocol is played in [`operations`] and [`logins`], what is refused or fails for long in [`refusals`].
+//! that protocol is played in [`operations`] and [`logins`], what is refused or fails for long in [`refusals`], a key that is lost
+//! in [`keys`].
 
+mod keys;
 mod logins;
 mod operations;
 mod refusals;
@@ -92,6 +94,12 @@ impl Play {
 
     fn import(mut self, by: ImportBy) -> Self {
         self.0.setting.import = Some(by);
+        self
+    }
+
+    /// The Account lets no Instance import a server.
+    fn denied(mut self) -> Self {
+        self.0.setting.imports = false;
         self
     }
 

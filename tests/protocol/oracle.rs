@@ -88,6 +88,8 @@ pub struct Oracle {
     lists: Lists,
     /// How many Instances may have a server, and since when.
     most: Option<(usize, Option<Instant>)>,
+    /// The Account has never let its Instances import anything.
+    denies_imports: bool,
     /// When a server was last asked to stop, and whether that failed.
     stops: BTreeMap<String, (Instant, bool)>,
     /// The server whose power is being cut by the call that the service is asked for right now.
@@ -120,6 +122,11 @@ impl Oracle {
     /// Two processes are active at once.
     pub fn without_lease(&mut self) {
         self.troubles.no_lease = true;
+    }
+
+    /// The Account lets no Instance import a server.
+    pub fn denies_imports(&mut self) {
+        self.denies_imports = true;
     }
 
     /// The Account begins with this limit.

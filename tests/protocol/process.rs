@@ -1,17 +1,18 @@
-//! One process of the operator: its real turns, listings and memories, on watches that may be late. What stands in for the
-//! queue runs one turn of an object at a time and several objects at once, as the real one does.
+//! One process of the operator: its real turns, listings and memories, on watches that may be late. Its turns are handed out by
+//! the schedule of the real queues.
 //!
 //! [`wiring`] is how its parts hang together, [`hearing`] what its watches tell it.
 
 mod hearing;
 mod wiring;
 
-use crate::apiserver::{Change, INSTANCES};
+use crate::apiserver::{Change, INSTANCES, Key, is_neighbours};
 use crate::link::Link;
 use crate::universe::Shared;
 use cloud_server_operator::api::{Account, Instance};
 use cloud_server_operator::runtime::Term;
-use cloud_server_operator::runtime::queue::TURN;
+use cloud_server_operator::runtime::queue::schedule::Schedule;
+use cloud_server_operator::runtime::queue::{Flow, Priority, TURN};
 use cloud_server_operator::session::SecretVersions;
 use cloud_server_operator::{account, instance};
 use futures::StreamExt;
@@ -27,7 +28,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 /// What a turn is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Who {
     Account(String),
     Instance(String),
@@ -153,7 +154,8 @@ impl Process {
     /// last write.
     pub fn is_behind(&self) -> bool {
         let changes = self.inbox.lock();
-        changes.iter().any(|(_, change)| change.key.0 == INSTANCES)
+        let is_ours = |key: &Key| key.0 == INSTANCES && !is_neighbours(&key.1);
+        changes.iter().any(|(_, change)| is_ours(&change.key))
     }
 
     /// Whether it died of a defect of its own.
@@ -185,26 +187,51 @@ impl Inbox {
     }
 }
 
-/// When turns are due; shared with what wakes objects.
+/// Who is to have a turn, and how urgently, if its object does not tell.
+type Wish = (Who, Option<Priority>);
+
+/// Who is to have a turn; shared with what wakes objects.
 #[derive(Clone, Default)]
 struct Due {
-    at: Arc<Mutex<BTreeMap<Who, Instant>>>,
+    wishes: Arc<Mutex<Vec<Wish>>>,
     woken: Arc<Notify>,
 }
 
 impl Due {
-    fn at(&self, who: Who, at: Instant) {
-        let mut due = self.lock();
-        let known = due.entry(who).or_insert(at);
-        *known = at.min(*known);
-        drop(due);
+    fn now(&self, who: Who, priority: Option<Priority>) {
+        let mut wishes = self.lock();
+        wishes.push((who, priority));
+        drop(wishes);
         self.woken.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Who, Instant>> {
-        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Wish>> {
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// As many turns of each kind at the same time as the operator runs by default, where nobody else asks for any.
+const PLACES: usize = 256;
+/// So few where there are neighbours that they could take all of them.
+const FEW_PLACES: usize = 32;
+
+/// The schedules of both kinds, as the operator has them.
+struct Schedules {
+    accounts: Schedule<Who>,
+    instances: Schedule<Who>,
+}
+
+impl Schedules {
+    fn of(&mut self, who: &Who) -> &mut Schedule<Who> {
+        match who {
+            Who::Account(_) => &mut self.accounts,
+            Who::Instance(_) => &mut self.instances,
+        }
+    }
+}
+
+/// The Instances that a process knows, for whoever wakes those of an Account.
+type Known = BTreeMap<String, Arc<Instance>>;
 
 /// The inside of a process.
 struct Running {
@@ -217,7 +244,7 @@ struct Running {
     born_after: Arc<AtomicU64>,
     known_instances: BTreeMap<String, Arc<Instance>>,
     known_accounts: BTreeMap<String, Arc<Account>>,
-    known: Arc<Mutex<Vec<String>>>,
+    known: Arc<Mutex<Known>>,
 }
 
 impl Running {
@@ -228,7 +255,14 @@ impl Running {
         self.instances.sessions.roll().is_whole();
         let mut turns: FuturesUnordered<BoxFuture<'static, (Who, Duration)>> =
             FuturesUnordered::new();
-        let mut busy: Vec<Who> = Vec::new();
+        let places = match link.has_neighbours() {
+            true => FEW_PLACES,
+            false => PLACES,
+        };
+        let mut schedules = Schedules {
+            accounts: Schedule::new(places),
+            instances: Schedule::new(places),
+        };
         loop {
             if let Some(until) = link.paused_until() {
                 sleep_until(until).await;
@@ -247,7 +281,7 @@ impl Running {
             let next_turn = if is_leaving {
                 None
             } else {
-                self.begin_turns(&mut turns, &mut busy, now)
+                self.begin_turns(&mut turns, &mut schedules, now)
             };
             let next = [next_change, next_turn].into_iter().flatten().min();
             let timer = async {
@@ -259,8 +293,7 @@ impl Running {
             tokio::select! {
                 biased;
                 Some((who, again)) = turns.next() => {
-                    busy.retain(|other| *other != who);
-                    self.due.at(who, Instant::now() + again);
+                    schedules.of(&who).end(&who, Instant::now(), again);
                 }
                 () = inbox.arrived.notified() => {}
                 () = self.due.woken.notified() => {}
@@ -273,27 +306,39 @@ impl Running {
     fn begin_turns(
         &self,
         turns: &mut FuturesUnordered<BoxFuture<'static, (Who, Duration)>>,
-        busy: &mut Vec<Who>,
+        schedules: &mut Schedules,
         now: Instant,
     ) -> Option<Instant> {
+        for (who, priority) in self.due.lock().drain(..) {
+            schedules.of(&who).wake(&who, now, priority);
+        }
         if !self.term.holds() {
             return None;
         }
-        let mut due = self.due.lock();
-        let ready: Vec<Who> = due
-            .iter()
-            .filter(|(who, at)| **at <= now && !busy.contains(*who))
-            .map(|(who, _)| who.clone())
-            .collect();
-        for who in ready {
-            due.remove(&who);
-            if let Some(turn) = self.turn(&who) {
-                busy.push(who);
-                turns.push(turn);
+        let sessions = &self.instances.sessions;
+        let Schedules {
+            accounts,
+            instances,
+        } = schedules;
+        for schedule in [&mut *accounts, &mut *instances] {
+            schedule.advance(now, |who| self.describe(who));
+            while let Some(begun) = schedule.begin(|flow| instance::bound(sessions, flow)) {
+                match self.turn(&begun.key) {
+                    Some(turn) => turns.push(turn),
+                    // It went while it waited.
+                    None => schedule.end(&begun.key, now, Duration::ZERO),
+                }
             }
         }
-        let waiting = due.iter().filter(|(who, _)| !busy.contains(*who));
-        waiting.map(|(_, at)| *at).min()
+        let next = [accounts.next_due(), instances.next_due()];
+        next.into_iter().flatten().min()
+    }
+
+    fn describe(&self, who: &Who) -> Option<(Flow, Priority)> {
+        match who {
+            Who::Account(name) => Some(account::flow(self.known_accounts.get(name)?)),
+            Who::Instance(name) => Some(instance::flow(self.known_instances.get(name)?)),
+        }
     }
 
     fn turn(&self, who: &Who) -> Option<BoxFuture<'static, (Who, Duration)>> {

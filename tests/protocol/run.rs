@@ -2,6 +2,7 @@
 
 use crate::fault::{Kind, Rule, Timed};
 use crate::process::Process;
+use crate::tenants::Pace;
 use crate::universe::{Setting, Shared};
 use cloud_server_operator::runtime::chance;
 use rand::rngs::StdRng;
@@ -70,6 +71,10 @@ pub struct Outcome {
     /// Servers that were bought, and those that are there at the end.
     pub bought: usize,
     pub alive: usize,
+    /// How soon each object was served.
+    pub pace: Pace,
+    /// Calls of the neighbours' services.
+    pub neighbours: u64,
 }
 
 /// A Lease as the operator holds it (design section 9): the holder fences itself, others take over later.
@@ -454,5 +459,7 @@ fn outcome(universe: &super::universe::Universe) -> Outcome {
         surplus: universe.oracle.surplus,
         bought: universe.oracle.bought,
         alive: universe.cloud.live_servers().len(),
+        pace: universe.pace.clone(),
+        neighbours: universe.neighbours.calls,
     }
 }

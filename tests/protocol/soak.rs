@@ -71,7 +71,7 @@ fn assert_well(sum: &Sum, took: Duration) {
         println!("{line}");
     }
     panic!(
-        "seed {seed}: {violations:?}; again with SEED={seed} cargo test --profile fast --test protocol replay -- --ignored --nocapture"
+        "seed {seed}: {violations:?}; again with SEED={seed} cargo test --locked --profile fast --test protocol replay -- --ignored --nocapture"
     );
 }
 

@@ -1,25 +1,32 @@
 //! Everything outside the operator's processes: apiserver, service, users, faults. One lock, virtual time.
 //!
 //! This file is about what the processes meet; [`beginning`] is what there is at first, [`faults`] what happens at which
-//! request, [`steps`] what users and the console do, [`words`] what is told of it.
+//! request, [`steps`] what users and the console do, [`words`] what is told of it. [`neighbours`] are whom nobody judges.
 
 mod beginning;
 mod faults;
+mod neighbours;
 mod steps;
 mod words;
 
 pub use beginning::{ImportBy, Setting};
 pub use faults::Absence;
+pub use neighbours::{Fate, Manner, Neighbour};
 
-use crate::apiserver::{ACCOUNTS, Apiserver, Edit, INSTANCES, Key, NAMESPACE, Refused, SECRETS};
+use crate::apiserver::{
+    ACCOUNTS, Apiserver, Edit, INSTANCES, Key, NAMESPACE, Refused, SECRETS, is_neighbours,
+};
 use crate::fault::{Dependency, Kind, Rule};
 use crate::oracle::{Oracle, ProcessId};
 use crate::run::Look;
+use crate::tenants::Pace;
+use cloud_server_operator::session::CredentialKey;
 use cloud_simulator::Timestamp;
 use cloud_simulator::model::{Config, Durations, Effect, TaskScript, Verb, World};
 use cloud_simulator::wire::{
     RawReply, RawRequest, Unserved, parse, render, render_refusal, unmodelled,
 };
+use neighbours::Neighbours;
 use serde_json::Value;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashMap};
@@ -51,6 +58,13 @@ pub enum About {
     Object(Key),
     /// Whatever this call of the service names.
     Call(RawRequest),
+}
+
+impl About {
+    /// Whether it is a neighbour's object.
+    pub fn is_neighbours(&self) -> bool {
+        matches!(self, Self::Object(key) if is_neighbours(&key.1))
+    }
 }
 
 /// Shared by everybody in a run; cheap to clone.
@@ -93,6 +107,10 @@ pub struct Universe {
     pub cloud: World,
     /// Judges what happens.
     pub oracle: Oracle,
+    /// Whom nobody judges.
+    pub neighbours: Neighbours,
+    /// When each object was first told of in status, and each was first asked for at the service; and every call, by kind.
+    pub pace: Pace,
     /// When anything was last changed by a process.
     pub last_change: Instant,
     /// When a fault last met a request.
@@ -131,6 +149,8 @@ pub struct Universe {
     tasks_fail: bool,
     /// Listings leave one server out.
     pub hides: bool,
+    /// Every request to the apiserver, as method and target, and every URL of the service, where somebody wants to know.
+    pub sent: Option<(Vec<String>, Vec<String>)>,
     look: Look,
     trace: Vec<String>,
 }
@@ -152,6 +172,8 @@ impl Universe {
             kube: Apiserver::default(),
             cloud: World::new(config),
             oracle: Oracle::new(setting.settle),
+            neighbours: Neighbours::default(),
+            pace: Pace::default(),
             last_change: now,
             last_fault: now,
             changes: BTreeMap::new(),
@@ -176,6 +198,7 @@ impl Universe {
             tokens: 0,
             tasks_fail: false,
             hides: false,
+            sent: None,
             look,
             trace: Vec::new(),
         }
@@ -193,6 +216,16 @@ impl Universe {
             let at = self.began.elapsed().as_secs_f64();
             self.trace.push(format!("{at:9.3} {}", what()));
         }
+    }
+
+    /// The key of the credentials in records, as this process finds it.
+    pub fn credential_key(&self, process: ProcessId) -> CredentialKey {
+        let number = if self.setting.forgets_key {
+            process.0
+        } else {
+            0
+        };
+        CredentialKey::of(&[number.to_be_bytes(); 4].concat())
     }
 
     /// What was noted.
@@ -244,8 +277,14 @@ impl Universe {
         is_status: bool,
         edit: &Edit,
     ) -> Result<Value, Refused> {
+        if is_neighbours(&key.1) {
+            return self.kube.patch(key, is_status, edit);
+        }
         let former = self.kube.get(key).cloned();
         let answer = self.kube.patch(key, is_status, edit);
+        if let (true, Ok(now)) = (is_status, &answer) {
+            self.pace.told(self.began.elapsed(), &key.1, now);
+        }
         self.tell(|| {
             let outcome = answer.as_ref().map_or_else(|e| e.0.to_string(), outline);
             format!("{kind:?} {} -> {outcome}", key.1)
@@ -306,6 +345,8 @@ impl Universe {
             }
             About::Call(raw) => {
                 if let Ok((_, request)) = parse(raw) {
+                    let object = self.oracle.object_of(&request, &self.cloud);
+                    self.pace.called(self.began.elapsed(), kind, object);
                     self.oracle.calls(process, &request, &self.cloud);
                 }
             }

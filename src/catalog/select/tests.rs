@@ -4,7 +4,7 @@ use crate::cloud::Offer;
 use serde_json::{Value, json};
 
 fn read<T: Offer>(row: &Value) -> T {
-    T::read(row.as_object().cloned().unwrap()).unwrap()
+    T::read(row.as_object().unwrap()).unwrap()
 }
 
 fn size(code: &str, cpu: u32, memory: u32, data: Option<u32>, mode: &str, flow: u32) -> Package {

@@ -1,7 +1,8 @@
 //! What the service does not tell of a server, as far as it can be told by what it tells.
 
 use super::super::unreadable;
-use super::{ImportArgs, Placed, SHOWN, plain};
+use super::{ImportArgs, Placed, SHOWN};
+use crate::api::printable;
 use crate::catalog;
 use crate::cloud::{Client, Detail, Firewall, Lane, Package};
 use serde_json::Value;
@@ -76,7 +77,7 @@ pub(super) async fn firewall(
         )),
         several => {
             let said = several.iter().take(SHOWN).map(|row| match &row.name {
-                Some(name) => format!("{} ({})", row.id, plain(name)),
+                Some(name) => format!("{} ({})", row.id, printable(name)),
                 None => row.id.clone(),
             });
             let said = said.collect::<Vec<_>>().join(", ");
@@ -108,7 +109,7 @@ mod tests {
             for (field, value) in changes.as_object().unwrap() {
                 row[field] = value.clone();
             }
-            Package::read(row.as_object().cloned().unwrap()).unwrap()
+            Package::read(row.as_object().unwrap()).unwrap()
         };
         let fields = json!({"cpu": 2, "memory": 4, "systemDiskSize": 50, "dataDiskSize": 0, "freeFlow": 1000,
             "bandwidth": 30, "internetChargeType": "PAY_BY_TRAFFIC"});

@@ -1,6 +1,8 @@
-use super::*;
+use super::told;
 use std::cell::RefCell;
 use std::sync::Once;
+
+mod quotes;
 
 const CANARY: &str = "canary-päss-5f0e8c2b";
 

@@ -1,10 +1,8 @@
 //! What differs between an object as it is and as it would be, field by field.
 
+use crate::api::names::LAST_APPLIED;
 use serde::Serialize;
 use serde_json::{Map, Value};
-
-/// What kubectl writes about its own applying: no change of the object.
-pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// One field.
 #[derive(Clone, Debug, PartialEq, Serialize)]

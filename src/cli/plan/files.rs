@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 /// Endings of the files that are read of a directory.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
+/// The group of what kustomize reads.
+const KUSTOMIZE: &str = "kustomize.config.k8s.io/";
+
 /// One manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Manifest {
@@ -161,9 +164,14 @@ impl Manifests {
             (true, "Instance") => self.instances.push(manifest),
             (true, "Account") => self.accounts.push(manifest),
             (false, "Secret") if version == "v1" => self.secrets.push(manifest),
+            // What kustomize is told is nothing that anybody applies, and it has no name.
+            _ if version.starts_with(KUSTOMIZE) => {}
             _ => {
-                let name = manifest.name().unwrap_or("without a name");
-                self.others.push(format!("{kind} {name}"));
+                let other = match manifest.name() {
+                    Some(name) => format!("{kind} {name}"),
+                    None => format!("{kind} in {}", manifest.place()),
+                };
+                self.others.push(other);
             }
         }
         Ok(())
@@ -193,6 +201,15 @@ mod tests {
         assert_eq!(all.others, ["ConfigMap c"]);
         let lines: Vec<u64> = all.instances.iter().map(|manifest| manifest.line).collect();
         assert_eq!(lines, [4, 8]);
+    }
+
+    #[test]
+    fn what_has_no_name_is_told_by_its_place_and_what_kustomize_is_told_not_at_all() {
+        let all = taken(
+            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n---\n\
+             apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: c-}\n",
+        );
+        assert_eq!(all.unwrap().others, ["ConfigMap in f.yaml, line 5"]);
     }
 
     #[test]

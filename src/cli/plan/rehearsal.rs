@@ -2,9 +2,10 @@
 //! and nothing is written.
 
 use super::super::service::Cluster;
-use super::changes::{Change, LAST_APPLIED, changes, three_way};
+use super::changes::{Change, changes, three_way};
 use super::files::Manifest;
-use crate::api::Instance;
+use crate::api::names::LAST_APPLIED;
+use crate::api::{Instance, valid};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::call;
 use kube::ResourceExt;
@@ -49,6 +50,11 @@ pub(super) async fn rehearse(
     let Some(name) = manifest.name() else {
         return Rehearsal::Refused("metadata.name is missing: give the Instance a name".to_owned());
     };
+    let named = valid::object_name(name).map_err(|no_name| ("metadata.name", no_name));
+    let placed = valid::namespace(namespace).map_err(|no_name| ("metadata.namespace", no_name));
+    if let Err((field, no_name)) = named.and(placed) {
+        return Rehearsal::Refused(format!("{field}: {no_name}: mend it"));
+    }
     let kind = ApiResource::erase::<Instance>(&());
     let version = manifest.text("/apiVersion").unwrap_or_default();
     if version != kind.api_version {
@@ -187,6 +193,7 @@ fn not_taken(cluster: &Cluster, error: &KubeError, namespace: &str) -> Rehearsal
         KubeError::Refused { .. }
         | KubeError::Timeout { .. }
         | KubeError::NotActive { .. }
+        | KubeError::Malformed { .. }
         | KubeError::Unwritable { .. }
         | KubeError::Transport { .. } => Rehearsal::Unknown(cluster.told(error)),
     }

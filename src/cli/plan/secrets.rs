@@ -18,6 +18,16 @@ const APPLIED: &str = "9223372036854775807";
 
 type Values = BTreeMap<String, ByteString>;
 
+/// What a manifest makes of a Secret.
+#[derive(Debug, Default, PartialEq)]
+struct Applied {
+    values: Values,
+    /// Its type, labels and annotations: by them a Secret consents to its use.
+    kind: Option<String>,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
 /// The cluster as it is, but for these Secrets. What of them cannot be read, or is encrypted, is left as the cluster has it,
 /// with a note.
 pub(super) fn as_applied(
@@ -25,7 +35,7 @@ pub(super) fn as_applied(
     manifests: &[Manifest],
     notes: &mut Vec<String>,
 ) -> Cluster {
-    let mut applied: HashMap<ObjectKey, Values> = HashMap::new();
+    let mut applied: HashMap<ObjectKey, Applied> = HashMap::new();
     for manifest in manifests {
         let Some(name) = manifest.name() else {
             continue;
@@ -37,9 +47,9 @@ pub(super) fn as_applied(
                 .to_owned(),
             name: name.to_owned(),
         };
-        match values(&manifest.value) {
-            Ok(values) => {
-                applied.insert(key, values);
+        match read_manifest(&manifest.value) {
+            Ok(secret) => {
+                applied.insert(key, secret);
             }
             Err(why) => notes.push(format!(
                 "Secret {}/{name} in {} {why}, so it is taken as the cluster has it",
@@ -55,8 +65,8 @@ pub(super) fn as_applied(
     cluster
 }
 
-/// What a manifest of a Secret puts under its keys.
-fn values(manifest: &Value) -> Result<Values, &'static str> {
+/// What a manifest of a Secret says.
+fn read_manifest(manifest: &Value) -> Result<Applied, &'static str> {
     if manifest.get("sops").is_some() {
         return Err("is encrypted");
     }
@@ -66,11 +76,16 @@ fn values(manifest: &Value) -> Result<Values, &'static str> {
     let mut values = secret.data.unwrap_or_default();
     let texts = secret.string_data.unwrap_or_default().into_iter();
     values.extend(texts.map(|(key, text)| (key, ByteString(text.into_bytes()))));
-    Ok(values)
+    Ok(Applied {
+        values,
+        kind: secret.type_,
+        labels: secret.metadata.labels.unwrap_or_default(),
+        annotations: secret.metadata.annotations.unwrap_or_default(),
+    })
 }
 
 /// The same client, which reads these Secrets as if they were applied.
-fn with(client: Client, applied: HashMap<ObjectKey, Values>) -> Client {
+fn with(client: Client, applied: HashMap<ObjectKey, Applied>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let applied = Arc::new(applied);
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -79,7 +94,7 @@ fn with(client: Client, applied: HashMap<ObjectKey, Values>) -> Client {
             let key = secret_of(&request);
             let wanted = key.and_then(|key| Some((applied.get(&key)?, key)));
             match wanted {
-                Some((values, key)) => read(&client, request, &key, values).await,
+                Some((applied, key)) => read(&client, request, &key, applied).await,
                 None => client.send(request).await,
             }
         }
@@ -104,12 +119,13 @@ fn secret_of(request: &Request<Body>) -> Option<ObjectKey> {
     }
 }
 
-/// A Secret of the cluster with these values, or a new one. Where it has them already it is the very one that is there.
+/// A Secret of the cluster as it would be once the manifest is applied, or a new one. Where it has its values already it is the very
+/// one that is there.
 async fn read(
     client: &Client,
     request: Request<Body>,
     key: &ObjectKey,
-    values: &Values,
+    applied: &Applied,
 ) -> Result<Response<Body>, kube::Error> {
     // Whole, also where only its metadata is asked for: what would change cannot be told otherwise.
     let whole = Request::get(request.uri().clone()).body(Body::empty());
@@ -124,24 +140,42 @@ async fn read(
         // Whoever may not read it is told so; whether it exists, its metadata may tell.
         _ => return client.send(request).await,
     };
+    apply(&mut secret, key, applied);
+    let body = serde_json::to_vec(&secret).map_err(kube::Error::SerdeError)?;
+    Ok(Response::new(Body::from(body)))
+}
+
+/// What an apply would make of a Secret.
+///
+/// Whoever writes a manifest need not be allowed to read the Secret that the cluster has, and whoever plans it may be. So what a
+/// manifest consents to holds for the values that the manifest itself brings: where one of the cluster's would stay, the
+/// cluster's own type, labels and annotations do.
+fn apply(secret: &mut Secret, key: &ObjectKey, applied: &Applied) {
+    let Applied {
+        values,
+        kind,
+        labels,
+        annotations,
+    } = applied;
     let data = secret.data.get_or_insert_default();
     let is_there = values
         .iter()
         .all(|(key, value)| data.get(key) == Some(value));
-    data.extend(
-        values
-            .iter()
-            .map(|(key, value)| (key.clone(), value.clone())),
-    );
+    let is_whole = data.keys().all(|key| values.contains_key(key));
+    data.extend(values.clone());
     let meta = &mut secret.metadata;
+    if is_whole {
+        secret.type_ = secret.type_.take().or_else(|| kind.clone());
+        meta.labels.get_or_insert_default().extend(labels.clone());
+        let all = meta.annotations.get_or_insert_default();
+        all.extend(annotations.clone());
+    }
     meta.name.get_or_insert_with(|| key.name.clone());
     meta.namespace.get_or_insert_with(|| key.namespace.clone());
     meta.uid.get_or_insert_with(|| "of-the-files".to_owned());
     if !is_there || meta.resource_version.is_none() {
         meta.resource_version = Some(APPLIED.to_owned());
     }
-    let body = serde_json::to_vec(&secret).map_err(kube::Error::SerdeError)?;
-    Ok(Response::new(Body::from(body)))
 }
 
 #[cfg(test)]
@@ -155,7 +189,7 @@ mod tests {
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"},
             "data": {"password": "b2xk", "other": "b3RoZXI="}, "stringData": {"password": "new"},
         });
-        let values = values(&manifest).unwrap();
+        let values = read_manifest(&manifest).unwrap().values;
         let text = |key: &str| std::str::from_utf8(&values[key].0).unwrap().to_owned();
         assert_eq!(
             (text("password"), text("other")),
@@ -164,11 +198,48 @@ mod tests {
     }
 
     #[test]
+    fn a_manifest_consents_for_the_values_that_it_brings_and_for_no_others() {
+        let label = json!({"cloudserver.dev/use": "token"});
+        let manifest = |data: Value| {
+            let manifest = json!({
+                "apiVersion": "v1", "kind": "Secret", "type": "cloudserver.dev/token",
+                "metadata": {"name": "cloud-token", "labels": label}, "stringData": data,
+            });
+            read_manifest(&manifest).unwrap()
+        };
+        let in_cluster = json!({
+            "type": "Opaque", "metadata": {"name": "cloud-token", "uid": "u", "resourceVersion": "7"},
+            "data": {"token": "b2xk"},
+        });
+        let key = ObjectKey {
+            namespace: "n".into(),
+            name: "cloud-token".into(),
+        };
+        for (there, brought, consents) in [
+            (json!({}), json!({"token": "new"}), true),
+            (in_cluster.clone(), json!({"token": "new"}), true),
+            (in_cluster.clone(), json!({"token": "old"}), true),
+            (in_cluster.clone(), json!({}), false),
+            (in_cluster, json!({"other": "new"}), false),
+        ] {
+            let mut secret: Secret = serde_json::from_value(there.clone()).unwrap();
+            apply(&mut secret, &key, &manifest(brought.clone()));
+            let labels = secret.metadata.labels.unwrap_or_default();
+            let of_type = secret.type_.as_deref() == Some("cloudserver.dev/token");
+            assert_eq!(
+                labels.contains_key("cloudserver.dev/use") || of_type,
+                consents,
+                "{there} {brought}"
+            );
+        }
+    }
+
+    #[test]
     fn what_is_encrypted_or_broken_is_left_out_and_quoted_nowhere() {
         let sops = json!({"kind": "Secret", "stringData": {"password": "ENC[..]"}, "sops": {}});
-        assert_eq!(values(&sops), Err("is encrypted"));
+        assert_eq!(read_manifest(&sops), Err("is encrypted"));
         let broken = json!({"kind": "Secret", "data": {"password": "not base64!"}});
-        assert_eq!(values(&broken), Err("cannot be read"));
+        assert_eq!(read_manifest(&broken), Err("cannot be read"));
     }
 
     #[test]

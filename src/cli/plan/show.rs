@@ -1,7 +1,9 @@
 //! The answers as people and programs read them.
 
+use super::super::output::counted;
 use super::files::place;
 use super::verdict::{Answer, Effect};
+use crate::api::printable;
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 
@@ -67,11 +69,14 @@ fn summary(answers: &[Answer]) -> String {
         let alike = answers.iter().filter(|answer| answer.verdict == *effect);
         let count = alike.count();
         let style = style(*effect);
-        (count > 0).then(|| format!("{count} {style}{}{style:#}", effect.words()))
+        (count > 0).then(|| format!("{count} {style}{}{style:#}", effect.counted(count)))
     });
     let told: Vec<String> = told.collect();
-    let plural = if answers.len() == 1 { "" } else { "s" };
-    format!("{} Instance{plural}: {}\n", answers.len(), told.join(", "))
+    let count = counted(answers.len(), "Instance");
+    match told.is_empty() {
+        true => format!("{count}\n"),
+        false => format!("{count}: {}\n", told.join(", ")),
+    }
 }
 
 /// The same for programs.
@@ -103,8 +108,7 @@ fn style(effect: Effect) -> Style {
 
 /// One line, whatever a manifest or the service put there.
 fn line(text: &str) -> String {
-    let line = text.chars();
-    line.map(|c| if c.is_control() { ' ' } else { c }).collect()
+    printable(text).into_owned()
 }
 
 fn value(value: &Value) -> String {
@@ -125,6 +129,34 @@ mod tests {
     use super::super::changes::Change;
     use super::super::verdict::Said;
     use super::*;
+
+    #[test]
+    fn each_verdict_is_counted_in_words_that_fit_the_number() {
+        let of = |verdict: Effect| Answer {
+            namespace: "n".to_owned(),
+            name: "w".to_owned(),
+            file: "f".to_owned(),
+            line: 1,
+            verdict,
+            effects: vec![],
+            changes: vec![],
+            notes: vec![],
+        };
+        let all = |verdicts: &[Effect]| {
+            let answers: Vec<Answer> = verdicts.iter().copied().map(of).collect();
+            anstream::adapter::strip_str(&summary(&answers)).to_string()
+        };
+        use Effect::{ErasesDisk, NewServer, Waits};
+        assert_eq!(
+            all(&[NewServer, Waits, ErasesDisk]),
+            "3 Instances: 1 new server, 1 waits, 1 ERASES THE DISK\n"
+        );
+        assert_eq!(
+            all(&[NewServer, Waits, ErasesDisk].repeat(2)),
+            "6 Instances: 2 new servers, 2 wait, 2 ERASE THE DISK\n"
+        );
+        assert_eq!(all(&[]), "0 Instances\n");
+    }
 
     #[test]
     fn people_see_what_is_erased_and_why_on_lines_of_their_own() {

@@ -2,20 +2,20 @@
 //! versions, the Instances that are there, and a client that sends no writes.
 
 use super::super::owners::{Owners, enrol};
-use super::super::service::{Cluster, ServiceError, read_account, read_token_of};
+use super::super::service::{Cluster, ServiceError, read_account, read_credentials_of};
 use super::super::{chain, remedy};
 use super::files::Manifest;
 use super::rehearsal::Taken;
 use crate::api::Account;
 use crate::api::conditions::Reason;
-use crate::cloud::Http;
+use crate::cloud::{AllowedEndpoints, Budget, Http};
 use crate::instance::plan::Unknown;
 use crate::instance::{self, facts, foresee};
-use crate::inventory::{Settings as ListingSettings, Subject};
+use crate::inventory::Settings as ListingSettings;
 use crate::runtime::events::Events;
 use crate::runtime::kubernetes::{call, writes_within};
 use crate::runtime::watch::ObjectKey;
-use crate::runtime::{KubeError, Metrics, Term};
+use crate::runtime::{KubeError, Metrics, Rights, Term};
 use crate::session::{MadeFrom, Problem, SecretProblem, SecretVersions, Sessions, Standing, Turn};
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::DeserializeGuard;
@@ -79,16 +79,16 @@ impl Stage {
         }
         let id = id.unwrap_or_default();
         let stop = CancellationToken::new();
-        let http = Http::new().map_err(|error| chain(&error))?;
+        let http = Http::new(AllowedEndpoints::default()).map_err(|error| chain(&error))?;
+        let http = http.with_budget(Budget::of_a_command());
         let metrics = Metrics::default();
         let settings = ListingSettings::default();
-        let wake = |_: Subject| {};
         let sessions = Sessions::new(
             id.clone(),
             http,
             settings,
             metrics.clone(),
-            wake,
+            |_, _| {},
             stop.clone(),
         );
         // A term that never begins: whatever a turn would write is not sent.
@@ -107,6 +107,7 @@ impl Stage {
             pace: Default::default(),
             metrics,
             term: Term::awaited(),
+            rights: Rights::default(),
             highest_version: Arc::new(AtomicU64::new(0)),
             doubt_account: Arc::new(move |account| {
                 let mut doubted = doubted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -204,18 +205,19 @@ impl Stage {
             }
         };
         self.context.sessions.announce(key);
-        let token = read_token_of(&self.cluster, &account).await;
-        let token = token.map_err(|error| problem(without_token(&error), &error))?;
+        let credentials = read_credentials_of(&self.cluster, &account).await;
+        let credentials = credentials.map_err(|error| problem(without_token(&error), &error))?;
         let mut spec = account.spec;
         self.services.push(spec.endpoint.clone());
         // How fast it is bought is no matter of whether.
         spec.create_rate = None;
         let from = MadeFrom {
             secret: String::new(),
+            tls: String::new(),
             account: String::new(),
         };
         let sessions = &self.context.sessions;
-        match sessions.seat(key, &spec, &token, from) {
+        match sessions.seat(key, &spec, &credentials, from) {
             Ok(seat) => {
                 sessions.install(key, seat);
                 Ok(())
@@ -272,6 +274,9 @@ fn without_token(error: &ServiceError) -> Reason {
             problem: SecretProblem::NotText { .. },
             ..
         } => Reason::TokenInvalid,
+        ServiceError::Refused { refusal, .. } => refusal.reason(),
+        ServiceError::Tls { problem, .. } => problem.reason,
+        ServiceError::Unusable { .. } => Reason::EndpointInvalid,
         _ => Reason::TokenNotFound,
     }
 }

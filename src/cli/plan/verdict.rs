@@ -77,6 +77,20 @@ impl Effect {
         }
     }
 
+    /// The same after a number of Instances.
+    pub(super) fn counted(self, count: usize) -> &'static str {
+        match (self, count) {
+            (_, 1) => self.words(),
+            (Self::Nothing, _) => "with nothing to do",
+            (Self::TakesOver, _) => "take over a server",
+            (Self::Restart, _) => "restarts",
+            (Self::NewServer, _) => "new servers",
+            (Self::Waits, _) => "wait",
+            (Self::ErasesDisk, _) => "ERASE THE DISK",
+            (Self::InPlace | Self::Refused | Self::Unknown, _) => self.words(),
+        }
+    }
+
     /// The exit status that this effect alone calls for: see [`EXIT_STATUS`](super::EXIT_STATUS).
     pub(super) fn status(self) -> u8 {
         match self {

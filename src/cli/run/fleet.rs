@@ -1,11 +1,13 @@
 //! The watches and queues of one scope.
 
+use super::changes::Changes;
+use super::referrers::Referrers;
 use super::undecodable;
 use super::wiring::{Guarded, Parts, Stores};
 use crate::api::{Account, Instance};
 use crate::inventory::Subject;
 use crate::runtime::kubernetes;
-use crate::runtime::queue::{self, Requests};
+use crate::runtime::queue::{self, Flow, Priority, Requests, Rules};
 use crate::runtime::watch::{self, Change, Notice, Synced};
 use crate::{account, instance};
 use k8s_openapi::api::core::v1::Secret;
@@ -21,17 +23,17 @@ use tokio_util::sync::CancellationToken;
 
 /// Secrets of these types are of no interest and often many.
 const SECRET_FIELDS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,\
-                             type!=cloudserver.dev/token-copy";
-/// Turns of Accounts at the same time.
-const ACCOUNT_TURNS: u16 = 16;
+                             type!=cloudserver.dev/token-copy,type!=cloudserver.dev/credential-key";
+/// Turns of Accounts at the same time. Most of them wait for the answer of a service, and cost no more than that.
+const ACCOUNT_TURNS: usize = 256;
 
 /// The watches and queues of one scope.
 pub(super) struct Fleet {
     pub(super) stores: Stores,
     pub(super) synced: Vec<(String, Synced)>,
     watches: Vec<JoinHandle<()>>,
-    instance_requests: Requests<Guarded<Instance>>,
-    account_requests: Requests<Guarded<Account>>,
+    instance_requests: Requests,
+    account_requests: Requests,
 }
 
 impl Fleet {
@@ -46,6 +48,9 @@ impl Fleet {
             accounts,
             wake_instance,
             wake_account,
+            by_account: Referrers::default(),
+            by_secret: Referrers::default(),
+            accounts_by_secret: Referrers::default(),
         };
         let told_of_secret = {
             let (secrets, stores) = (parts.secrets.clone(), stores.clone());
@@ -145,7 +150,12 @@ impl Fleet {
             queue::run(
                 self.stores.accounts,
                 self.account_requests,
-                ACCOUNT_TURNS,
+                Rules {
+                    places: ACCOUNT_TURNS,
+                    // Each is a flow of its own, and never reconciled twice at the same time.
+                    bound: Box::new(|_| 1),
+                    describe: |object: &Guarded<Account>| described(object, account::flow),
+                },
                 parts.metrics.clone(),
                 account_pulse,
                 stop.clone(),
@@ -169,10 +179,15 @@ impl Fleet {
         };
         let instances = {
             let context = parts.instances.clone();
+            let sessions = context.sessions.clone();
             queue::run(
                 self.stores.instances,
                 self.instance_requests,
-                concurrency,
+                Rules {
+                    places: concurrency.into(),
+                    bound: Box::new(move |flow| instance::bound(&sessions, flow)),
+                    describe: |object: &Guarded<Instance>| described(object, instance::flow),
+                },
                 parts.metrics,
                 instance_pulse,
                 stop,
@@ -218,14 +233,18 @@ fn told_of_account(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send 
         stores.clone(),
     );
     let wake_instances = parts.accounts.wake_instances.clone();
+    let mut changes = Changes::default();
     move |notice| {
+        let object = stores.account(&notice.key);
+        let meta = object.as_ref().map(|object| object.meta());
+        let priority = changes.priority(&notice, meta);
         if notice.change == Change::Gone {
             sessions.depart(&notice.key);
             memories.forget(&notice.key);
             wake_instances(&notice.key);
         } else {
             sessions.announce(&notice.key);
-            stores.wake_account.wake(&notice.key);
+            stores.wake_account.wake_as(&notice.key, priority);
         }
     }
 }
@@ -239,6 +258,7 @@ fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send
     let context = parts.instances.clone();
     let highest = parts.instances.highest_version.clone();
     let born_after = parts.born_after.clone();
+    let mut changes = Changes::default();
     move |notice| {
         let version = notice.version.parse().unwrap_or_default();
         highest.fetch_max(version, Ordering::SeqCst);
@@ -246,14 +266,40 @@ fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send
             instance::remains::gone(&context, &notice.key, &notice.uid);
             sessions.leave(&Subject::from(notice.uid.as_str()));
             sessions.roll().gone(&notice.uid);
+            stores.strike(&notice.key);
+            changes.priority(&notice, None);
         } else {
-            stores.enrol(&notice.key, sessions.roll());
+            let object = stores.enrol(&notice.key, sessions.roll());
+            let meta = object.as_ref().map(|object| object.meta());
+            let priority = changes.priority(&notice, meta);
             // The first that is told of an object is its creation, unless a listing told it.
             let is_newborn =
                 notice.change == Change::Applied && version > born_after.load(Ordering::SeqCst);
             memories.saw(&notice.uid, &notice.key, is_newborn);
             memories.shown(&notice.uid, version);
-            stores.wake_instance.wake(&notice.key);
+            stores.wake_instance.wake_as(&notice.key, priority);
+        }
+    }
+}
+
+/// Whose place an object takes; what cannot be read is nobody's.
+fn described<K>(object: &Guarded<K>, flow: impl Fn(&K) -> (Flow, Priority)) -> (Flow, Priority)
+where
+    Guarded<K>: Resource,
+{
+    match &object.0 {
+        Ok(object) => flow(object),
+        Err(_) => {
+            let flow = Flow {
+                namespace: object
+                    .meta()
+                    .namespace
+                    .as_deref()
+                    .unwrap_or_default()
+                    .into(),
+                account: "".into(),
+            };
+            (flow, Priority::Resync)
         }
     }
 }

@@ -2,14 +2,14 @@
 //! operator's own namespace.
 
 use super::wiring::Parts;
-use crate::cli::elect::own_namespace;
 use crate::instance::facts::accounts;
-use crate::runtime::KubeError;
 use crate::runtime::watch::{ObjectKey, Synced};
-use crate::session::Copies;
+use crate::runtime::{Backoff, KubeError};
+use crate::session::{Copies, CredentialKey};
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How often seats and copies that nobody needs any more are dropped.
@@ -17,20 +17,64 @@ const SWEEP: Duration = Duration::from_secs(60);
 /// Instances that go together are one reason to look.
 const TOGETHER: Duration = Duration::from_secs(1);
 
+/// A right that was given a moment ago may not be known everywhere yet.
+const REFUSED: Duration = Duration::from_secs(5);
+
 /// Turns the keeping of copies on, where it is wanted and there is a place for them.
-pub(super) fn begin(parts: &Parts, is_wanted: bool, namespace: Option<&str>) {
+pub(super) fn begin(parts: &Parts, is_wanted: bool) {
     if !is_wanted {
         return;
     }
-    let Some(namespace) = own_namespace(namespace) else {
+    let Some(namespace) = &parts.own_namespace else {
         tracing::warn!(
             "no namespace for copies of tokens, so none are kept: set --keep-tokens-namespace or POD_NAMESPACE, or \
              --keep-tokens=false"
         );
         return;
     };
-    let copies = Copies::new(parts.client.clone(), &namespace, parts.metrics.clone());
+    let copies = Copies::new(parts.client.clone(), namespace, parts.metrics.clone());
     parts.accounts.sessions.keep_copies(copies);
+}
+
+/// Finds the key of the credentials in records, before any turn. Without it the process has one of its own, and the next one
+/// looks as if every token had been replaced: nothing is bought or released by that, and some deletions wait for a human.
+pub(super) async fn find_key(parts: &Parts) {
+    const REMEDY: &str = "after a restart every token will look replaced";
+    let sessions = &parts.accounts.sessions;
+    let Some(namespace) = &parts.own_namespace else {
+        tracing::warn!(
+            "no namespace for the key of credentials, so {REMEDY}: set --keep-tokens-namespace or POD_NAMESPACE"
+        );
+        return;
+    };
+    let gives_up = Instant::now() + REFUSED;
+    let mut backoff = Backoff::default();
+    loop {
+        match CredentialKey::find(&parts.client, namespace).await {
+            Ok(Some(key)) => return sessions.key_credentials(key),
+            Ok(None) => {
+                tracing::warn!(
+                    namespace,
+                    "the Secret of the key of credentials holds none, so {REMEDY}: delete it, and another one is made"
+                );
+                return;
+            }
+            // A namespace that is not there is refused in its own way.
+            Err(error)
+                if (error.is_refusal() || error.is_not_found()) && Instant::now() > gives_up =>
+            {
+                tracing::warn!(
+                    namespace, %error,
+                    "no key of credentials, so {REMEDY}: allow get and create of Secrets there (deploy/ has the Role)"
+                );
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(namespace, %error, "the key of credentials was not found yet; trying again");
+                tokio::time::sleep(backoff.fail().min(TOGETHER)).await;
+            }
+        }
+    }
 }
 
 /// Reads the copies of all scopes, and wakes the Instances that may go on with them.

@@ -1,18 +1,19 @@
 //! What the scopes share, and how one thing wakes another.
 
+use super::referrers::Referrers;
 use crate::api::{Account, Instance};
 use crate::cli::owners;
 use crate::cloud::Http;
 use crate::inventory::{Settings as ListingSettings, Subject};
 use crate::runtime::events::Events;
-use crate::runtime::queue::Trigger;
+use crate::runtime::queue::{Priority, Trigger};
 use crate::runtime::watch::ObjectKey;
-use crate::runtime::{Metrics, Pulses, Term};
+use crate::runtime::{Metrics, Pulses, Rights, Term};
 use crate::session::{Roll, SecretVersions, Sessions};
 use crate::{account, instance};
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Client, ResourceExt};
+use kube::{Client, Resource};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
@@ -26,8 +27,14 @@ pub(super) struct Stores {
     pub(super) namespace: Option<String>,
     pub(super) instances: Store<Guarded<Instance>>,
     pub(super) accounts: Store<Guarded<Account>>,
-    pub(super) wake_instance: Trigger<Guarded<Instance>>,
-    pub(super) wake_account: Trigger<Guarded<Account>>,
+    pub(super) wake_instance: Trigger,
+    pub(super) wake_account: Trigger,
+    /// Which Instances refer to an Account.
+    pub(super) by_account: Referrers,
+    /// Which Instances refer to a Secret.
+    pub(super) by_secret: Referrers,
+    /// Which Accounts name a Secret, for their token or for TLS.
+    pub(super) accounts_by_secret: Referrers,
 }
 
 /// What all scopes share; cheap to clone.
@@ -42,25 +49,27 @@ pub(super) struct Parts {
     /// Only an object whose first version is newer than this appeared in our own term.
     pub(super) born_after: Arc<AtomicU64>,
     pub(super) pulses: Pulses,
+    /// Where the operator's own Secrets stand.
+    pub(super) own_namespace: Option<String>,
 }
 
 impl Parts {
     pub(super) fn new(
         client: Client,
         cluster: String,
+        http: Http,
         metrics: Metrics,
         term: Term,
         stop: &CancellationToken,
-    ) -> Result<Self, String> {
-        let http = Http::new().map_err(|error| super::chain(&error))?;
+    ) -> Self {
         let stores: Arc<OnceLock<Vec<Stores>>> = Arc::default();
         let memories = instance::memory::Memories::default();
         let wake = {
             let (stores, memories) = (stores.clone(), memories.clone());
-            move |subject: Subject| {
+            move |subject: Subject, priority| {
                 if let Some(key) = memories.key_of(&subject) {
                     scopes_of(&stores, &key.namespace)
-                        .for_each(|scope| scope.wake_instance.wake(&key));
+                        .for_each(|scope| scope.wake_instance.wake_as(&key, priority));
                 }
             }
         };
@@ -85,16 +94,17 @@ impl Parts {
             let stores = stores.clone();
             move |account: &ObjectKey| {
                 for scope in scopes_of(&stores, &account.namespace) {
-                    scope.wake_where(&account.namespace, |found| {
-                        instance::facts::accounts(found).any(|name| name == account.name)
-                    });
+                    let instances = scope.by_account.of(account);
+                    instances
+                        .iter()
+                        .for_each(|key| scope.wake_instance.wake(key));
                 }
             }
         };
-        let secrets = SecretVersions::default();
+        let (secrets, rights) = (SecretVersions::default(), Rights::default());
         // A process that stands by has given birth to nothing yet; one without a Lease is active all its life.
         let born_after = if term.holds() { 0 } else { u64::MAX };
-        Ok(Self {
+        Self {
             instances: instance::Context {
                 client: client.clone(),
                 sessions: sessions.clone(),
@@ -105,6 +115,7 @@ impl Parts {
                 events: events.clone(),
                 metrics: metrics.clone(),
                 term: term.clone(),
+                rights: rights.clone(),
                 highest_version: Arc::new(AtomicU64::new(0)),
                 doubt_account: Arc::new(doubt_account),
             },
@@ -115,6 +126,7 @@ impl Parts {
                 events,
                 metrics: metrics.clone(),
                 term,
+                rights,
                 memories: account_memories,
                 wake_instances: Arc::new(wake_instances),
             },
@@ -124,7 +136,8 @@ impl Parts {
             stores,
             born_after: Arc::new(AtomicU64::new(born_after)),
             pulses: Pulses::default(),
-        })
+            own_namespace: None,
+        }
     }
 }
 
@@ -153,34 +166,50 @@ impl Stores {
         }
     }
 
-    /// Enters an Instance, as the store shows it, in the roll; what of it cannot be read counts by its record.
-    pub(super) fn enrol(&self, key: &ObjectKey, roll: &Roll) {
-        let reference = ObjectRef::new(&key.name).within(&key.namespace);
-        let Some(object) = self.instances.get(&reference) else {
-            return; // gone again: the next notice says so
-        };
+    /// Enters an Instance, as the store shows it, in the roll; what of it cannot be read counts by its record. Gives it.
+    pub(super) fn enrol(&self, key: &ObjectKey, roll: &Roll) -> Option<Arc<Guarded<Instance>>> {
+        // Gone again: the next notice says so.
+        let object = find(&self.instances, key)?;
         owners::enrol(roll, &object);
-    }
-
-    pub(super) fn wake_where(&self, namespace: &str, wanted: impl Fn(&Instance) -> bool) {
-        for object in self.instances.state() {
-            let Ok(instance) = &object.0 else { continue };
-            if instance.namespace().as_deref() == Some(namespace) && wanted(instance) {
-                self.wake_instance.wake(&ObjectKey::of(instance));
-            }
+        if let Ok(instance) = &object.0 {
+            let accounts = instance::facts::accounts(instance);
+            self.by_account.note(key, accounts);
+            self.by_secret.note(key, instance.secrets());
         }
+        Some(object)
     }
 
-    /// Wakes what refers to a Secret that changed.
+    /// An Instance is gone.
+    pub(super) fn strike(&self, key: &ObjectKey) {
+        self.by_account.note(key, []);
+        self.by_secret.note(key, []);
+    }
+
+    /// Remembers which Secrets an Account names, as the store shows it. Gives the Account.
+    pub(super) fn account(&self, key: &ObjectKey) -> Option<Arc<Guarded<Account>>> {
+        let object = find(&self.accounts, key);
+        let found = object.as_ref().and_then(|object| object.0.as_ref().ok());
+        let secrets = found.map(account::secrets);
+        self.accounts_by_secret
+            .note(key, secrets.into_iter().flatten());
+        object
+    }
+
+    /// Wakes what refers to a Secret that changed: that is somebody's doing.
     pub(super) fn secret_changed(&self, secret: &ObjectKey) {
-        for object in self.accounts.state() {
-            let Ok(found) = &object.0 else { continue };
-            if account::token_secret(found) == *secret {
-                self.wake_account.wake(&ObjectKey::of(found));
-            }
+        let change = Some(Priority::Change);
+        for account in self.accounts_by_secret.of(secret) {
+            self.wake_account.wake_as(&account, change);
         }
-        self.wake_where(&secret.namespace, |instance| {
-            instance.secrets().any(|name| name == secret.name)
-        });
+        for instance in self.by_secret.of(secret) {
+            self.wake_instance.wake_as(&instance, change);
+        }
     }
+}
+
+fn find<K>(store: &Store<Guarded<K>>, key: &ObjectKey) -> Option<Arc<Guarded<K>>>
+where
+    Guarded<K>: Resource<DynamicType = ()> + Clone + 'static,
+{
+    store.get(&ObjectRef::new(&key.name).within(&key.namespace))
 }

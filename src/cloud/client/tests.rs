@@ -8,9 +8,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::cloud::{Limits, Login, Operation};
+use crate::cloud::{AllowedEndpoints, Limits, Login, Operation};
 
 mod answers;
+mod hostile;
+mod targets;
 
 const TOKEN: &str = "tok-canary-1";
 const PASSWORD: &str = "Hunter2!canary";
@@ -22,7 +24,7 @@ fn client(endpoint: &str) -> Client {
         concurrent: 100,
     };
     Client::new(
-        Http::new().unwrap(),
+        Http::new(AllowedEndpoints::default()).unwrap(),
         endpoint,
         TOKEN.into(),
         Paths::default(),
@@ -45,6 +47,10 @@ enum Act {
     Reset,
     /// Never answers.
     Stall,
+    /// Writes the first, then the second again and again, for as long as somebody takes it.
+    Pour(String, Vec<u8>),
+    /// The same with a second between the pieces.
+    Drip(String, Vec<u8>),
 }
 
 struct Scripted {
@@ -108,7 +114,21 @@ async fn serve(mut stream: TcpStream, act: Act, requests: Arc<Mutex<Vec<String>>
             }
             Act::Reset => return reset(&stream),
             Act::Stall => std::future::pending().await,
+            Act::Pour(head, piece) => return pour(stream, head, piece, Duration::ZERO).await,
+            Act::Drip(head, piece) => {
+                return pour(stream, head, piece, Duration::from_secs(1)).await;
+            }
         }
+    }
+}
+
+async fn pour(mut stream: TcpStream, head: &str, piece: &[u8], pause: Duration) {
+    let mut written = stream.write_all(head.as_bytes()).await;
+    while written.is_ok() {
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        written = stream.write_all(piece).await;
     }
 }
 
@@ -298,7 +318,7 @@ async fn reads_share_connections() {
     let client = client(&server.endpoint);
     for _ in 0..5 {
         client
-            .instances_page(Lane::Resync, &Place::new("r", "z"), 1)
+            .instances_page(Lane::Resync, &Place::new("r", "z"), 1, |_| Ok(Some(())))
             .await
             .unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -340,7 +360,7 @@ async fn a_body_without_end_is_cut_off() {
         .detail(Lane::Urgent, &id())
         .await
         .unwrap_err();
-    assert_eq!(error.category(), "garbled");
+    assert_eq!(error.category(), "oversized");
     let refusal = format!(
         r#"{{"code":"X.NotFound","message":"{}"}}"#,
         "x".repeat(100_000)
@@ -429,7 +449,7 @@ async fn every_call_is_told_to_the_observer() {
 
 #[tokio::test]
 async fn an_endpoint_or_a_token_that_cannot_work_is_refused_before_any_call() {
-    let http = Http::new().unwrap();
+    let http = Http::new(AllowedEndpoints::default()).unwrap();
     let build = |endpoint: &str, token: &str| {
         let gate = Gate::new(Limits::default());
         Client::new(http.clone(), endpoint, token.into(), Paths::default(), gate).err()

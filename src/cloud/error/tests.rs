@@ -22,6 +22,7 @@ fn on(operation: Operation, status: u16, body: &str) -> Result<String, Error> {
                     status,
                     retry_after: None,
                     body,
+                    listed: false,
                 })
                 .result(payload, "it has no id", &reading)
                 {
@@ -37,7 +38,9 @@ fn on(operation: Operation, status: u16, body: &str) -> Result<String, Error> {
     } else {
         Fault::Answered {
             status,
-            refusal: envelope(body.as_bytes(), &reading),
+            refusal: serde_json::from_str(body)
+                .ok()
+                .and_then(|body| envelope(&body, &reading)),
             retry_after: None,
         }
     };

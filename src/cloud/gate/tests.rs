@@ -223,6 +223,32 @@ fn limits_that_make_no_sense_are_brought_into_range() {
         (f64::INFINITY, 5),
         (1e9, u32::MAX),
     ] {
-        limits(per_second, burst, 0).quota();
+        let _ = limits(per_second, burst, 0).bucket();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_without_end_stop_nothing_else_for_ever() {
+    let gate = Gate::new(limits(1000.0, 1000, 1));
+    let held = gate.permit(Lane::Urgent).await;
+    let passed = Arc::new(StdMutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for lane in std::iter::once(Lane::Resync).chain([Lane::Urgent; 20]) {
+        let (gate, passed) = (gate.clone(), passed.clone());
+        tasks.push(tokio::spawn(async move {
+            let _permit = gate.permit(lane).await;
+            passed.lock().unwrap().push(lane);
+        }));
+        settle().await;
+    }
+    drop(held);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let at = passed
+        .lock()
+        .unwrap()
+        .iter()
+        .position(|lane| *lane == Lane::Resync);
+    assert_eq!(at, Some(6), "behind six that are more urgent");
 }

@@ -200,26 +200,3 @@ fn a_task_ends_only_with_a_word_that_ends_it() {
     assert!(TaskReport::read(&object(&json!({"httpStatus": 202}))).is_none());
     assert!(TaskReport::read(&object(&json!({"asyncTaskInfo": null}))).is_none());
 }
-
-#[test]
-fn a_page_is_an_array_of_objects_or_none() {
-    let page = Page::read(&mut object(
-        &json!({"instances": [{"a": 1}], "rowCount": "7"}),
-    ))
-    .unwrap();
-    assert_eq!((page.rows.len(), page.row_count), (1, Some(7)));
-    assert_eq!(
-        Page::read(&mut object(&json!({"instances": [], "rowCount": -1})))
-            .unwrap()
-            .row_count,
-        None
-    );
-    for body in [
-        json!({}),
-        json!({"instances": null}),
-        json!({"instances": {}}),
-        json!({"instances": [{}, null]}),
-    ] {
-        assert!(Page::read(&mut object(&body)).is_none(), "{body}");
-    }
-}

@@ -8,7 +8,7 @@ use crate::instance::pace::{self, Sight};
 use crate::instance::plan::UNREAD;
 use crate::instance::{Context, RESYNC};
 use crate::inventory::{Sighting, Why};
-use crate::session::Seat;
+use crate::session::{Access, Seat};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -21,7 +21,7 @@ const NO_ROOM: &str = "the request limit left no room for a query";
 const SUSPECT: Duration = Duration::from_secs(60);
 
 /// Reads task and detail of the recorded server, when they are due.
-pub(super) async fn at_server(seen: &mut Observation, seat: &Seat, context: &Context) {
+pub(super) async fn at_server(seen: &mut Observation, seat: &Access, context: &Context) {
     let Some(id) = seen.facts.id() else { return };
     if seen.facts.is_open() {
         at_operation(seen, seat, context, id).await;
@@ -45,7 +45,7 @@ fn resync(seen: &Observation) -> (Duration, bool) {
 }
 
 /// An operation that is not known to have ended.
-async fn at_operation(seen: &mut Observation, seat: &Seat, context: &Context, id: ServerId) {
+async fn at_operation(seen: &mut Observation, seat: &Access, context: &Context, id: ServerId) {
     let Some(binding) = seen.facts.binding() else {
         return;
     };
@@ -121,7 +121,7 @@ fn shown_by(seen: &Observation, seat: &Seat) -> Instant {
 }
 
 /// Reads the detail of the recorded server, whatever its pace.
-pub(super) async fn at_recorded(seen: &mut Observation, seat: &Seat, context: &Context) {
+pub(super) async fn at_recorded(seen: &mut Observation, seat: &Access, context: &Context) {
     if let Some(id) = seen.facts.id() {
         at_detail(seen, seat, context, id, Lane::Urgent).await;
     }
@@ -130,7 +130,7 @@ pub(super) async fn at_recorded(seen: &mut Observation, seat: &Seat, context: &C
 /// Reads the detail of a server that is to be taken over.
 pub(super) async fn at_candidate(
     seen: &mut Observation,
-    seat: &Seat,
+    seat: &Access,
     context: &Context,
     id: &ServerId,
 ) {
@@ -144,7 +144,7 @@ pub(super) async fn at_candidate(
 }
 
 /// What a failed create left behind, until it is known to be gone.
-async fn at_remains(seen: &mut Observation, seat: &Seat, context: &Context, id: ServerId) {
+async fn at_remains(seen: &mut Observation, seat: &Access, context: &Context, id: ServerId) {
     let shown_by = shown_by(seen, seat);
     let is_shown = |at: Instant| at < shown_by && seen.now >= shown_by;
     let is_due = seen.has_not_looked_for(UNREAD)
@@ -233,7 +233,7 @@ fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
 }
 
 /// Reads what became of a release: its task, or the server itself, which tells without the task too.
-pub(super) async fn at_release(seen: &mut Observation, seat: &Seat, context: &Context) {
+pub(super) async fn at_release(seen: &mut Observation, seat: &Access, context: &Context) {
     let Some(id) = seen.release_target() else {
         return;
     };
@@ -287,7 +287,7 @@ pub(super) async fn at_release(seen: &mut Observation, seat: &Seat, context: &Co
 
 async fn at_task(
     seen: &mut Observation,
-    seat: &Seat,
+    seat: &Access,
     context: &Context,
     verb: Verb,
     task: &TaskId,
@@ -310,7 +310,8 @@ async fn at_task(
     let pace = &context.pace;
     // Neither task nor detail may cost more because the other one tells nothing.
     let soon = poll.odd.is_some() && poll.last.is_some_and(|last| seen.now < last + UNREAD);
-    if soon || !pace::is_due(poll, pace.first_query(verb), ended, seen.now) {
+    let is_due = !soon && pace::is_due(poll, pace.first_query(verb), ended, seen.now);
+    if !is_due || !seat.may_call(Lane::Operation) {
         if let Some(odd) = &poll.odd {
             seen.task = Fact::Unknown(odd.why.clone());
         }
@@ -365,11 +366,14 @@ fn odd(former: Option<Odd>, why: String, now: Instant) -> Odd {
 
 async fn at_detail(
     seen: &mut Observation,
-    seat: &Seat,
+    seat: &Access,
     context: &Context,
     id: ServerId,
     lane: Lane,
 ) {
+    if !seat.may_call(lane) {
+        return;
+    }
     seen.memory.looked = Some(seen.now);
     let sight = seen.sight(&id);
     let asked = tokio::time::timeout(READ, seat.session.client.detail(lane, &id)).await;

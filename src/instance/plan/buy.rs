@@ -67,6 +67,9 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
 
 /// A server is taken over, once what it is compared with is known.
 fn imported(seen: &Observation, seat: &SeatFacts, wanted: &Import) -> Plan {
+    if let Some(plan) = import::denied(seen, seat, wanted, None) {
+        return plan;
+    }
     match refer::purchase(seen) {
         Ok(_) => import::plan(seen, seat, wanted),
         Err(plan) => *plan,

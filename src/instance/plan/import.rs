@@ -1,8 +1,8 @@
 //! A server that exists is to be taken over instead of bought: found, looked at, nobody else's, and then recorded.
 
 use super::{LONG, Needs, Plan, SOON, Step, Tell, buy, found, words};
-use crate::api::Import;
 use crate::api::conditions::{Reason, Verdict};
+use crate::api::{Import, Imports};
 use crate::catalog::Candidates;
 use crate::cloud::{Detail, ServerId};
 use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
@@ -17,12 +17,43 @@ use std::time::Duration;
 /// What is not as it should be at the service is looked at again after this time: no event tells that it was mended.
 const AGAIN: Duration = Duration::from_secs(60);
 
+/// What the Account says against it. The server that this Instance had already, as status or this process tells, is none that
+/// it asks for anew: its record was lost, and nobody takes it away by a change of the Account.
+pub(super) fn denied(
+    seen: &Observation,
+    seat: &SeatFacts,
+    wanted: &Import,
+    found: Option<&ServerId>,
+) -> Option<Plan> {
+    let told = seen.facts.status.id.as_deref();
+    let had = told.or_else(|| seen.memory.had_server().map(ServerId::as_str));
+    let is_own = match (had, found) {
+        (None, _) => false,
+        // Which one is meant has yet to be found.
+        (Some(_), None) => true,
+        (Some(had), Some(found)) => had == found.as_str(),
+    };
+    if seat.imports == Imports::Allowed || is_own {
+        return None;
+    }
+    let message = format!(
+        "Account {} does not let its Instances import servers, so {} is not taken over, and nothing is bought instead: add \
+         \"imports: Allowed\" to the spec of the Account, or delete this Instance",
+        seen.account_key.name,
+        wanted.words()
+    );
+    Some(*wrong(Reason::ImportDenied, message))
+}
+
 /// The way to the record. Never buys.
 pub(super) fn plan(seen: &Observation, seat: &SeatFacts, wanted: &Import) -> Plan {
     let id = match find(seen, wanted) {
         Ok(id) => id,
         Err(plan) => return *plan,
     };
+    if let Some(plan) = denied(seen, seat, wanted, Some(&id)) {
+        return plan;
+    }
     let detail = match &seen.candidate {
         Fact::NotAsked => return needing(Needs::Candidate(id)),
         Fact::Known(detail) => detail,
@@ -133,7 +164,7 @@ fn is_meant(row: &Row, wanted: &Import) -> Option<bool> {
 /// What a row says to each part of spec.import that is set; none where the row does not tell.
 fn answers(row: &Row, wanted: &Import) -> Vec<Option<bool>> {
     let id = |id: &String| Some(row.id.as_str() == id);
-    let name = |name: &String| row.name.as_ref().map(|its| its == name);
+    let name = |name: &String| row.name.as_deref().map(|its| its == name);
     // What is no address (the schema lets 999.1.1.1 pass) is nobody's.
     let address = |text: &String| match text.parse() {
         Ok(address) => row.has_address(address),
@@ -157,7 +188,7 @@ fn near(mut rows: Vec<&Row>, wanted: &Import) -> Candidates {
 }
 
 fn candidates<'a>(rows: impl Iterator<Item = &'a Row>) -> Candidates {
-    Candidates::of(rows.map(|row| (row.id.to_string(), row.name.clone())))
+    Candidates::of(rows.map(|row| (row.id.to_string(), row.name.clone().map(String::from))))
 }
 
 /// Whether the server is what the spec says, as far as it tells. Gives its name.

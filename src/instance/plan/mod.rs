@@ -54,6 +54,8 @@ pub const LONG: Duration = Duration::from_secs(600);
 const NEXT: Duration = Duration::from_millis(500);
 /// How soon a wait for a listing pass is checked again, should its notice be missed.
 const SOON: Duration = Duration::from_secs(5);
+/// How soon whoever waits in line is looked at again, should the notice that it is its turn be missed.
+pub(super) const IN_LINE: Duration = Duration::from_secs(30);
 /// An operation whose task failed is tried again after these times; after the last one the Instance is Stalled and tried
 /// again at that pace: a service that fails the same thing thrice in a row will hardly mend it within minutes.
 const FAILED: [Duration; 3] = [
@@ -107,6 +109,18 @@ pub enum Needs {
     Rotation,
     /// The connection Secret.
     Connection,
+}
+
+impl Needs {
+    /// Whether the service is asked for it, or is about to be: nobody takes another's place who may not call yet.
+    pub fn is_for_a_call(&self) -> bool {
+        match self {
+            Self::Detail | Self::Candidate(_) | Self::References(_) | Self::Room => true,
+            Self::Nothing | Self::Login | Self::Claim(_) | Self::Rotation | Self::Connection => {
+                false
+            }
+        }
+    }
 }
 
 /// What is written into a Secret of ours.
@@ -258,7 +272,7 @@ fn decide(seen: &Observation) -> Plan {
     let seat = match &seen.account {
         AccountFact::Seat(seat) => seat,
         // The Account wakes its Instances as soon as it has been looked at.
-        AccountFact::Pending => return Plan::rest(Tell::default(), LONG),
+        AccountFact::Pending => return Plan::rest(not_looked_at(seen), LONG),
         AccountFact::NotFound(name) => {
             let message = format!(
                 "Account {name} does not exist in namespace {}: create it, or name another one in spec.accountRef",
@@ -324,6 +338,41 @@ fn is_our_account(seen: &Observation, seat: &SeatFacts) -> bool {
             .facts
             .binding()
             .is_none_or(|binding| binding.credential == seat.credential)
+}
+
+/// Whether status has spoken of the spec as it stands.
+fn is_told(seen: &Observation) -> bool {
+    seen.facts.status.observed_generation == seen.facts.generation
+}
+
+/// The Account's service may not answer for half a minute: whoever waits for a first word is told.
+fn not_looked_at(seen: &Observation) -> Tell {
+    if is_told(seen) {
+        return Tell::default();
+    }
+    let message = format!(
+        "Account {} has not been looked at yet: its service has not answered",
+        seen.account_key.name
+    );
+    Tell::progress(Reason::AccountPending, message).with_id(seen.facts.told_id())
+}
+
+/// What was planned needs the service, which others of the Account call now: it waits in line, and is woken when it may. That
+/// is told to whoever waits for a word about the spec.
+pub(super) fn in_line(seen: &Observation, planned: &Plan) -> Plan {
+    let tell = if is_told(seen) {
+        Tell::default()
+    } else {
+        let message = format!(
+            "Account {} makes as many requests as its spec.requests allows, or its service answers slowly: this Instance \
+             waits in line, and goes on by itself",
+            seen.account_key.name
+        );
+        Tell::progress(Reason::RequestLimitReached, message).with_id(seen.facts.told_id())
+    };
+    let mut plan = Plan::rest(tell, IN_LINE);
+    plan.wants = planned.wants;
+    plan
 }
 
 /// Many known servers vanished at once: nothing is bought or released until that is explained.

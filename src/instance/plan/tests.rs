@@ -15,7 +15,7 @@ mod want;
 
 use super::*;
 use crate::api::conditions::State;
-use crate::api::{Before, Instance, InstanceStatus, Marker, OpenOperation, Verb};
+use crate::api::{Before, Imports, Instance, InstanceStatus, Marker, OpenOperation, Verb};
 use crate::cloud::{Detail, Login, Place, TaskId, TaskState};
 use crate::instance::facts::Facts;
 use crate::instance::login::{Credentials, LoginFact};
@@ -52,6 +52,7 @@ impl Scene {
             facts,
             account: AccountFact::Seat(SeatFacts {
                 settle: SETTLE,
+                imports: Imports::Allowed,
                 credential: "secret/1".into(),
                 shown_ours: false,
             }),

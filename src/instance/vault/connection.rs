@@ -97,8 +97,17 @@ pub(in crate::instance) async fn look(context: &Context, seen: &mut Observation,
     };
     let namespace = &seen.facts.key.namespace;
     let read = session::read(&context.client, namespace, &wanted.name).await;
+    let mut words = format!(
+        "{}: name another one in spec.connectionSecret.name, or delete it",
+        not_ours(&wanted.name)
+    );
     let (fact, version) = match read {
         Err(SecretProblem::NoSecret(_)) => (ConnectionFact::Differs(None), None),
+        // There is none of that name, so none of ours.
+        Err(SecretProblem::NoName(no_name)) => {
+            words = format!("{no_name}: mend spec.connectionSecret.name");
+            (ConnectionFact::NotOurs, None)
+        }
         Err(_) => return,
         Ok(content) => {
             let version = Some(content.version());
@@ -112,13 +121,8 @@ pub(in crate::instance) async fn look(context: &Context, seen: &mut Observation,
             (fact, version)
         }
     };
-    let trouble = matches!(fact, ConnectionFact::NotOurs).then(|| ConnectionTrouble {
-        words: format!(
-            "{}: name another one in spec.connectionSecret.name, or delete it",
-            not_ours(&wanted.name)
-        ),
-        until: None,
-    });
+    let trouble =
+        matches!(fact, ConnectionFact::NotOurs).then_some(ConnectionTrouble { words, until: None });
     if !matches!(fact, ConnectionFact::Differs(_)) {
         seen.memory.connection = Some(Connected {
             wanted,
@@ -178,6 +182,10 @@ pub(super) async fn write(
         namespace: facts.key.namespace.clone(),
         name: wanted.name.clone(),
     };
+    let kept = |words: String| ConnectionTrouble {
+        words: format!("connection Secret {} is not kept: {words}", wanted.name),
+        until: Some(seen.now + AGAIN),
+    };
     let (trouble, version) = match written {
         Ok(()) => match context.secrets.of(&key) {
             Some(version) => (None, Some(version)),
@@ -192,12 +200,9 @@ pub(super) async fn write(
                 "forbidden" => super::refused(&error),
                 _ => error.to_string(),
             };
-            let trouble = ConnectionTrouble {
-                words: format!("connection Secret {} is not kept: {words}", wanted.name),
-                until: Some(seen.now + AGAIN),
-            };
-            (Some(trouble), seen.connection_version.clone())
+            (Some(kept(words)), seen.connection_version.clone())
         }
+        Err(NotWritten::Unsafe(words)) => (Some(kept(words)), seen.connection_version.clone()),
     };
     open(memory).connection = Some(Connected {
         wanted,

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::super::testing;
 use super::super::view::{Absence, View, Why};
 use super::*;
 
@@ -54,7 +55,11 @@ impl Listing {
             Count::None => None,
         };
         let rows = ids.iter().map(|id| row(*id)).collect();
-        Page { rows, row_count }
+        Page {
+            rows,
+            row_count,
+            unreadable: 0,
+        }
     }
 }
 
@@ -62,11 +67,19 @@ fn now() -> Instant {
     Instant::now()
 }
 
+/// A page as it is served.
+type Page = crate::cloud::Page<Map<String, Value>>;
+
+fn add(assembly: &mut Assembly, page: &Page) -> Result<Progress, PassError> {
+    let page = testing::page(assembly, page.rows.clone(), page.row_count);
+    assembly.add(page)
+}
+
 fn pass(pages: &[Page]) -> Result<Pass, PassError> {
     let mut assembly = Assembly::new(None);
     let began = now();
     for page in pages {
-        if assembly.add(page)? == Progress::Done {
+        if add(&mut assembly, page)? == Progress::Done {
             break;
         }
     }
@@ -77,6 +90,7 @@ fn pages(listed: &[(&[u32], Option<u64>)]) -> Vec<Page> {
     let page = |(ids, row_count): &(&[u32], Option<u64>)| Page {
         rows: ids.iter().map(|id| row(*id)).collect(),
         row_count: *row_count,
+        unreadable: 0,
     };
     listed.iter().map(page).collect()
 }
@@ -196,12 +210,8 @@ fn a_row_without_an_id_spoils_the_pass() {
 fn a_listing_without_end_is_given_up() {
     let mut assembly = Assembly::new(None);
     let last = (0..).find_map(|id| {
-        assembly
-            .add(&Page {
-                rows: vec![row(id)],
-                row_count: None,
-            })
-            .err()
+        let page = testing::page(&mut assembly, vec![row(id)], None);
+        assembly.add(page).err()
     });
     assert!(matches!(last, Some(PassError::Endless)));
 }
@@ -230,7 +240,7 @@ fn a_row_that_did_not_change_is_shared_with_the_former_pass() {
     let mut assembly = Assembly::new(Some(former.clone()));
     pages
         .iter()
-        .for_each(|page| assert!(assembly.add(page).is_ok()));
+        .for_each(|page| assert!(add(&mut assembly, page).is_ok()));
     let pass = assembly.finish(now(), now());
     assert!(
         former
@@ -305,7 +315,8 @@ proptest! {
             let mut assembly = Assembly::new(view.newest.clone());
             let began = now();
             let outcome = loop {
-                match assembly.add(&listing.page(assembly.next_page())) {
+                let page = listing.page(assembly.next_page());
+                match add(&mut assembly, &page) {
                     Ok(Progress::More) => {}
                     Ok(Progress::Done) => break Ok(assembly.finish(began, now())),
                     Err(error) => break Err(error),
@@ -337,7 +348,10 @@ proptest! {
             std::thread::sleep(std::time::Duration::from_nanos(1));
             let mut assembly = Assembly::new(None);
             let began = now();
-            while assembly.add(&listing.page(assembly.next_page())).unwrap() == Progress::More {}
+            while {
+                let page = listing.page(assembly.next_page());
+                add(&mut assembly, &page).unwrap() == Progress::More
+            } {}
             view.previous = view.newest.replace(Arc::new(assembly.finish(began, now())));
             prop_assert_eq!(view.proven_absent(&Marker::of_uid("other"), None, since), expected);
         }

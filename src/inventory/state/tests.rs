@@ -3,9 +3,9 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::super::pass::Assembly;
+use super::super::testing;
 use super::super::view::{Sighting, Why};
 use super::*;
-use crate::cloud::Page;
 
 fn settings() -> Settings {
     Settings {
@@ -84,7 +84,8 @@ impl Bench {
         let began = self.now;
         self.wait(Duration::from_secs(1));
         let mut assembly = Assembly::new(None);
-        assembly.add(&Page { rows, row_count }).unwrap();
+        let page = testing::page(&mut assembly, rows, row_count);
+        assembly.add(page).unwrap();
         let pass = assembly.finish(began, self.now);
         self.complete(Ok(pass))
     }

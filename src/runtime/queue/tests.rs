@@ -20,8 +20,27 @@ fn object(name: &str) -> ConfigMap {
     }
 }
 
+fn rules(places: usize) -> Rules<ConfigMap> {
+    Rules {
+        places,
+        bound: Box::new(|_| usize::MAX),
+        describe: |object| {
+            let flow = Flow {
+                namespace: object
+                    .metadata
+                    .namespace
+                    .as_deref()
+                    .unwrap_or_default()
+                    .into(),
+                account: "".into(),
+            };
+            (flow, Priority::Resync)
+        },
+    }
+}
+
 /// A turn that panics and one that never ends are defects of ours. Each costs its own object a turn a minute or so, and
-/// nobody else anything, although there is room for two turns only.
+/// nobody else anything, although one Account gets two of six places.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
     let (store, mut writer) = reflector::store::<ConfigMap>();
@@ -44,14 +63,14 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
             }
         })
     };
-    let (trigger, requests) = channel::<ConfigMap>();
+    let (trigger, requests) = channel();
     trigger.open();
     let cancel = CancellationToken::new();
     let pulse = Pulses::default().expect("queue", Duration::from_secs(60));
     let queue = run(
         store,
         requests,
-        2,
+        rules(6),
         Metrics::default(),
         pulse,
         cancel.clone(),
@@ -88,7 +107,7 @@ async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_p
     let mut queue = Box::pin(run(
         store,
         requests,
-        1,
+        rules(1),
         Metrics::default(),
         pulses.expect("queue", SILENCE),
         CancellationToken::new(),
@@ -107,7 +126,7 @@ async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_p
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_is_not_open_collects_nothing() {
-    let (trigger, mut requests) = channel::<ConfigMap>();
+    let (trigger, mut requests) = channel();
     trigger.wake(&ObjectKey::of(&object("a")));
     trigger.open();
     assert!(requests.try_recv().is_err(), "nothing is in it");

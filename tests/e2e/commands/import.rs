@@ -8,7 +8,11 @@ use serde_json::Value;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_printed_takes_the_server_over_and_changes_nothing() {
-    let world = Setup::default().own_ids().begin("import-command").await;
+    let world = Setup::default()
+        .imports()
+        .own_ids()
+        .begin("import-command")
+        .await;
     world.apply(&instance("own")).await;
     let own = world.only_server(&world.ready("own").await);
     let servers = strangers(&world, 2).await;
@@ -92,5 +96,49 @@ async fn what_is_printed_takes_the_server_over_and_changes_nothing() {
         told.err
     );
     assert_eq!(create_calls(&world.sim), bought);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_the_account_allows_no_import_the_line_that_does_is_told_and_plan_says_so() {
+    let setup = Setup::default().own_ids();
+    let world = setup.begin("import-command-denied").await;
+    let server = strangers(&world, 1).await.remove(0);
+    let flags = [
+        "import",
+        &server.id,
+        "--firewall",
+        catalogue::example().firewall,
+    ];
+    let told = asked(&world, &flags, "").await;
+    assert_eq!(told.status, 0, "{}", told.err);
+    let patch = r#"--type=merge -p '{"spec":{"imports":"Allowed"}}'"#;
+    let command = format!(
+        "kubectl patch account default -n {} {patch}",
+        world.namespace
+    );
+    for text in [&told.out, &told.err] {
+        assert!(text.contains(&command), "{text}");
+    }
+    let commented = told.out.lines().filter(|line| line.contains(&command));
+    assert!(commented.clone().count() == 1 && commented.clone().all(|line| line.starts_with("# ")));
+    let plan = asked(&world, &["plan", "-f", "-"], &told.out).await;
+    assert!(!plan.out.contains("takes over a server"), "{}", plan.out);
+    assert!(
+        plan.out.contains("imports: Allowed"),
+        "{}{}",
+        plan.out,
+        plan.err
+    );
+    assert_ne!(plan.status, 0, "{}", plan.out);
+
+    // As it is told, it helps.
+    let patch = r#"{"spec":{"imports":"Allowed"}}"#;
+    let arguments = ["patch", "account", "default", "--type=merge", "-p", patch];
+    world.run(&arguments, "").await;
+    let told = asked(&world, &flags, "").await;
+    assert!(!told.out.contains("kubectl patch") && !told.err.contains("kubectl patch"));
+    let plan = asked(&world, &["plan", "-f", "-"], &told.out).await;
+    assert!(plan.out.contains("takes over a server"), "{}", plan.out);
     world.finish().await;
 }

@@ -87,6 +87,14 @@ async fn each_server_is_shown_with_the_instance_that_has_it_or_as_nobodys() {
             .len(),
         4
     );
+    // The one without a server is of that zone as well, and of no other.
+    for (zone, count) in [
+        (catalogue::example().zone, 4),
+        (catalogue::example().other_zone, 0),
+    ] {
+        let some = rows(&world, &["--zone", zone]).await;
+        assert_eq!(some.len(), count, "{zone}: {some:?}");
+    }
     let told = asked(&world, &["instances", "--region", "Atlantis"], "").await;
     assert_eq!(told.status, 1);
     assert!(

@@ -184,7 +184,7 @@ async fn files_of_all_shapes_are_read_and_what_is_no_instance_is_skipped() {
         assert!(told.out.contains(&line), "{line}: {}", told.out);
     }
     assert!(
-        told.out.ends_with("4 Instances: 4 new server\n"),
+        told.out.ends_with("4 Instances: 4 new servers\n"),
         "{}",
         told.out
     );
@@ -196,7 +196,7 @@ async fn files_of_all_shapes_are_read_and_what_is_no_instance_is_skipped() {
     let whole = directory.path().display().to_string();
     let told = asked(&world, &["plan", "-f", &whole], "").await;
     assert!(
-        told.out.ends_with("4 Instances: 4 new server\n"),
+        told.out.ends_with("4 Instances: 4 new servers\n"),
         "{}",
         told.out
     );

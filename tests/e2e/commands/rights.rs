@@ -8,14 +8,14 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 /// Somebody who may do nothing, until he is allowed to.
-struct Limited {
+pub(super) struct Limited {
     kubeconfig: PathBuf,
     namespace: String,
     _directory: TempDir,
 }
 
 impl Limited {
-    async fn of(world: &World) -> Self {
+    pub(super) async fn of(world: &World) -> Self {
         world
             .run(&["create", "serviceaccount", "limited"], "")
             .await;
@@ -33,7 +33,13 @@ impl Limited {
     }
 
     /// Runs a command until this is said, on either stream: rights are given and taken by and by.
-    async fn until(&self, arguments: &[&str], input: &str, status: i32, words: &[&str]) -> Told {
+    pub(super) async fn until(
+        &self,
+        arguments: &[&str],
+        input: &str,
+        status: i32,
+        words: &[&str],
+    ) -> Told {
         eventually(&format!("{arguments:?} says {words:?}"), async || {
             let mut command = Command::new(EXECUTABLE);
             command.args(arguments).args(["-n", &self.namespace]);
@@ -50,7 +56,7 @@ impl Limited {
 }
 
 /// What the user may do from now on, in the namespace of the world.
-async fn allow(world: &World, rules: &[(&str, &str, &[&str])]) {
+pub(super) async fn allow(world: &World, rules: &[(&str, &str, &[&str])]) {
     let rules: Vec<_> = rules
         .iter()
         .map(|(group, kind, verbs)| json!({"apiGroups": [group], "resources": [kind], "verbs": verbs}))

@@ -92,6 +92,7 @@ async fn an_account_whose_token_stands_in_the_files_can_be_planned_with() {
     let token = json!({
         "apiVersion": "v1",
         "kind": "Secret",
+        "type": "cloudserver.dev/token",
         "metadata": {"name": "new-token"},
         "stringData": {"token": World::TOKEN},
     });

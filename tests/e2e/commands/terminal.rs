@@ -10,13 +10,13 @@ use std::process::{Command, Stdio};
 
 /// Which of a command's streams is a terminal; the other is a pipe.
 #[derive(Clone, Copy)]
-struct Terminals {
+pub(super) struct Terminals {
     out: bool,
     err: bool,
 }
 
 /// A pseudo-terminal: what the user sees, and what the command is given.
-fn terminal() -> (File, File) {
+pub(super) fn terminal() -> (File, File) {
     let user: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&user).unwrap();
     unlockpt(&user).unwrap();
@@ -26,7 +26,7 @@ fn terminal() -> (File, File) {
 }
 
 /// Reads what comes until nobody is left who could write. A terminal tells that by an error.
-fn read(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+pub(super) fn read(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let (mut all, mut some) = (Vec::new(), [0; 4096]);
         while let Ok(count @ 1..) = from.read(&mut some) {
@@ -57,7 +57,7 @@ fn seen(mut command: Command, terminals: Terminals) -> Told {
 }
 
 /// Runs a command on terminals until it was answered.
-async fn shown(
+pub(super) async fn shown(
     world: &World,
     terminals: Terminals,
     environment: &[(&str, &str)],
@@ -88,7 +88,7 @@ fn is_coloured(text: &str) -> bool {
     })
 }
 
-const BOTH: Terminals = Terminals {
+pub(super) const BOTH: Terminals = Terminals {
     out: true,
     err: true,
 };

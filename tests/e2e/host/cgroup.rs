@@ -35,6 +35,15 @@ impl Cgroup {
         }))
     }
 
+    /// Makes one where this machine lets us; for tests that measure all the same where it does not.
+    pub fn if_possible(controller: &str) -> Option<Self> {
+        let made = Self::make(controller);
+        if let Err(why) = &made {
+            println!("NO CONTROL GROUP: the limit of {controller} is not in force here: {why}");
+        }
+        made.ok()
+    }
+
     fn make(controller: &str) -> Result<Self, String> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::SeqCst);

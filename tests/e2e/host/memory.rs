@@ -13,7 +13,7 @@ const MEBIBYTE: u64 = 1 << 20;
 const LIMIT: u64 = 64 * MEBIBYTE;
 
 /// A figure of `/proc/PID/status`, in bytes.
-fn figure(process: u32, name: &str) -> u64 {
+pub fn figure(process: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with(name)).unwrap();
     let kibibytes = line

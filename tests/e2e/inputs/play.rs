@@ -7,7 +7,7 @@ use super::row::Step::{
 };
 use super::row::{Begins, Row, SAME, SPARE, Step};
 use crate::support::{
-    Setup, World, condition, create, delete, insist, instance, instance_by_key, reason,
+    Setup, World, condition, create, delete, insist, instance, instance_by_key, labels, reason,
 };
 use cloud_server_operator::api::Instance;
 use cloud_simulator::catalogue;
@@ -280,7 +280,7 @@ async fn account(world: &World, name: &str, endpoint: &str, secret: &str, settle
 async fn secret(world: &World, name: &str, key: &str, value: &[u8]) {
     let api = world.secrets();
     let text = data_encoding::BASE64.encode(value);
-    let secret = json!({"metadata": {"name": name}, "data": {key: text}});
+    let secret = json!({"metadata": {"name": name, "labels": labels(name)}, "data": {key: text}});
     let secret = serde_json::from_value(secret).unwrap();
     let params = PostParams::default();
     let found = insist("read it", async || api.get_opt(name).await);

@@ -137,7 +137,11 @@ async fn pass(State(gate): State<Arc<Inner>>, request: Request) -> Response {
     let at = Instant::now();
     let act = gate.judge.lock().unwrap()(&method, &path, &String::from_utf8_lossy(&body));
     let note = |answered| {
-        if method != Method::GET {
+        let is_dry_run = parts
+            .uri
+            .query()
+            .is_some_and(|query| query.contains("dryRun="));
+        if method != Method::GET && !is_dry_run {
             let write = Write {
                 at,
                 path: path.clone(),

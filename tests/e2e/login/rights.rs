@@ -59,6 +59,7 @@ async fn login_the_operators_token_writes_no_secret_but_those_of_instances() {
             "apiVersion": "v1", "kind": "Secret", "type": kind,
             "metadata": {
                 "name": name, "ownerReferences": owners,
+                "labels": {"app.kubernetes.io/managed-by": "cloud-server-operator", "cloudserver.dev/secret": "login"},
                 "annotations": {"kubernetes.io/service-account.name": "default"},
             },
         }))

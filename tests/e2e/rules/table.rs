@@ -18,7 +18,12 @@ pub struct Case {
 }
 
 impl Case {
-    fn new(says: &'static str, is_rule: bool, accepted: Vec<Value>, refused: Vec<Value>) -> Self {
+    pub fn new(
+        says: &'static str,
+        is_rule: bool,
+        accepted: Vec<Value>,
+        refused: Vec<Value>,
+    ) -> Self {
         Self {
             says,
             is_rule,
@@ -67,7 +72,7 @@ fn spec(field: &str, value: &Value) -> Value {
     with("web", |spec| spec[field] = value.clone())
 }
 
-fn account(field: &str, value: &Value) -> Value {
+pub fn account(field: &str, value: &Value) -> Value {
     let mut account = json!({
         "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {"name": "web"},
         "spec": {"endpoint": "https://cloud.example/api", "tokenSecretRef": {"name": "a", "key": "b"}},
@@ -78,7 +83,15 @@ fn account(field: &str, value: &Value) -> Value {
 
 /// All of them.
 pub fn cases() -> Vec<Case> {
-    let all = [accounts(), references(), logins(), connections(), imports()];
+    let all = [
+        accounts(),
+        super::transport::cases(),
+        references(),
+        logins(),
+        connections(),
+        imports(),
+        names(),
+    ];
     let more = [policies(), bounds(), fixed()];
     all.into_iter().chain(more).flatten().collect()
 }
@@ -205,7 +218,6 @@ fn references() -> Vec<Case> {
 fn logins() -> Vec<Case> {
     let (given, key) = (json!({"name": "a", "key": "b"}), json!({"id": "key-1"}));
     let rotated = |text: &str| json!({"generate": {"rotateEvery": text}});
-    let named = |text: &str| json!({"generate": {"secretName": text}});
     vec![
         Case::rule(
             "set exactly one of login.passwordSecretRef, login.sshKey and login.generate",
@@ -228,12 +240,6 @@ fn logins() -> Vec<Case> {
             "login",
             ["1h", "720h", "90m", "1h30m", "3600s"].map(rotated),
             ["59m", "30s", "1d", "soon", "-2h", "0h", "h"].map(rotated),
-        ),
-        Case::rule(
-            "login.generate.secretName must be a name that a Secret can have",
-            "login",
-            ["a", "a.b-1"].map(named),
-            ["Web", "a/b", "-a", "a_b"].map(named),
         ),
         Case::bound(
             "spec.login.passwordSecretRef.key: Required value",
@@ -274,14 +280,63 @@ fn connections() -> Vec<Case> {
             connected(&given, "a"),
         ],
     );
-    let named = |name: &str| connected(&generated, name);
-    let shape = Case::new(
-        "connectionSecret.name must be a name that a Secret can have",
-        true,
-        vec![named("a"), named("a.b-1")],
-        vec![named("A"), named("a/b"), named("a-")],
-    );
-    vec![same, shape]
+    vec![same]
+}
+
+/// Every name that becomes part of a request to the apiserver, and the keys of Secrets.
+fn names() -> Vec<Case> {
+    let everywhere = |name: &str| {
+        let given = json!({"name": name, "key": "b"});
+        vec![
+            account("tokenSecretRef", &given),
+            spec("accountRef", &json!({"name": name})),
+            spec("login", &json!({"passwordSecretRef": given})),
+            spec("login", &json!({"generate": {"secretName": name}})),
+            spec("connectionSecret", &json!({"name": name})),
+        ]
+    };
+    let keys = |key: &str| {
+        let given = json!({"name": "a", "key": key});
+        vec![
+            account("tokenSecretRef", &given),
+            spec("login", &json!({"passwordSecretRef": given})),
+        ]
+    };
+    let hostile = [
+        "../../victim/secrets/x",
+        "?limit=1",
+        "x?watch=true",
+        "x/status",
+        "..",
+        "a..b",
+        "a%2fb",
+        "Web",
+        "a/b",
+        "-a",
+        "a-",
+        "a_b",
+        "a\u{202e}b",
+    ];
+    vec![
+        Case::new(
+            "must be a name that Kubernetes takes",
+            true,
+            ["a", "a.b-1"].into_iter().flat_map(everywhere).collect(),
+            hostile.into_iter().flat_map(everywhere).collect(),
+        ),
+        Case::new(
+            "must be a key that a Secret can have",
+            true,
+            ["b", "tls.crt", "_A-1", ".a"]
+                .into_iter()
+                .flat_map(keys)
+                .collect(),
+            [".", "..", "..a", "a/b", "a b", "ä", "a\n"]
+                .into_iter()
+                .flat_map(keys)
+                .collect(),
+        ),
+    ]
 }
 
 fn imports() -> Vec<Case> {

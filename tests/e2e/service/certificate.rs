@@ -7,8 +7,11 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     date_time_ymd,
 };
-use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use std::sync::{Arc, Mutex};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -18,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// What is wrong with a certificate, if anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flaw {
+pub(super) enum Flaw {
     None,
     Expired,
     NotYet,
@@ -26,13 +29,13 @@ enum Flaw {
 }
 
 /// Issues certificates for loopback.
-struct Authority {
+pub(super) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    pem: String,
+    pub(super) pem: String,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut params = CertificateParams::default();
         let name = "an authority of this test";
         params.distinguished_name.push(DnType::CommonName, name);
@@ -46,7 +49,28 @@ impl Authority {
         }
     }
 
-    fn certify(&self, flaw: Flaw) -> Certified {
+    pub(super) fn certify(&self, flaw: Flaw) -> Certified {
+        self.certify_to(flaw, None)
+    }
+
+    /// A certificate of a service that takes those alone who have one of `clients`.
+    pub(super) fn demanding(&self, clients: &Self) -> Certified {
+        let mut roots = RootCertStore::empty();
+        let pem = CertificateDer::from_pem_slice(clients.pem.as_bytes());
+        roots.add(pem.unwrap()).unwrap();
+        let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build();
+        self.certify_to(Flaw::None, Some(verifier.unwrap()))
+    }
+
+    /// A client's certificate and key, in PEM.
+    pub(super) fn client(&self) -> (String, String) {
+        let params = CertificateParams::new(["the operator".to_owned()]).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    fn certify_to(&self, flaw: Flaw, clients: Option<Arc<dyn ClientCertVerifier>>) -> Certified {
         let name = match flaw {
             Flaw::OtherName => "elsewhere.example",
             _ => "127.0.0.1",
@@ -61,7 +85,11 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let chain = vec![CertificateDer::from(certificate.der().to_vec())];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let config = ServerConfig::builder().with_no_client_auth();
+        let config = ServerConfig::builder();
+        let config = match clients {
+            None => config.with_no_client_auth(),
+            Some(clients) => config.with_client_cert_verifier(clients),
+        };
         let config = config.with_single_cert(chain, key).unwrap();
         Certified(flaw, Arc::new(config))
     }
@@ -69,14 +97,14 @@ impl Authority {
 
 /// A certificate in use.
 #[derive(Clone)]
-struct Certified(Flaw, Arc<ServerConfig>);
+pub(super) struct Certified(Flaw, Arc<ServerConfig>);
 
 /// Each handshake: whether the caller took the certificate, which is before it says anything.
 type Handshakes = Arc<Mutex<Vec<(Flaw, bool)>>>;
 
 /// Does TLS before the service.
-struct Front {
-    endpoint: String,
+pub(super) struct Front {
+    pub(super) endpoint: String,
     certified: watch::Sender<Certified>,
     handshakes: Handshakes,
     task: AbortHandle,
@@ -89,7 +117,7 @@ impl Drop for Front {
 }
 
 impl Front {
-    async fn begin(world: &World, certified: Certified) -> Self {
+    pub(super) async fn begin(world: &World, certified: Certified) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("https://{}", listener.local_addr().unwrap());
         let service = world.sim.url().rsplit('/').next().unwrap().to_owned();
@@ -105,12 +133,16 @@ impl Front {
     }
 
     /// It has another certificate from now on, and is started anew for it: connections that are open end.
-    fn exchange(&self, certified: Certified) {
+    pub(super) fn exchange(&self, certified: Certified) {
         self.certified.send_replace(certified);
     }
 
-    fn has_met(&self, flaw: Flaw, is_taken: bool) -> bool {
+    pub(super) fn has_met(&self, flaw: Flaw, is_taken: bool) -> bool {
         self.handshakes.lock().unwrap().contains(&(flaw, is_taken))
+    }
+
+    pub(super) fn handshakes(&self) -> usize {
+        self.handshakes.lock().unwrap().len()
     }
 
     async fn until_refused(&self, flaw: Flaw) {

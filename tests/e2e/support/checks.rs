@@ -101,6 +101,7 @@ impl World {
             entry.user == Shared::USER
                 && entry.namespace == self.namespace
                 && entry.is_write()
+                && !is_trial(entry)
                 && !matches!(entry.resource.as_str(), "events" | "leases" | "accounts")
         });
         entries
@@ -125,7 +126,10 @@ impl World {
     pub async fn all_writes(&self) -> Vec<audit::Entry> {
         let mut entries = self.audit_log().await;
         entries.retain(|entry| {
-            entry.user == Shared::USER && entry.namespace == self.namespace && entry.is_write()
+            entry.user == Shared::USER
+                && entry.namespace == self.namespace
+                && entry.is_write()
+                && !is_trial(entry)
         });
         entries
     }
@@ -166,6 +170,11 @@ impl World {
             .filter(|entry| entry.method == "POST" || !entry.effect.is_none());
         lines.map(line).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Whether it only tries what the operator must be refused: nothing is stored by it.
+fn is_trial(entry: &audit::Entry) -> bool {
+    entry.resource == "secrets" && entry.verb == "create" && entry.is_dry_run()
 }
 
 /// All objects of a kind, each by its name and as it stands.

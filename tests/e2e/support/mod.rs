@@ -7,6 +7,7 @@ mod cluster;
 mod command;
 mod fleet;
 mod forward;
+mod install;
 mod kubectl;
 mod link;
 mod objects;
@@ -31,6 +32,7 @@ pub use cluster::{Shared, kubectl, kubectl_of, own, until_served};
 pub use command::{EXECUTABLE, run};
 pub use fleet::{busiest, names};
 pub use forward::end_to_end;
+pub use install::{Manifests, token_of};
 pub use link::Weather;
 pub use objects::{
     condition, instance, instance_by_key, is_ready, other_image, outline, reason, stopped, token,
@@ -41,4 +43,4 @@ pub use setup::Setup;
 pub use side_by_side::{each_side_by_side, side_by_side};
 pub use stall::{all_stalls, longest_stall, watch_stalls};
 pub use wait::{PATIENCE, eventually, insist, is_for_now, stays};
-pub use world::World;
+pub use world::{World, labels};

@@ -5,6 +5,7 @@ use super::wait::{eventually, insist};
 use super::world::World;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
+use serde_json::json;
 
 /// Where the operators' Leases are: where `deploy/` lets them be.
 const LEASE_NAMESPACE: &str = "cloud-server-system";
@@ -50,6 +51,29 @@ impl World {
         let standby = self.standby.take().expect("no standby was started");
         let former = self.operator.replace(standby);
         former.expect("the operator was not started")
+    }
+
+    /// The roles of `deploy/` know one Lease by its name. Many worlds share the operator's namespace, so each has a Lease that
+    /// bears its own name.
+    pub(super) async fn allow_its_leases(&self) {
+        let name = format!("lease-{}", self.namespace);
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name},
+            "rules": [{
+                "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "update"],
+                "resourceNames": [self.namespace, format!("{}-rival", self.namespace)],
+            }],
+        });
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "cloud-server-operator", "namespace": LEASE_NAMESPACE}],
+        });
+        for object in [role, binding] {
+            let apply = ["-n", LEASE_NAMESPACE, "apply", "--server-side", "-f", "-"];
+            let (done, text) = self.kubectl(&apply, &object.to_string()).await;
+            assert!(done, "{text}");
+        }
     }
 
     /// The world's Lease.

@@ -56,6 +56,7 @@ pub struct Setup {
     wire: bool,
     filter: &'static str,
     account: bool,
+    imports: bool,
     secrets: bool,
     operator: bool,
     moved: bool,
@@ -76,6 +77,7 @@ impl Default for Setup {
             wire: false,
             filter: "info",
             account: true,
+            imports: false,
             secrets: true,
             operator: true,
             own_ids: false,
@@ -123,6 +125,12 @@ impl Setup {
     /// No Account and no Secrets: the test makes them.
     pub fn bare(mut self) -> Self {
         (self.account, self.secrets) = (false, false);
+        self
+    }
+
+    /// The Accounts let their Instances import servers.
+    pub fn imports(mut self) -> Self {
+        self.imports = true;
         self
     }
 
@@ -234,9 +242,11 @@ impl Setup {
             standby: None,
             leases: self.leases,
             keeps_tokens: self.keeps_tokens,
+            is_installed: false,
             directory,
             filter: self.filter,
             moved: self.moved,
+            imports: self.imports,
             starts: 0,
             shared,
         };
@@ -250,6 +260,9 @@ impl Setup {
                 None => world.endpoint(),
             };
             world.account("default", &endpoint).await;
+        }
+        if self.leases.is_some() {
+            world.allow_its_leases().await;
         }
         if self.operator {
             world.start().await;

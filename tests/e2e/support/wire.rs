@@ -39,6 +39,8 @@ pub enum Kind {
     Watch,
     /// A change.
     Write,
+    /// A change for the sake of its answer alone.
+    DryRun,
 }
 
 /// A request of the operator.
@@ -77,6 +79,7 @@ impl Asked {
             Method::GET if query.contains("watch=true") => Kind::Watch,
             Method::GET if name.is_empty() => Kind::List,
             Method::GET => Kind::Get,
+            _ if query.contains("dryRun=") => Kind::DryRun,
             _ => Kind::Write,
         };
         Self {

@@ -22,6 +22,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
+/// The labels of a Secret of this name.
+pub fn labels(name: &str) -> Value {
+    match name.ends_with("token") {
+        true => json!({"cloudserver.dev/use": "token"}),
+        false => json!({}),
+    }
+}
+
 /// A running world.
 pub struct World {
     // First, so that it ends first.
@@ -40,8 +48,11 @@ pub struct World {
     pub(super) directory: TempDir,
     pub(super) filter: &'static str,
     pub(super) moved: bool,
+    pub(super) imports: bool,
     pub(super) leases: Option<&'static [&'static str]>,
     pub(super) keeps_tokens: bool,
+    /// The operator is started as its Deployment does it.
+    pub(super) is_installed: bool,
     pub(super) starts: usize,
     /// The control plane. Last: whoever holds it last ends it.
     pub shared: Arc<Shared>,
@@ -99,6 +110,10 @@ impl World {
         self.starts += 1;
         let log = self.log_path(self.starts);
         let kubeconfig = self.directory.path().join(kubeconfig);
+        if self.is_installed {
+            let none: [&str; 0] = [];
+            return Operator::start(&kubeconfig, none, log, self.filter, &self.launch);
+        }
         let mut flags = vec!["--namespace", &self.namespace];
         if let Some(times) = self.leases {
             flags.extend(times);
@@ -106,11 +121,18 @@ impl World {
         } else {
             flags.push("--leader-elect=false");
         }
-        flags.push(match self.keeps_tokens {
-            true => "--keep-tokens-namespace=cloud-server-system",
-            false => "--keep-tokens=false",
-        });
+        // There stands the key of the credentials in records, too.
+        flags.push("--keep-tokens-namespace=cloud-server-system");
+        if !self.keeps_tokens {
+            flags.push("--keep-tokens=false");
+        }
         Operator::start(&kubeconfig, flags, log, self.filter, &self.launch)
+    }
+
+    /// The environment of every operator that is started from now on.
+    pub fn environment(&mut self, name: &str, value: &str) {
+        let environment = &mut self.launch.environment;
+        environment.push((name.to_owned(), value.to_owned()));
     }
 
     /// Kills the operator.
@@ -152,10 +174,11 @@ impl World {
             .map(|page| page.2)
     }
 
-    /// Writes a Secret of one key, or replaces it.
+    /// Writes a Secret of one key, or replaces it. One that is called a token consents to its use as one.
     pub async fn secret(&self, name: &str, key: &str, value: &str) {
         let secret: Secret = serde_json::from_value(json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {key: value},
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": labels(name)},
+            "stringData": {key: value},
         }))
         .unwrap();
         let params = PatchParams::apply("user").force();
@@ -183,6 +206,9 @@ impl World {
         });
         for (field, _, path) in MOVED.iter().filter(|_| self.moved) {
             account["spec"]["paths"][field] = json!(path);
+        }
+        if self.imports {
+            account["spec"]["imports"] = json!("Allowed");
         }
         let params = PatchParams::apply("user").force();
         let accounts = self.accounts();

@@ -76,7 +76,7 @@ impl Operation {
 
     /// The world that it happens in.
     pub fn setup(self) -> Setup {
-        let setup = Setup::default().recorder();
+        let setup = Setup::default().recorder().imports();
         match self {
             Self::LongCreate => setup.tasks(8_000),
             Self::StoppingReinstall => setup.readings(Readings {

@@ -11,9 +11,9 @@ use crate::fault::Kind::{
 };
 use crate::fault::Step::{
     Acknowledge, Answers, Apply, Back, Backup, ConsoleOff, ConsoleRebuild, ConsoleRelease, Copy,
-    Delete, EditImage, EditPower, ForceFinalizers, Kill, Label, OfferImage, Replace, Restart,
-    Restock, RestoreBackup, RestoreEtcd, SellOut, SnapshotEtcd, Spec, TasksFail, Terminate,
-    WipeStatus, WithdrawImage,
+    Delete, EditImage, EditPower, ForceFinalizers, Imports, Kill, Label, OfferImage, Replace,
+    Restart, Restock, RestoreBackup, RestoreEtcd, SellOut, SnapshotEtcd, Spec, TasksFail,
+    Terminate, WipeStatus, WithdrawImage,
 };
 use crate::fault::{Act, Dependency, Kind};
 use crate::specs::{
@@ -51,6 +51,18 @@ fn acknowledge_another() -> crate::fault::Step {
 schedules! {
     import_by_id:
         one().import(ImportBy::Id);
+    import_that_the_account_does_not_allow:
+        import().denied().leaves(1);
+    import_that_the_account_does_not_allow_before_it_does:
+        import().denied().at(20_000, Imports(true)).at(40_000, Delete(1)).leaves(0);
+    import_that_the_account_allows_no_more_stays:
+        import().at(4_000, Imports(false)).at(8_000, EditPower(1)).at(9_000, Kill(0)).leaves(1);
+    import_that_the_account_allows_no_more_is_released_with_its_instance:
+        import().at(4_000, Imports(false)).at(8_000, Delete(1)).leaves(0);
+    import_that_the_account_allows_no_more_and_its_record_is_dropped:
+        import().at(4_000, Imports(false)).at(8_000, Replace(1)).at(8_100, Kill(0)).at(60_000, Delete(1)).leaves(0);
+    import_that_the_account_allows_no_more_under_its_record:
+        import().on(Intent, 1, After(Imports(false))).on(Status, 1, CrashBefore).leaves(1);
     import_by_name_and_a_crash_before_its_record:
         import().on(Intent, 1, CrashBefore);
     import_and_a_crash_right_after_its_record:

@@ -2,7 +2,7 @@
 
 use super::wishes::{self, Property};
 use super::{Oracle, condition, is_alive, name_of, record, servers_of, speaks};
-use crate::apiserver::{Apiserver, INSTANCES, uid};
+use crate::apiserver::{ACCOUNTS, Apiserver, INSTANCES, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::{Marker, Verb};
 use cloud_simulator::model::{ServerInfo, World};
@@ -255,6 +255,11 @@ impl Oracle {
                 alive.is_empty()
                     && !Property::NotRecreated.is_in(spec)
                     && (is_spent || is_broken_off || t.copied || self.is_tampered(name_of(object)))
+            }
+            "ImportDenied" => {
+                let account = world.kube.get(&(ACCOUNTS, "default".to_owned()));
+                let is_allowed = account.is_some_and(|a| a["spec"]["imports"] == "Allowed");
+                imported && !is_allowed && record(object).is_none()
             }
             "ImportConflict" => imported && self.is_taken(object, world),
             "ImportNotFound" => imported && alive.is_empty() && self.is_legacy_gone(world.cloud),

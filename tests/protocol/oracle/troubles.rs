@@ -174,6 +174,7 @@ impl Oracle {
             Step::OfferImage => self.lists.is_doubled = true,
             Step::WithdrawImage => self.lists.is_withdrawn = true,
             Step::Hides(true) => self.troubles.lies += 2,
+            Step::Imports(true) => self.denies_imports = false,
             Step::Most(most) => self.most = Some((usize::from(most), Some(Instant::now()))),
             Step::ForceFinalizers(n) => {
                 self.troubles.forced.insert(format!("web-{n}"));

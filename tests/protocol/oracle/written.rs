@@ -150,6 +150,12 @@ impl Oracle {
         if before.is_some_and(|before| before.id.as_ref() == Some(id)) {
             return;
         }
+        if self.denies_imports {
+            self.violations.push(format!(
+                "server {id} was taken over for {}, and the Account has never allowed it",
+                name_of(now)
+            ));
+        }
         let (is_doubled, t) = (self.may_be_imported_twice(), &self.troubles);
         let is_excused = self.is_any_tampered() || t.copied;
         for (key, other) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {

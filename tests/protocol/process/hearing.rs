@@ -1,23 +1,20 @@
 //! What the watches of a process tell it.
 
-use super::{Running, Who};
-use crate::apiserver::{ACCOUNTS, Change, INSTANCES, NAMESPACE, SECRETS};
+use super::{Known, Running, Who};
+use crate::apiserver::{ACCOUNTS, Change, INSTANCES, SECRETS, place};
 use cloud_server_operator::api::{Account, Instance};
 use cloud_server_operator::inventory::Subject;
+use cloud_server_operator::runtime::queue::Priority;
 use cloud_server_operator::runtime::watch::{Change as Sort, Notice, ObjectKey};
 use serde_json::Value;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
-use tokio::time::Instant;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 impl Running {
     /// A watch, or the listing that it begins with, tells of an object.
     pub(super) fn hear(&mut self, change: Change) {
         let (kind, name) = change.key.clone();
-        let key = ObjectKey {
-            namespace: NAMESPACE.to_owned(),
-            name: name.clone(),
-        };
+        let key = key_of(&name);
         let sort = match (&change.object, change.is_listed) {
             (None, _) => Sort::Gone,
             (Some(_), true) => Sort::Listed,
@@ -39,12 +36,13 @@ impl Running {
             INSTANCES => self.hear_of_instance(name, change.object, &notice),
             ACCOUNTS => self.hear_of_account(name, change.object, &notice),
             SECRETS if self.secrets.note(&notice) => {
-                let now = Instant::now();
-                for name in self.known_accounts.keys() {
-                    self.due.at(Who::Account(name.clone()), now);
+                let change = Some(Priority::Change);
+                let near = |other: &&String| place(other).0 == place(&name).0;
+                for name in self.known_accounts.keys().filter(near) {
+                    self.due.now(Who::Account(name.clone()), change);
                 }
-                for name in self.known_instances.keys() {
-                    self.due.at(Who::Instance(name.clone()), now);
+                for name in self.known_instances.keys().filter(near) {
+                    self.due.now(Who::Instance(name.clone()), change);
                 }
             }
             _ => {}
@@ -68,6 +66,7 @@ impl Running {
             None => {
                 self.forget(&notice.uid);
                 self.known_instances.remove(&name);
+                self.known().remove(&name);
             }
             Some(object) => {
                 let version = notice.version.parse().unwrap_or_default();
@@ -82,12 +81,16 @@ impl Running {
                     .sessions
                     .roll()
                     .note(&object.metadata, account, id);
-                self.known_instances.insert(name.clone(), Arc::new(object));
-                self.due.at(Who::Instance(name), Instant::now());
+                let object = Arc::new(object);
+                self.known().insert(name.clone(), object.clone());
+                self.known_instances.insert(name.clone(), object);
+                self.due.now(Who::Instance(name), None);
             }
         }
-        let names = self.known_instances.keys().cloned().collect();
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn forget(&self, uid: &str) {
@@ -101,7 +104,15 @@ impl Running {
         if let Some(object) = object {
             self.accounts.sessions.announce(&notice.key);
             self.known_accounts.insert(name.clone(), Arc::new(object));
-            self.due.at(Who::Account(name), Instant::now());
+            self.due.now(Who::Account(name), None);
         }
+    }
+}
+
+fn key_of(name: &str) -> ObjectKey {
+    let (namespace, name) = place(name);
+    ObjectKey {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
     }
 }

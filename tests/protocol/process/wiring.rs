@@ -1,18 +1,19 @@
 //! How the parts of a process hang together: as in the operator itself, but for stores and queue.
 
-use super::{Due, Running, Who};
+use super::{Due, Known, Running, Who};
+use crate::apiserver::{name_in, place};
 use crate::link::Link;
 use cloud_server_operator::inventory::{Settings as ListingSettings, Subject};
 use cloud_server_operator::runtime::events::Events;
 use cloud_server_operator::runtime::kubernetes::writes_within;
+use cloud_server_operator::runtime::requests::well_formed;
 use cloud_server_operator::runtime::watch::ObjectKey;
-use cloud_server_operator::runtime::{Metrics, Term};
+use cloud_server_operator::runtime::{Metrics, Rights, Term};
 use cloud_server_operator::session::{SecretVersions, Sessions};
 use cloud_server_operator::{account, instance};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 impl Running {
@@ -24,14 +25,14 @@ impl Running {
         born_after: &Arc<AtomicU64>,
     ) -> Self {
         let (due, metrics) = (Due::default(), Metrics::default());
-        let client = writes_within(link.client(), term.clone());
+        let client = writes_within(well_formed(link.client()), term.clone());
         let memories = instance::memory::Memories::default();
-        let known: Arc<Mutex<Vec<String>>> = Arc::default();
+        let known: Arc<Mutex<Known>> = Arc::default();
         let wake = {
             let (due, memories) = (due.clone(), memories.clone());
-            move |subject: Subject| {
+            move |subject: Subject, priority| {
                 if let Some(key) = memories.key_of(&subject) {
-                    due.at(Who::Instance(key.name), Instant::now());
+                    due.now(Who::Instance(name_of(&key)), priority);
                 }
             }
         };
@@ -44,21 +45,26 @@ impl Running {
             wake,
             stop.child_token(),
         );
+        sessions.key_credentials(link.credential_key());
         let events = Events::new(client.clone(), None);
-        let secrets = SecretVersions::default();
+        let (secrets, rights) = (SecretVersions::default(), Rights::default());
         let account_memories = account::Memories::default();
         let doubt_account = {
             let (due, memories) = (due.clone(), account_memories.clone());
             move |key: &ObjectKey| {
                 memories.doubt(key);
-                due.at(Who::Account(key.name.clone()), Instant::now());
+                due.now(Who::Account(name_of(key)), None);
             }
         };
         let wake_instances = {
             let (due, known) = (due.clone(), known.clone());
-            move |_: &ObjectKey| {
-                for name in known.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-                    due.at(Who::Instance(name.clone()), Instant::now());
+            move |account: &ObjectKey| {
+                for (name, found) in known.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                    let is_near = place(name).0 == account.namespace;
+                    if is_near && instance::facts::accounts(found).any(|name| name == account.name)
+                    {
+                        due.now(Who::Instance(name.clone()), None);
+                    }
                 }
             }
         };
@@ -73,6 +79,7 @@ impl Running {
                 events: events.clone(),
                 metrics: metrics.clone(),
                 term: term.clone(),
+                rights: rights.clone(),
                 highest_version: Arc::new(AtomicU64::new(0)),
                 doubt_account: Arc::new(doubt_account),
             },
@@ -83,6 +90,7 @@ impl Running {
                 events,
                 metrics,
                 term: term.clone(),
+                rights,
                 memories: account_memories,
                 wake_instances: Arc::new(wake_instances),
             },
@@ -96,4 +104,8 @@ impl Running {
             known,
         }
     }
+}
+
+fn name_of(key: &ObjectKey) -> String {
+    name_in(&key.namespace, &key.name)
 }

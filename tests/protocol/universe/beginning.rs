@@ -1,5 +1,6 @@
 //! What a run is played in, and what there is when it begins.
 
+use super::neighbours::Neighbour;
 use super::{PASSWORDS, TOKEN, Universe, base64};
 use crate::apiserver::{ACCOUNTS, SECRETS};
 use cloud_simulator::model::{CreateRequest, Effect, Request};
@@ -31,8 +32,14 @@ pub struct Setting {
     pub most: Option<u8>,
     /// There is a server that nobody of us bought, and every Instance imports it.
     pub import: Option<ImportBy>,
+    /// The Account lets its Instances import servers.
+    pub imports: bool,
     /// How long an operating system takes to stop, where that is another time.
     pub stop: Option<Duration>,
+    /// The key of the credentials in records is lost whenever a process ends.
+    pub forgets_key: bool,
+    /// Other teams, which the same process serves.
+    pub neighbours: Vec<Neighbour>,
 }
 
 /// How an Instance says which server it imports.
@@ -55,7 +62,10 @@ impl Default for Setting {
             spec: Vec::new(),
             most: None,
             import: None,
+            imports: true,
             stop: None,
+            forgets_key: false,
+            neighbours: Vec::new(),
         }
     }
 }
@@ -64,8 +74,10 @@ impl Universe {
     /// Makes what every run begins with.
     pub(super) fn furnish(&mut self, setting: &Setting) {
         let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {}, "data": {"value": base64(value)}});
+        let mut token = secret(TOKEN);
+        token["type"] = json!("cloudserver.dev/token");
         self.kube
-            .create(&(SECRETS, "cloud-token".to_owned()), secret(TOKEN));
+            .create(&(SECRETS, "cloud-token".to_owned()), token);
         self.kube
             .create(&(SECRETS, "login".to_owned()), secret(PASSWORDS[0]));
         let mut account = json!({
@@ -81,8 +93,14 @@ impl Universe {
             account["spec"]["maxInstances"] = json!(most);
             self.oracle.limits(most);
         }
+        if setting.imports {
+            account["spec"]["imports"] = json!("Allowed");
+        } else {
+            self.oracle.denies_imports();
+        }
         self.kube.create(&(ACCOUNTS, "default".to_owned()), account);
         self.kube.take_changes();
+        self.furnish_neighbours();
         for password in PASSWORDS.into_iter().chain([LEGACY_PASSWORD]) {
             self.oracle.users_password(password);
         }

@@ -50,6 +50,7 @@ impl Universe {
             | Step::TasksFail(_)
             | Step::Hides(_)
             | Step::Most(_)
+            | Step::Imports(_)
             | Step::Immigrate(_) => self.step_aside(step),
             Step::EditPower(n) => self.edit_spec(n, |spec| {
                 let is_stopped = spec["powerState"] == "Stopped";
@@ -152,6 +153,13 @@ impl Universe {
                 .edit(&(ACCOUNTS, "default".to_owned()), |account| {
                     account["spec"]["maxInstances"] = json!(most);
                 }),
+            Step::Imports(are_allowed) => {
+                let said = if are_allowed { "Allowed" } else { "Denied" };
+                self.kube
+                    .edit(&(ACCOUNTS, "default".to_owned()), |account| {
+                        account["spec"]["imports"] = json!(said);
+                    });
+            }
             Step::Immigrate(n) => self.immigrate(n),
             _ => {}
         }

@@ -319,3 +319,49 @@ fn a_listing_that_does_not_tell_what_is_asked_for_takes_nothing_over() {
     let silent = minimal().with(shows(&[named]));
     assert_eq!(told(&silent.plan()).0, Reason::ImportNotFound);
 }
+
+#[test]
+fn nothing_is_imported_where_the_account_does_not_let_it() {
+    let denied = |scene: Scene| {
+        scene.with(|seen| {
+            let AccountFact::Seat(seat) = &mut seen.account else {
+                panic!("no seat");
+            };
+            seat.imports = Imports::Denied;
+        })
+    };
+    for import in [by_id(ID), by_name("by-hand"), by_address("203.0.113.7")] {
+        let plan = denied(scene(import.clone(), BY_HAND)).plan();
+        let (reason, state, message) = told(&plan);
+        assert_eq!((reason, state), (Reason::ImportDenied, State::Stalled));
+        assert!(message.contains("imports: Allowed"), "{message}");
+        assert!(message.contains(&import.words()), "{message}");
+        assert_eq!(plan.needs, Needs::Nothing, "nobody is asked");
+        assert!(plan.wants.pass_after.is_none());
+    }
+    // One that this Instance had already, and whose record was lost, is no import.
+    let had = |id: &'static str| {
+        let scene = denied(scene(by_name("by-hand"), BY_HAND));
+        scene.with(move |seen| {
+            let mut status = (*seen.facts.status).clone();
+            status.id = Some(id.to_owned());
+            seen.facts.status = status.into();
+            seen.memory.recordless_since = Some(seen.memory.first_seen);
+        })
+    };
+    assert_eq!(had(ID).plan().needs, Needs::Candidate(ID.into()));
+    let another = had("ecs-other").plan();
+    assert_eq!(told(&another).0, Reason::ImportDenied, "{another:?}");
+    // One that is on record stays, whatever the Account says now.
+    let recorded = Scene::converged().with(|seen| {
+        let mut spec = (*seen.facts.spec).clone();
+        spec.import = Some(by_id(ID));
+        seen.facts.spec = spec.into();
+    });
+    let plan = denied(recorded.with(|seen| seen.detail = Fact::Known(detail(&[])))).plan();
+    let verdict = plan.tell.verdict.as_ref();
+    assert!(
+        verdict.is_none_or(|verdict| verdict.reason != Reason::ImportDenied),
+        "{plan:?}"
+    );
+}

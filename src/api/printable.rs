@@ -1,0 +1,90 @@
+use std::borrow::Cow;
+
+/// Characters that show nothing and change how what stands beside them is read: they turn its direction around, hide in the
+/// middle of a name, or join and part letters. Unicode's format characters and those that it wants to be ignored, but for the
+/// few that have a shape of their own.
+const HIDDEN: [(char, char); 21] = [
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{202a}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fffb}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e0fff}'),
+    ('\u{70f}', '\u{70f}'),
+    ('\u{fdd0}', '\u{fdef}'),
+    ('\u{fffe}', '\u{ffff}'),
+];
+
+/// A text as people may be shown it, whoever wrote it: on one line, without anything that steers a terminal and without
+/// characters that are not seen. Data stays as it is; this is for messages, tables and lines.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| is_break(c) || is_hidden(c)) {
+        return Cow::Borrowed(text);
+    }
+    let shown = text.chars().filter(|c| !is_hidden(*c));
+    shown.map(|c| if is_break(c) { ' ' } else { c }).collect()
+}
+
+/// What ends a line or steers a terminal.
+fn is_break(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// What is not seen.
+pub fn is_hidden(c: char) -> bool {
+    // Most texts have no character beyond these.
+    !c.is_ascii() && HIDDEN.iter().any(|(from, to)| (*from..=*to).contains(&c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_not_seen_goes_and_what_steers_a_terminal_is_a_space() {
+        for (text, shown) in [
+            ("web-1 → ready, готово", "web-1 → ready, готово"),
+            ("", ""),
+            ("a\u{202e}txt.exe\u{202c}", "atxt.exe"),
+            ("\u{2066}admin\u{2069}\u{200b}", "admin"),
+            ("a\u{1b}[31mred\u{1b}[0m", "a [31mred [0m"),
+            ("a\r\n\tb\u{85}c\u{9b}31md\u{2028}e", "a   b c 31md e"),
+            ("\u{feff}x\u{e0041}\u{fe0f}y", "xy"),
+        ] {
+            assert_eq!(printable(text), shown, "{text:?}");
+        }
+    }
+
+    proptest! {
+        /// By Unicode's own properties, and not by the table above.
+        #[test]
+        fn nothing_stays_that_unicode_calls_a_control_a_format_or_ignorable(
+            text in r"([\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}]|[\p{Cf}--\p{Prepended_Concatenation_Mark}]|[a-zа-я]){0,24}",
+        ) {
+            let shown = printable(&text);
+            let is_plain = |c: char| c == ' ' || matches!(c, 'a'..='z' | 'а'..='я');
+            prop_assert!(shown.chars().all(is_plain), "{text:?}: {shown:?}");
+            let letters = |text: &str| text.chars().filter(|c| c.is_alphabetic() && is_plain(*c)).collect::<String>();
+            prop_assert_eq!(letters(&text), letters(&shown));
+            prop_assert_eq!(printable(&shown), &*shown);
+        }
+
+        #[test]
+        fn what_is_seen_stays(text in r"[\p{L}\p{N}\p{P}\p{S} --\p{Default_Ignorable_Code_Point}]{0,24}") {
+            prop_assert_eq!(printable(&text), &*text);
+        }
+    }
+}

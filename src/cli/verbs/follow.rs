@@ -1,0 +1,204 @@
+//! Waiting until what was asked for is done: one watch, and a line for each Instance that has an end.
+
+use super::goal::{Goal, Standing, standing};
+use crate::api::Instance;
+use crate::cli::output::counted;
+use crate::cli::progress::Progress;
+use crate::cli::service::Cluster;
+use crate::runtime::kubernetes::WATCH_SECONDS;
+use futures::{Stream, StreamExt};
+use kube::core::DeserializeGuard;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, ResourceExt};
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How it ended for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Done,
+    /// For one at least there is no getting there.
+    Failed,
+    /// The time was over first.
+    TimedOut,
+    /// The user did not want to wait any longer.
+    Interrupted,
+}
+
+/// Those that have no end yet, by name.
+struct Waiting<'a> {
+    cluster: &'a Cluster,
+    progress: &'a Progress,
+    goals: BTreeMap<String, Goal>,
+    /// What is known of each that is still waited for.
+    last: BTreeMap<String, String>,
+    count: usize,
+    has_failed: bool,
+}
+
+/// Waits for all of them.
+///
+/// # Errors
+/// The cluster lets nobody watch.
+pub(super) async fn follow(
+    cluster: &Cluster,
+    goals: BTreeMap<String, Goal>,
+    timeout: Duration,
+    progress: &Progress,
+) -> Result<End, String> {
+    let api: Api<DeserializeGuard<Instance>> =
+        Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let mut waiting = Waiting {
+        cluster,
+        progress,
+        last: BTreeMap::new(),
+        count: goals.len(),
+        has_failed: false,
+        goals,
+    };
+    let events = watcher(api, config(&waiting.goals)).default_backoff();
+    let end = Instant::now() + timeout;
+    tokio::select! {
+        ended = waiting.until_none_is_left(events) => ended,
+        () = tokio::time::sleep_until(end) => {
+            waiting.tell_the_rest(&format!("not within {} s", timeout.as_secs_f32()));
+            Ok(End::TimedOut)
+        }
+        _ = tokio::signal::ctrl_c() => {
+            waiting.tell_the_rest("waited for no longer");
+            Ok(End::Interrupted)
+        }
+    }
+}
+
+impl Waiting<'_> {
+    async fn until_none_is_left(
+        &mut self,
+        events: impl Stream<Item = watcher::Result<Event<DeserializeGuard<Instance>>>>,
+    ) -> Result<End, String> {
+        let mut events = pin!(events);
+        let mut listed = BTreeSet::new();
+        self.say();
+        while !self.goals.is_empty() {
+            match events.next().await {
+                Some(Ok(event)) => self.meet(event, &mut listed),
+                Some(Err(error)) => self.trouble(&error)?,
+                None => return Err("the watch of the Instances ended".to_owned()),
+            }
+            self.say();
+        }
+        Ok(match self.has_failed {
+            true => End::Failed,
+            false => End::Done,
+        })
+    }
+
+    fn meet(&mut self, event: Event<DeserializeGuard<Instance>>, listed: &mut BTreeSet<String>) {
+        match event {
+            Event::Init => listed.clear(),
+            Event::InitApply(object) => {
+                listed.insert(object.name_any());
+                self.look(&object);
+            }
+            Event::Apply(object) => self.look(&object),
+            Event::Delete(object) => self.judge(&object.name_any(), None),
+            Event::InitDone => {
+                let gone = self.goals.keys().filter(|name| !listed.contains(*name));
+                let gone: Vec<String> = gone.cloned().collect();
+                gone.iter().for_each(|name| self.judge(name, None));
+            }
+        }
+    }
+
+    fn look(&mut self, object: &DeserializeGuard<Instance>) {
+        let name = object.name_any();
+        match &object.0 {
+            Ok(instance) => self.judge(&name, Some(instance)),
+            Err(error) => {
+                let words = format!("this version cannot read it: {}", error.error);
+                self.last.insert(name, words);
+            }
+        }
+    }
+
+    fn judge(&mut self, name: &str, instance: Option<&Instance>) {
+        let Some(goal) = self.goals.get(name) else {
+            return;
+        };
+        let namespace = &self.cluster.namespace;
+        match standing(instance, goal) {
+            Standing::Waiting(words) => {
+                self.last.insert(name.to_owned(), words);
+                return;
+            }
+            Standing::Done(words) => self
+                .progress
+                .answer(&format!("{namespace}/{name}: {words}")),
+            Standing::Failed(words) => {
+                self.has_failed = true;
+                self.progress.note(&format!("{namespace}/{name}: {words}"));
+            }
+        }
+        self.goals.remove(name);
+    }
+
+    /// What is in the way of the watch. Whoever may not watch will not be let by waiting.
+    fn trouble(&mut self, error: &watcher::Error) -> Result<(), String> {
+        let code = match error {
+            watcher::Error::InitialListFailed(kube::Error::Api(status))
+            | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code,
+            _ => 0,
+        };
+        if matches!(code, 401 | 403) {
+            return Err(format!(
+                "{}: have yourself allowed to list and watch Instances in namespace {}",
+                crate::cli::chain(error),
+                self.cluster.namespace
+            ));
+        }
+        let words = format!("the cluster does not answer: {}", crate::cli::chain(error));
+        for name in self.goals.keys() {
+            self.last.insert(name.clone(), words.clone());
+        }
+        Ok(())
+    }
+
+    /// How far it is, on a terminal.
+    fn say(&self) {
+        self.progress.say(|| {
+            let open = self.goals.len();
+            let of = match self.count {
+                1 => String::new(),
+                count => format!("{} of {}: ", open, counted(count, "Instance")),
+            };
+            let first = self.goals.keys().next().cloned().unwrap_or_default();
+            let words = self.last.get(&first);
+            let words = words.map_or("asking the cluster", String::as_str);
+            format!("waiting for {of}{first}: {words}")
+        });
+    }
+
+    /// What is known of those that are waited for in vain.
+    fn tell_the_rest(&self, end: &str) {
+        for name in self.goals.keys() {
+            let words = self.last.get(name);
+            let words = words.map_or("the cluster has not answered", String::as_str);
+            let namespace = &self.cluster.namespace;
+            self.progress
+                .note(&format!("{namespace}/{name}: {end}: {words}"));
+        }
+    }
+}
+
+/// What is watched: the only object, or all of the namespace. Not those with a label: one that loses it would look deleted.
+fn config(goals: &BTreeMap<String, Goal>) -> watcher::Config {
+    let config = watcher::Config::default().timeout(WATCH_SECONDS);
+    let mut names = goals.keys();
+    match (names.next(), names.next()) {
+        (Some(only), None) => config.fields(&format!("metadata.name={only}")),
+        _ => config,
+    }
+}

@@ -1,0 +1,308 @@
+//! What people do to Instances by hand: an edit of the spec with the user's own rights, and waiting until it is done.
+//!
+//! [`edit`] says what a verb makes of an Instance, [`goal`] whether it is done; both are pure. [`which`] reads the Instances,
+//! [`follow`] watches them.
+
+mod ask;
+mod edit;
+mod follow;
+mod goal;
+mod managers;
+mod which;
+
+#[cfg(test)]
+mod tests;
+
+use super::elect::duration;
+use super::progress::Progress;
+use super::service::{Cluster, ClusterArgs};
+use super::{asked, chain, failed};
+use crate::api::Instance;
+use crate::runtime::KubeError;
+use crate::runtime::chance;
+use crate::runtime::kubernetes::{call, json_patch};
+use clap::{Args, Subcommand};
+use edit::{Edit, Wish, Write, edit};
+use follow::{End, follow};
+use goal::{Aim, Goal};
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use kube::api::{Api, PatchParams};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+use which::WhichArgs;
+
+/// What a script can go by.
+pub(super) const EXIT_STATUS: &str = "\
+Exit status:
+  0    done; without --wait: the edit is accepted
+  1    it could not be asked for, or nobody could say how far it is
+  2    it failed: the Instance is Stalled, an operation failed, or it is gone
+  3    the time of --timeout was over first
+  130  Ctrl-C while waiting: the edit stays";
+
+/// A user at the keyboard ended it, as shells tell it.
+const INTERRUPTED: u8 = 130;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum VerbCommand {
+    /// Wait until Instances are as their specs say.
+    #[command(after_long_help = EXIT_STATUS)]
+    Wait(WaitArgs),
+    /// Have servers started: sets spec.powerState to Running.
+    #[command(after_long_help = EXIT_STATUS)]
+    Start(EditArgs),
+    /// Have servers stopped: sets spec.powerState to Stopped.
+    #[command(after_long_help = EXIT_STATUS)]
+    Stop(EditArgs),
+    /// Have servers restarted once: sets a new spec.restart.token.
+    #[command(after_long_help = EXIT_STATUS)]
+    Restart(EditArgs),
+    /// Have servers reinstalled once with the image of their spec, which ERASES THEIR DISKS: sets a new spec.reinstall.token.
+    #[command(after_long_help = EXIT_STATUS)]
+    Reinstall(ReinstallArgs),
+    /// Have nothing begun, until `resume` or the time that is given: sets spec.pause.
+    #[command(after_long_help = EXIT_STATUS)]
+    Pause(PauseArgs),
+    /// Let the operator go on: takes spec.pause out.
+    #[command(after_long_help = EXIT_STATUS)]
+    Resume(EditArgs),
+    /// Have everything looked at now: sets a new spec.reconcile.token.
+    #[command(after_long_help = EXIT_STATUS)]
+    Reconcile(EditArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WaitArgs {
+    #[command(flatten)]
+    which: WhichArgs,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
+
+    /// How long it is waited for: 90s, 10m, 1h30m.
+    #[arg(long, default_value = "10m", value_parser = duration, value_name = "DURATION")]
+    timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct EditArgs {
+    #[command(flatten)]
+    which: WhichArgs,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
+
+    /// Wait until it is done.
+    #[arg(long)]
+    wait: bool,
+
+    /// How long it is waited for with --wait: 90s, 10m, 1h30m.
+    #[arg(long, default_value = "10m", value_parser = duration, value_name = "DURATION")]
+    timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReinstallArgs {
+    #[command(flatten)]
+    edit: EditArgs,
+
+    /// Do not ask before the disks are erased.
+    #[arg(short, long)]
+    yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PauseArgs {
+    #[command(flatten)]
+    edit: EditArgs,
+
+    /// When it ends by itself, as of RFC 3339: 2026-12-24T18:00:00Z.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    until: Option<Timestamp>,
+
+    /// After which time it ends by itself: 30m, 2h.
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration, conflicts_with = "until")]
+    lasts: Option<Duration>,
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    text.parse::<Timestamp>()
+        .map_err(|_| "it is no time as of RFC 3339, for example 2026-12-24T18:00:00Z".to_owned())
+}
+
+impl PauseArgs {
+    /// The time at which it ends, as the spec tells it.
+    fn end(&self, now: Timestamp) -> Result<Option<String>, String> {
+        let after = |lasts: Duration| {
+            let lasts = SignedDuration::try_from(lasts).ok()?;
+            now.checked_add(lasts).ok()
+        };
+        let end = match self.lasts {
+            Some(lasts) => Some(after(lasts).ok_or("--for names a time that no calendar has")?),
+            None => self.until,
+        };
+        if end.is_some_and(|end| end <= now) {
+            return Err("that time is over already: nothing would be paused".to_owned());
+        }
+        Ok(end.map(|end| end.to_string()))
+    }
+}
+
+/// Carries a verb out.
+pub(super) fn verb(command: &VerbCommand) -> ExitCode {
+    let now = chance::time_of_day();
+    let (wish, args) = match command {
+        VerbCommand::Wait(args) => return ended(wait(args)),
+        VerbCommand::Start(args) => (Wish::Start, args),
+        VerbCommand::Stop(args) => (Wish::Stop, args),
+        VerbCommand::Restart(args) => (Wish::Restart, args),
+        VerbCommand::Reinstall(args) => (Wish::Reinstall, &args.edit),
+        VerbCommand::Resume(args) => (Wish::Resume, args),
+        VerbCommand::Reconcile(args) => (Wish::Reconcile, args),
+        VerbCommand::Pause(args) => match args.end(now) {
+            Ok(end) => (Wish::Pause(end), &args.edit),
+            Err(why) => return failed(&why),
+        },
+    };
+    let is_asked_before = matches!(
+        command,
+        VerbCommand::Reinstall(ReinstallArgs { yes: false, .. })
+    );
+    // Nobody has used it before, and whoever reads the spec later sees when it was.
+    let token = format!("{now} {:08x}", chance::word() >> 32);
+    ended(carry_out(&wish, args, &token, is_asked_before))
+}
+
+fn ended(work: impl Future<Output = Result<u8, String>>) -> ExitCode {
+    asked(work, ExitCode::from)
+}
+
+async fn wait(args: &WaitArgs) -> Result<u8, String> {
+    let progress = Progress::begin("asking the cluster");
+    let cluster = args
+        .cluster
+        .connect()
+        .await
+        .map_err(|error| chain(&error))?;
+    let instances = args.which.read(&cluster).await?;
+    let goals = instances
+        .iter()
+        .map(|live| (live.name_any(), goal(live, Aim::Ready)));
+    let end = follow(&cluster, goals.collect(), args.timeout, &progress).await?;
+    Ok(status(end))
+}
+
+async fn carry_out(
+    wish: &Wish,
+    args: &EditArgs,
+    token: &str,
+    is_asked_before: bool,
+) -> Result<u8, String> {
+    let mut progress = Progress::begin("asking the cluster");
+    let cluster = args
+        .cluster
+        .connect()
+        .await
+        .map_err(|error| chain(&error))?;
+    let instances = args.which.read(&cluster).await?;
+    let edits: Vec<(Instance, Edit)> = instances
+        .into_iter()
+        .map(|live| {
+            let edit = edit(wish, &live, token);
+            (live, edit)
+        })
+        .collect();
+    if is_asked_before {
+        drop(progress); // its line would stand in the way of the question
+        ask::whether_to_erase(&edits)?;
+        progress = Progress::begin("asking the cluster");
+    }
+    let (mut goals, mut has_failed) = (BTreeMap::new(), false);
+    for (live, edit) in edits {
+        let (name, namespace) = (live.name_any(), &cluster.namespace);
+        let asked = match edit {
+            Edit::Refused(why) => Err(why),
+            Edit::Nothing(why, aim) => Ok((why, goal(&live, aim))),
+            Edit::Write(write) => sent(&cluster, &name, write, &progress)
+                .await
+                .map(|goal| (wish.accepted().to_owned(), goal)),
+        };
+        match asked {
+            Ok((words, goal)) => {
+                progress.answer(&format!("{namespace}/{name}: {words}"));
+                goals.insert(name, goal);
+            }
+            Err(why) => {
+                has_failed = true;
+                progress.note(&format!("{namespace}/{name}: {why}"));
+            }
+        }
+    }
+    let end = match args.wait && !goals.is_empty() {
+        true => follow(&cluster, goals, args.timeout, &progress).await?,
+        false => End::Done,
+    };
+    if end == End::Interrupted {
+        progress.note("what was asked for stands in the specs, and goes on; `wait` waits for it");
+    }
+    // What was not even accepted counts, and what went wrong meanwhile counts more.
+    Ok(status(end).max(u8::from(has_failed)))
+}
+
+/// What is waited for, for an object as it is.
+fn goal(live: &Instance, aim: Aim) -> Goal {
+    Goal {
+        uid: live.uid().unwrap_or_default(),
+        generation: live.metadata.generation.unwrap_or_default(),
+        aim,
+    }
+}
+
+fn status(end: End) -> u8 {
+    match end {
+        End::Done => 0,
+        End::Failed => 2,
+        End::TimedOut => 3,
+        End::Interrupted => INTERRUPTED,
+    }
+}
+
+/// Sends an edit, and tells what to wait for.
+async fn sent(
+    cluster: &Cluster,
+    name: &str,
+    write: Write,
+    progress: &Progress,
+) -> Result<Goal, String> {
+    const CHANGE: &str = "change the Instance";
+    let api: Api<Instance> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let params = PatchParams {
+        field_manager: Some(managers::MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = json_patch(CHANGE, write.operations).map_err(|error| chain(&error))?;
+    let patched = call(CHANGE, api.patch(name, &params.validation_strict(), &patch)).await;
+    let patched = patched.map_err(|error| refused(cluster, &error))?;
+    for note in write.notes {
+        progress.note(&format!("{}/{name}: note: {note}", cluster.namespace));
+    }
+    Ok(goal(&patched, write.aim))
+}
+
+/// What the apiserver says where a `test` of a JSON patch does not hold.
+const TEST_FAILED: &str = "the server rejected our request due to an error in our request";
+
+fn refused(cluster: &Cluster, error: &KubeError) -> String {
+    match error {
+        KubeError::Refused { status, .. } if status.message == TEST_FAILED => {
+            "it was edited or replaced meanwhile: look at it, and ask again".to_owned()
+        }
+        // A policy or a rule of the schema says itself what it does not want.
+        KubeError::Refused { status, .. } if error.is_denied() || status.code == 422 => {
+            chain(error)
+        }
+        _ => cluster.told(error),
+    }
+}

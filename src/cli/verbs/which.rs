@@ -1,0 +1,152 @@
+//! Which Instances a verb is about.
+
+use crate::api::Instance;
+use crate::api::valid;
+use crate::cli::chain;
+use crate::cli::service::Cluster;
+use crate::runtime::KubeError;
+use crate::runtime::kubernetes::call;
+use clap::Args;
+use kube::api::{Api, ListParams};
+use std::collections::BTreeSet;
+
+/// Instances in one answer of the apiserver.
+const PAGE: u32 = 500;
+
+/// Flags that say which Instances are meant.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct WhichArgs {
+    /// The Instances, by name.
+    #[arg(value_name = "NAME", value_parser = object_name)]
+    names: Vec<String>,
+
+    /// All Instances of the namespace with these labels: a selector as of kubectl.
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
+
+    /// All Instances of the namespace.
+    #[arg(long)]
+    all: bool,
+}
+
+impl WhichArgs {
+    /// The Instances as they are now.
+    ///
+    /// # Errors
+    /// One of them is not there, or nobody could say: then nothing is done to the others either.
+    pub(super) async fn read(&self, cluster: &Cluster) -> Result<Vec<Instance>, String> {
+        let api: Api<Instance> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let names: BTreeSet<&String> = self.names.iter().collect();
+        if names.is_empty() {
+            return self.listed(cluster, &api).await;
+        }
+        let mut all = Vec::new();
+        for name in names {
+            let read = call("read the Instance", api.get(name)).await;
+            all.push(read.map_err(|error| unread(cluster, name, &error))?);
+        }
+        Ok(all)
+    }
+
+    async fn listed(
+        &self,
+        cluster: &Cluster,
+        api: &Api<Instance>,
+    ) -> Result<Vec<Instance>, String> {
+        let mut params = ListParams::default().limit(PAGE);
+        params.label_selector.clone_from(&self.selector);
+        let mut all = Vec::new();
+        loop {
+            let page = call("list the Instances", api.list(&params)).await;
+            let page = page.map_err(|error| cluster.told(&error))?;
+            all.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => break,
+            }
+        }
+        match all.is_empty() {
+            true => Err(format!(
+                "no Instance fits in namespace {}: check -n and the selector",
+                cluster.namespace
+            )),
+            false => Ok(all),
+        }
+    }
+}
+
+fn unread(cluster: &Cluster, name: &str, error: &KubeError) -> String {
+    match error.is_not_found() {
+        true => format!(
+            "Instance {name} does not exist in namespace {}: check the name and -n ({})",
+            cluster.namespace,
+            chain(error)
+        ),
+        false => format!("Instance {name}: {}", cluster.told(error)),
+    }
+}
+
+/// A name that an object can have: it becomes part of a path.
+fn object_name(text: &str) -> Result<String, String> {
+    match valid::object_name(text) {
+        Ok(()) => Ok(text.to_owned()),
+        Err(_) => Err(
+            "the name of an Instance consists of lower-case letters, digits, - and ., and begins and ends with a letter or digit"
+                .to_owned(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        which: WhichArgs,
+    }
+
+    fn which(words: &[&str]) -> Result<WhichArgs, String> {
+        let line = Line::try_parse_from([&["x"][..], words].concat());
+        line.map(|line| line.which)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_or_a_selector_or_all_and_never_nothing_by_mistake() {
+        assert_eq!(which(&["a", "b.c"]).unwrap().names, ["a", "b.c"]);
+        assert_eq!(
+            which(&["-l", "app=web"]).unwrap().selector.as_deref(),
+            Some("app=web")
+        );
+        assert!(which(&["--all"]).unwrap().all);
+        for wrong in [
+            &[][..],
+            &["a", "-l", "b=c"],
+            &["a", "--all"],
+            &["--all", "-l", "b"],
+        ] {
+            assert!(which(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_makes_no_request() {
+        for wrong in [
+            "../x",
+            "a/b",
+            "A",
+            "-a",
+            "a-",
+            "a..b",
+            "",
+            "a?b",
+            &"a".repeat(254),
+        ] {
+            assert!(which(&[wrong]).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Which addresses no request goes to unless an allowed endpoint names the host: those that mean the machine itself, its
+//! link, or what a cloud tells its machines in confidence. Private ranges are ordinary for a service and are not among them.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What an address is, where nothing may be sent to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Internal {
+    /// 0.0.0.0/8, ::. Linux takes it for the machine itself.
+    Unspecified,
+    /// 127.0.0.0/8, ::1.
+    Loopback,
+    /// 169.254.0.0/16, fe80::/10: also where most clouds have their metadata service.
+    LinkLocal,
+    /// Metadata services that are not link-local.
+    Metadata,
+    /// 224.0.0.0/4, ff00::/8.
+    Multicast,
+    /// 255.255.255.255.
+    Broadcast,
+}
+
+impl fmt::Display for Internal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unspecified => "an unspecified address",
+            Self::Loopback => "a loopback address",
+            Self::LinkLocal => "a link-local address",
+            Self::Metadata => "the address of a metadata service",
+            Self::Multicast => "a multicast address",
+            Self::Broadcast => "the broadcast address",
+        })
+    }
+}
+
+/// Metadata services outside of 169.254.0.0/16: Alibaba Cloud, Azure's WireServer, Oracle Cloud.
+const METADATA_V4: [Ipv4Addr; 3] = [
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(168, 63, 129, 16),
+    Ipv4Addr::new(192, 0, 0, 192),
+];
+/// The first 32 bits of what AWS (fd00:ec2::254, ::23 and others) and Google (fd20:ce::254) keep for such services.
+const METADATA_V6: [[u16; 2]; 2] = [[0xfd00, 0x0ec2], [0xfd20, 0x00ce]];
+
+/// What the address is, if nothing may be sent to it. An IPv6 address that carries an IPv4 address is what that one is, too.
+pub(super) fn internal(address: IpAddr) -> Option<Internal> {
+    match address {
+        IpAddr::V4(v4) => internal_v4(v4),
+        IpAddr::V6(v6) => internal_v6(v6).or_else(|| carried(v6).into_iter().find_map(internal_v4)),
+    }
+}
+
+fn internal_v4(address: Ipv4Addr) -> Option<Internal> {
+    if address.octets()[0] == 0 {
+        Some(Internal::Unspecified)
+    } else if address.is_loopback() {
+        Some(Internal::Loopback)
+    } else if address.is_link_local() {
+        Some(Internal::LinkLocal)
+    } else if METADATA_V4.contains(&address) {
+        Some(Internal::Metadata)
+    } else if address.is_multicast() {
+        Some(Internal::Multicast)
+    } else if address.is_broadcast() {
+        Some(Internal::Broadcast)
+    } else {
+        None
+    }
+}
+
+fn internal_v6(address: Ipv6Addr) -> Option<Internal> {
+    let [first, second, ..] = address.segments();
+    if address.is_unspecified() {
+        Some(Internal::Unspecified)
+    } else if address.is_loopback() {
+        Some(Internal::Loopback)
+    } else if address.is_unicast_link_local() {
+        Some(Internal::LinkLocal)
+    } else if METADATA_V6.contains(&[first, second]) {
+        Some(Internal::Metadata)
+    } else if address.is_multicast() {
+        Some(Internal::Multicast)
+    } else {
+        None
+    }
+}
+
+/// The IPv4 addresses that a gateway, a tunnel or the kernel may take an IPv6 address for.
+fn carried(address: Ipv6Addr) -> Vec<Ipv4Addr> {
+    let octets = address.octets();
+    // Octet 8 is left out by RFC 6052 where the address crosses it.
+    let at = |places: [usize; 4]| {
+        let [a, b, c, d] = places.map(|place| octets[place]);
+        Ipv4Addr::new(a, b, c, d)
+    };
+    let last = at([12, 13, 14, 15]);
+    match address.segments() {
+        // Compatible, mapped, translated (SIIT), NAT64.
+        [0, 0, 0, 0, 0, 0 | 0xffff, ..]
+        | [0, 0, 0, 0, 0xffff, 0, ..]
+        | [0x64, 0xff9b, 0, 0, 0, 0, ..] => vec![last],
+        // NAT64 of one's own (RFC 8215), under a prefix of any length; zeros are no address but the rest of a prefix.
+        [0x64, 0xff9b, 1, ..] => {
+            let places = [
+                [6, 7, 9, 10],
+                [7, 9, 10, 11],
+                [9, 10, 11, 12],
+                [12, 13, 14, 15],
+            ];
+            let found = places.into_iter().map(at);
+            found.filter(|address| address.octets()[0] != 0).collect()
+        }
+        // 6to4.
+        [0x2002, ..] => vec![at([2, 3, 4, 5])],
+        // Teredo: the server, and the client with its bits inverted.
+        [0x2001, 0, ..] => vec![at([4, 5, 6, 7]), Ipv4Addr::from(!u32::from(last))],
+        // ISATAP.
+        [_, _, _, _, 0 | 0x200, 0x5efe, ..] => vec![last],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

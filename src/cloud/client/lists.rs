@@ -1,0 +1,127 @@
+//! What the service lists besides instances: an operation for each list, and one way to read them all.
+
+use secrecy::ExposeSecret;
+
+use super::super::answer::{Answer, Reading, row_count};
+use super::super::error::Error;
+use super::super::gate::Lane;
+use super::super::ids::Place;
+use super::super::offers::{
+    Collected, Firewall, Image, Key, Offer, Offers, Package, Region, Server,
+};
+use super::super::operation::Operation;
+use super::{Client, PAGE_SIZE};
+
+impl Client {
+    /// Field note 7: one page of the instances of a place, with each row whole: for showing. What a page proves about servers, [`Client::instances_page`] tells.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn servers_page(
+        &self,
+        lane: Lane,
+        place: &Place,
+        page: u32,
+    ) -> Result<Offers<Server>, Error> {
+        let query = [
+            ("regionCode", place.region.as_str()),
+            ("zoneCode", place.zone.as_str()),
+        ];
+        self.offers_page(lane, Operation::Instances, &query, page)
+            .await
+    }
+
+    /// Field note 8: the regions, in one answer. One that is sold out may be missing.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn regions(&self, lane: Lane) -> Result<Offers<Region>, Error> {
+        self.offers(lane, Operation::Regions, &[]).await
+    }
+
+    /// Section 4.8: the packages of a region, or of one zone of it, in one answer; none of elsewhere, whatever is served.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn packages(
+        &self,
+        lane: Lane,
+        region: &str,
+        zone: Option<&str>,
+    ) -> Result<Offers<Package>, Error> {
+        let mut query = vec![("regionCode", region)];
+        query.extend(zone.map(|zone| ("zoneCode", zone)));
+        let served = self.offers(lane, Operation::Packages, &query).await?;
+        Ok(served.within(region, zone))
+    }
+
+    /// Section 4.6: one page of the images of a region, from page 1.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn images_page(
+        &self,
+        lane: Lane,
+        region: &str,
+        page: u32,
+    ) -> Result<Offers<Image>, Error> {
+        let query = [("regionCode", region)];
+        self.offers_page(lane, Operation::Images, &query, page)
+            .await
+    }
+
+    /// Section 4.5: one page of the security groups of a region, from page 1.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn firewalls_page(
+        &self,
+        lane: Lane,
+        region: &str,
+        page: u32,
+    ) -> Result<Offers<Firewall>, Error> {
+        let query = [("regionCode", region)];
+        self.offers_page(lane, Operation::Firewalls, &query, page)
+            .await
+    }
+
+    /// Section 4.7: one page of the key pairs of the account, from page 1.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn keys_page(&self, lane: Lane, page: u32) -> Result<Offers<Key>, Error> {
+        self.offers_page(lane, Operation::Keys, &[], page).await
+    }
+
+    async fn offers_page<T: Offer>(
+        &self,
+        lane: Lane,
+        operation: Operation,
+        query: &[(&str, &str)],
+        page: u32,
+    ) -> Result<Offers<T>, Error> {
+        let (page, size) = (page.to_string(), PAGE_SIZE.to_string());
+        let paging = [("page", page.as_str()), ("pageSize", size.as_str())];
+        let query = [query, &paging].concat();
+        self.offers(lane, operation, &query).await
+    }
+
+    async fn offers<T: Offer>(
+        &self,
+        lane: Lane,
+        operation: Operation,
+        query: &[(&str, &str)],
+    ) -> Result<Offers<T>, Error> {
+        let call = self.read(lane, operation, query).await;
+        let token = self.caller.token.expose_secret();
+        let mut collected =
+            Collected::new(self.caller.share.clone(), token, self.caller.whole_rows);
+        let counted = |answer: Answer, reading: &Reading<'_>| {
+            let count = answer.listed.then(|| row_count(&answer.body));
+            answer.result(count, "it carries no such list", reading)
+        };
+        let mut take = |text: &[u8]| collected.take(text);
+        let row_count = self.caller.run(call, &mut take, counted).await?;
+        Ok(collected.offers(row_count))
+    }
+}

@@ -1,0 +1,256 @@
+//! Services that answer with anything, of any size, at any pace, for ever: the call ends, with a message that names what was too much.
+
+use super::*;
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/// A chunk of this body.
+fn chunk(text: &str) -> Vec<u8> {
+    format!("{:x}\r\n{text}\r\n", text.len()).into_bytes()
+}
+
+/// A service that begins a body so, and goes on like this for ever.
+async fn endless(begins: &str, goes_on: &str) -> Client {
+    let head = format!("{HEAD}{}", String::from_utf8(chunk(begins)).unwrap());
+    let server = Scripted::new(Act::Pour(head, chunk(goes_on))).await;
+    client(&server.endpoint)
+}
+
+async fn detail(client: &Client) -> Error {
+    client.detail(Lane::Urgent, &id()).await.unwrap_err()
+}
+
+async fn page(client: &Client) -> Error {
+    let read = |_: &Map<String, Value>| Ok(Some(()));
+    let place = Place::new("r", "z");
+    let page = client.instances_page(Lane::Resync, &place, 1, read).await;
+    page.unwrap_err()
+}
+
+fn says(error: &Error, category: &str, words: &str) {
+    let text = error.to_string();
+    assert!(text.contains(words), "{text}");
+    assert_eq!(error.category(), category, "{text}");
+    assert!(error.is_retryable() && error.may_have_happened(), "{text}");
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_given_up_at_its_bound_which_the_message_names() {
+    let long = "x".repeat(5_000);
+    let row = r#"{"ecsResourceUUID":"ecs-1"},"#;
+    // How the body begins, how it goes on, and what is said of it: of a page and of a detail.
+    for (begins, goes_on, of_page, of_detail) in [
+        ("{", " \r\n\t ", "larger than 512 KiB", "larger than 16 KiB"),
+        (
+            r#"{"instances":["#,
+            row,
+            "more than 500 rows",
+            "takes more than 128 KiB of memory",
+        ),
+        (
+            r#"{"instances":[{"ecsResourceUUID":""#,
+            &long,
+            "a row of its list is larger than 16 KiB",
+            "its body is larger than 16 KiB",
+        ),
+        (
+            r#"{"instances":["#,
+            "[[[[[[[[",
+            "nested deeper than 16 levels",
+            "nested deeper than 16 levels",
+        ),
+        (
+            r#"{"instances":[1"#,
+            "111111111111111111111",
+            "a row of its list is larger than 16 KiB",
+            "its body is larger than 16 KiB",
+        ),
+        (
+            r#"{"x":""#,
+            &long,
+            "beside its list is larger than 8 KiB",
+            "its body is larger than 16 KiB",
+        ),
+        (
+            r#"{"instances":[{"ecsResourceUUID":"ecs-1","x":["#,
+            r#"{"":{}},"#,
+            "takes more than 128 KiB of memory",
+            "takes more than 128 KiB of memory",
+        ),
+    ] {
+        let service = endless(begins, goes_on).await;
+        says(&page(&service).await, "oversized", of_page);
+        says(&detail(&service).await, "oversized", of_detail);
+        let error = service.probe(Lane::Urgent).await.unwrap_err();
+        assert_eq!(error.category(), "oversized", "{error}");
+        let error = create(&service).await.unwrap_err();
+        says(&error, "oversized", "check that the endpoint");
+        let error = service.packages(Lane::Urgent, "r", None).await.unwrap_err();
+        assert_eq!(error.category(), "oversized", "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_says_that_it_is_too_long_is_not_waited_for() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 4194304\r\n\r\n{";
+    let server = Scripted::new(Act::Drip(head.to_owned(), b" ".to_vec())).await;
+    let error = detail(&client(&server.endpoint)).await;
+    says(&error, "oversized", "its body is larger than 16 KiB");
+}
+
+#[tokio::test]
+async fn a_length_that_is_not_true_is_an_answer_that_is_not_whole() {
+    for (length, category) in [("9", "garbled"), ("900", "broken")] {
+        let body = r#"{"instance":{"ecsResourceUUID":"ecs-1"}}"#;
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+        let server = Scripted::new(Act::ReplyAndClose(head)).await;
+        let error = detail(&client(&server.endpoint)).await;
+        assert_eq!(error.category(), category, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_never_ends_is_given_up() {
+    let status = "HTTP/1.1 200 OK\r\n";
+    let field = format!("x-more: {}\r\n", "x".repeat(1_000));
+    for (head, goes_on) in [
+        (status.to_owned(), field.as_str()),
+        (format!("{status}x: "), "x"),
+        (status.to_owned(), "x: y\r\n"),
+        // What a chunk says beside its length.
+        (format!("{HEAD}5;"), "x=y;"),
+        // The fields after the last chunk.
+        (format!("{HEAD}0\r\n"), field.as_str()),
+    ] {
+        let goes_on = goes_on.repeat(100).into_bytes();
+        let server = Scripted::new(Act::Pour(head.clone(), goes_on)).await;
+        let error = detail(&client(&server.endpoint)).await;
+        assert!(!error.is_no_such_instance(), "{head}: {error}");
+        assert_eq!(error.category(), "broken", "{head}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn what_comes_byte_by_byte_or_is_no_answer_yet_ends_with_the_deadline() {
+    let interim = "HTTP/1.1 102 Processing\r\n\r\n";
+    for (head, goes_on) in [
+        (HEAD, "1\r\n \r\n"),
+        (HEAD, ""),
+        ("HTTP/1.1 200 OK\r\nx: ", "y"),
+        (interim, interim),
+    ] {
+        let goes_on = goes_on.as_bytes().to_vec();
+        let server = Scripted::new(Act::Drip(head.to_owned(), goes_on)).await;
+        let client = client(&server.endpoint);
+        let call = tokio::spawn(async move { create(&client).await });
+        while server.requests().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::pause();
+        let error = call.await.unwrap().unwrap_err();
+        tokio::time::resume();
+        assert_eq!(error.category(), "timeout", "{head}: {error}");
+        assert!(error.may_have_happened());
+    }
+}
+
+#[tokio::test]
+async fn answers_that_are_no_answer_at_all_are_ended_by_the_deadline_however_fast_they_come() {
+    let interim = "HTTP/1.1 102 Processing\r\n\r\n";
+    let pieces = interim.repeat(500).into_bytes();
+    let server = Scripted::new(Act::Pour(String::new(), pieces)).await;
+    let client = client(&server.endpoint);
+    let call = tokio::spawn(async move { detail(&client).await });
+    while server.requests().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(31)).await;
+    tokio::time::resume();
+    let error = call.await.unwrap();
+    assert_eq!(error.category(), "timeout", "{error}");
+}
+
+#[tokio::test]
+async fn numbers_and_texts_of_any_size_are_no_panic() {
+    let digits = "9".repeat(10_000);
+    for value in [
+        digits.as_str(),
+        &format!("-{digits}.{digits}"),
+        "1e999999999",
+        "1e-999999999",
+        r#""\ud800""#,
+        "\u{feff}1",
+        "tru",
+    ] {
+        let body = format!(r#"{{"instance":{{"ecsResourceUUID":"ecs-1","x":{value}}}}}"#);
+        let server = Scripted::answering("200 OK", &body).await;
+        // Either is well, as long as it ends.
+        let _ = client(&server.endpoint).detail(Lane::Urgent, &id()).await;
+        let rows = format!(r#"{{"instances":[{{"ecsResourceUUID":"e","x":{value}}}]}}"#);
+        let server = Scripted::answering("200 OK", &rows).await;
+        let read = |_: &Map<String, Value>| Ok(Some(()));
+        let place = Place::new("r", "z");
+        let page = client(&server.endpoint)
+            .instances_page(Lane::Resync, &place, 1, read)
+            .await;
+        drop(page);
+    }
+}
+
+#[tokio::test]
+async fn a_compressed_body_is_not_unpacked() {
+    // Unpacked, these twenty bytes would be an empty text.
+    let packed = "\u{1f}\u{8b}\u{8}";
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n{packed}",
+        packed.len()
+    );
+    let server = Scripted::new(Act::Reply(head)).await;
+    let client = client(&server.endpoint);
+    assert_eq!(detail(&client).await.category(), "garbled");
+    let request = server.requests()[0].to_ascii_lowercase();
+    assert!(!request.contains("accept-encoding"), "{request}");
+}
+
+#[tokio::test]
+async fn a_refusal_that_never_ends_is_one_without_a_reason() {
+    let head = HEAD.replace("200 OK", "404 Not Found");
+    for goes_on in ["x", "[", " "] {
+        let goes_on = chunk(&goes_on.repeat(1_000));
+        let server = Scripted::new(Act::Pour(head.clone(), goes_on)).await;
+        let error = detail(&client(&server.endpoint)).await;
+        assert_eq!(error.category(), "unexpected_status", "{error}");
+        assert!(!error.is_no_such_instance());
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_finds_no_room_for_its_answer_was_not_sent() {
+    let server = Scripted::new(Act::Stall).await;
+    let client = client(&server.endpoint);
+    let mut calls = Vec::new();
+    // Silent answers take the room that one client may have.
+    while calls.len() < 200 {
+        let client = client.clone();
+        calls.push(tokio::spawn(async move { create(&client).await }));
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let sent = server.requests().len();
+    assert!((10..60).contains(&sent), "{sent}");
+    tokio::time::pause();
+    let mut not_sent = 0;
+    for call in calls {
+        let error = call.await.unwrap().unwrap_err();
+        match error.category() {
+            "timeout" => {}
+            "not_sent" => {
+                assert!(error.to_string().contains("left no memory"), "{error}");
+                assert!(!error.may_have_happened());
+                not_sent += 1;
+            }
+            other => panic!("{other}: {error}"),
+        }
+    }
+    assert!(not_sent > 0);
+}

@@ -1,0 +1,72 @@
+//! Identifiers and places go where they belong in a request, whatever they look like: they come from users and from the service.
+
+use super::*;
+use crate::cloud::Lost;
+use proptest::prelude::*;
+use url::Url;
+
+/// The URLs and bodies of every call that names something, with this text for each name.
+fn sent(text: &str) -> Vec<(Url, String)> {
+    let sent: Arc<Mutex<Vec<(Url, String)>>> = Arc::default();
+    let seen = sent.clone();
+    let http = Http::carried(Arc::new(move |request| {
+        let body = request.body().and_then(reqwest::Body::as_bytes);
+        let body = String::from_utf8(body.unwrap_or_default().to_vec()).unwrap();
+        seen.lock().unwrap().push((request.url().clone(), body));
+        Box::pin(std::future::ready(Err(Lost::NotSent)))
+    }));
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_time().build().unwrap();
+    runtime.block_on(async {
+        let gate = Gate::new(Limits {
+            per_second: 10_000.0,
+            burst: 1000,
+            concurrent: 100,
+        });
+        let endpoint = "https://cloud.example/api";
+        let client = Client::new(http, endpoint, TOKEN.into(), Paths::default(), gate).unwrap();
+        let (lane, server) = (Lane::Urgent, ServerId::from(text));
+        let _ = client.detail(lane, &server).await;
+        let _ = client.task(lane, &TaskId::from(text)).await;
+        let _ = client
+            .instances_page(lane, &Place::new(text, text), 1, |_| Ok(Some(())))
+            .await;
+        let _ = client.packages(lane, text, Some(text)).await;
+        let _ = client.images_page(lane, text, 1).await;
+        let _ = client.firewalls_page(lane, text, 1).await;
+        let _ = client.release(client.permit(lane).await, &server).await;
+        let _ = client.start(client.permit(lane).await, &server).await;
+    });
+    drop(runtime);
+    std::mem::take(&mut *sent.lock().unwrap())
+}
+
+proptest! {
+    #[test]
+    fn no_identifier_changes_the_path_or_adds_a_parameter(
+        text in r"([-a-z/.?#%&=+;@: 0-9\\]{0,24}|\PC{0,12}|(?s:.){0,6})",
+    ) {
+        let plain: Vec<(Url, String)> = sent("plain");
+        let hostile = sent(&text);
+        prop_assert_eq!(plain.len(), 8);
+        prop_assert_eq!(plain.len(), hostile.len());
+        for ((plain, plain_body), (url, body)) in plain.iter().zip(&hostile) {
+            prop_assert_eq!(url.origin(), plain.origin());
+            prop_assert_eq!(url.path(), plain.path());
+            prop_assert_eq!(url.fragment(), None);
+            let wanted: Vec<(String, String)> = plain
+                .query_pairs()
+                .map(|(key, value)| (key.into_owned(), value.replace("plain", &text)))
+                .collect();
+            let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+            prop_assert_eq!(pairs, wanted);
+            if !plain_body.is_empty() {
+                let wanted: Value = serde_json::from_str(plain_body).unwrap();
+                let told: Value = serde_json::from_str(body).unwrap();
+                prop_assert_eq!(&told["ecsResourceUUID"], &json!(text));
+                let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+                prop_assert_eq!(keys(&told), keys(&wanted));
+            }
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! An answer decoded as it arrives: rows of its list one by one, what stands beside the list at the end, and never more in
+//! memory than one row and the rest, each within its bound.
+//!
+//! This file finds where rows begin and end, and counts; what a row or the rest says, and whether it is JSON at all,
+//! serde_json decides, on a text whose size, depth and decoded size are known to be within bounds.
+
+use serde_json::{Map, Value};
+
+use super::bounds::{Bounds, Excess, ListBounds};
+use super::budget::NoMemory;
+
+/// Why an answer is not read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// It is not what was asked for.
+    Malformed(&'static str),
+    /// It is more than is read of such an answer.
+    Excess(Excess),
+    /// What is to be kept of it finds no memory.
+    NoMemory(NoMemory),
+}
+
+impl From<Excess> for Unfit {
+    fn from(excess: Excess) -> Self {
+        Self::Excess(excess)
+    }
+}
+
+impl From<NoMemory> for Unfit {
+    fn from(full: NoMemory) -> Self {
+        Self::NoMemory(full)
+    }
+}
+
+/// What a body is called that is none.
+pub(super) const NO_OBJECT: Unfit = Unfit::Malformed("its body is no JSON object");
+const NO_ROW: Unfit = Unfit::Malformed("a row of its list is no JSON");
+
+/// Takes the rows of a list, each as its text.
+pub(super) type TakeRow<'a> = dyn FnMut(&[u8]) -> Result<(), Unfit> + Send + 'a;
+
+/// An answer that was read to its end.
+#[derive(Debug)]
+pub(super) struct Decoded {
+    /// Everything but the rows of the list, which stands here empty.
+    pub body: Map<String, Value>,
+    /// Whether there was such a list.
+    pub listed: bool,
+}
+
+/// Takes an answer piece by piece.
+pub(super) struct Decoder {
+    bounds: Bounds,
+    /// Bytes so far.
+    seen: usize,
+    depth: usize,
+    text: Text,
+    /// Where the latest string of the rest began, as long as it may be the name of the list.
+    name: Option<usize>,
+    /// The name of the list and its colon are there: a bracket begins it.
+    is_named: bool,
+    within: bool,
+    listed: bool,
+    rows: usize,
+    rest: Part,
+    row: Part,
+}
+
+/// Whether a byte is text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Text {
+    No,
+    Yes,
+    /// Right after a backslash.
+    Escaped,
+}
+
+/// A piece of JSON that is decoded as a whole.
+#[derive(Default)]
+struct Part {
+    text: Vec<u8>,
+    /// What it takes once decoded, its text left aside: an upper bound by what the tree of serde_json is made of.
+    tree: usize,
+}
+
+/// A map has room for eleven entries as soon as it has one: 640 bytes, and its place in what it stands in.
+const MAP: usize = 704;
+/// A list begins with room for four values.
+const LIST: usize = 160;
+/// An entry of a map that is half full, or a value of a list that just grew.
+const ENTRY: usize = 112;
+/// The least that the allocator gives for a string.
+const STRING: usize = 16;
+/// The first size of a buffer: most rows fit into it.
+const FIRST: usize = 2 * 1024;
+
+impl Part {
+    /// Grows by this text, of which there is never more than this; tells whether there was room.
+    fn grow(&mut self, text: &[u8], most: usize) -> bool {
+        let needed = self.text.len() + text.len();
+        if needed > most {
+            return false;
+        }
+        if needed > self.text.capacity() {
+            let doubled = self.text.capacity().saturating_mul(2);
+            let capacity = needed.max(doubled).max(FIRST).min(most);
+            self.text.reserve_exact(capacity - self.text.len());
+        }
+        self.text.extend_from_slice(text);
+        true
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.tree = 0;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    fn decoded(&self) -> usize {
+        self.text.len() + self.tree
+    }
+}
+
+impl Decoder {
+    /// Nothing was read yet.
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            seen: 0,
+            depth: 0,
+            text: Text::No,
+            name: None,
+            is_named: false,
+            within: false,
+            listed: false,
+            rows: 0,
+            rest: Part::default(),
+            row: Part::default(),
+        }
+    }
+
+    /// Takes the next piece.
+    ///
+    /// # Errors
+    /// The answer is not to be read any further.
+    pub(super) fn push(&mut self, piece: &[u8], take: &mut TakeRow<'_>) -> Result<(), Unfit> {
+        self.seen = self.seen.saturating_add(piece.len());
+        if self.seen > self.bounds.body {
+            return Err(Excess::Body(self.bounds.body).into());
+        }
+        let mut left = piece;
+        while let Some((byte, after)) = left.split_first() {
+            left = match self.text {
+                Text::Yes => self.in_string(left)?,
+                Text::Escaped => {
+                    self.text = Text::Yes;
+                    self.grow(&[*byte])?;
+                    after
+                }
+                Text::No => {
+                    self.outside(*byte, take)?;
+                    after
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// The answer is at its end.
+    ///
+    /// # Errors
+    /// It is no object, or was cut.
+    pub(super) fn finish(self) -> Result<Decoded, Unfit> {
+        if self.text != Text::No || self.depth != 0 || self.within {
+            return Err(NO_OBJECT);
+        }
+        let body = serde_json::from_slice(&self.rest.text).map_err(|_| NO_OBJECT)?;
+        Ok(Decoded {
+            body,
+            listed: self.listed,
+        })
+    }
+
+    /// Memory that is held between two pieces.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.rest.text.capacity() + self.row.text.capacity()
+    }
+
+    fn part(&mut self) -> &mut Part {
+        if self.within {
+            &mut self.row
+        } else {
+            &mut self.rest
+        }
+    }
+
+    /// How large the part may be that grows now, and what it is called when it is larger.
+    fn most(&self) -> (usize, Excess) {
+        let rest = self.bounds.rest;
+        match self.bounds.list {
+            Some(list) if self.within => (list.row, Excess::Row(list.row)),
+            Some(_) => (rest, Excess::Rest(rest)),
+            None => (rest, Excess::Body(rest)),
+        }
+    }
+
+    fn grow(&mut self, text: &[u8]) -> Result<(), Excess> {
+        let ((most, excess), decoded) = (self.most(), self.bounds.decoded);
+        let part = self.part();
+        if !part.grow(text, most) {
+            return Err(excess);
+        }
+        if part.decoded() > decoded {
+            return Err(Excess::Decoded(decoded));
+        }
+        Ok(())
+    }
+
+    /// White space between two tokens counts once, however long it is.
+    fn space(&mut self) -> Result<(), Excess> {
+        let before = self.part().text.last();
+        if before.is_some_and(|before| *before != b' ') {
+            self.grow(b" ")?;
+        }
+        Ok(())
+    }
+
+    /// Takes the text up to the end of the string, or of the piece.
+    fn in_string<'a>(&mut self, piece: &'a [u8]) -> Result<&'a [u8], Unfit> {
+        let end = piece.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+        let (text, after) = piece.split_at(end.map_or(piece.len(), |end| end + 1));
+        self.grow(text)?;
+        self.text = match end.and_then(|end| piece.get(end)) {
+            None => Text::Yes,
+            Some(b'\\') => Text::Escaped,
+            Some(_) => Text::No,
+        };
+        Ok(after)
+    }
+
+    /// A byte outside of any string.
+    fn outside(&mut self, byte: u8, take: &mut TakeRow<'_>) -> Result<(), Unfit> {
+        if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+            return Ok(self.space()?);
+        }
+        if self.within && self.depth == 2 && matches!(byte, b',' | b']' | b'}') {
+            return self.end_of_row(byte, take);
+        }
+        let begins_list = std::mem::take(&mut self.is_named) && byte == b'[';
+        match byte {
+            b'"' => {
+                self.text = Text::Yes;
+                let at = self.rest.text.len();
+                self.name = (!self.within && self.depth == 1).then_some(at);
+                self.part().tree += STRING;
+            }
+            b':' => self.is_named = self.is_name_of_list(),
+            b',' => self.part().tree += ENTRY,
+            b'{' | b'[' => {
+                self.part().tree += if byte == b'{' { MAP } else { LIST };
+                self.depth += 1;
+                if self.depth > self.bounds.depth {
+                    return Err(Excess::Depth(self.bounds.depth).into());
+                }
+            }
+            b'}' | b']' => {
+                self.depth = self.depth.checked_sub(1).ok_or(NO_OBJECT)?;
+            }
+            _ => {}
+        }
+        self.grow(&[byte])?;
+        if begins_list {
+            if self.listed {
+                return Err(Unfit::Malformed("it carries its list twice"));
+            }
+            (self.within, self.listed) = (true, true);
+        }
+        Ok(())
+    }
+
+    fn is_name_of_list(&mut self) -> bool {
+        let (Some(list), Some(at)) = (&self.bounds.list, self.name.take()) else {
+            return false;
+        };
+        let name = self.rest.text.get(at..).unwrap_or_default();
+        serde_json::from_slice::<String>(name).is_ok_and(|name| name == list.field)
+    }
+
+    /// A comma or a bracket of the list itself.
+    fn end_of_row(&mut self, byte: u8, take: &mut TakeRow<'_>) -> Result<(), Unfit> {
+        let is_last = byte != b',';
+        let is_empty_list = is_last && self.rows == 0 && self.row.is_empty();
+        if byte == b'}' || (self.row.is_empty() && !is_empty_list) {
+            return Err(NO_ROW);
+        }
+        if !is_empty_list {
+            self.rows += 1;
+            let most = self.bounds.list.map_or(0, |ListBounds { rows, .. }| rows);
+            if self.rows > most {
+                return Err(Excess::Rows(most).into());
+            }
+            take(&self.row.text)?;
+            self.row.clear();
+        }
+        if is_last {
+            self.within = false;
+            self.depth = 1;
+            self.grow(b"]")?;
+        }
+        Ok(())
+    }
+}
+
+/// The fields of a row; none where it is no object.
+///
+/// # Errors
+/// It is no JSON.
+pub(super) fn fields(row: &[u8]) -> Result<Option<Map<String, Value>>, Unfit> {
+    match serde_json::from_slice(row).map_err(|_| NO_ROW)? {
+        Value::Object(fields) => Ok(Some(fields)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Ok(None)
+        }
+    }
+}
+
+/// Whether a row is JSON, without keeping anything of it.
+///
+/// # Errors
+/// It is none.
+pub(super) fn skip(row: &[u8]) -> Result<(), Unfit> {
+    let ignored: serde_json::Result<serde::de::IgnoredAny> = serde_json::from_slice(row);
+    ignored.map(|_| ()).map_err(|_| NO_ROW)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! Where requests may go: checked on every connection, after the name was resolved.
+//!
+//! A URL with an address in it never meets a resolver, so it is checked when a client is made of it; a name is checked each
+//! time it is resolved, which is on each new connection, so that a name which means something else by then is met.
+
+use super::address::{Internal, internal};
+use super::endpoint::AllowedEndpoints;
+use super::error::BuildError;
+use futures::future::BoxFuture;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio::sync::Semaphore;
+use url::{Host, Url};
+
+/// Looks a name up.
+pub(super) type Lookup =
+    Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
+
+/// Look-ups of one name at the same time. Each holds a thread for as long as its name server does not answer, and there are
+/// 512 of these for everything.
+const LOOKUPS: usize = 2;
+
+/// Where requests may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Egress {
+    /// Anywhere: on a person's own machine, with his own network and his own rights, as with any other client.
+    Anywhere,
+    /// Not to internal addresses, unless an allowed endpoint names the host.
+    Guarded,
+}
+
+/// The hosts of one client that internal addresses are allowed to, or all.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Exempt {
+    All,
+    Hosts(Vec<String>),
+}
+
+/// An address that nothing is sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{address}, {kind}")]
+pub struct Refused {
+    /// The address.
+    pub address: IpAddr,
+    /// What it is.
+    pub kind: Internal,
+}
+
+impl Egress {
+    /// Checks what can be checked without a resolver: the hosts of these URLs that are addresses. Gives the hosts that are
+    /// allowed whatever their address.
+    ///
+    /// # Errors
+    /// A host is an internal address.
+    pub(super) fn check<'a>(
+        self,
+        allowed: &AllowedEndpoints,
+        urls: impl IntoIterator<Item = (Target, &'a Url)>,
+    ) -> Result<Exempt, BuildError> {
+        if self == Self::Anywhere {
+            return Ok(Exempt::All);
+        }
+        let mut exempt = Vec::new();
+        for (target, url) in urls {
+            // By the pattern that allows this very URL, port included: another port of the host is another service.
+            let host = url.host_str().unwrap_or_default();
+            if allowed.allow(url) && allowed.names_host(host) {
+                exempt.push(host.to_owned());
+                continue;
+            }
+            let address = match url.host() {
+                Some(Host::Ipv4(address)) => IpAddr::V4(address),
+                Some(Host::Ipv6(address)) => IpAddr::V6(address),
+                Some(Host::Domain(_)) | None => continue,
+            };
+            if let Some(kind) = internal(address) {
+                return Err(BuildError::Internal(target, Refused { address, kind }));
+            }
+        }
+        exempt.sort();
+        exempt.dedup();
+        Ok(Exempt::Hosts(exempt))
+    }
+}
+
+/// What of an Account a URL is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// `spec.endpoint`.
+    Endpoint,
+    /// `spec.proxy.url`.
+    Proxy,
+}
+
+/// Looks names up as the system does.
+pub(super) fn system() -> Lookup {
+    let under_way: Arc<Mutex<HashMap<String, Weak<Semaphore>>>> = Arc::default();
+    Arc::new(move |name| {
+        let places = {
+            let mut under_way = under_way.lock().unwrap_or_else(PoisonError::into_inner);
+            let places = under_way.get(&name).and_then(Weak::upgrade);
+            places.unwrap_or_else(|| {
+                under_way.retain(|_, places| places.strong_count() > 0);
+                let places = Arc::new(Semaphore::new(LOOKUPS));
+                under_way.insert(name.clone(), Arc::downgrade(&places));
+                places
+            })
+        };
+        Box::pin(async move {
+            let place = places.acquire_owned().await.map_err(io::Error::other)?;
+            // In a task of its own: who gives up waiting does not give back the thread, so he must not give back the place.
+            let looking = tokio::spawn(async move {
+                // The port is the connector's matter.
+                let found = tokio::net::lookup_host((name.as_str(), 0)).await;
+                drop(place);
+                found.map(Iterator::collect)
+            });
+            looking.await.map_err(io::Error::other)?
+        })
+    })
+}
+
+/// Resolves, and leaves out what nothing may be sent to.
+pub(super) struct Filter {
+    pub(super) lookup: Lookup,
+    pub(super) exempt: Exempt,
+}
+
+impl Resolve for Filter {
+    fn resolve(&self, name: Name) -> Resolving {
+        let is_exempt = match &self.exempt {
+            Exempt::All => true,
+            Exempt::Hosts(hosts) => hosts.iter().any(|host| host == name.as_str()),
+        };
+        let found = (self.lookup)(name.as_str().to_owned());
+        Box::pin(async move { Ok(permitted(found.await?.into_iter(), is_exempt)?) })
+    }
+}
+
+/// The addresses that may be used, in the order of the answer.
+///
+/// # Errors
+/// Every one is internal. The least of them is told, so that an answer in another order is told in the same words.
+fn permitted(found: impl Iterator<Item = SocketAddr>, is_exempt: bool) -> Result<Addrs, Refused> {
+    let (mut good, mut refused) = (Vec::new(), Vec::new());
+    for address in found {
+        match internal(address.ip()).filter(|_| !is_exempt) {
+            None => good.push(address),
+            Some(kind) => refused.push(Refused {
+                address: address.ip(),
+                kind,
+            }),
+        }
+    }
+    match refused.into_iter().min_by_key(|refused| refused.address) {
+        Some(refused) if good.is_empty() => Err(refused),
+        _ => Ok(Box::new(good.into_iter())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(allowed: &[&str], url: &str) -> Result<Exempt, BuildError> {
+        let patterns: Vec<_> = allowed.iter().map(|text| text.parse().unwrap()).collect();
+        let url = Url::parse(url).unwrap();
+        Egress::Guarded.check(&patterns.into(), [(Target::Endpoint, &url)])
+    }
+
+    /// Whatever form a URL has for it.
+    #[test]
+    fn an_internal_address_in_a_url_is_refused_in_every_spelling() {
+        for url in [
+            "http://169.254.169.254/latest/meta-data",
+            "http://169.254.169.254./",
+            "http://2852039166/",
+            "http://0xa9fea9fe/",
+            "http://0251.0376.0251.0376/",
+            "http://169.254.43518/",
+            "http://127.1/",
+            "http://0/",
+            "https://[::1]:8443/",
+            "https://[fe80::1]/",
+            "https://[::ffff:169.254.169.254]/",
+            "https://[::ffff:a9fe:a9fe]/",
+            "https://[fd00:ec2::254]/",
+            "http://１２７.0.0.1/",
+            "http://%31%32%37.0.0.1/",
+        ] {
+            let refused = check(&[], url);
+            assert!(
+                matches!(refused, Err(BuildError::Internal(Target::Endpoint, _))),
+                "{url}: {refused:?}"
+            );
+        }
+        for url in [
+            "http://10.0.0.1/",
+            "https://[fd12::1]/",
+            "https://cloud.example/",
+        ] {
+            assert_eq!(check(&[], url).unwrap(), Exempt::Hosts(Vec::new()), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_an_allowed_endpoint_names_is_allowed_and_nothing_beside_it() {
+        let named = ["http://127.0.0.1:8080"];
+        let exempt = check(&named, "http://127.0.0.1:8080/api").unwrap();
+        assert_eq!(exempt, Exempt::Hosts(vec!["127.0.0.1".to_owned()]));
+        assert!(check(&named, "http://127.0.0.1:8081/api").is_err());
+        assert!(check(&named, "http://127.0.0.2:8080/api").is_err());
+        // A pattern names no host that is only below its own.
+        let below = check(&["*.cloud.example"], "https://meta.cloud.example").unwrap();
+        assert_eq!(below, Exempt::Hosts(Vec::new()));
+        let url = Url::parse("http://127.0.0.1/").unwrap();
+        let anywhere = Egress::Anywhere.check(&Vec::new().into(), [(Target::Endpoint, &url)]);
+        assert_eq!(anywhere.unwrap(), Exempt::All);
+    }
+
+    #[test]
+    fn of_a_mixed_answer_only_the_good_addresses_are_used() {
+        let answer = |addresses: &[&str]| {
+            let parsed: Vec<SocketAddr> = addresses
+                .iter()
+                .map(|address| SocketAddr::new(address.parse().unwrap(), 0))
+                .collect();
+            let permitted = permitted(parsed.into_iter(), false);
+            permitted.map(|good| good.map(|a| a.ip().to_string()).collect::<Vec<_>>())
+        };
+        let good = answer(&["169.254.169.254", "192.0.2.7", "::1", "2001:db8::1"]);
+        assert_eq!(good.unwrap(), ["192.0.2.7", "2001:db8::1"]);
+        let refused = answer(&["::1", "127.0.0.1"]).unwrap_err();
+        assert_eq!(refused.to_string(), "127.0.0.1, a loopback address");
+        assert_eq!(answer(&["127.0.0.1", "::1"]).unwrap_err(), refused);
+        assert!(answer(&[]).unwrap().is_empty());
+    }
+}

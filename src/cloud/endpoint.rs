@@ -1,0 +1,205 @@
+//! Where requests may go: an Account's endpoint, and the patterns by which somebody allows endpoints.
+
+use super::error::BuildError;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use thiserror::Error;
+use url::{Host, Url};
+
+/// An endpoint that requests can be appended to.
+///
+/// # Errors
+/// It is no http or https URL, or there is something in it that no endpoint has.
+pub fn check_endpoint(endpoint: &str) -> Result<Url, BuildError> {
+    let url = Url::parse(endpoint.trim()).map_err(|_| BuildError::Endpoint("is no URL"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err(BuildError::Endpoint("is no http or https URL"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(BuildError::Endpoint("has user information in it"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(BuildError::Endpoint("has a query or a fragment"));
+    }
+    Ok(url)
+}
+
+/// The endpoints that an operator allows (`--allowed-endpoint`). Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct AllowedEndpoints(Arc<[EndpointPattern]>);
+
+impl AllowedEndpoints {
+    /// Whether requests may go to this endpoint. Without a pattern they may go to any.
+    pub fn allow(&self, endpoint: &Url) -> bool {
+        self.0.is_empty() || self.0.iter().any(|pattern| pattern.matches(endpoint))
+    }
+
+    /// Whether a pattern names this very host, and not just a domain above it: then it is meant, also where it is an
+    /// address or resolves to one that is otherwise refused. An IPv6 address may stand in brackets.
+    pub fn names_host(&self, host: &str) -> bool {
+        let literal = match host.contains(':') && !host.starts_with('[') {
+            true => Host::parse(&format!("[{host}]")),
+            false => Host::parse(host),
+        };
+        let Ok(host) = literal.map(|host| plain(&host.to_string())) else {
+            return false;
+        };
+        let mut hosts = self.0.iter().map(|pattern| &pattern.host);
+        hosts.any(|named| *named == HostPattern::Is(host.clone()))
+    }
+}
+
+impl From<Vec<EndpointPattern>> for AllowedEndpoints {
+    fn from(patterns: Vec<EndpointPattern>) -> Self {
+        Self(patterns.into())
+    }
+}
+
+/// The endpoints that somebody allows, written as a source of a Content Security Policy is: `[scheme://]host[:port][/path]`.
+///
+/// * The scheme is https where none is given.
+/// * The host `*.cloud.example` is every host below cloud.example, and not cloud.example itself.
+/// * The port is the scheme's own where none is given; `:*` is any.
+/// * The path is a prefix by whole segments.
+///
+/// Both sides are compared as parsed URLs, by the parser that the requests are made with: what it reads as another host
+/// or path is another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointPattern {
+    text: String,
+    scheme: String,
+    host: HostPattern,
+    /// None is any.
+    port: Option<u16>,
+    path: Vec<String>,
+}
+
+/// A host in its normal form, without the dot at its end that a name may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum HostPattern {
+    Is(String),
+    Below(String),
+}
+
+/// What is wrong with a pattern. Does not repeat it: there may be a password in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{0}: write it as https://cloud.example/api or *.cloud.example")]
+pub struct PatternError(&'static str);
+
+impl FromStr for EndpointPattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, PatternError> {
+        let odd = |c: char| c.is_whitespace() || c.is_control() || "@\\?#'\"".contains(c);
+        if text.is_empty() {
+            return Err(PatternError("it is empty"));
+        }
+        if text.contains(odd) {
+            return Err(PatternError(
+                "it has a user name, a query, a fragment, a quotation mark, a backslash or white space in it",
+            ));
+        }
+        let (scheme, rest) = text.split_once("://").unwrap_or(("https", text));
+        let scheme = scheme.to_ascii_lowercase();
+        if !matches!(scheme.as_str(), "http" | "https") {
+            return Err(PatternError("its scheme is neither https nor http"));
+        }
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (authority, any_port) = match authority.strip_suffix(":*") {
+            Some(authority) => (authority, true),
+            None => (authority, false),
+        };
+        let (authority, below) = match authority.strip_prefix("*.") {
+            Some(authority) => (authority, true),
+            None => (authority, false),
+        };
+        if authority.contains('*') || path.contains('*') {
+            return Err(PatternError(
+                "a star stands for the port, or with a dot after it for the beginning of the host, and for nothing else",
+            ));
+        }
+        let url = match authority.ends_with(':') {
+            true => None,
+            false => Url::parse(&format!("{scheme}://{authority}{path}")).ok(),
+        };
+        let url = url.ok_or(PatternError("it is no URL and no host"))?;
+        let host = plain(url.host_str().unwrap_or_default());
+        let host = match (below, url.host()) {
+            (false, Some(_)) => HostPattern::Is(host),
+            (true, Some(Host::Domain(_))) => HostPattern::Below(host),
+            (true, _) => return Err(PatternError("there is nothing below an address")),
+            (false, None) => return Err(PatternError("it has no host")),
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            host,
+            port: url.port_or_known_default().filter(|_| !any_port),
+            path: segments(&url).map(str::to_owned).collect(),
+            scheme,
+        })
+    }
+}
+
+impl EndpointPattern {
+    /// Whether an endpoint is one of these.
+    pub fn matches(&self, endpoint: &Url) -> bool {
+        let Self {
+            text: _,
+            scheme,
+            host,
+            port,
+            path,
+        } = self;
+        endpoint.scheme() == scheme
+            && (port.is_none() || *port == endpoint.port_or_known_default())
+            && host.matches(endpoint)
+            && is_below(endpoint, path)
+    }
+}
+
+impl HostPattern {
+    fn matches(&self, endpoint: &Url) -> bool {
+        let host = plain(endpoint.host_str().unwrap_or_default());
+        match (self, endpoint.host()) {
+            (Self::Is(own), Some(_)) => host == *own,
+            (Self::Below(domain), Some(Host::Domain(_))) => host
+                .strip_suffix(domain.as_str())
+                .and_then(|labels| labels.strip_suffix('.'))
+                .is_some_and(|labels| !labels.is_empty()),
+            (Self::Is(_) | Self::Below(_), _) => false,
+        }
+    }
+}
+
+impl fmt::Display for EndpointPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A host as the parser writes it, without the dot at the end of a name: with it and without it, it is the same host.
+fn plain(host: &str) -> String {
+    host.strip_suffix('.').unwrap_or(host).to_owned()
+}
+
+/// The segments of a path; slashes at its end are dropped, as they are when a request is made.
+fn segments(url: &Url) -> impl Iterator<Item = &str> {
+    let path = url.path().trim_end_matches('/');
+    path.split('/').skip(1)
+}
+
+/// Whether the path of an endpoint begins with these segments. What follows them has to be plain: an escaped slash, `..;`, `...` or
+/// an empty segment is read by some servers as the way up again.
+fn is_below(endpoint: &Url, path: &[String]) -> bool {
+    let mut segments = segments(endpoint);
+    let begins = path
+        .iter()
+        .all(|segment| segments.next() == Some(segment.as_str()));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
+    let is_name = |segment: &str| segment.contains(|c| c != '.') && segment.chars().all(is_plain);
+    begins && segments.all(is_name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! Why no connection was opened, found in what lies beneath an error of the transport.
+
+use super::Cause;
+use crate::cloud::egress::Refused;
+use rustls::CertificateError;
+use std::borrow::Cow;
+use std::io;
+
+/// An error and all that lies beneath it.
+pub(super) fn beneath<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| {
+        // An I/O error gives the source of what it wraps, and not what it wraps.
+        let wrapped = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        match wrapped {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        }
+    })
+}
+
+/// Why no connection was opened, in words that are the same each time: the cause itself lies deep in the chain, and its
+/// words differ from platform to platform.
+pub(super) fn obstacle(cause: &Cause) -> Cow<'static, str> {
+    let source = match cause {
+        Cause::Network(source) => source,
+        Cause::Carrier(_) => return "the connection did not open".into(),
+        Cause::NoRoom => return "the answers to other calls left no memory for this one".into(),
+    };
+    // Beneath "dns error", which would be no more than half of the truth.
+    if let Some(refused) = beneath(source).find_map(|error| error.downcast_ref::<Refused>()) {
+        return format!("its name resolves to {refused}: no request goes there").into();
+    }
+    for error in beneath(source) {
+        // The type is private to hyper-util; these are its words.
+        if error.to_string() == "dns error" {
+            return "its name does not resolve".into();
+        }
+        // Likewise: reqwest's words for a proxy that does not open the tunnel.
+        if error.to_string() == "tunnel error: unsuccessful" {
+            return "the proxy refused the connection".into();
+        }
+        match error.downcast_ref::<rustls::Error>() {
+            Some(rustls::Error::InvalidCertificate(why)) => return flaw(why).into(),
+            Some(_) => return "the TLS handshake failed".into(),
+            None => {}
+        }
+        match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+            Some(io::ErrorKind::ConnectionRefused) => return "the connection was refused".into(),
+            Some(io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) => {
+                return "there is no route to it".into();
+            }
+            _ => {}
+        }
+    }
+    if source.is_timeout() {
+        "the connection did not open in time".into()
+    } else {
+        "the connection did not open".into()
+    }
+}
+
+/// What is wrong with a certificate: each has a remedy of its own.
+fn flaw(why: &CertificateError) -> &'static str {
+    match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "its certificate has expired and is to be renewed"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "its certificate is not valid yet: a clock is wrong, there or here"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "its certificate is for another name"
+        }
+        // An authority of the same name with another key is another authority.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "its certificate is of an authority that the operator does not trust"
+        }
+        _ => "its certificate is not valid",
+    }
+}

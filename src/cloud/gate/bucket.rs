@@ -1,0 +1,93 @@
+//! The arithmetic of a rate with a burst: the generic cell rate algorithm, whose whole state is one instant.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Lets one request pass in each period in the long run, and a burst of them after a pause.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    period: Duration,
+    /// How far ahead of the rate the requests of a burst may be.
+    ahead: Duration,
+    /// When the rate alone would let the next request pass.
+    due: Instant,
+}
+
+impl Bucket {
+    /// With a full burst, of at least one.
+    pub(super) fn new(period: Duration, burst: u32) -> Self {
+        Self {
+            period,
+            ahead: period.saturating_mul(burst.saturating_sub(1)),
+            due: Instant::now(),
+        }
+    }
+
+    /// Takes one request's place.
+    ///
+    /// # Errors
+    /// When there will be one, if nobody else takes it before.
+    pub(super) fn take(&mut self, now: Instant) -> Result<(), Instant> {
+        let early = self.due.saturating_duration_since(now);
+        if early > self.ahead {
+            return Err(now + (early - self.ahead));
+        }
+        self.due = self.due.max(now) + self.period;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// How many pass at this instant.
+    fn pass(bucket: &mut Bucket, now: Instant) -> usize {
+        (0..100).take_while(|_| bucket.take(now).is_ok()).count()
+    }
+
+    #[test]
+    fn a_burst_passes_at_once_and_then_one_in_each_period() {
+        let mut bucket = Bucket::new(SECOND, 3);
+        let start = bucket.due;
+        assert_eq!(pass(&mut bucket, start), 3);
+        for second in 1..10 {
+            let at = start + SECOND * second;
+            assert_eq!(bucket.take(at - Duration::from_nanos(1)), Err(at));
+            assert_eq!(pass(&mut bucket, at), 1, "{second}");
+        }
+    }
+
+    #[test]
+    fn a_pause_brings_the_burst_back_and_no_more() {
+        let mut bucket = Bucket::new(SECOND, 3);
+        let start = bucket.due;
+        assert_eq!(pass(&mut bucket, start), 3);
+        assert_eq!(pass(&mut bucket, start + SECOND * 2), 2);
+        assert_eq!(pass(&mut bucket, start + SECOND * 1000), 3);
+    }
+
+    #[test]
+    fn a_refusal_takes_nothing() {
+        let mut bucket = Bucket::new(SECOND, 1);
+        let start = bucket.due;
+        assert_eq!(pass(&mut bucket, start), 1);
+        for _ in 0..100 {
+            assert_eq!(bucket.take(start), Err(start + SECOND));
+        }
+        assert_eq!(pass(&mut bucket, start + SECOND), 1);
+    }
+
+    #[test]
+    fn a_burst_of_none_is_one_and_the_greatest_is_no_overflow() {
+        let mut least = Bucket::new(SECOND * 100, 0);
+        let start = least.due;
+        assert_eq!(pass(&mut least, start), 1);
+        let mut most = Bucket::new(SECOND * 100, u32::MAX);
+        let start = most.due;
+        assert_eq!(pass(&mut most, start), 100);
+    }
+}

@@ -1,0 +1,246 @@
+//! The connections of the process: one pair of clients for each distinct way to a service, shared by all who take it.
+
+use super::budget::Budget;
+use super::egress::{Egress, Exempt, Filter, Lookup, Target, system};
+use super::endpoint::{AllowedEndpoints, check_endpoint};
+use super::error::BuildError;
+use super::tls::{Tls, TlsError, provider};
+use super::transport::{Carrier, Line, Pair, builder};
+use rustls::client::danger::ServerCertVerifier;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use url::{Host, Url};
+
+/// The connections of the process. Cheap to clone; one for all Accounts, each of which says its [`Route`].
+#[derive(Clone)]
+pub struct Http {
+    way: Way,
+    allowed: AllowedEndpoints,
+    route: Route,
+    budget: Budget,
+}
+
+#[derive(Clone)]
+enum Way {
+    Network(Arc<Network>),
+    Carried(Carrier),
+}
+
+/// What an Account says about the way to its service.
+#[derive(Clone, Debug, Default)]
+pub struct Route {
+    /// Whom it trusts, and who we are.
+    pub tls: Tls,
+    /// The proxy that connections go through.
+    pub proxy: Option<String>,
+}
+
+struct Network {
+    egress: Egress,
+    lookup: Lookup,
+    /// Proxies of the environment count where an Account names none.
+    uses_environment: bool,
+    /// Trusts the system's authorities; read once, since there are many of them.
+    system: Arc<dyn ServerCertVerifier>,
+    /// As long as somebody holds a pair. No more than there are sessions.
+    pairs: Mutex<HashMap<Key, Weak<Pair>>>,
+}
+
+/// What tells one pair from another. Who shares one shares its connections.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    tls: [u8; 32],
+    proxy: Option<Url>,
+    exempt: Exempt,
+}
+
+impl Http {
+    /// The connections of a person's own command, to these endpoints: they go wherever that person's machine can go, through the
+    /// proxies of the environment, as those of any other command. Takes the TLS provider that the process installed, and installs
+    /// ring if there is none.
+    ///
+    /// # Errors
+    /// The platform's certificates cannot be used.
+    pub fn new(allowed: AllowedEndpoints) -> Result<Self, BuildError> {
+        Self::network(allowed, Egress::Anywhere)
+    }
+
+    /// The connections of the operator, which acts for many, to these endpoints: never to an internal address but where one of
+    /// them names the host, and through no proxy but that of the Account.
+    ///
+    /// # Errors
+    /// The platform's certificates cannot be used.
+    pub fn guarded(allowed: AllowedEndpoints) -> Result<Self, BuildError> {
+        Self::network(allowed, Egress::Guarded)
+    }
+
+    fn network(allowed: AllowedEndpoints, egress: Egress) -> Result<Self, BuildError> {
+        // An error here means that another thread was first, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let verifier = rustls_platform_verifier::Verifier::new(provider());
+        let verifier = verifier.map_err(|_| BuildError::Tls(TlsError::Setup))?;
+        let network = Network {
+            egress,
+            lookup: system(),
+            uses_environment: egress == Egress::Anywhere,
+            system: Arc::new(verifier),
+            pairs: Mutex::default(),
+        };
+        Ok(Self {
+            way: Way::Network(Arc::new(network)),
+            allowed,
+            route: Route::default(),
+            budget: Budget::default(),
+        })
+    }
+
+    /// No network at all: every request goes to this carrier.
+    pub fn carried(by: Carrier) -> Self {
+        Self {
+            way: Way::Carried(by),
+            allowed: AllowedEndpoints::default(),
+            route: Route::default(),
+            budget: Budget::default(),
+        }
+    }
+
+    /// The endpoint as requests are made to it, if they may be.
+    ///
+    /// # Errors
+    /// It is no plain http or https URL, or none that is allowed.
+    pub fn endpoint(&self, endpoint: &str) -> Result<Url, BuildError> {
+        let endpoint = check_endpoint(endpoint)?;
+        match self.allowed.allow(&endpoint) {
+            true => Ok(endpoint),
+            false => Err(BuildError::NotAllowed),
+        }
+    }
+
+    /// The same connections, by an Account's own route.
+    #[must_use]
+    pub fn by(&self, route: Route) -> Self {
+        Self {
+            route,
+            ..self.clone()
+        }
+    }
+
+    /// The memory for what services answer.
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// With another budget than the operator's.
+    #[must_use]
+    pub fn with_budget(self, budget: Budget) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// What calls to this endpoint are made with.
+    pub(super) fn open(self, endpoint: &Url) -> Result<Line, BuildError> {
+        match self.way {
+            Way::Carried(carrier) => Ok(Line::Carried(carrier)),
+            Way::Network(network) => {
+                let pair = network.open(endpoint, &self.allowed, &self.route)?;
+                Ok(Line::Network(pair))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Http")
+    }
+}
+
+impl Network {
+    fn open(
+        &self,
+        endpoint: &Url,
+        allowed: &AllowedEndpoints,
+        route: &Route,
+    ) -> Result<Arc<Pair>, BuildError> {
+        let proxy = route.proxy.as_deref().map(check_proxy).transpose()?;
+        let urls = [
+            (Target::Endpoint, Some(endpoint)),
+            (Target::Proxy, proxy.as_ref()),
+        ];
+        let urls = urls
+            .into_iter()
+            .filter_map(|(target, url)| Some((target, url?)));
+        let exempt = self.egress.check(allowed, urls)?;
+        // With an authority of the Account's own, a proxy could read what goes through it.
+        if proxy.as_ref().is_some_and(|proxy| !allowed.allow(proxy)) {
+            return Err(BuildError::Proxy(
+                "is none that --allowed-endpoint of the operator allows",
+            ));
+        }
+        let key = Key {
+            tls: route.tls.digest(),
+            proxy,
+            exempt,
+        };
+        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pair) = pairs.get(&key).and_then(Weak::upgrade) {
+            return Ok(pair);
+        }
+        pairs.retain(|_, pair| pair.strong_count() > 0);
+        let pair = Arc::new(self.pair(&route.tls, &key)?);
+        pairs.insert(key, Arc::downgrade(&pair));
+        Ok(pair)
+    }
+
+    fn pair(&self, tls: &Tls, key: &Key) -> Result<Pair, BuildError> {
+        let config = tls.config(self.system.clone()).map_err(BuildError::Tls)?;
+        let resolver = Arc::new(Filter {
+            lookup: self.lookup.clone(),
+            exempt: key.exempt.clone(),
+        });
+        Pair::of(|| {
+            let mut builder = builder()
+                .tls_backend_preconfigured(config.clone())
+                .dns_resolver(resolver.clone());
+            if let Some(proxy) = &key.proxy {
+                builder = builder.proxy(reqwest::Proxy::all(proxy.clone())?);
+            } else if !self.uses_environment {
+                builder = builder.no_proxy();
+            }
+            Ok(builder)
+        })
+        .map_err(BuildError::Http)
+    }
+}
+
+/// Whether what is sent to an endpoint can be read on its way: it is no https, and goes further than this machine.
+pub fn goes_in_the_clear(endpoint: &str) -> bool {
+    let Ok(url) = check_endpoint(endpoint) else {
+        return false;
+    };
+    let is_here = match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name.trim_end_matches('.') == "localhost",
+        None => false,
+    };
+    url.scheme() == "http" && !is_here
+}
+
+/// A proxy that connections can go through.
+fn check_proxy(proxy: &str) -> Result<Url, BuildError> {
+    let url = Url::parse(proxy.trim()).map_err(|_| BuildError::Proxy("is no URL"))?;
+    if url.scheme() != "http" || url.host().is_none() {
+        return Err(BuildError::Proxy("is no http URL"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(BuildError::Proxy("has user information in it"));
+    }
+    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+        return Err(BuildError::Proxy("has more in it than host and port"));
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,387 @@
+//! Against real sockets: services with certificates of their own, a proxy, names that mean this machine.
+
+use super::*;
+use crate::cloud::{Client, Gate, Lane, Limits, Paths, ServerId, TlsPem};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+const TOKEN: &str = "tok-canary-2";
+const KEYS: &str = "{\"httpStatus\":200,\"success\":true,\"sshKeys\":[],\"rowCount\":0}";
+
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+    der: CertificateDer<'static>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        let name = "an authority of this test";
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let key = KeyPair::generate().unwrap();
+        let own = params.self_signed(&key).unwrap();
+        Self {
+            issuer: Issuer::new(params, key),
+            pem: own.pem(),
+            der: own.der().clone(),
+        }
+    }
+
+    fn issue(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+
+    /// Of a server on loopback; with `clients`, one that wants a certificate of that authority.
+    fn server(&self, clients: Option<&Self>) -> Arc<ServerConfig> {
+        let (certificate, key) = self.issue("127.0.0.1");
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let builder = ServerConfig::builder_with_provider(provider());
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(clients) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(clients.der.clone()).unwrap();
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let chain = vec![certificate.der().clone()];
+        Arc::new(builder.with_single_cert(chain, key).unwrap())
+    }
+
+    fn tls(&self) -> Tls {
+        tls(Some(&self.pem), None)
+    }
+}
+
+fn tls(bundle: Option<&str>, client: Option<(rcgen::Certificate, KeyPair)>) -> Tls {
+    let pem = TlsPem {
+        ca_bundle: bundle.map(str::to_owned),
+        client: client.map(|(certificate, key)| (certificate.pem(), key.serialize_pem().into())),
+    };
+    Tls::new(pem, UnixTime::now()).unwrap()
+}
+
+/// A service that answers every request with an empty list of keys, and counts connections and requests.
+#[derive(Clone, Default)]
+struct Seen {
+    connections: Arc<AtomicUsize>,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Seen {
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+async fn service(config: Option<Arc<ServerConfig>>) -> (SocketAddr, Seen) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
+    let told = seen.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            told.connections.fetch_add(1, Ordering::SeqCst);
+            let (config, told) = (config.clone(), told.clone());
+            tokio::spawn(async move {
+                match config {
+                    None => answer(stream, told).await,
+                    Some(config) => {
+                        if let Ok(stream) = TlsAcceptor::from(config).accept(stream).await {
+                            answer(stream, told).await;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    (address, seen)
+}
+
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, seen: Seen) {
+    while let Some(head) = head(&mut stream).await {
+        seen.requests.lock().unwrap().push(head);
+        let length = KEYS.len();
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{KEYS}");
+        if stream.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The head of one request.
+async fn head(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"\r\n\r\n") {
+        bytes.push(stream.read_u8().await.ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// A proxy that opens tunnels, and keeps what it was told in the clear.
+async fn tunnels() -> (SocketAddr, Seen) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
+    let told = seen.clone();
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            told.connections.fetch_add(1, Ordering::SeqCst);
+            let told = told.clone();
+            tokio::spawn(async move {
+                let Some(head) = head(&mut near).await else {
+                    return;
+                };
+                let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
+                told.requests.lock().unwrap().push(head);
+                let mut far = TcpStream::connect(target).await.unwrap();
+                let opened = b"HTTP/1.1 200 opened\r\n\r\n";
+                near.write_all(opened).await.unwrap();
+                let _ = copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    (address, seen)
+}
+
+fn client(http: &Http, endpoint: &str) -> Result<Client, BuildError> {
+    let limits = Limits {
+        per_second: 10_000.0,
+        burst: 1000,
+        concurrent: 100,
+    };
+    let (paths, gate) = (Paths::default(), Gate::new(limits));
+    Client::new(http.clone(), endpoint, TOKEN.into(), paths, gate)
+}
+
+fn by(http: &Http, tls: Tls, proxy: Option<String>) -> Http {
+    http.by(Route { tls, proxy })
+}
+
+fn open() -> Http {
+    Http::new(AllowedEndpoints::default()).unwrap()
+}
+
+fn guarded(allowed: &[&str]) -> Http {
+    let patterns: Vec<_> = allowed.iter().map(|text| text.parse().unwrap()).collect();
+    Http::guarded(patterns.into()).unwrap()
+}
+
+impl Http {
+    /// The same with names that mean what the test says.
+    fn resolving(self, lookup: Lookup) -> Self {
+        let Way::Network(network) = &self.way else {
+            unreachable!("it was made with a network");
+        };
+        let network = Network {
+            egress: network.egress,
+            lookup,
+            uses_environment: network.uses_environment,
+            system: network.system.clone(),
+            pairs: Mutex::default(),
+        };
+        Self {
+            way: Way::Network(Arc::new(network)),
+            ..self
+        }
+    }
+}
+
+async fn probe(http: &Http, endpoint: &str) -> Result<(), String> {
+    let client = client(http, endpoint).map_err(|error| error.to_string())?;
+    let probed = client.probe(Lane::Urgent).await;
+    probed.map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn a_bundle_is_trusted_instead_of_the_systems_authorities() {
+    let (own, other) = (Authority::new(), Authority::new());
+    let http = open();
+    let (address, seen) = service(Some(own.server(None))).await;
+    let endpoint = format!("https://{address}");
+    assert_eq!(probe(&by(&http, own.tls(), None), &endpoint).await, Ok(()));
+    for stranger in [Tls::default(), other.tls()] {
+        let told = probe(&by(&http, stranger, None), &endpoint).await;
+        let told = told.unwrap_err();
+        assert!(
+            told.contains("authority that the operator does not trust"),
+            "{told}"
+        );
+    }
+    let both = tls(Some(&format!("{}{}", other.pem, own.pem)), None);
+    assert_eq!(probe(&by(&http, both, None), &endpoint).await, Ok(()));
+    let requests = seen.requests();
+    assert_eq!(requests.len(), 2, "a stranger sent something: {requests:?}");
+}
+
+#[tokio::test]
+async fn a_service_that_knows_us_by_certificate_is_shown_it() {
+    let (own, ours) = (Authority::new(), Authority::new());
+    let (address, seen) = service(Some(own.server(Some(&ours)))).await;
+    let (http, endpoint) = (open(), format!("https://{address}"));
+    let with = |client| by(&http, tls(Some(&own.pem), client), None);
+    assert!(probe(&with(None), &endpoint).await.is_err());
+    let strange = Authority::new().issue("client");
+    assert!(probe(&with(Some(strange)), &endpoint).await.is_err());
+    assert!(seen.requests().is_empty());
+    let known = ours.issue("client");
+    assert_eq!(probe(&with(Some(known)), &endpoint).await, Ok(()));
+}
+
+#[tokio::test]
+async fn through_a_proxy_it_sees_a_tunnel_and_nothing_in_it() {
+    let own = Authority::new();
+    let (address, seen) = service(Some(own.server(None))).await;
+    let (proxy, tunnels) = tunnels().await;
+    let http = by(&open(), own.tls(), Some(format!("http://{proxy}")));
+    assert_eq!(probe(&http, &format!("https://{address}")).await, Ok(()));
+    assert_eq!(seen.requests().len(), 1);
+    let told = tunnels.requests();
+    assert_eq!(told.len(), 1);
+    let begin = format!("CONNECT {address} HTTP/1.1");
+    assert!(told[0].starts_with(&begin), "{told:?}");
+    assert!(!told[0].contains(TOKEN));
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_none_is_refused_without_its_words() {
+    let endpoint = "https://cloud.example";
+    for proxy in [
+        "proxy.example:3128",
+        "https://proxy.example",
+        "socks5://proxy.example",
+        "http://user:pa55@proxy.example",
+        "http://proxy.example/path",
+        "http://proxy.example?pa55",
+    ] {
+        let http = by(&open(), Tls::default(), Some(proxy.to_owned()));
+        let told = client(&http, endpoint).unwrap_err().to_string();
+        assert!(told.starts_with("the proxy "), "{proxy}: {told}");
+        assert!(!told.contains("pa55"), "{told}");
+    }
+}
+
+/// A name, an address and a proxy that mean this machine, and a listener that nobody reaches.
+#[tokio::test]
+async fn nothing_is_sent_to_this_machine_unless_an_allowed_endpoint_names_it() {
+    let (address, seen) = service(None).await;
+    let port = address.port();
+    let http = guarded(&[]);
+    for endpoint in [
+        format!("http://127.0.0.1:{port}"),
+        format!("http://0x7f.1:{port}"),
+        format!("http://[::ffff:127.0.0.1]:{port}"),
+        format!("http://0.0.0.0:{port}"),
+        format!("http://localhost:{port}"),
+        format!("http://LOCALHOST:{port}"),
+    ] {
+        let told = probe(&http, &endpoint).await.unwrap_err();
+        assert!(told.contains("no request goes"), "{endpoint}: {told}");
+    }
+    // Likewise where the proxy is on this machine.
+    for proxy in [
+        format!("http://127.0.0.1:{port}"),
+        format!("http://localhost:{port}"),
+    ] {
+        let http = by(&http, Tls::default(), Some(proxy.clone()));
+        let told = probe(&http, "https://cloud.example").await.unwrap_err();
+        assert!(told.contains("no request goes"), "{proxy}: {told}");
+    }
+    assert_eq!(seen.connections(), 0);
+
+    let endpoint = format!("http://localhost:{port}");
+    let named = guarded(&[&endpoint]);
+    assert_eq!(probe(&named, &endpoint).await, Ok(()));
+    assert_eq!(probe(&open(), &endpoint).await, Ok(()));
+    assert_eq!(seen.connections(), 2);
+}
+
+/// A name that means something else by the next connection is resolved and judged anew.
+#[tokio::test]
+async fn every_connection_is_judged_anew() {
+    let (address, seen) = service(None).await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let lookup: Lookup = Arc::new(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move { Ok(vec![address]) })
+    });
+    let endpoint = format!("http://cloud.example:{}", address.port());
+    let exempt = guarded(&[&endpoint]).resolving(lookup.clone());
+    let exempt = client(&exempt, &endpoint).unwrap();
+    let id = ServerId::from("ecs-1");
+    for _ in 0..3 {
+        exempt.probe(Lane::Urgent).await.unwrap();
+    }
+    assert_eq!((asked.load(Ordering::SeqCst), seen.connections()), (1, 1));
+    for _ in 0..2 {
+        let permit = exempt.permit(Lane::Urgent).await;
+        let _ = exempt.start(permit, &id).await;
+    }
+    assert_eq!((asked.load(Ordering::SeqCst), seen.connections()), (3, 3));
+
+    let judged = guarded(&[]).resolving(lookup);
+    let judged = client(&judged, &endpoint).unwrap();
+    for _ in 0..2 {
+        let refused = judged.probe(Lane::Urgent).await.unwrap_err();
+        let address = refused.refused_address().unwrap().address;
+        assert!(address.is_loopback() && !refused.may_have_happened());
+    }
+    assert_eq!((asked.load(Ordering::SeqCst), seen.connections()), (5, 3));
+}
+
+#[tokio::test]
+async fn who_goes_the_same_way_shares_its_connections_and_the_last_one_drops_them() {
+    let (http, own) = (open(), Authority::new());
+    let pairs = || match &http.way {
+        Way::Network(network) => {
+            let pairs = network.pairs.lock().unwrap();
+            pairs
+                .values()
+                .filter(|pair| pair.strong_count() > 0)
+                .count()
+        }
+        Way::Carried(_) => unreachable!("it was made with a network"),
+    };
+    let proxy = Some("http://proxy.example:3128".to_owned());
+    let ways = [
+        Route::default(),
+        Route {
+            tls: own.tls(),
+            proxy: None,
+        },
+        Route {
+            tls: own.tls(),
+            proxy: proxy.clone(),
+        },
+        Route {
+            tls: Tls::default(),
+            proxy,
+        },
+    ];
+    let endpoints = ["https://a.example", "https://b.example"];
+    let clients: Vec<Client> = ways
+        .iter()
+        .flat_map(|way| endpoints.map(|endpoint| client(&http.by(way.clone()), endpoint).unwrap()))
+        .collect();
+    assert_eq!(pairs(), ways.len());
+    drop(clients);
+    assert_eq!(pairs(), 0);
+}

@@ -1,0 +1,97 @@
+//! What can be asked of the service.
+
+use std::fmt;
+
+/// What was asked of the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// Create an instance.
+    Create,
+    /// Release an instance.
+    Release,
+    /// Reinstall an instance's operating system.
+    Reinstall,
+    /// Set the password of an instance.
+    ModifyPassword,
+    /// Start an instance.
+    Start,
+    /// Stop an instance.
+    Stop,
+    /// Restart an instance.
+    Restart,
+    /// Details of one instance.
+    Detail,
+    /// Result of an asynchronous task.
+    Task,
+    /// One page of the instance list.
+    Instances,
+    /// One page of the security group list.
+    Firewalls,
+    /// One page of the image list.
+    Images,
+    /// One page of the key pair list.
+    Keys,
+    /// The package list.
+    Packages,
+    /// The region list.
+    Regions,
+}
+
+impl Operation {
+    /// The name that metrics and messages use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Release => "release",
+            Self::Reinstall => "reinstall",
+            Self::ModifyPassword => "modify_password",
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Restart => "restart",
+            Self::Detail => "detail",
+            Self::Task => "task",
+            Self::Instances => "instances",
+            Self::Firewalls => "firewalls",
+            Self::Images => "images",
+            Self::Keys => "keys",
+            Self::Packages => "packages",
+            Self::Regions => "regions",
+        }
+    }
+
+    /// Whether the call changes something, and so must not be repeated blindly.
+    pub fn is_mutating(self) -> bool {
+        match self {
+            Self::Create
+            | Self::Release
+            | Self::Reinstall
+            | Self::ModifyPassword
+            | Self::Start
+            | Self::Stop
+            | Self::Restart => true,
+            Self::Detail
+            | Self::Task
+            | Self::Instances
+            | Self::Firewalls
+            | Self::Images
+            | Self::Keys
+            | Self::Packages
+            | Self::Regions => false,
+        }
+    }
+
+    /// Whether the request names one instance and nothing else, so that "not found" can only mean that instance. A
+    /// reinstall also names an image and a key, a password change a region: their "not found" tells nothing.
+    pub(super) fn names_only_an_instance(self) -> bool {
+        matches!(
+            self,
+            Self::Detail | Self::Release | Self::Start | Self::Stop | Self::Restart
+        )
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,299 @@
+//! What an Account says about TLS: whom it trusts, and who we say we are.
+
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, ClientConfig, InconsistentKeys, RootCertStore};
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// The longest bundle: all authorities of Mozilla's list, in PEM, are some 220 KiB.
+pub const LONGEST_BUNDLE: usize = 256 * 1024;
+/// The longest chain or key of a client certificate: a chain of four with RSA keys is some 10 KiB.
+pub const LONGEST_IDENTITY: usize = 64 * 1024;
+/// A service has a handful of names; each remembered session is some KiB.
+const SESSIONS: usize = 8;
+
+/// What an Account says about TLS, in PEM. Nothing of it: the authorities of the system, and no client certificate.
+#[derive(Clone, Default)]
+pub struct TlsPem {
+    /// Authorities that are trusted instead of the system's.
+    pub ca_bundle: Option<String>,
+    /// The client's certificate, with the chain behind it, and its private key.
+    pub client: Option<(String, SecretString)>,
+}
+
+/// The same, found usable. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Tls(Option<Arc<Material>>);
+
+struct Material {
+    pem: TlsPem,
+    roots: Option<Arc<RootCertStore>>,
+    client: Option<Arc<CertifiedKey>>,
+    digest: [u8; 32],
+}
+
+/// Why it cannot be used. Says nothing of what was there instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TlsError {
+    /// The bundle has no certificate in it.
+    #[error("the CA bundle holds no certificate in PEM")]
+    NoAuthority,
+    /// A part of the bundle is no certificate.
+    #[error("the CA bundle holds something that is no certificate of an authority")]
+    AuthorityInvalid,
+    /// Every certificate of the bundle has expired.
+    #[error("every certificate in the CA bundle has expired")]
+    AuthorityExpired,
+    /// The bundle is too long.
+    #[error("the CA bundle is longer than 256 KiB")]
+    BundleTooLong,
+    /// There is no client certificate.
+    #[error("tls.crt holds no certificate in PEM")]
+    NoCertificate,
+    /// There is no private key.
+    #[error("tls.key holds no private key in PEM, or one that is encrypted")]
+    NoKey,
+    /// The private key is of no kind that can be used.
+    #[error("the private key in tls.key is of no kind that TLS can use")]
+    KeyInvalid,
+    /// The key belongs to another certificate.
+    #[error("the private key in tls.key does not belong to the certificate in tls.crt")]
+    KeyMismatch,
+    /// The client certificate has expired.
+    #[error("the client certificate in tls.crt has expired")]
+    CertificateExpired,
+    /// The client certificate is not valid yet.
+    #[error("the client certificate in tls.crt is not valid yet")]
+    CertificateNotYet,
+    /// The certificate or the key is too long.
+    #[error("tls.crt or tls.key is longer than 64 KiB")]
+    IdentityTooLong,
+    /// TLS could not be set up.
+    #[error("TLS could not be set up with the CA bundle and the client certificate")]
+    Setup,
+}
+
+impl TlsError {
+    /// Whether the client certificate is at fault, and not the bundle.
+    pub fn is_of_client(self) -> bool {
+        match self {
+            Self::NoAuthority
+            | Self::AuthorityInvalid
+            | Self::AuthorityExpired
+            | Self::BundleTooLong
+            | Self::Setup => false,
+            Self::NoCertificate
+            | Self::NoKey
+            | Self::KeyInvalid
+            | Self::KeyMismatch
+            | Self::CertificateExpired
+            | Self::CertificateNotYet
+            | Self::IdentityTooLong => true,
+        }
+    }
+}
+
+impl Tls {
+    /// Takes the texts apart and proves them usable now.
+    ///
+    /// # Errors
+    /// See [`TlsError`].
+    pub fn new(pem: TlsPem, now: UnixTime) -> Result<Self, TlsError> {
+        if pem.ca_bundle.is_none() && pem.client.is_none() {
+            return Ok(Self::default());
+        }
+        let provider = provider();
+        let roots = match &pem.ca_bundle {
+            Some(bundle) => Some(Arc::new(authorities(bundle, now, &provider)?)),
+            None => None,
+        };
+        let client = match &pem.client {
+            Some((chain, key)) => Some(Arc::new(identity(chain, key, now, &provider)?)),
+            None => None,
+        };
+        let digest = digest(&pem);
+        Ok(Self(Some(Arc::new(Material {
+            pem,
+            roots,
+            client,
+            digest,
+        }))))
+    }
+
+    /// What it was made of.
+    pub fn pem(&self) -> Option<&TlsPem> {
+        self.0.as_ref().map(|material| &material.pem)
+    }
+
+    /// Tells one from another, without a word of a key.
+    pub fn digest(&self) -> [u8; 32] {
+        self.0.as_ref().map_or([0; 32], |material| material.digest)
+    }
+
+    /// How connections do TLS. `system` trusts the system's authorities.
+    pub(super) fn config(
+        &self,
+        system: Arc<dyn ServerCertVerifier>,
+    ) -> Result<ClientConfig, TlsError> {
+        let (roots, client) = match &self.0 {
+            Some(material) => (material.roots.clone(), material.client.clone()),
+            None => (None, None),
+        };
+        let provider = provider();
+        let verifier: Arc<dyn ServerCertVerifier> = match roots {
+            Some(roots) => WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
+                .build()
+                .map_err(|_| TlsError::Setup)?,
+            None => system,
+        };
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|_| TlsError::Setup)?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let mut config = match client {
+            Some(client) => {
+                let resolver = rustls::sign::SingleCertAndKey::from(client);
+                config.with_client_cert_resolver(Arc::new(resolver))
+            }
+            None => config.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.resumption = Resumption::in_memory_sessions(SESSIONS);
+        Ok(config)
+    }
+}
+
+impl PartialEq for Tls {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest() == other.digest()
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+/// The provider of the process; ring where none was installed.
+pub(super) fn provider() -> Arc<CryptoProvider> {
+    CryptoProvider::get_default().map_or_else(
+        || Arc::new(rustls::crypto::ring::default_provider()),
+        Arc::clone,
+    )
+}
+
+fn authorities(
+    bundle: &str,
+    now: UnixTime,
+    provider: &Arc<CryptoProvider>,
+) -> Result<RootCertStore, TlsError> {
+    if bundle.len() > LONGEST_BUNDLE {
+        return Err(TlsError::BundleTooLong);
+    }
+    let mut roots = RootCertStore::empty();
+    let mut is_any_in_time = false;
+    for certificate in certificates(bundle).ok_or(TlsError::AuthorityInvalid)? {
+        // Bundles hold old authorities beside the ones that are in use: one that is still good will do.
+        let is_expired = time_of(&certificate, now, provider) == Some(Time::Expired);
+        is_any_in_time |= !is_expired;
+        roots
+            .add(certificate)
+            .map_err(|_| TlsError::AuthorityInvalid)?;
+    }
+    if roots.is_empty() {
+        return Err(TlsError::NoAuthority);
+    }
+    if !is_any_in_time {
+        return Err(TlsError::AuthorityExpired);
+    }
+    Ok(roots)
+}
+
+fn identity(
+    chain: &str,
+    key: &SecretString,
+    now: UnixTime,
+    provider: &Arc<CryptoProvider>,
+) -> Result<CertifiedKey, TlsError> {
+    let key = key.expose_secret();
+    if chain.len() > LONGEST_IDENTITY || key.len() > LONGEST_IDENTITY {
+        return Err(TlsError::IdentityTooLong);
+    }
+    let chain = certificates(chain).ok_or(TlsError::NoCertificate)?;
+    let first = chain.first().ok_or(TlsError::NoCertificate)?.clone();
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| TlsError::NoKey)?;
+    let certified = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => TlsError::KeyMismatch,
+        rustls::Error::InvalidCertificate(_) => TlsError::NoCertificate,
+        _ => TlsError::KeyInvalid,
+    })?;
+    match time_of(&first, now, provider) {
+        Some(Time::Expired) => Err(TlsError::CertificateExpired),
+        Some(Time::NotYet) => Err(TlsError::CertificateNotYet),
+        None => Ok(certified),
+    }
+}
+
+fn certificates(pem: &str) -> Option<Vec<CertificateDer<'static>>> {
+    CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<_, _>>()
+        .ok()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Time {
+    Expired,
+    NotYet,
+}
+
+/// Whether a certificate is out of its time. Asked of the verifier that rustls has, which looks at the time before anything
+/// else; all that it says besides is of no interest here.
+fn time_of(
+    certificate: &CertificateDer<'static>,
+    now: UnixTime,
+    provider: &Arc<CryptoProvider>,
+) -> Option<Time> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).ok()?;
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
+    match verifier.ok()?.verify_client_cert(certificate, &[], now) {
+        Err(rustls::Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        )) => Some(Time::Expired),
+        Err(rustls::Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        )) => Some(Time::NotYet),
+        _ => None,
+    }
+}
+
+fn digest(pem: &TlsPem) -> [u8; 32] {
+    let (chain, key) = match &pem.client {
+        Some((chain, key)) => (Some(chain.as_str()), Some(key.expose_secret())),
+        None => (None, None),
+    };
+    let mut hash = Sha256::new();
+    for part in [pem.ca_bundle.as_deref(), chain, key] {
+        // What is missing differs from what is empty.
+        hash.update([u8::from(part.is_some())]);
+        let part = part.unwrap_or_default();
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Whose place a turn takes, and how urgent it is, as far as the object itself tells.
+
+use crate::api::names::BINDING;
+use crate::api::{Binding, Instance};
+use crate::runtime::queue::{Flow, Priority};
+use crate::runtime::watch::ObjectKey;
+use crate::session::Sessions;
+use kube::ResourceExt;
+
+/// The Account of the record, where there is one, or of the spec; and whether somebody waits for a word about the spec, or
+/// something is under way. What the watch shows somebody to have changed is more urgent, whatever stands here.
+pub fn flow(instance: &Instance) -> (Flow, Priority) {
+    let record = instance.annotations().get(BINDING);
+    let record = record.and_then(|text| Binding::parse(text).ok());
+    let account = record
+        .as_ref()
+        .map_or(&*instance.spec.account_ref.name, |record| {
+            record.account.as_str()
+        });
+    let flow = Flow {
+        namespace: instance.namespace().unwrap_or_default().into(),
+        account: account.into(),
+    };
+    (flow, priority(instance, record.as_ref()))
+}
+
+/// Turns of the Instances of one Account at the same time, beside those that may call its service: they end soon.
+const BESIDE: usize = 16;
+
+/// So many turns of a flow may run at the same time: as many as may call the service, and some that need not.
+pub fn bound(sessions: &Sessions, flow: &Flow) -> usize {
+    let account = ObjectKey {
+        namespace: flow.namespace.to_string(),
+        name: flow.account.to_string(),
+    };
+    BESIDE.saturating_add(sessions.slots(&account))
+}
+
+fn priority(instance: &Instance, record: Option<&Binding>) -> Priority {
+    let Some(status) = &instance.status else {
+        return Priority::Change;
+    };
+    if Some(status.observed_generation) != instance.metadata.generation {
+        return Priority::Change;
+    }
+    let is_open = record.is_some_and(|record| {
+        let attempt = i64::from(record.attempt);
+        status.history.iter().all(|entry| entry.attempt < attempt)
+    });
+    let is_deleting = instance.metadata.deletion_timestamp.is_some();
+    if is_open || is_deleting || status.id.is_none() {
+        Priority::Operation
+    } else {
+        Priority::Resync
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Marker;
+    use serde_json::{Value, json};
+
+    fn told(status: Value, meta: Value) -> (String, Priority) {
+        let mut instance = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
+            "metadata": {"name": "web", "namespace": "team", "generation": 2},
+            "spec": {
+                "accountRef": {"name": "second"}, "region": "r", "zone": "z", "package": {"code": "p"},
+                "image": {"id": "i"}, "firewall": {"id": "f"}, "login": {"sshKey": {"id": "k"}},
+            },
+        });
+        if !status.is_null() {
+            instance["status"] = status;
+        }
+        if let (Some(all), Value::Object(more)) = (instance["metadata"].as_object_mut(), meta) {
+            all.extend(more);
+        }
+        let instance: Instance = serde_json::from_value(instance).unwrap();
+        let (flow, priority) = flow(&instance);
+        assert_eq!(&*flow.namespace, "team");
+        (flow.account.to_string(), priority)
+    }
+
+    #[test]
+    fn who_waits_for_a_word_goes_first_then_what_is_under_way() {
+        let record = json!({
+            "cluster": "c", "namespace": "team", "name": "web", "uid": "u", "marker": Marker::of_uid("u"), "attempt": 3,
+            "nonce": "n", "id": "ecs-1", "operation": {"verb": "Stop", "startedAt": "2026-11-21T15:34:43Z", "generation": 2},
+            "package": "p", "firewall": "f", "places": ["r/z"], "account": "first", "credential": "c",
+        });
+        let recorded = json!({"annotations": {BINDING: record.to_string()}});
+        let ended = json!([{"verb": "Stop", "attempt": 3, "succeeded": true, "startedAt": "2026-11-21T15:34:43Z",
+                            "finishedAt": "2026-11-21T15:34:43Z"}]);
+        let table = [
+            (Value::Null, json!({}), "second", Priority::Change),
+            (
+                json!({"observedGeneration": -1}),
+                json!({}),
+                "second",
+                Priority::Change,
+            ),
+            (
+                json!({"observedGeneration": 1, "id": "ecs-1"}),
+                json!({}),
+                "second",
+                Priority::Change,
+            ),
+            (
+                json!({"observedGeneration": 2}),
+                json!({}),
+                "second",
+                Priority::Operation,
+            ),
+            (
+                json!({"observedGeneration": 2, "id": "ecs-1"}),
+                json!({}),
+                "second",
+                Priority::Resync,
+            ),
+            (
+                json!({"observedGeneration": 2, "id": "ecs-1"}),
+                recorded.clone(),
+                "first",
+                Priority::Operation,
+            ),
+            (
+                json!({"observedGeneration": 2, "id": "ecs-1", "history": ended}),
+                recorded,
+                "first",
+                Priority::Resync,
+            ),
+            (
+                json!({"observedGeneration": 2, "id": "ecs-1"}),
+                json!({"deletionTimestamp": "2026-11-21T15:34:43Z"}),
+                "second",
+                Priority::Operation,
+            ),
+        ];
+        for (status, meta, account, priority) in table {
+            assert_eq!(
+                told(status.clone(), meta),
+                (account.to_owned(), priority),
+                "{status}"
+            );
+        }
+    }
+}

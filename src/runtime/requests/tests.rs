@@ -1,0 +1,211 @@
+use super::*;
+use crate::api::{Account, Instance};
+use crate::runtime::KubeError;
+use crate::runtime::kubernetes::{call, patch_params};
+use http::{Response, Uri};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
+use proptest::prelude::*;
+use std::sync::{Arc, Mutex};
+
+/// What reached an apiserver that answers every request with an error.
+#[derive(Clone, Default)]
+struct Sent(Arc<Mutex<Vec<String>>>);
+
+impl Sent {
+    fn client(&self) -> Client {
+        let sent = self.0.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let line = format!("{} {}", request.method(), request.uri());
+            sent.lock().unwrap().push(line);
+            async {
+                Ok::<_, kube::Error>(Response::builder().status(404).body(Body::empty()).unwrap())
+            }
+        });
+        well_formed(Client::new(service, "team-a"))
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+/// Every request that there is about a kind of objects, with this namespace and name.
+async fn ask(client: &Client, namespace: &str, name: &str) {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let instances: Api<Instance> = Api::namespaced(client.clone(), namespace);
+    let accounts: Api<Account> = Api::namespaced(client.clone(), namespace);
+    let (post, patch) = (PostParams::default(), Patch::Merge(serde_json::json!({})));
+    let apply = PatchParams::apply("me").force().dry_run();
+    let _ = secrets.get(name).await;
+    let _ = secrets.get_metadata(name).await;
+    let _ = secrets.delete(name, &DeleteParams::default()).await;
+    let _ = secrets.patch(name, &patch_params(), &patch).await;
+    let _ = secrets.create(&post, &Secret::default()).await;
+    let _ = secrets
+        .list(&ListParams::default().labels("a=b,c").limit(1))
+        .await;
+    let _ = instances
+        .patch(
+            name,
+            &apply.validation_strict(),
+            &Patch::Apply(serde_json::json!({})),
+        )
+        .await;
+    let _ = instances.patch_status(name, &patch_params(), &patch).await;
+    let _ = instances.watch(&WatchParams::default(), "0").await;
+    let _ = accounts.get_opt(name).await;
+}
+
+#[tokio::test]
+async fn what_we_ask_for_is_sent() {
+    let sent = Sent::default();
+    let client = sent.client();
+    ask(&client, "team-a", "web-1.a").await;
+    assert_eq!(sent.take().len(), 10);
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let _ = namespaces.get_metadata("kube-system").await;
+    let everywhere: Api<Instance> = Api::all(client.clone());
+    let watched = WatchParams::default().initial_events();
+    let _ = everywhere.watch_metadata(&watched, "17").await;
+    let _ = everywhere
+        .list_metadata(&ListParams::default().continue_token("a/b=&?"))
+        .await;
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "cloud-server-system");
+    let _ = leases
+        .replace("lease", &PostParams::default(), &Lease::default())
+        .await;
+    let events: Api<Event> = Api::namespaced(client.clone(), "team-a");
+    let _ = events
+        .create(&PostParams::default(), &Event::default())
+        .await;
+    let maps: Api<ConfigMap> = Api::namespaced(client, "team-a");
+    let _ = maps.get("ca").await;
+    assert_eq!(sent.take().len(), 6);
+}
+
+#[tokio::test]
+async fn a_name_that_is_a_path_is_not_sent_and_told_as_such() {
+    let sent = Sent::default();
+    let client = sent.client();
+    for name in [
+        "../../victim/secrets/x",
+        "?limit=1",
+        "x?watch=true",
+        "x?fieldManager=me",
+        "x/../y",
+        "..",
+        ".",
+        "%2e%2e",
+        "x%2Fy",
+        "x%3Flimit=1",
+        "a//b",
+        "X",
+        "-",
+        "x&force=true",
+    ] {
+        let secrets: Api<Secret> = Api::namespaced(client.clone(), "team-a");
+        for error in [
+            call("read Secret", secrets.get(name)).await.map(|_| ()),
+            call("read Secret", secrets.get_metadata(name))
+                .await
+                .map(|_| ()),
+            call("delete", secrets.delete(name, &DeleteParams::default()))
+                .await
+                .map(|_| ()),
+        ] {
+            let error = error.unwrap_err();
+            assert!(
+                matches!(error, KubeError::Malformed { .. }),
+                "{name}: {error}"
+            );
+            assert!(!error.may_have_happened());
+            assert!(
+                error.to_string().contains("a name in it is none"),
+                "{error}"
+            );
+        }
+        ask(&client, "team-a", name).await;
+        // What names no object is as it was.
+        assert_eq!(sent.take().len(), 3, "{name}");
+        ask(&client, name, "x").await;
+        assert_eq!(sent.take(), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn requests_of_nobody_are_none_of_ours() {
+    let is_ours = |method: &Method, uri: &str| is_well_formed(method, &uri.parse::<Uri>().unwrap());
+    let secrets = "/api/v1/namespaces/a/secrets";
+    assert!(is_ours(&Method::GET, &format!("{secrets}/x")));
+    assert!(is_ours(
+        &Method::GET,
+        &format!("{secrets}?limit=1&continue=a%2Fb")
+    ));
+    for (method, uri) in [
+        (Method::GET, "/"),
+        (Method::GET, "/api/v1"),
+        (Method::GET, "/api/v1/pods"),
+        (Method::GET, "/api/v1/namespaces/a/pods/x"),
+        (
+            Method::GET,
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/x",
+        ),
+        (
+            Method::GET,
+            "/apis/cloudserver.dev/v1alpha1/namespaces/a/secrets/x",
+        ),
+        (Method::GET, "/api/v1/namespaces/a/secrets/x/"),
+        (Method::GET, "/api/v1/namespaces/a/secrets/x/log"),
+        (Method::GET, "/api/v1/namespaces/a/secrets/x/status"),
+        (Method::GET, "/api/v1/namespaces/a/secrets/x/status/y"),
+        (Method::GET, "/api/v1/secrets/x"),
+        (Method::GET, "/api/v1/namespaces/a/secrets?pretty=1"),
+        (Method::GET, "/api/v1/namespaces/a/secrets?limit=1&limit=2"),
+        (
+            Method::GET,
+            "/api/v1/namespaces/a/secrets?labelSelector=a/b",
+        ),
+        (Method::DELETE, "/api/v1/namespaces/a/secrets"),
+        (Method::DELETE, "/api/v1/namespaces/a/secrets/x?dryRun=All?"),
+        (
+            Method::PATCH,
+            "/api/v1/namespaces/a/secrets/x?force=true?&fieldManager=m",
+        ),
+        (Method::POST, "/api/v1/namespaces/a/secrets/x"),
+        (Method::CONNECT, "/api/v1/namespaces/a/secrets/x"),
+    ] {
+        assert!(!is_ours(&method, uri), "{method} {uri}");
+    }
+}
+
+proptest! {
+    /// Whatever is put for a namespace or a name, what leaves is about that kind, in that namespace or in none.
+    #[test]
+    fn whatever_the_name_no_request_leaves_its_namespace_and_kind(
+        namespace in "(team-a|[-a-z/.?#%&=0-9]{0,24}|\\PC{0,8})",
+        name in "(web|[-a-z/.?#%&=0-9]{0,24}|\\PC{0,8})",
+    ) {
+        let sent = Sent::default();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async { ask(&sent.client(), &namespace, &name).await });
+        for line in sent.take() {
+            let path = line.split([' ', '?']).nth(1).unwrap();
+            let parts: Vec<&str> = path.split('/').collect();
+            let at = parts.iter().position(|part| *part == "namespaces").unwrap();
+            // A fragment never gets as far as a request, so what stands before it is all that there is.
+            let before = |text: &str| text.split('#').next().unwrap_or_default().to_owned();
+            prop_assert!(valid::namespace(parts[at + 1]).is_ok(), "{line}");
+            if valid::namespace(&namespace).is_ok() {
+                prop_assert_eq!(parts[at + 1], &namespace, "{}", &line);
+                prop_assert!(["secrets", "instances", "accounts"].contains(&parts[at + 2]), "{line}");
+                if let Some(asked) = parts.get(at + 3) {
+                    prop_assert_eq!(*asked, before(&name), "{}", &line);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What the operator must be refused, tried: Secrets are created for the sake of the answer alone (a dry run, which stores
+//! nothing), and the apiserver has to refuse each of them. A policy can be missing and a role can give more than was meant;
+//! nothing else would tell before somebody makes use of it. It takes no right to be refused.
+
+use super::kubernetes::call;
+use super::{KubeError, Metrics};
+use crate::api::conditions::{Reason, UNSAFE_RIGHTS, Warning};
+use crate::api::names::{GROUP, MANAGER, SECRET_ROLE};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Between two looks: policies and roles are changed by people. A look costs less than ten requests, and one alone at a time.
+const AGAIN: Duration = Duration::from_secs(60);
+/// The same while something is wrong: whoever mends it waits for it to be seen.
+const SOON: Duration = Duration::from_secs(15);
+/// The namespace of the cluster itself that is tried.
+const SYSTEM: &str = "kube-system";
+/// Tried where all namespaces are watched: every cluster has it.
+const ANY: &str = "default";
+
+/// What the operator must not be allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unsafe {
+    /// A token of a ServiceAccount, which outlives the operator's own.
+    ServiceAccountToken,
+    /// A Secret that belongs to no Instance.
+    ForeignSecret,
+    /// A Secret in a namespace of the cluster itself, as if an Instance there had it.
+    SystemSecret,
+}
+
+impl Unsafe {
+    const ALL: [Self; 3] = [
+        Self::ServiceAccountToken,
+        Self::ForeignSecret,
+        Self::SystemSecret,
+    ];
+
+    /// Label of metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::ServiceAccountToken => "service_account_token",
+            Self::ForeignSecret => "foreign_secret",
+            Self::SystemSecret => "system_secret",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::ServiceAccountToken => "make tokens of ServiceAccounts",
+            Self::ForeignSecret => "make Secrets that belong to no Instance",
+            Self::SystemSecret => "make Secrets in the namespaces of the cluster itself",
+        }
+    }
+
+    fn is_tried_in(self, namespace: &str) -> bool {
+        self != Self::SystemSecret || namespace == SYSTEM
+    }
+
+    /// The Secret that must be refused. It would be of no use to anybody.
+    fn secret(self) -> Value {
+        let mut secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+            "metadata": {"generateName": "cloudserver-must-be-refused-"},
+        });
+        let (field, value) = match self {
+            Self::ServiceAccountToken => {
+                secret["type"] = json!("kubernetes.io/service-account-token");
+                let account = json!({"kubernetes.io/service-account.name": "default"});
+                ("annotations", account)
+            }
+            Self::ForeignSecret => ("labels", json!({"app.kubernetes.io/managed-by": MANAGER})),
+            Self::SystemSecret => {
+                let labels = json!({"app.kubernetes.io/managed-by": MANAGER, SECRET_ROLE: "login"});
+                secret["metadata"]["labels"] = labels;
+                let owner = json!([{
+                    "apiVersion": format!("{GROUP}/v1alpha1"), "kind": "Instance", "name": "none",
+                    "uid": "00000000-0000-4000-8000-000000000000", "controller": true,
+                }]);
+                ("ownerReferences", owner)
+            }
+        };
+        secret["metadata"][field] = value;
+        secret
+    }
+}
+
+/// What was found out of the operator's own rights; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Rights(Arc<Mutex<BTreeMap<(Unsafe, String), bool>>>);
+
+impl Rights {
+    /// What is allowed although it must not be, in words; none where nothing is known to be.
+    pub fn unsafe_words(&self) -> Option<String> {
+        let found = self.found();
+        let words: Vec<&str> = found.keys().map(|what| what.words()).collect();
+        (!words.is_empty()).then(|| {
+            format!(
+                "the operator's ServiceAccount may {}, and so may whoever gets hold of its token: a cluster administrator has \
+                 to apply deploy/shared, whose policy forbids it, or to take the roles away that allow it",
+                words.join(", ")
+            )
+        })
+    }
+
+    /// The condition that says so.
+    pub fn warning(&self) -> Option<Warning> {
+        self.unsafe_words().map(|message| Warning {
+            type_: UNSAFE_RIGHTS,
+            reason: Reason::NotRefused,
+            message,
+        })
+    }
+
+    /// What is allowed although it must not be, and in which namespaces.
+    fn found(&self) -> BTreeMap<Unsafe, Vec<String>> {
+        let mut found = BTreeMap::<Unsafe, Vec<String>>::new();
+        for ((what, namespace), _) in self.known().iter().filter(|(_, is_allowed)| **is_allowed) {
+            found.entry(*what).or_default().push(namespace.clone());
+        }
+        found
+    }
+
+    /// Takes in an answer. Tells whether it is another one than before.
+    fn learn(&self, what: Unsafe, namespace: &str, is_allowed: bool) -> bool {
+        let former = self
+            .known()
+            .insert((what, namespace.to_owned()), is_allowed);
+        former.unwrap_or_default() != is_allowed
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<(Unsafe, String), bool>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where and how the operator's rights are tried.
+pub struct Trial {
+    /// The apiserver, with the operator's own token.
+    pub client: Client,
+    /// The operator's own namespace and those that it watches; empty for all.
+    pub namespaces: Vec<String>,
+    /// Where the answers are kept.
+    pub rights: Rights,
+    /// Where they are told.
+    pub metrics: Metrics,
+}
+
+impl Trial {
+    /// Tries now, and again for as long as the process acts.
+    pub async fn go_on(self, stop: CancellationToken) {
+        loop {
+            self.once().await;
+            let pause = match self.rights.unsafe_words() {
+                Some(_) => SOON,
+                None => AGAIN,
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    async fn once(&self) {
+        let mut is_news = false;
+        for namespace in self.tried_in() {
+            for what in Unsafe::ALL {
+                if !what.is_tried_in(&namespace) {
+                    continue;
+                }
+                match self.is_allowed(what, &namespace).await {
+                    Ok(is_allowed) => is_news |= self.rights.learn(what, &namespace, is_allowed),
+                    // What was known before stands.
+                    Err(error) => {
+                        tracing::debug!(what = what.label(), namespace, %error, "the operator's own rights were not tried");
+                    }
+                }
+            }
+        }
+        let found = self.rights.found();
+        for what in Unsafe::ALL {
+            self.metrics
+                .unsafe_right(what.label(), found.contains_key(&what));
+        }
+        if !is_news {
+            return;
+        }
+        match self.rights.unsafe_words() {
+            Some(words) => tracing::warn!(in_namespaces = ?found, "{words}"),
+            None => tracing::info!("the operator is refused again what it must not do"),
+        }
+    }
+
+    fn tried_in(&self) -> Vec<String> {
+        let mut namespaces = self.namespaces.clone();
+        namespaces.push(SYSTEM.to_owned());
+        namespaces.sort();
+        namespaces.dedup();
+        namespaces
+    }
+
+    /// Whether the apiserver would do it.
+    async fn is_allowed(&self, what: Unsafe, namespace: &str) -> Result<bool, KubeError> {
+        const WHAT: &str = "try what must be refused";
+        let secret: Secret =
+            serde_json::from_value(what.secret()).map_err(|source| KubeError::Unwritable {
+                operation: WHAT,
+                source,
+            })?;
+        let params = PostParams {
+            dry_run: true,
+            field_manager: Some(MANAGER.to_owned()),
+        };
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        judged(call(WHAT, api.create(&params, &secret)).await)
+    }
+}
+
+/// The namespaces in which an operator's rights are tried: its own, if it is known, and those that it watches.
+pub fn namespaces(own: Option<String>, watched: &[Option<String>]) -> Vec<String> {
+    let watched = watched
+        .iter()
+        .map(|scope| scope.clone().unwrap_or_else(|| ANY.to_owned()));
+    own.into_iter().chain(watched).collect()
+}
+
+/// What an answer says. Only a refusal for want of a right, or by a policy, is one: a namespace that is full or being deleted
+/// refuses everybody, and an apiserver that is busy has not been asked.
+fn judged<T>(answer: Result<T, KubeError>) -> Result<bool, KubeError> {
+    match answer {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_want_of_right() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: u16, message: &str) -> Result<(), KubeError> {
+        let status = kube::core::Status::failure(message, "").with_code(code);
+        Err(KubeError::Refused {
+            operation: "try",
+            status: Box::new(status),
+        })
+    }
+
+    #[test]
+    fn only_a_refusal_of_the_operator_itself_is_taken_for_safe() {
+        let by_role = "secrets is forbidden: User \"a\" cannot create resource \"secrets\"";
+        let by_policy = "secrets \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: no";
+        for (code, message, safe) in [
+            (403, by_role, true),
+            (403, by_policy, true),
+            (
+                422,
+                "ValidatingAdmissionPolicy 'p' denied request: no",
+                true,
+            ),
+            (400, "admission webhook \"w\" denied the request: no", true),
+            (403, "secrets \"x\" is forbidden: exceeded quota: q", false),
+            (
+                403,
+                "unable to create new content in namespace a because it is being terminated",
+                false,
+            ),
+            (404, "namespaces \"a\" not found", false),
+            (500, "internal", false),
+        ] {
+            let judged = judged(refused(code, message));
+            assert_eq!(judged.ok(), safe.then_some(false), "{message}");
+        }
+        assert_eq!(judged(Ok(())).ok(), Some(true));
+    }
+
+    #[test]
+    fn what_is_allowed_is_told_until_it_is_refused_everywhere() {
+        let rights = Rights::default();
+        assert_eq!(rights.unsafe_words(), None);
+        assert!(
+            !rights.learn(Unsafe::ForeignSecret, "a", false),
+            "as was believed"
+        );
+        assert!(rights.learn(Unsafe::ServiceAccountToken, "a", true));
+        assert!(rights.learn(Unsafe::ServiceAccountToken, "b", true));
+        assert!(!rights.learn(Unsafe::ServiceAccountToken, "b", true));
+        let words = rights.unsafe_words().unwrap();
+        assert!(words.contains("tokens of ServiceAccounts") && words.contains("deploy/shared"));
+        assert!(!words.contains("Instance"), "{words}");
+        assert!(rights.learn(Unsafe::ServiceAccountToken, "a", false));
+        assert!(rights.warning().is_some(), "b is left");
+        assert!(rights.learn(Unsafe::ServiceAccountToken, "b", false));
+        assert!(rights.warning().is_none());
+    }
+}

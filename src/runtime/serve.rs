@@ -1,0 +1,218 @@
+//! HTTP to whoever comes: pages of a few lines, that cost no more than their bounds whatever is sent or left unsent.
+//!
+//! Nobody who only holds connections keeps others out: where there are as many as there may be, the oldest makes room. A probe
+//! comes, is answered and goes within milliseconds, and is the youngest meanwhile.
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+/// Probes of a kubelet and the scrapers of a cluster are a handful; each connection costs some 30 KiB.
+const CONNECTIONS: usize = 64;
+/// How long a TLS handshake may take, and how long the head of a request: whoever asks has it ready.
+const HEAD: Duration = Duration::from_secs(5);
+/// The head of a request with a ServiceAccount's token is some 2 KiB.
+const HEAD_BYTES: usize = 16 * 1024;
+/// Then a connection takes no further request. Longer than most scrapers' interval, so that they can keep theirs.
+const LIFE: Duration = Duration::from_secs(75);
+/// Then it is cut, also in the middle of an answer that nobody reads.
+const LAST: Duration = Duration::from_secs(10);
+/// The accept failed for want of descriptors or memory: others have to give some back first.
+const SHORTAGE: Duration = Duration::from_millis(100);
+/// How often the files of a certificate are looked at, when somebody connects.
+const REREAD: Duration = Duration::from_secs(10);
+
+/// Serves until cancelled; gives the address it listens on, which matters when the port was 0.
+///
+/// # Errors
+/// The address cannot be bound.
+pub(super) async fn serve(
+    listen: SocketAddr,
+    app: Router,
+    tls: Option<Certificate>,
+    cancel: CancellationToken,
+) -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind(listen).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(accept(listener, app, tls, HEAD, cancel));
+    Ok(address)
+}
+
+async fn accept(
+    listener: TcpListener,
+    app: Router,
+    tls: Option<Certificate>,
+    head: Duration,
+    cancel: CancellationToken,
+) {
+    let mut connections = JoinSet::new();
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        tokio::select! {
+            () = cancel.cancelled() => break,
+            Some(_) = connections.join_next() => open.retain(|connection| !connection.is_finished()),
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    if open.len() >= CONNECTIONS && let Some(oldest) = open.pop_front() {
+                        oldest.abort();
+                    }
+                    let connection = connection(stream, app.clone(), tls.clone(), head);
+                    open.push_back(connections.spawn(connection));
+                }
+                Err(_) => sleep(SHORTAGE).await,
+            },
+        }
+    }
+    // What is being answered is answered; a probe that comes from here on is refused.
+    drop(listener);
+    let _ = timeout(LAST, async {
+        while connections.join_next().await.is_some() {}
+    })
+    .await;
+}
+
+async fn connection(stream: TcpStream, app: Router, tls: Option<Certificate>, head: Duration) {
+    let Some(tls) = tls else {
+        return answer(stream, app, head).await;
+    };
+    let Some(config) = tls.config().await else {
+        return;
+    };
+    if let Ok(Ok(stream)) = timeout(head, TlsAcceptor::from(config).accept(stream)).await {
+        answer(stream, app, head).await;
+    }
+}
+
+async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, head: Duration) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+    let mut connection = pin!(connection);
+    // How it ends is the other side's matter.
+    if timeout(LIFE, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        let _ = timeout(LAST, connection).await;
+    }
+}
+
+/// A certificate in files, which are read again when they change: Secrets that are mounted do.
+#[derive(Clone)]
+pub struct Certificate(Arc<Files>);
+
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    loaded: Mutex<Loaded>,
+}
+
+#[derive(Clone)]
+struct Loaded {
+    looked: Instant,
+    bytes: (Vec<u8>, Vec<u8>),
+    config: Arc<ServerConfig>,
+}
+
+impl Certificate {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the two are no certificate and key: in words that name the file.
+    pub fn read(certificate: PathBuf, key: PathBuf) -> Result<Self, String> {
+        let bytes = bytes(&certificate, &key)?;
+        let loaded = Loaded {
+            looked: Instant::now(),
+            config: config(&bytes)?,
+            bytes,
+        };
+        Ok(Self(Arc::new(Files {
+            certificate,
+            key,
+            loaded: Mutex::new(loaded),
+        })))
+    }
+
+    /// What a handshake is made with now.
+    async fn config(&self) -> Option<Arc<ServerConfig>> {
+        let loaded = {
+            let mut loaded = self.lock();
+            let is_due = loaded.looked.elapsed() >= REREAD;
+            if !is_due {
+                return Some(loaded.config.clone());
+            }
+            // Those who come meanwhile are served with what there is.
+            loaded.looked = Instant::now();
+            loaded.clone()
+        };
+        let files = self.0.clone();
+        let read = move || bytes(&files.certificate, &files.key);
+        let read = tokio::task::spawn_blocking(read).await.ok()?;
+        let next = read.and_then(|bytes| {
+            if bytes == loaded.bytes {
+                return Ok(None);
+            }
+            let config = config(&bytes)?;
+            Ok(Some((bytes, config)))
+        });
+        match next {
+            Ok(None) => Some(loaded.config),
+            Ok(Some((bytes, config))) => {
+                let mut loaded = self.lock();
+                loaded.bytes = bytes;
+                loaded.config = config.clone();
+                Some(config)
+            }
+            Err(why) => {
+                tracing::warn!(why, "the certificate for metrics stays the former one");
+                Some(loaded.config)
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Loaded> {
+        self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn bytes(certificate: &PathBuf, key: &PathBuf) -> Result<(Vec<u8>, Vec<u8>), String> {
+    let read = |file: &PathBuf| {
+        std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))
+    };
+    Ok((read(certificate)?, read(key)?))
+}
+
+fn config((certificate, key): &(Vec<u8>, Vec<u8>)) -> Result<Arc<ServerConfig>, String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+    let chain = chain
+        .ok()
+        .filter(|chain| !chain.is_empty())
+        .ok_or("the certificate for metrics is no PEM")?;
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|_| "the key for metrics is no PEM, or is encrypted")?;
+    let mut config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| format!("certificate and key for metrics: {error}"))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Against real sockets: those who hold connections, send nothing, or too much.
+
+use super::*;
+use axum::routing::get;
+use rcgen::{CertificateParams, KeyPair};
+use std::io::ErrorKind;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+async fn begin(head: Duration) -> SocketAddr {
+    let app = Router::new().route("/livez", get(async || "ok\n"));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(accept(listener, app, None, head, CancellationToken::new()));
+    address
+}
+
+async fn probe(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+/// Reads until the other side has ended the connection.
+async fn end(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes).await {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+    }
+    bytes
+}
+
+#[tokio::test]
+async fn five_hundred_idle_connections_keep_no_probe_out_and_most_are_ended_at_once() {
+    // Not for the time that they are silent.
+    let address = begin(HEAD * 100).await;
+    let mut idle = Vec::new();
+    for _ in 0..500 {
+        // One after the other: what does not fit into the kernel's queue would be no connection of ours.
+        idle.push(TcpStream::connect(address).await.unwrap());
+        tokio::task::yield_now().await;
+    }
+    let answer = timeout(HEAD * 2, probe(address)).await;
+    assert!(answer.unwrap().starts_with("HTTP/1.1 200"));
+    // The oldest made room.
+    for stream in &mut idle[..500 - CONNECTIONS] {
+        timeout(HEAD * 2, end(stream)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_never_ends_is_ended_in_its_time() {
+    let address = begin(HEAD).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
+    let (mut read, mut write) = stream.split();
+    let mut answer = Vec::new();
+    let dribble = async {
+        // One header after the other, for ever.
+        while write.write_all(b"a: b\r\n").await.is_ok() {
+            sleep(Duration::from_millis(200)).await;
+        }
+    };
+    let begun = Instant::now();
+    tokio::select! {
+        _ = read.read_to_end(&mut answer) => {}
+        () = dribble => {}
+    }
+    assert!(begun.elapsed() < HEAD * 3, "{:?}", begun.elapsed());
+    assert!(!answer.starts_with(b"HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_head_without_end_costs_no_more_than_its_bound() {
+    let address = begin(HEAD).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
+    let mut sent = 0;
+    // As far as the other side takes it: the sockets' own buffers are some MiB.
+    while sent < 64 * 1024 * 1024 {
+        let header = format!("x: {}\r\n", "y".repeat(4000));
+        match stream.write_all(header.as_bytes()).await {
+            Ok(()) => sent += header.len(),
+            Err(_) => break,
+        }
+    }
+    assert!(sent < 64 * 1024 * 1024, "all was taken");
+    assert!(probe(address).await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certificate_is_read_again_when_it_changes_and_kept_when_it_breaks() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = std::env::temp_dir().join(format!("cso-serve-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
+    let issue = || {
+        let own = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        std::fs::write(&certificate, params.self_signed(&own).unwrap().pem()).unwrap();
+        std::fs::write(&key, own.serialize_pem()).unwrap();
+    };
+    issue();
+    let files = Certificate::read(certificate.clone(), key.clone()).unwrap();
+    let first = files.config().await.unwrap();
+    issue();
+    assert!(Arc::ptr_eq(&first, &files.config().await.unwrap()));
+    tokio::time::advance(REREAD).await;
+    let second = files.config().await.unwrap();
+    assert!(!Arc::ptr_eq(&first, &second), "it was not read again");
+    std::fs::write(&certificate, "half of it").unwrap();
+    tokio::time::advance(REREAD).await;
+    assert!(Arc::ptr_eq(&second, &files.config().await.unwrap()));
+    issue();
+    tokio::time::advance(REREAD).await;
+    assert!(!Arc::ptr_eq(&second, &files.config().await.unwrap()));
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(Certificate::read(certificate, key).is_err());
+}

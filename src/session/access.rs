@@ -1,0 +1,79 @@
+//! What one reconcile of an Instance has of its Account: the seat, and once it asked for one, a slot for calls of the service.
+
+use super::line::Slot;
+use super::seat::Seat;
+use crate::cloud::Lane;
+use crate::inventory::Subject;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A seat for the time of one reconcile.
+#[derive(Debug)]
+pub struct Access {
+    seat: Arc<Seat>,
+    subject: Subject,
+    leave: Mutex<Leave>,
+}
+
+#[derive(Debug)]
+enum Leave {
+    /// Nothing was asked of the service yet.
+    NotAsked,
+    /// Calls may be made.
+    Given { _slot: Slot },
+    /// There was none in this lane: the object is woken when there is one.
+    InLine(Lane),
+}
+
+impl Access {
+    /// That of a reconcile which begins.
+    pub fn new(seat: Arc<Seat>, subject: Subject) -> Self {
+        Self {
+            seat,
+            subject,
+            leave: Mutex::new(Leave::NotAsked),
+        }
+    }
+
+    /// Whether the service may be called in this reconcile. To be asked before anything is remembered of the call: where it may
+    /// not, it is as if it were not due yet.
+    pub fn may_call(&self, lane: Lane) -> bool {
+        let mut leave = self.leave();
+        let is_new = match *leave {
+            Leave::NotAsked => true,
+            Leave::InLine(former) => lane < former,
+            Leave::Given { .. } => false,
+        };
+        if is_new {
+            let slot = self.seat.session.line.ask(&self.subject, lane);
+            *leave = slot.map_or(Leave::InLine(lane), |slot| Leave::Given { _slot: slot });
+        }
+        matches!(*leave, Leave::Given { .. })
+    }
+
+    /// Whether something is to be asked of the service that this reconcile could not ask.
+    pub fn is_in_line(&self) -> bool {
+        matches!(*self.leave(), Leave::InLine(_))
+    }
+
+    fn leave(&self) -> MutexGuard<'_, Leave> {
+        self.leave.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Deref for Access {
+    type Target = Seat;
+
+    fn deref(&self) -> &Seat {
+        &self.seat
+    }
+}
+
+impl Drop for Access {
+    fn drop(&mut self) {
+        // What it stood in line for before, if it did, is not needed any more.
+        if matches!(*self.leave(), Leave::NotAsked) {
+            self.seat.session.line.leave(&self.subject);
+        }
+    }
+}

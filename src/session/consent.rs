@@ -1,0 +1,341 @@
+//! A Secret has a say in what it is used for, and where what it holds goes.
+//!
+//! Whoever may create Accounts names a Secret and an endpoint, and need not be allowed to read that Secret. So what a Secret
+//! holds is used only where the Secret itself says so: by a label or its type for the use, by an annotation for the
+//! endpoint. Both are written by somebody who may write the Secret. They are judged on the very object whose content is used, and
+//! not on what a watch showed of it.
+
+use super::secrets::{Content, SecretProblem, read};
+use crate::api::SecretKeyRef;
+use crate::api::conditions::Reason;
+use crate::api::names::{ENDPOINT, TOKEN, USE};
+use crate::cloud::{EndpointPattern, PatternError};
+use kube::Client;
+use secrecy::SecretString;
+use std::fmt;
+use thiserror::Error;
+use url::Url;
+
+/// What the content of a Secret is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It is sent to the endpoint as the token.
+    Token,
+    /// It proves to the endpoint who we are, in the TLS handshake.
+    ClientCertificate,
+}
+
+impl Use {
+    /// The value of the label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::ClientCertificate => "client-certificate",
+        }
+    }
+
+    /// The type of a Secret that needs no label.
+    const fn of_type(self) -> Option<&'static str> {
+        match self {
+            Self::Token => Some(TOKEN),
+            Self::ClientCertificate => None,
+        }
+    }
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Token => "a token",
+            Self::ClientCertificate => "a client certificate",
+        })
+    }
+}
+
+/// Why a Secret is not used. Each says what to add, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// It does not say that it may be used so.
+    #[error(
+        "Secret {name} does not consent to its use as {wanted}: if it is one, have somebody who may write it run: kubectl \
+         label secret {name} -n {namespace}{overwrite} {USE}={}", wanted.as_str()
+    )]
+    Unlabelled {
+        /// The Secret.
+        name: String,
+        /// Its namespace.
+        namespace: String,
+        /// What it is to be used for.
+        wanted: Use,
+        /// What the command needs where the label stands there with another value.
+        overwrite: &'static str,
+    },
+    /// It says that it is for other endpoints.
+    #[error(
+        "Secret {name} is bound to {bound} (annotation {ENDPOINT}), and spec.endpoint is not there: {remedy}"
+    )]
+    BoundElsewhere {
+        /// The Secret.
+        name: String,
+        /// The endpoints that it is for.
+        bound: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The endpoints that it is for cannot be read.
+    #[error(
+        "annotation {ENDPOINT} of Secret {name} cannot be read: endpoint {number} of it: {error}"
+    )]
+    Unreadable {
+        /// The Secret.
+        name: String,
+        /// Which of the endpoints, counted from 1.
+        number: usize,
+        /// What is wrong with it.
+        error: PatternError,
+    },
+    /// The endpoints that it is for are none.
+    #[error(
+        "annotation {ENDPOINT} of Secret {name} names no endpoint: name those that it is for, or take the annotation away"
+    )]
+    BoundNowhere {
+        /// The Secret.
+        name: String,
+    },
+}
+
+impl Refusal {
+    /// The reason for a condition.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Unlabelled { .. } => Reason::SecretNotConsented,
+            Self::BoundElsewhere { .. } | Self::Unreadable { .. } | Self::BoundNowhere { .. } => {
+                Reason::SecretBoundElsewhere
+            }
+        }
+    }
+}
+
+/// Why what a Secret holds cannot be used.
+#[derive(Debug, Error)]
+pub enum UseProblem {
+    /// It gives nothing.
+    #[error(transparent)]
+    Secret(#[from] SecretProblem),
+    /// It does not consent.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// Reads a Secret that is to be used for this towards this endpoint, if it consents. Nothing is told of its keys before.
+///
+/// # Errors
+/// There is none, it could not be read, or it does not consent.
+pub async fn read_for(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    wanted: Use,
+    endpoint: &Url,
+) -> Result<Content, UseProblem> {
+    let content = read(client, namespace, name).await?;
+    check(&content, namespace, name, wanted, endpoint)?;
+    Ok(content)
+}
+
+/// Reads the token for an endpoint, and UID and resourceVersion of its Secret.
+///
+/// # Errors
+/// See [`UseProblem`]; none of them holds what the Secret holds.
+pub async fn read_token(
+    client: &Client,
+    namespace: &str,
+    reference: &SecretKeyRef,
+    endpoint: &Url,
+) -> Result<(SecretString, String), UseProblem> {
+    let SecretKeyRef { name, key } = reference;
+    let mut content = read_for(client, namespace, name, Use::Token, endpoint).await?;
+    let token = content.take(name, key)?;
+    Ok((token, content.version()))
+}
+
+/// Whether the Secret consents.
+fn check(
+    content: &Content,
+    namespace: &str,
+    name: &str,
+    wanted: Use,
+    endpoint: &Url,
+) -> Result<(), Refusal> {
+    let label = content.labels.get(USE).map(String::as_str);
+    let is_of_type = wanted.of_type() == Some(content.kind.as_str());
+    if label != Some(wanted.as_str()) && !is_of_type {
+        return Err(Refusal::Unlabelled {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            wanted,
+            overwrite: if label.is_some() { " --overwrite" } else { "" },
+        });
+    }
+    let Some(bound) = content.annotations.get(ENDPOINT) else {
+        return Ok(());
+    };
+    let name = name.to_owned();
+    let mut patterns = Vec::new();
+    for (index, text) in bound.split_whitespace().enumerate() {
+        match text.parse::<EndpointPattern>() {
+            Ok(pattern) => patterns.push(pattern),
+            Err(error) => {
+                let number = index + 1;
+                return Err(Refusal::Unreadable {
+                    name,
+                    number,
+                    error,
+                });
+            }
+        }
+    }
+    if patterns.iter().any(|pattern| pattern.matches(endpoint)) {
+        return Ok(());
+    }
+    if patterns.is_empty() {
+        return Err(Refusal::BoundNowhere { name });
+    }
+    let texts: Vec<String> = patterns.iter().map(ToString::to_string).collect();
+    let bound = texts.join(" ");
+    let remedy = rebind(namespace, &name, &bound, endpoint);
+    Err(Refusal::BoundElsewhere {
+        name,
+        bound,
+        remedy,
+    })
+}
+
+/// What to do where the Secret is for other endpoints. Somebody pastes the command into a shell: an endpoint that is not plain
+/// gets none.
+fn rebind(namespace: &str, name: &str, bound: &str, endpoint: &Url) -> String {
+    let mend = "mend spec.endpoint";
+    match endpoint.as_str().parse::<EndpointPattern>() {
+        Ok(endpoint) => format!(
+            "{mend}; or, if the Secret is for {endpoint} too, have somebody who may write it run: kubectl annotate secret {name} \
+             -n {namespace} --overwrite {ENDPOINT}='{bound} {endpoint}'"
+        ),
+        Err(_) => mend.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Secret;
+    use serde_json::{Value, json};
+
+    const HERE: &str = "https://cloud.example/api";
+
+    fn asked(secret: Value, wanted: Use, endpoint: &str) -> Result<(), Refusal> {
+        let mut secret: Secret = serde_json::from_value(secret).unwrap();
+        let endpoint = Url::parse(endpoint).unwrap();
+        check(
+            &Content::of(&mut secret),
+            "team-a",
+            "cloud-token",
+            wanted,
+            &endpoint,
+        )
+    }
+
+    fn bound(endpoints: &str) -> Value {
+        json!({"type": "cloudserver.dev/token", "metadata": {"annotations": {"cloudserver.dev/endpoint": endpoints}}})
+    }
+
+    fn labelled(value: &str) -> Value {
+        json!({"type": "Opaque", "metadata": {"labels": {"cloudserver.dev/use": value}}})
+    }
+
+    #[test]
+    fn a_secret_consents_by_its_label_or_its_type_to_one_use() {
+        let certificate = Use::ClientCertificate;
+        let of_type = |kind: &str| json!({"type": kind});
+        for (secret, wanted, consents) in [
+            (labelled("token"), Use::Token, true),
+            (of_type("cloudserver.dev/token"), Use::Token, true),
+            (labelled("client-certificate"), certificate, true),
+            (labelled("token"), certificate, false),
+            (labelled("client-certificate"), Use::Token, false),
+            (of_type("cloudserver.dev/token"), certificate, false),
+            (of_type("cloudserver.dev/token-copy"), Use::Token, false),
+            (of_type("kubernetes.io/tls"), certificate, false),
+            (of_type("Opaque"), Use::Token, false),
+            (labelled("Token"), Use::Token, false),
+            (labelled(""), Use::Token, false),
+            (json!({}), Use::Token, false),
+        ] {
+            let asked = asked(secret.clone(), wanted, HERE);
+            assert_eq!(asked.is_ok(), consents, "{secret} as {wanted}");
+        }
+    }
+
+    #[test]
+    fn the_command_that_is_told_is_the_one_that_helps() {
+        let told = |secret| asked(secret, Use::Token, HERE).unwrap_err().to_string();
+        let line = "kubectl label secret cloud-token -n team-a cloudserver.dev/use=token";
+        let unlabelled = told(json!({"type": "Opaque"}));
+        assert!(unlabelled.ends_with(line), "{unlabelled}");
+        let line =
+            "kubectl label secret cloud-token -n team-a --overwrite cloudserver.dev/use=token";
+        let other = told(labelled("client-certificate"));
+        assert!(other.ends_with(line), "{other}");
+        let line = "kubectl annotate secret cloud-token -n team-a --overwrite \
+                    cloudserver.dev/endpoint='https://a.example *.b.example https://cloud.example/api'";
+        let elsewhere = told(bound("https://a.example\n *.b.example"));
+        assert!(elsewhere.ends_with(line), "{elsewhere}");
+    }
+
+    #[test]
+    fn an_endpoint_that_a_shell_would_read_otherwise_makes_no_command() {
+        let endpoint = "https://evil.example/'$(reboot)'";
+        let told = asked(bound(HERE), Use::Token, endpoint).unwrap_err();
+        assert!(!told.to_string().contains("kubectl"), "{told}");
+        assert!(!told.to_string().contains("reboot"), "{told}");
+    }
+
+    #[test]
+    fn a_bound_secret_goes_to_one_of_its_endpoints_and_nowhere_else() {
+        for (endpoints, goes) in [
+            (HERE, true),
+            ("https://cloud.example", true),
+            ("https://other.example https://cloud.example/", true),
+            (
+                "  https://other.example\n\thttps://cloud.example/api\n",
+                true,
+            ),
+            ("*.example", true),
+            ("https://other.example", false),
+            ("http://cloud.example/api", false),
+            ("https://cloud.example/api/v2", false),
+            ("https://cloud.example.evil.com", false),
+            // What cannot be read allows nothing, also beside what can.
+            ("", false),
+            (" ", false),
+            ("https://cloud.example/api,https://other.example", false),
+            (
+                "https://cloud.example/api https://user:pa55@other.example",
+                false,
+            ),
+            ("any", false),
+        ] {
+            let asked = asked(bound(endpoints), Use::Token, HERE);
+            assert_eq!(asked.is_ok(), goes, "{endpoints:?}");
+            let told = asked.err().map(|refusal| refusal.to_string());
+            assert!(!told.unwrap_or_default().contains("pa55"), "{endpoints:?}");
+        }
+    }
+
+    #[test]
+    fn a_binding_alone_is_no_consent() {
+        let mut secret = bound(HERE);
+        secret["type"] = json!("Opaque");
+        let refused = asked(secret, Use::Token, HERE).unwrap_err();
+        assert_eq!(refused.reason(), Reason::SecretNotConsented);
+    }
+}

@@ -1,0 +1,196 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, channel};
+
+fn limits(concurrent: usize) -> Limits {
+    Limits {
+        concurrent,
+        ..Limits::default()
+    }
+}
+
+/// A line, and who was woken for it.
+fn line(concurrent: usize) -> (Line, Receiver<Subject>) {
+    let (woken, told) = channel();
+    let woken = Mutex::new(woken);
+    let line = Line::new(limits(concurrent), move |subject| {
+        woken.lock().unwrap().send(subject).unwrap();
+    });
+    (line, told)
+}
+
+fn name(number: usize) -> Subject {
+    number.to_string().into()
+}
+
+/// Takes every slot there is in a lane.
+fn fill(line: &Line, lane: Lane) -> Vec<Slot> {
+    let mut slots = Vec::new();
+    for number in 1_000.. {
+        match line.ask(&name(number), lane) {
+            Some(slot) => slots.push(slot),
+            None => {
+                line.leave(&name(number));
+                break;
+            }
+        }
+    }
+    slots
+}
+
+#[test]
+fn there_are_as_many_slots_as_the_limit_can_use() {
+    for (concurrent, slots) in [(0, 9), (1, 9), (8, 16), (50, 100)] {
+        let (line, _told) = line(concurrent);
+        assert_eq!(fill(&line, Lane::Urgent).len(), slots);
+    }
+}
+
+#[test]
+fn what_is_less_urgent_leaves_slots_to_what_is_more_so() {
+    let (line, _told) = line(8);
+    let mut slots = fill(&line, Lane::Resync);
+    assert_eq!(slots.len(), 8);
+    slots.extend(fill(&line, Lane::Operation));
+    assert_eq!(slots.len(), 12);
+    slots.extend(fill(&line, Lane::Urgent));
+    assert_eq!(slots.len(), 16);
+}
+
+#[test]
+fn a_slot_that_is_given_back_is_held_for_the_first_in_line() {
+    let (line, told) = line(1);
+    let mut slots = fill(&line, Lane::Urgent);
+    assert!(line.ask(&name(1), Lane::Operation).is_none());
+    assert!(line.ask(&name(2), Lane::Urgent).is_none());
+    assert!(line.ask(&name(3), Lane::Urgent).is_none());
+    assert!(
+        line.ask(&name(2), Lane::Urgent).is_none(),
+        "it stands where it stood"
+    );
+    drop(slots.pop());
+    assert_eq!(told.try_recv(), Ok(name(2)));
+    assert!(
+        line.ask(&name(3), Lane::Urgent).is_none(),
+        "nobody passes it"
+    );
+    assert!(line.ask(&name(2), Lane::Urgent).is_some());
+    // That one was given back at once.
+    assert_eq!(told.try_recv(), Ok(name(3)));
+    line.leave(&name(3));
+    drop(slots);
+    assert_eq!(told.try_recv(), Ok(name(1)));
+    assert!(told.try_recv().is_err());
+}
+
+#[test]
+fn who_becomes_more_urgent_moves_up_and_one_in_four_goes_to_who_has_waited_longest() {
+    let (line, told) = line(1);
+    let mut slots = fill(&line, Lane::Urgent);
+    assert!(line.ask(&name(0), Lane::Resync).is_none());
+    for number in 1..6 {
+        assert!(line.ask(&name(number), Lane::Operation).is_none());
+    }
+    assert!(line.ask(&name(5), Lane::Urgent).is_none());
+    let mut order = Vec::new();
+    for _ in 0..6 {
+        drop(slots.pop());
+        let next = told.try_recv().unwrap();
+        // Whoever is offered one does not give it back.
+        slots.insert(0, line.ask(&next, Lane::Urgent).unwrap());
+        order.push(next);
+    }
+    assert_eq!(order, [5, 1, 2, 0, 3, 4].map(name));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_is_not_held_for_ever_for_who_does_not_come() {
+    let (line, told) = line(1);
+    let mut slots = fill(&line, Lane::Urgent);
+    assert!(line.ask(&name(1), Lane::Urgent).is_none());
+    assert!(line.ask(&name(2), Lane::Urgent).is_none());
+    drop(slots.pop());
+    assert_eq!(told.try_recv(), Ok(name(1)));
+    tokio::time::sleep(OFFER - Duration::from_secs(1)).await;
+    assert!(told.try_recv().is_err());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(told.try_recv(), Ok(name(2)));
+    assert!(line.ask(&name(2), Lane::Urgent).is_some());
+}
+
+#[test]
+fn more_slots_are_offered_as_soon_as_the_limits_allow_them() {
+    let (line, told) = line(1);
+    let slots = fill(&line, Lane::Urgent);
+    for number in 0..20 {
+        assert!(line.ask(&name(number), Lane::Urgent).is_none());
+    }
+    line.set_limits(limits(16));
+    assert_eq!(told.try_iter().count(), 20);
+    line.set_limits(limits(1));
+    drop(slots);
+    assert!(told.try_recv().is_err());
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Ask(usize, Lane),
+    Give(usize),
+    Leave(usize),
+}
+
+fn acts() -> impl Strategy<Value = Act> {
+    let lane = prop::sample::select(ALL.to_vec());
+    prop_oneof![
+        5 => (0..40_usize, lane).prop_map(|(who, lane)| Act::Ask(who, lane)),
+        3 => any::<usize>().prop_map(Act::Give),
+        1 => (0..40_usize).prop_map(Act::Leave),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn slots_are_never_too_many_none_is_lost_and_everybody_in_line_gets_one(
+        acts in prop::collection::vec(acts(), 1..300),
+    ) {
+        let (line, told) = line(1);
+        let slots = line.slots();
+        let mut held = BTreeMap::new();
+        for act in acts {
+            match act {
+                Act::Ask(who, lane) if !held.contains_key(&who) => {
+                    if let Some(slot) = line.ask(&name(who), lane) {
+                        held.insert(who, slot);
+                    }
+                }
+                Act::Give(nth) => {
+                    let nth = nth % held.len().max(1);
+                    if let Some(who) = held.keys().nth(nth).copied() {
+                        held.remove(&who);
+                    }
+                }
+                Act::Leave(who) if !held.contains_key(&who) => line.leave(&name(who)),
+                Act::Ask(..) | Act::Leave(_) => {}
+            }
+            prop_assert!(held.len() <= slots);
+            let state = line.lock();
+            let taken: usize = state.held.iter().sum();
+            prop_assert_eq!(taken, held.len() + state.offers.len());
+            prop_assert_eq!(state.waiting.len(), state.lanes.iter().map(VecDeque::len).sum::<usize>());
+            // Nobody waits for a slot that is free.
+            prop_assert_eq!(state.next(), None);
+        }
+        held.clear();
+        let mut rounds = 0;
+        while !line.lock().waiting.is_empty() || !line.lock().offers.is_empty() {
+            for subject in told.try_iter().collect::<Vec<_>>() {
+                // It comes, calls, and gives it back; or it had left.
+                drop(line.ask(&subject, Lane::Urgent));
+            }
+            rounds += 1;
+            prop_assert!(rounds < 100, "somebody waits for ever");
+        }
+        prop_assert_eq!(line.lock().held, [0; LANES]);
+    }
+}

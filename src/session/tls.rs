@@ -1,0 +1,274 @@
+//! What an Account says about TLS, read from the ConfigMap and the Secrets that it names.
+
+use super::consent::{Use, UseProblem, read_for};
+use super::seat::Problem;
+use super::secrets::{SecretProblem, SecretVersions, read};
+use crate::api::conditions::Reason;
+use crate::api::valid;
+use crate::api::{AccountSpec, CaBundle, ConfigMapKeyRef, SecretKeyRef, TlsSettings};
+use crate::cloud::{Route, Tls, TlsError, TlsPem};
+use crate::runtime::kubernetes::call;
+use crate::runtime::watch::ObjectKey;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client, ResourceExt};
+use rustls::pki_types::UnixTime;
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
+
+/// Keys of a client certificate's Secret, as `kubernetes.io/tls` has them.
+const CERTIFICATE: &str = "tls.crt";
+const KEY: &str = "tls.key";
+
+/// Reads what an Account's `spec.tls` names, and in which version it stands: see [`tls_version`].
+///
+/// # Errors
+/// Something is missing, does not consent, or cannot be used: what to tell of it, which never holds what was read.
+pub async fn read_tls(
+    client: &Client,
+    namespace: &str,
+    spec: &AccountSpec,
+    endpoint: &Url,
+) -> Result<(Tls, String), Problem> {
+    let Some(TlsSettings {
+        ca_bundle,
+        client_certificate_secret_ref,
+    }) = &spec.tls
+    else {
+        return Ok((Tls::default(), String::new()));
+    };
+    let (mut pem, mut versions) = (TlsPem::default(), Vec::new());
+    if let Some(bundle) = ca_bundle {
+        let (text, version) = read_bundle(client, namespace, bundle).await?;
+        pem.ca_bundle = Some(text);
+        versions.push(version);
+    }
+    if let Some(reference) = client_certificate_secret_ref {
+        let name = &reference.name;
+        let used_as = Use::ClientCertificate;
+        let content = read_for(client, namespace, name, used_as, endpoint).await;
+        let mut content = content.map_err(|problem| match problem {
+            UseProblem::Secret(problem) => no_certificate(&problem, namespace),
+            UseProblem::Refused(refusal) => Problem {
+                reason: refusal.reason(),
+                message: refusal.to_string(),
+            },
+        })?;
+        let mut take = |key| {
+            let taken = content.take(name, key);
+            taken.map_err(|problem| no_certificate(&problem, namespace))
+        };
+        let chain = take(CERTIFICATE)?.expose_secret().to_owned();
+        pem.client = Some((chain, take(KEY)?));
+        versions.push(content.version());
+    }
+    let tls = Tls::new(pem, UnixTime::now()).map_err(|error| not_usable(error, spec))?;
+    Ok((tls, versions.join(" ")))
+}
+
+/// The version in which what `spec.tls` names stands, as far as watches tell: none where it has to be read to know. No watch
+/// tells of ConfigMaps; `bundle` is what is known of the one that is named here.
+pub fn tls_version(
+    secrets: &SecretVersions,
+    namespace: &str,
+    spec: &AccountSpec,
+    bundle: Option<&str>,
+) -> Option<String> {
+    let Some(tls) = &spec.tls else {
+        return Some(String::new());
+    };
+    let of = |name: &str| {
+        secrets.of(&ObjectKey {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
+    };
+    let mut versions = Vec::new();
+    if let Some(ca_bundle) = &tls.ca_bundle {
+        versions.push(match &ca_bundle.secret_key_ref {
+            Some(reference) => of(&reference.name)?,
+            None => bundle?.to_owned(),
+        });
+    }
+    if let Some(reference) = &tls.client_certificate_secret_ref {
+        versions.push(of(&reference.name)?);
+    }
+    Some(versions.join(" "))
+}
+
+/// The version of the bundle alone, of what [`read_tls`] told.
+pub fn bundle_version(version: &str) -> &str {
+    version.split(' ').next().unwrap_or_default()
+}
+
+/// The way to an Account's service.
+pub fn route(spec: &AccountSpec, tls: &Tls) -> Route {
+    Route {
+        tls: tls.clone(),
+        proxy: spec.proxy.as_ref().map(|proxy| proxy.url.clone()),
+    }
+}
+
+/// The Secrets that an Account's `spec.tls` names.
+pub fn tls_secrets(spec: &AccountSpec) -> impl Iterator<Item = &str> {
+    let tls = spec.tls.as_ref();
+    let bundle = tls
+        .and_then(|tls| tls.ca_bundle.as_ref()?.secret_key_ref.as_ref())
+        .map(|reference| reference.name.as_str());
+    let client = tls
+        .and_then(|tls| tls.client_certificate_secret_ref.as_ref())
+        .map(|reference| reference.name.as_str());
+    bundle.into_iter().chain(client)
+}
+
+/// Whether a ConfigMap is named, of which no watch tells.
+pub fn names_config_map(spec: &AccountSpec) -> bool {
+    let bundle = spec.tls.as_ref().and_then(|tls| tls.ca_bundle.as_ref());
+    bundle.is_some_and(|bundle| bundle.config_map_key_ref.is_some())
+}
+
+async fn read_bundle(
+    client: &Client,
+    namespace: &str,
+    bundle: &CaBundle,
+) -> Result<(String, String), Problem> {
+    match bundle {
+        CaBundle {
+            config_map_key_ref: Some(reference),
+            ..
+        } => read_config_map(client, namespace, reference).await,
+        CaBundle {
+            secret_key_ref: Some(SecretKeyRef { name, key }),
+            ..
+        } => {
+            let told = |problem: SecretProblem| no_bundle(&problem, namespace, name, key);
+            let mut content = read(client, namespace, name).await.map_err(told)?;
+            let text: SecretString = content.take(name, key).map_err(told)?;
+            Ok((text.expose_secret().to_owned(), content.version()))
+        }
+        // The definition allows none of these.
+        CaBundle {
+            config_map_key_ref: None,
+            secret_key_ref: None,
+        } => Err(Problem {
+            reason: Reason::CaBundleNotFound,
+            message: "spec.tls.caBundle names neither a ConfigMap nor a Secret: name one"
+                .to_owned(),
+        }),
+    }
+}
+
+async fn read_config_map(
+    client: &Client,
+    namespace: &str,
+    ConfigMapKeyRef { name, key }: &ConfigMapKeyRef,
+) -> Result<(String, String), Problem> {
+    let missing = |message| Problem {
+        reason: Reason::CaBundleNotFound,
+        message,
+    };
+    valid::object_name(name)
+        .map_err(|no_name| missing(format!("{no_name}: mend spec.tls.caBundle")))?;
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let mut found = match call("read ConfigMap", api.get(name)).await {
+        Ok(found) => found,
+        Err(error) if error.is_not_found() => {
+            return Err(missing(format!(
+                "ConfigMap {name} does not exist in namespace {namespace}: create it with the CA bundle under key {key}"
+            )));
+        }
+        Err(error) => {
+            return Err(Problem {
+                reason: Reason::ConfigMapUnread,
+                message: format!("ConfigMap {name} could not be read: {error}"),
+            });
+        }
+    };
+    let text = found.data.as_mut().and_then(|data| data.remove(key));
+    let text = text.filter(|text| !text.is_empty()).ok_or_else(|| {
+        missing(format!(
+            "ConfigMap {name} has nothing under key {key}: put the CA bundle there"
+        ))
+    })?;
+    let version = format!(
+        "{}/{}",
+        found.uid().unwrap_or_default(),
+        found.resource_version().unwrap_or_default()
+    );
+    Ok((text, version))
+}
+
+fn no_bundle(problem: &SecretProblem, namespace: &str, name: &str, key: &str) -> Problem {
+    let (reason, message) = match problem {
+        SecretProblem::NoSecret(_) => (
+            Reason::CaBundleNotFound,
+            format!("{problem} in namespace {namespace}: create it with the CA bundle"),
+        ),
+        SecretProblem::Unread { .. } => (Reason::SecretUnread, problem.to_string()),
+        SecretProblem::NoName(_) => (
+            Reason::CaBundleNotFound,
+            format!("{problem}: mend spec.tls.caBundle"),
+        ),
+        SecretProblem::NoKey { .. }
+        | SecretProblem::Empty { .. }
+        | SecretProblem::NotText { .. } => return no_bundle_there(name, key),
+    };
+    Problem { reason, message }
+}
+
+/// A Secret need not consent to be a CA bundle, and of one that does not nobody is told which keys it has: whether there is none of
+/// this name, or what stands there is no certificate, is told in the same words.
+fn no_bundle_there(name: &str, key: &str) -> Problem {
+    Problem {
+        reason: Reason::CaBundleInvalid,
+        message: format!(
+            "Secret {name} holds no CA bundle under key {key}: put certificates of authorities in PEM there, at most 256 KiB"
+        ),
+    }
+}
+
+fn no_certificate(problem: &SecretProblem, namespace: &str) -> Problem {
+    let what = "the client certificate under tls.crt and its key under tls.key";
+    let (reason, message) = match problem {
+        SecretProblem::NoSecret(_) => (
+            Reason::ClientCertificateNotFound,
+            format!("{problem} in namespace {namespace}: create it with {what}"),
+        ),
+        SecretProblem::NoName(_) => (
+            Reason::ClientCertificateNotFound,
+            format!("{problem}: mend spec.tls.clientCertificateSecretRef"),
+        ),
+        SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => (
+            Reason::ClientCertificateNotFound,
+            format!("{problem}: put {what} there"),
+        ),
+        SecretProblem::NotText { .. } => (
+            Reason::ClientCertificateInvalid,
+            format!("{problem}: put {what} there, in PEM"),
+        ),
+        SecretProblem::Unread { .. } => (Reason::SecretUnread, problem.to_string()),
+    };
+    Problem { reason, message }
+}
+
+/// What was read is of no use.
+fn not_usable(error: TlsError, spec: &AccountSpec) -> Problem {
+    let tls = spec.tls.as_ref();
+    let bundle = tls.and_then(|tls| tls.ca_bundle.as_ref()?.secret_key_ref.as_ref());
+    let client = tls.and_then(|tls| tls.client_certificate_secret_ref.as_ref());
+    if let Some(SecretKeyRef { name, key }) = bundle
+        && !error.is_of_client()
+        && error != TlsError::AuthorityExpired
+    {
+        return no_bundle_there(name, key);
+    }
+    match client.filter(|_| error.is_of_client()) {
+        Some(client) => Problem {
+            reason: Reason::ClientCertificateInvalid,
+            message: format!("{error}: mend Secret {}", client.name),
+        },
+        None => Problem {
+            reason: Reason::CaBundleInvalid,
+            message: format!("{error}: mend what spec.tls.caBundle names"),
+        },
+    }
+}

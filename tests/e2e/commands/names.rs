@@ -1,0 +1,148 @@
+//! Names that are paths: in objects from before the schema had rules for names, in flags, in files. Neither the operator nor
+//! a command asks for anything else than what it is about, and each says which name is to be mended.
+
+use super::asked;
+use crate::support::{Setup, Shared, World, eventually, instance, own};
+use cloud_server_operator::api::valid::{KEY_MESSAGE, NAME_MESSAGE};
+use cloud_server_operator::api::{Account, Instance};
+use devcluster::audit;
+use kube::CustomResourceExt;
+use serde_json::{Value, json};
+
+/// As they were seen to be sent: another namespace's Secret, and a list of all with their contents.
+const PATHS: [&str; 2] = ["../../victim/secrets/x", "?limit=1"];
+
+/// A definition as it was before it had rules for names.
+fn loose(schema: &mut Value) {
+    if let Some(rules) = schema["x-kubernetes-validations"].as_array_mut() {
+        rules.retain(|rule| rule["message"] != NAME_MESSAGE && rule["message"] != KEY_MESSAGE);
+        if rules.is_empty() {
+            schema
+                .as_object_mut()
+                .unwrap()
+                .remove("x-kubernetes-validations");
+        }
+    }
+    for (_, field) in schema["properties"].as_object_mut().into_iter().flatten() {
+        loose(field);
+    }
+}
+
+async fn loosen(world: &World) {
+    for definition in [Instance::crd(), Account::crd()] {
+        let mut definition = serde_json::to_value(definition).unwrap();
+        loose(&mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
+        let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+        world.run(&apply, &definition.to_string()).await;
+    }
+}
+
+/// Every request of the operator and of its commands that is about something else.
+fn strays(world: &World) -> Vec<String> {
+    let entries = audit::read(world.shared.cluster.audit_log_path()).unwrap();
+    let ours = entries.iter().filter(|entry| {
+        entry.user == Shared::USER || entry.user_agent.starts_with("cloud-server-operator/")
+    });
+    let strays = ours.filter(|entry| {
+        let path = entry.uri.split('?').next().unwrap_or_default();
+        let strange = ["..", "//", "%", "victim"];
+        path.ends_with('/') || strange.iter().any(|part| path.contains(part))
+    });
+    strays
+        .map(|entry| format!("{} {}", entry.verb, entry.uri))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_is_a_path_leads_nobody_elsewhere_and_is_told() {
+    // A definition is for the whole control plane.
+    let world = Setup::default().cluster(own().await).begin("paths").await;
+    loosen(&world).await;
+    let victim = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "victim"}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x", "namespace": "victim"}, "stringData": {"password": "Victims7pass!word"}},
+    ]});
+    let apply = ["apply", "--validate=false", "-f", "-"];
+    let done = crate::support::kubectl_of(&world.shared.cluster, &apply, &victim.to_string()).await;
+    assert!(done.status.success());
+    for (number, path) in PATHS.iter().enumerate() {
+        let mut web = instance(&format!("web-{number}"));
+        web["spec"]["login"]["passwordSecretRef"]["name"] = json!(path);
+        let account = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {"name": format!("acc-{number}")},
+            "spec": {"endpoint": world.endpoint(), "tokenSecretRef": {"name": path, "key": "token"}},
+        });
+        for object in [web, account] {
+            eventually("the older schema is in force", async || {
+                world.kubectl_apply(&object).await
+            })
+            .await;
+        }
+    }
+    for (number, path) in PATHS.iter().enumerate() {
+        let told = world
+            .until_reason(&format!("web-{number}"), "LoginSecretNotFound")
+            .await;
+        let words = &crate::support::condition(&told, "Ready").unwrap().message;
+        let quoted = format!("{path:?} is no name that Kubernetes takes");
+        assert!(
+            words.contains(&quoted) && words.contains("spec.login"),
+            "{words}"
+        );
+        let name = format!("acc-{number}");
+        eventually("the Account is told", async || {
+            let account = world
+                .accounts()
+                .get(&name)
+                .await
+                .map_err(|e| e.to_string())?;
+            let status = account.status.unwrap_or_default();
+            let told = status.conditions.iter().find(|c| c.type_ == "Ready");
+            match told.filter(|told| told.message.contains(&quoted)) {
+                Some(told) if told.message.contains("spec.tokenSecretRef.name") => Ok(()),
+                _ => Err(format!("{:?}", status.conditions)),
+            }
+        })
+        .await;
+        let told = asked(&world, &["instances", "--account", &name], "").await;
+        assert_eq!(told.status, 1, "{}", told.out);
+        assert!(told.err.contains(&quoted), "{}", told.err);
+    }
+    // Flags, and files that no apiserver has seen.
+    let manifest = |metadata: Value| {
+        let mut web = instance("web");
+        web["metadata"] = metadata;
+        web.to_string()
+    };
+    for path in PATHS {
+        let quoted = format!("{path:?} is no name that Kubernetes takes");
+        let named = manifest(json!({"name": path}));
+        let placed = manifest(json!({"name": "web", "namespace": path}));
+        let plain = manifest(json!({"name": "web"}));
+        let ask = async |arguments: &[&str], input: &str| {
+            let mut command = tokio::process::Command::new(super::EXECUTABLE);
+            command.args(arguments).arg("--kubeconfig");
+            command.arg(world.shared.cluster.kubeconfig_path());
+            super::run(&mut command, input).await
+        };
+        for (arguments, input, place) in [
+            (&["instances", "--account", path][..], "", "--account"),
+            (&["instances", "-n", path], "", "--namespace"),
+            (&["catalog", "regions", "-n", path], "", "--namespace"),
+            (&["plan", "-f", "-", "-n", path], &plain, "--namespace"),
+            (&["plan", "-f", "-"], &named, "metadata.name"),
+            (&["plan", "-f", "-"], &placed, "metadata.namespace"),
+        ] {
+            let told = ask(arguments, input).await;
+            assert_ne!(told.status, 0, "{arguments:?}: {}", told.out);
+            let all = told.out + &told.err;
+            assert!(
+                all.contains(&quoted) && all.contains(place),
+                "{arguments:?}: {all}"
+            );
+        }
+    }
+    assert_eq!(strays(&world), Vec::<String>::new());
+    assert!(world.sim.live_servers().is_empty());
+    world.finish().await;
+}

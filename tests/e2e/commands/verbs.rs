@@ -1,0 +1,481 @@
+//! `wait`, `start`, `stop`, `restart`, `reinstall`, `pause`, `resume`, `reconcile`: the service sees each once, and a wait ends when
+//! it is done, when it failed, when its time is over, or when the user has had enough.
+
+use super::rights::{Limited, allow};
+use super::terminal::{BOTH, shown, terminal};
+use super::{EXECUTABLE, Told, asked};
+use crate::support::{
+    Mark, Setup, World, end_task, endless, eventually, insist, instance, mark, other_image, posts,
+    reason, stopped, token, with,
+};
+use cloud_server_operator::api::{Instance, PowerState, Verb};
+use cloud_simulator::faults::{Act, Rule};
+use cloud_simulator::model::TaskScript;
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+
+async fn told(world: &World, arguments: &[&str], status: i32, words: &[&str]) -> Told {
+    let told = asked(world, arguments, "").await;
+    let all = format!("{}{}", told.out, told.err);
+    assert_eq!(told.status, status, "{arguments:?}: {all}");
+    for word in words {
+        assert!(all.contains(word), "{arguments:?}: {word:?}: {all}");
+    }
+    told
+}
+
+/// Who manages a field of the spec, as the apiserver notes it.
+fn managers<'a>(instance: &'a Instance, field: &str) -> Vec<&'a str> {
+    let entries = instance.metadata.managed_fields.iter().flatten();
+    let has = |value: &Value| value.pointer(&format!("/f:spec/f:{field}")).is_some();
+    entries
+        .filter(|entry| {
+            entry
+                .fields_v1
+                .as_ref()
+                .is_some_and(|fields| has(&fields.0))
+        })
+        .filter_map(|entry| entry.manager.as_deref())
+        .collect()
+}
+
+fn labelled(name: &str) -> Value {
+    let mut manifest = instance(name);
+    manifest["metadata"]["labels"] = json!({"app": name});
+    manifest
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_verb_is_done_once_and_its_wait_ends_when_it_is() {
+    let world = Setup::default().own_ids().begin("verbs").await;
+    let names = ["db", "web"];
+    for name in names {
+        world.apply(&labelled(name)).await;
+    }
+    told(
+        &world,
+        &["wait", "--all"],
+        0,
+        &["/db: Available", "/web: Available"],
+    )
+    .await;
+    let Mark { seq, .. } = mark(&world, "web").await;
+
+    told(
+        &world,
+        &["stop", "db", "web", "--wait"],
+        0,
+        &["stop asked for"],
+    )
+    .await;
+    assert_eq!(posts(&world, seq), ["stop", "stop"]);
+    let states: Vec<&str> = world.sim.live_servers().iter().map(|s| s.status).collect();
+    assert_eq!(states, ["STOPPED", "STOPPED"]);
+    let web = world.get("web").await;
+    assert_eq!(web.spec.power_state, PowerState::Stopped);
+    assert_eq!(managers(&web, "powerState"), ["cloudserver-cli"]);
+    // It is so already: nothing is written, and nothing called.
+    told(&world, &["stop", "web", "--wait"], 0, &["Stopped already"]).await;
+    assert_eq!(
+        world.get("web").await.metadata.generation,
+        web.metadata.generation
+    );
+
+    let before = mark(&world, "web").await;
+    told(
+        &world,
+        &["restart", "web"],
+        1,
+        &["spec.powerState is Stopped", "`start`"],
+    )
+    .await;
+    told(
+        &world,
+        &["start", "-l", "app=web", "--wait"],
+        0,
+        &["/web: Available"],
+    )
+    .await;
+    assert_eq!(posts(&world, before.seq), ["start"]);
+    for _ in 0..2 {
+        let before = mark(&world, "web").await;
+        told(
+            &world,
+            &["restart", "web", "--wait"],
+            0,
+            &["/web: Available"],
+        )
+        .await;
+        assert_eq!(posts(&world, before.seq), ["restart"]);
+    }
+
+    let before = mark(&world, "web").await;
+    told(
+        &world,
+        &["pause", "web", "--for", "2h", "--wait"],
+        0,
+        &["/web: Paused"],
+    )
+    .await;
+    told(&world, &["pause", "web", "--wait"], 0, &["/web: Paused"]).await;
+    let pause = world.get("web").await.spec.pause.unwrap();
+    assert_eq!(pause.until, None, "nothing is left of the time");
+    // Nothing comes of it, and whoever waits is told.
+    told(
+        &world,
+        &["stop", "web", "--wait"],
+        2,
+        &["Paused", "`resume`"],
+    )
+    .await;
+    assert_eq!(posts(&world, before.seq), Vec::<String>::new());
+    told(
+        &world,
+        &["resume", "web", "--wait"],
+        0,
+        &["/web: Available"],
+    )
+    .await;
+    assert_eq!(posts(&world, before.seq), ["stop"]);
+
+    told(
+        &world,
+        &["reconcile", "web", "--wait"],
+        0,
+        &["/web: Available"],
+    )
+    .await;
+    let web = world.get("web").await;
+    let token = web.spec.reconcile.unwrap().token;
+    assert_eq!(web.status.unwrap().last_reconcile_token, Some(token));
+    assert_eq!(posts(&world, before.seq), ["stop"]);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_ready_from_before_the_edit_is_believed() {
+    let mut world = Setup::default().own_ids().begin("verbs-old").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    world.kill();
+    // Ready stands there, for the former generation.
+    let stop = ["stop", "web", "--wait", "--timeout", "1s"];
+    told(
+        &world,
+        &stop,
+        3,
+        &["not within 1 s", "has not looked at the edit yet"],
+    )
+    .await;
+    let web = world.get("web").await;
+    assert_eq!(
+        (web.spec.power_state, reason(&web)),
+        (PowerState::Stopped, "Available")
+    );
+
+    // Progress is no end, and the end of the task is.
+    endless(&world, Verb::Stop);
+    world.start().await;
+    world.until_reason("web", "Stopping").await;
+    told(
+        &world,
+        &["wait", "web", "--timeout", "1s"],
+        3,
+        &["Stopping"],
+    )
+    .await;
+    end_task(&world, &web);
+    told(&world, &["wait", "web"], 0, &["/web: Available"]).await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_ends_the_wait_with_what_was_said() {
+    let world = Setup::default().own_ids().begin("verbs-failure").await;
+    world.apply(&instance("web")).await;
+    world.apply(&instance("db")).await;
+    told(&world, &["wait", "web", "db"], 0, &["/web: Available"]).await;
+    let words = "the hypervisor was not in the mood";
+    let act = Act::Task(TaskScript::Fail {
+        reason: words.to_owned(),
+    });
+    world.sim.fault(Rule::on("/instance/stop", act).times(1));
+    told(
+        &world,
+        &["stop", "web", "--wait"],
+        2,
+        &["OperationFailed", words],
+    )
+    .await;
+    // It is tried again all the same.
+    told(&world, &["wait", "db"], 0, &[]).await;
+    world.ready("web").await;
+
+    // What waits for a person.
+    let held = with("db", |spec| {
+        spec["image"] = other_image("db")["spec"]["image"].clone();
+        spec["reinstallPolicy"] = json!("OnRequest");
+    });
+    world.apply(&held).await;
+    told(
+        &world,
+        &["wait", "--all"],
+        2,
+        &["ReinstallPending", "/web: Available"],
+    )
+    .await;
+    // What is not there, and what goes meanwhile.
+    told(
+        &world,
+        &["wait", "web", "nobody"],
+        1,
+        &["nobody", "does not exist"],
+    )
+    .await;
+    told(
+        &world,
+        &["start", "-l", "app=none"],
+        1,
+        &["no Instance fits"],
+    )
+    .await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_is_erased_only_once_somebody_said_yes() {
+    let world = Setup::default().own_ids().begin("verbs-reinstall").await;
+    world.apply(&instance("web")).await;
+    let web = world.ready("web").await;
+    let server = world.only_server(&web).id;
+    let before = mark(&world, "web").await;
+
+    let names = ["ERASES 1 disk", server.as_str(), "--yes"];
+    told(&world, &["reinstall", "web"], 1, &names).await;
+    for (answer, status) in [("no\n", 1), ("\n", 1), ("y\n", 1), ("yes\n", 0)] {
+        let command = command(&world, &["reinstall", "web"]);
+        let told = tokio::task::spawn_blocking(move || answered(command, answer));
+        let (code, text) = told.await.unwrap();
+        assert_eq!(code, status, "{answer:?}: {text}");
+        for word in [
+            "ERASES 1 disk",
+            server.as_str(),
+            "/web: everything on the disk",
+        ] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        if status != 0 {
+            assert_eq!(world.get("web").await.spec, web.spec, "{answer:?}");
+            assert_eq!(posts(&world, before.seq), Vec::<String>::new());
+        }
+    }
+    told(&world, &["wait", "web"], 0, &["/web: Available"]).await;
+    assert_eq!(posts(&world, before.seq), ["reinstallSystem"]);
+    told(
+        &world,
+        &["reinstall", "web", "--yes", "--wait"],
+        0,
+        &["/web: Available"],
+    )
+    .await;
+    assert_eq!(posts(&world, before.seq), ["reinstallSystem"; 2]);
+    // With OnRequest too: the token acknowledges the image.
+    let careful = with("web", |spec| spec["reinstallPolicy"] = json!("OnRequest"));
+    world.apply(&careful).await;
+    told(
+        &world,
+        &["reinstall", "web", "-y", "--wait"],
+        0,
+        &["/web: Available"],
+    )
+    .await;
+    assert_eq!(posts(&world, before.seq), ["reinstallSystem"; 3]);
+    let never = with("web", |spec| spec["reinstallPolicy"] = json!("Never"));
+    world.apply(&never).await;
+    told(
+        &world,
+        &["reinstall", "web", "-y"],
+        1,
+        &["spec.reinstallPolicy is Never"],
+    )
+    .await;
+    world.finish().await;
+}
+
+fn command(world: &World, arguments: &[&str]) -> Command {
+    let mut command = Command::new(EXECUTABLE);
+    command.args(arguments).args(["-n", &world.namespace]);
+    command.arg("--kubeconfig");
+    command.arg(world.shared.cluster.kubeconfig_path());
+    command
+}
+
+/// Runs a command whose questions somebody answers at a terminal. Gives its status, and all that it said.
+fn answered(mut command: Command, answer: &str) -> (i32, String) {
+    let (mut user, its) = terminal();
+    command.stdin(Stdio::from(its));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    user.write_all(answer.as_bytes()).unwrap();
+    let output = command.output().unwrap();
+    let texts = [output.stdout, output.stderr].concat();
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(texts).unwrap(),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_ends_the_wait_leaves_the_edit_in_place_and_is_told_so() {
+    let world = Setup::default().own_ids().begin("verbs-interrupted").await;
+    world.apply(&instance("web")).await;
+    let web = world.ready("web").await;
+    endless(&world, Verb::Stop);
+    let mut command = command(&world, &["stop", "web", "--wait"]);
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    // By then it waits.
+    world.until_reason("web", "Stopping").await;
+    let (status, text) = tokio::task::spawn_blocking(move || interrupted(child))
+        .await
+        .unwrap();
+    assert_eq!(status, 130, "{text}");
+    for word in [
+        "waited for no longer",
+        "Stopping",
+        "stands in the specs",
+        "`wait`",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    end_task(&world, &web);
+    told(&world, &["wait", "web"], 0, &["/web: Available"]).await;
+    assert_eq!(world.only_server(&web).status, "STOPPED");
+    world.finish().await;
+}
+
+/// Ctrl-C, as a shell sends it. Gives the status, and all that was said.
+fn interrupted(mut child: Child) -> (i32, String) {
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    let mut text = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    (child.wait().unwrap().code().unwrap(), text)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_terminal_it_shows_what_it_waits_for() {
+    let world = Setup::default().own_ids().begin("verbs-terminal").await;
+    world.apply(&stopped("web")).await;
+    let told = shown(&world, BOTH, &[], &["wait", "web"]).await;
+    assert_eq!(told.status, 0, "{}{}", told.out, told.err);
+    assert!(told.err.contains("waiting for web: "), "{:?}", told.err);
+    assert!(told.out.contains("/web: Available"), "{:?}", told.out);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_manifest_would_set_back_is_refused_or_said() {
+    let world = Setup::default().own_ids().begin("verbs-gitops").await;
+    // As Flux and Argo CD do it server-side, and kubectl from the client's side.
+    world.apply(&token("web", "kernel")).await;
+    world
+        .run(&["apply", "-f", "-"], &token("db", "kernel").to_string())
+        .await;
+    told(&world, &["wait", "--all"], 0, &[]).await;
+    let before = mark(&world, "web").await;
+    told(
+        &world,
+        &["restart", "web"],
+        1,
+        &["field manager user", "another restart"],
+    )
+    .await;
+    told(
+        &world,
+        &["restart", "db"],
+        1,
+        &["kubectl apply", "another restart"],
+    )
+    .await;
+    assert_eq!(world.get("web").await.spec.restart.unwrap().token, "kernel");
+    // Where it is not in the manifest, it stays where it is when that is applied again.
+    world.apply(&instance("web")).await;
+    told(&world, &["restart", "web", "--wait"], 0, &[]).await;
+    let token = world.get("web").await.spec.restart;
+    world.apply(&instance("web")).await;
+    assert!(token.is_some() && world.get("web").await.spec.restart == token);
+    assert_eq!(posts(&world, before.seq), ["restart"]);
+    world.apply(&stopped("web")).await;
+    told(
+        &world,
+        &["start", "web", "--wait"],
+        0,
+        &["field manager user", "set it back"],
+    )
+    .await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_edit_or_watch_is_told_what_and_what_would_help() {
+    const OURS: &str = "cloudserver.dev";
+    let world = Setup::default().own_ids().begin("verbs-rights").await;
+    world.apply(&instance("web")).await;
+    let web = world.ready("web").await;
+    let user = Limited::of(&world).await;
+    let lacks = |verb: &str| format!("cannot {verb} resource \"instances\"");
+    user.until(&["stop", "web"], "", 1, &[&lacks("get"), "allowed to"])
+        .await;
+    allow(&world, &[(OURS, "instances", &["get"])]).await;
+    user.until(&["stop", "web"], "", 1, &[&lacks("patch"), "allowed to"])
+        .await;
+    assert_eq!(world.get("web").await.spec, web.spec);
+    allow(&world, &[(OURS, "instances", &["get", "patch"])]).await;
+    let words = ["stop asked for", &lacks("list"), "list and watch"];
+    user.until(&["stop", "web", "--wait"], "", 1, &[words[1], words[2]])
+        .await;
+    eventually("the edit stands", async || {
+        let spec = world.get("web").await.spec;
+        match spec.power_state == PowerState::Stopped {
+            true => Ok(()),
+            false => Err(format!("{:?}", spec.power_state)),
+        }
+    })
+    .await;
+    allow(&world, &[(OURS, "instances", &["get", "list", "watch"])]).await;
+    user.until(&["wait", "web"], "", 0, &["/web: Available"])
+        .await;
+    // A policy of the cluster: the rule is told as it stands.
+    let params = PatchParams::apply("user").force();
+    let observed = with("web", |spec| spec["managementPolicy"] = json!("Observe"));
+    let patch = Patch::Apply(&observed);
+    let written = insist("it is observed", async || {
+        world.instances().patch("web", &params, &patch).await
+    });
+    assert_eq!(written.await.unwrap().name_any(), "web");
+    told(
+        &world,
+        &["start", "web"],
+        1,
+        &["spec.managementPolicy is Observe"],
+    )
+    .await;
+    world.finish().await;
+}

@@ -1,0 +1,79 @@
+//! The commands read Accounts and Secrets with the rights of whoever runs them, which may be far greater than those of whoever
+//! made the Account.
+
+use super::service::Hostile;
+use super::{CANARIES, account, others, secret};
+use crate::support::{EXECUTABLE, Setup, World, instance, run};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+/// Runs a command as an administrator of the cluster. Gives its status and all that it says.
+async fn asked(world: &World, arguments: &[&str], input: &str) -> (i32, String) {
+    let mut command = Command::new(EXECUTABLE);
+    command.args(arguments).args(["-n", &world.namespace]);
+    command.arg("--kubeconfig");
+    command.arg(world.shared.cluster.kubeconfig_path());
+    let output = run(&mut command, input).await;
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code().unwrap(), text)
+}
+
+fn of_account(name: &str) -> Value {
+    let mut web = instance("web");
+    web["spec"]["accountRef"] = json!({"name": name});
+    web
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_with_greater_rights_sends_no_secret_that_does_not_consent() {
+    let setup = Setup::default().bare().without_operator().own_ids();
+    let world = setup.begin("consent-commands").await;
+    let hostile = Hostile::start().await;
+    others(&world).await;
+    let label = format!(
+        "kubectl label secret app -n {} cloudserver.dev/use=token",
+        world.namespace
+    );
+    for (name, secret, key, words) in [
+        ("evil", "app", "password", label.as_str()),
+        (
+            "bound",
+            "bound",
+            "token",
+            "is bound to https://cloud.example/api",
+        ),
+    ] {
+        let account = account(name, hostile.url(), secret, key);
+        world.kubectl_apply(&account).await.unwrap();
+        for command in [
+            &["catalog", "keys"][..],
+            &["instances"],
+            &["import", "ecs-1"],
+        ] {
+            let arguments = [command, &["--account", name]].concat();
+            let (status, told) = asked(&world, &arguments, "").await;
+            assert_eq!(status, 1, "{arguments:?}: {told}");
+            assert!(told.contains(words), "{arguments:?}: {told}");
+        }
+        let manifest = of_account(name).to_string();
+        let (status, told) = asked(&world, &["plan", "-f", "-"], &manifest).await;
+        assert_ne!(status, 0, "{told}");
+        assert!(told.contains(words), "{told}");
+    }
+    // What is not applied yet consents for what it brings itself, and not for what the cluster has.
+    let consent = json!({"cloudserver.dev/use": "token"});
+    let labelled = secret("app", "Opaque", &consent, &json!({}), &json!({}));
+    let files =
+        json!({"apiVersion": "v1", "kind": "List", "items": [labelled, of_account("evil")]});
+    let (_, told) = asked(&world, &["plan", "-f", "-"], &files.to_string()).await;
+    assert!(told.contains(&label), "{told}");
+    assert_eq!(hostile.calls(), 0, "{}", hostile.bytes());
+
+    // The hostile service would have seen it: one that does consent goes there.
+    world
+        .run(&["label", "secret", "app", "cloudserver.dev/use=token"], "")
+        .await;
+    asked(&world, &["catalog", "keys", "--account", "evil"], "").await;
+    hostile.until_seen(CANARIES[0]).await;
+    world.finish().await;
+}

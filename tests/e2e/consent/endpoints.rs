@@ -1,0 +1,166 @@
+//! Where a token may go: where its Secret says, and where the operator is told that it may.
+
+use super::service::Hostile;
+use super::{WINDOW, account, apply_as, attacker, command_in, run_what_is_told, secret, told};
+use crate::support::{Setup, World, eventually, instance, stays};
+use serde_json::json;
+
+async fn nobody_calls(hostile: &Hostile) {
+    stays("nobody calls", WINDOW, async || match hostile.calls() {
+        0 => Ok(()),
+        _ => Err(hostile.bytes()),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bound_secret_goes_to_its_endpoint_and_nowhere_else() {
+    let world = Setup::default().bare().begin("bound").await;
+    let hostile = Hostile::start().await;
+    let user = attacker(&world).await;
+    let endpoint = world.sim.url().to_owned();
+    let bound = secret(
+        "bound-token",
+        "Opaque",
+        &json!({"cloudserver.dev/use": "token"}),
+        &json!({"cloudserver.dev/endpoint": format!("https://cloud.example/api\n{endpoint}/")}),
+        &json!({"token": World::TOKEN}),
+    );
+    world.run(&["apply", "-f", "-"], &bound.to_string()).await;
+    world.secret("login", "password", World::PASSWORD).await;
+    let good = account("default", &endpoint, "bound-token", "token");
+    apply_as(&world, &user, &good).await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+
+    // The Account that is in use is turned to another place, and new ones are made that look like the right one.
+    let evil = account("default", hostile.url(), "bound-token", "token");
+    apply_as(&world, &user, &evil).await;
+    let message = told(&world, "default", "Reconciling", "SecretBoundElsewhere").await;
+    assert!(message.contains(&endpoint), "{message}");
+    for (number, url) in [
+        format!("{}{}", hostile.url(), endpoint.trim_start_matches("http:/")),
+        format!("{}/..;{endpoint}", hostile.url()),
+        hostile.url().replace("127.0.0.1", "localhost"),
+        hostile.url().replace("127.0.0.1", "0x7f.1"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let name = format!("alike-{number}");
+        let alike = account(&name, url, "bound-token", "token");
+        apply_as(&world, &user, &alike).await;
+        let api = world.accounts();
+        eventually(&format!("{url} is refused"), async || {
+            let account = api.get(&name).await.map_err(|error| error.to_string())?;
+            let conditions = account.status.unwrap_or_default().conditions;
+            let refused = [
+                "SecretBoundElsewhere",
+                "EndpointNotAllowed",
+                "EndpointInvalid",
+            ];
+            let is_refused = |reason: &str| refused.contains(&reason);
+            match conditions.iter().any(|c| is_refused(&c.reason)) {
+                true => Ok(()),
+                false => Err(format!("{conditions:#?}")),
+            }
+        })
+        .await;
+    }
+    nobody_calls(&hostile).await;
+
+    // What was bought before is released where it was bought.
+    world.delete("web").await;
+    world.gone("web").await;
+    assert_eq!(world.sim.live_servers(), []);
+    nobody_calls(&hostile).await;
+
+    // The owner of the Secret may want it to go there.
+    let words = command_in(&message);
+    assert_eq!(words[..3], ["annotate", "secret", "bound-token"]);
+    run_what_is_told(&world, &message).await;
+    hostile.until_seen(World::TOKEN).await;
+    world.finish().await;
+}
+
+/// The variable of `--allowed-endpoint`.
+const ALLOWED: &str = "CSO_ALLOWED_ENDPOINTS";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_the_operator_does_not_allow_is_refused_with_the_flag_that_allows_it() {
+    let elsewhere = "https://cloud.example/api,*.cloud.example,http://127.0.0.1:1";
+    let setup = Setup::default().environment(ALLOWED, elsewhere);
+    let mut world = setup.begin("allowed").await;
+    let message = told(&world, "default", "Stalled", "EndpointNotAllowed").await;
+    let flag = format!("--allowed-endpoint={}", world.sim.url());
+    assert!(message.ends_with(&flag), "{message}");
+    world.apply(&instance("web")).await;
+    world.until_reason("web", "EndpointNotAllowed").await;
+    stays("nobody calls", WINDOW, async || {
+        match world.calls_since(0).len() {
+            0 => Ok(()),
+            _ => Err(world.ledger_text()),
+        }
+    })
+    .await;
+    let url = world.sim.url().to_owned();
+    world.environment(ALLOWED, &url);
+    world.restart().await;
+    world.ready("web").await;
+    world.finish().await;
+}
+
+/// A copy is used where the Account is gone: what its endpoint is, only the copy says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_copy_of_a_token_goes_to_an_allowed_endpoint_only() {
+    let setup = Setup::default().keeps_tokens().filter("info");
+    let mut world = setup.begin("allowed-copy").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    world.kill();
+    for (kind, name) in [("secret", "cloud-token"), ("account", "default")] {
+        world.run(&["delete", kind, name], "").await;
+    }
+    world.delete("web").await;
+    let seq = world.sim.ledger().last_seq();
+    world.environment(ALLOWED, "https://cloud.example/api");
+    world.start().await;
+    world.until_reason("web", "AccountNotFound").await;
+    stays("nobody calls", WINDOW, async || {
+        match world.calls_since(seq).len() {
+            0 => Ok(()),
+            _ => Err(world.ledger_text()),
+        }
+    })
+    .await;
+    assert!(world.logs().contains("the copy of a token is of no use"));
+    let url = world.sim.url().to_owned();
+    world.environment(ALLOWED, &url);
+    world.restart().await;
+    world.gone("web").await;
+    assert_eq!(world.sim.live_servers(), []);
+    world.finish().await;
+}
+
+#[test]
+fn a_list_of_endpoints_that_cannot_be_read_is_no_leave_for_all() {
+    for (list, words) in [
+        ("", "it is empty"),
+        ("https://cloud.example,", "it is empty"),
+        ("*", "star"),
+        ("ftp://cloud.example", "scheme"),
+    ] {
+        let output = std::process::Command::new(crate::support::EXECUTABLE)
+            .args(["run", "--listen", "127.0.0.1:0"])
+            .env_clear()
+            .env(ALLOWED, list)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{list:?}: {told}");
+        assert!(
+            told.contains("--allowed-endpoint") && told.contains(words),
+            "{told}"
+        );
+    }
+}

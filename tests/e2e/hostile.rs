@@ -1,0 +1,105 @@
+//! Fifty Accounts whose services answer with anything, of any size, at any pace, for ever, beside one whose service is well: they
+//! cost their own Accounts and nobody else, within the memory that `deploy/` gives the container.
+
+mod attack;
+
+use crate::host::cgroup::Cgroup;
+use crate::host::memory::figure;
+use crate::support::{Setup, World, eventually, instance, is_ready, other_image, with};
+use attack::{Attack, Attacker};
+use std::time::Instant;
+
+const MEBIBYTE: u64 = 1 << 20;
+/// What `deploy/` gives.
+const LIMIT: u64 = 128 * MEBIBYTE;
+/// Accounts, a few for each attack, and for each attack some that answer the probe as they should.
+const HOSTILE: usize = 50;
+/// Requests that each attack is to have had that ends by itself; those that only a deadline ends have one.
+const ROUNDS: usize = 4;
+
+fn name(number: usize) -> String {
+    format!("hostile-{number}")
+}
+
+/// An Account on each attacker, and an Instance that wants much looked up there.
+async fn enter(world: &World, attackers: &[Attacker]) {
+    for (number, attacker) in attackers.iter().enumerate() {
+        let account = name(number);
+        world.account(&account, &attacker.endpoint).await;
+        let manifest = with(&account, |spec| {
+            spec["accountRef"] = serde_json::json!({"name": account});
+            if number.is_multiple_of(2) {
+                spec["image"] = serde_json::json!({"name": "Ubuntu"});
+                spec["firewall"] = serde_json::json!({"name": "default"});
+            }
+        });
+        world.apply(&manifest).await;
+    }
+}
+
+/// Bought, changed and released.
+async fn a_life(world: &World, name: &str) {
+    let begun = Instant::now();
+    world.apply(&instance(name)).await;
+    world.ready(name).await;
+    let bought = begun.elapsed();
+    world.apply(&other_image(name)).await;
+    let names = [name.to_owned()];
+    world
+        .until_all(&names, "is reinstalled", |instance| {
+            is_ready(instance) && instance.status.as_ref().unwrap().history.len() == 2
+        })
+        .await;
+    world.delete(name).await;
+    world.gone(name).await;
+    let all = begun.elapsed();
+    println!("HOSTILE: {name} was Ready after {bought:?}, changed and released after {all:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_hostile_services_cost_their_own_accounts_and_no_other() {
+    let group = Cgroup::if_possible("memory");
+    let around = group.as_ref().map(|group| group.around(false));
+    let line: Vec<&str> = around.iter().flatten().map(String::as_str).collect();
+    if let Some(group) = &group {
+        group.limit_memory(LIMIT);
+    }
+    let mut world = Setup::default().around(&line).begin("hostile").await;
+    let mut attackers = Vec::new();
+    for number in 0..HOSTILE {
+        let attack = Attack::ALL[number % Attack::ALL.len()];
+        attackers
+            .push(Attacker::start(attack, (number / Attack::ALL.len()).is_multiple_of(2)).await);
+    }
+    a_life(&world, "before").await;
+    enter(&world, &attackers).await;
+    a_life(&world, "during").await;
+    let process = world.operator().id();
+    eventually("each attack was met several times", async || {
+        assert!(world.operator().is_running(), "killed: {}", world.logs());
+        let behind = attackers
+            .iter()
+            .filter(|attacker| !attacker.was_met(ROUNDS));
+        let behind: Vec<String> = behind.map(ToString::to_string).collect();
+        match behind.is_empty() {
+            true => Ok(()),
+            false => Err(behind.join(", ")),
+        }
+    })
+    .await;
+    a_life(&world, "after").await;
+    assert!(world.operator().is_running(), "killed: {}", world.logs());
+    let [most, now] = ["VmHWM:", "VmRSS:"].map(|name| figure(process, name));
+    let counted = group.as_ref().map(|group| group.most_memory() / MEBIBYTE);
+    println!(
+        "HOSTILE: most {} MiB, now {} MiB; the group counted at most {counted:?} MiB",
+        most / MEBIBYTE,
+        now / MEBIBYTE
+    );
+    for attacker in &attackers {
+        println!("HOSTILE: {attacker}");
+    }
+    assert!(most < LIMIT, "{} MiB", most / MEBIBYTE);
+    assert_eq!(world.sim.live_servers(), [], "{}", world.ledger_text());
+    world.kill();
+}

@@ -1,0 +1,98 @@
+//! What an installation may do, in every form that `deploy/` has, and what it may not, whatever its names are.
+
+mod apart;
+mod confined;
+mod records;
+mod roles;
+mod told;
+
+use crate::support::{World, insist};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, PostParams};
+use kube::{Client, core::ObjectMeta};
+use serde_json::{Value, json};
+
+/// A Secret as the operator makes them for an Instance.
+fn of_an_instance() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {
+            "generateName": "tried-",
+            "labels": {"app.kubernetes.io/managed-by": "cloud-server-operator", "cloudserver.dev/secret": "login"},
+            "annotations": {"cloudserver.dev/rotated-at": "2026-11-21T15:34:43Z"},
+            "ownerReferences": [{
+                "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance", "name": "web",
+                "uid": "0d1c9d4e-0000-4000-8000-000000000001", "controller": true,
+            }],
+        },
+        "data": {"password": "YQ==", "current": "YQ==", "username": "YQ=="},
+    })
+}
+
+/// A token of a ServiceAccount, which would never end.
+fn token_of_an_account() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+        "metadata": {
+            "generateName": "tried-",
+            "annotations": {"kubernetes.io/service-account.name": "default"},
+        },
+    })
+}
+
+/// A Secret as the operator makes them for an Instance, but for what a merge patch says.
+fn but(patch: &Value) -> Value {
+    let mut secret = of_an_instance();
+    merge(&mut secret, patch);
+    secret
+}
+
+fn merge(into: &mut Value, patch: &Value) {
+    let (Some(into), Some(patch)) = (into.as_object_mut(), patch.as_object()) else {
+        return;
+    };
+    for (key, value) in patch {
+        match into.get_mut(key) {
+            Some(there) if there.is_object() && value.is_object() => merge(there, value),
+            _ if value.is_null() => {
+                into.remove(key);
+            }
+            _ => {
+                into.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// Whether the apiserver lets somebody do this, in the namespace of the world if none is named.
+async fn may(world: &World, user: &str, asked: &[&str]) -> bool {
+    let asked = [&["auth", "can-i"], asked, &["--as", user]].concat();
+    let (_, told) = world.kubectl(&asked, "").await;
+    // A warning stands behind the answer: some of these resources are not served.
+    match told.lines().next().unwrap_or_default().trim() {
+        "yes" => true,
+        no if no.starts_with("no") => false,
+        _ => panic!("{asked:?}: {told}"),
+    }
+}
+
+/// Whether somebody may make this Secret there; what the apiserver says about a refusal. Nothing is stored.
+async fn may_make(client: &Client, namespace: &str, secret: &Value) -> Result<(), String> {
+    let secret: Secret = serde_json::from_value(secret.clone()).unwrap();
+    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let made = insist("a Secret is tried", async || {
+        api.create(&params, &secret).await
+    });
+    match made.await {
+        Ok(Secret {
+            metadata: ObjectMeta { name: Some(_), .. },
+            ..
+        }) => Ok(()),
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,244 @@
+//! What the token of an operator can be used for.
+
+use super::{but, may, may_make, of_an_instance, token_of_an_account};
+use crate::support::{Manifests, Setup, World, eventually, own, token_of};
+use kube::Client;
+use serde_json::{Value, json};
+
+/// An installation: what it is, its own namespace, and the name of its ServiceAccount.
+struct Form {
+    what: &'static str,
+    own: String,
+    account: &'static str,
+    /// May it write Secrets of Instances?
+    writes: bool,
+}
+
+/// What has to be refused wherever it is tried, and the words in which the policy refuses it where a role allows it.
+fn forbidden() -> Vec<(Value, &'static str)> {
+    let labels = |labels: Value| but(&json!({"metadata": {"labels": labels}}));
+    let owner = |change: Value| {
+        let mut secret = of_an_instance();
+        super::merge(&mut secret["metadata"]["ownerReferences"][0], &change);
+        secret
+    };
+    vec![
+        (token_of_an_account(), "type Opaque"),
+        (
+            labels(json!({"argocd.argoproj.io/secret-type": "cluster"})),
+            "two labels of its own",
+        ),
+        (
+            labels(json!({"cloudserver.dev/secret": "token"})),
+            "two labels of its own",
+        ),
+        (
+            labels(json!({"app.kubernetes.io/managed-by": null})),
+            "two labels of its own",
+        ),
+        (
+            but(&json!({"metadata": {"annotations": {"reflector/auto": "true"}}})),
+            "two annotations",
+        ),
+        (
+            but(&json!({"metadata": {"finalizers": ["a.example/b"]}})),
+            "no finalizers",
+        ),
+        (
+            but(&json!({"metadata": {"ownerReferences": null}})),
+            "no others",
+        ),
+        (
+            but(&json!({"data": {"tls.key": "YQ=="}})),
+            "keys of a login",
+        ),
+        (
+            but(&json!({"type": "bootstrap.kubernetes.io/token"})),
+            "type Opaque",
+        ),
+        (owner(json!({"kind": "Account"})), "no others"),
+        (
+            owner(json!({"apiVersion": "cloudserver.dev.evil.example/v1"})),
+            "no others",
+        ),
+        (owner(json!({"controller": null})), "no others"),
+    ]
+}
+
+async fn client_of(world: &World, form: &Form) -> Client {
+    let cluster = &world.shared.cluster;
+    let token = token_of(cluster, &form.own, form.account).await;
+    cluster.client_for(&token).await.unwrap()
+}
+
+async fn is_confined(world: &World, form: &Form) {
+    let client = client_of(world, form).await;
+    let watched = world.namespace.as_str();
+    // The apiserver reads roles and policies by and by.
+    eventually(
+        &format!("{}: what it needs is allowed", form.what),
+        async || {
+            may_make(&client, &form.own, &copy_of_a_token()).await?;
+            match form.writes {
+                true => may_make(&client, watched, &of_an_instance()).await,
+                false => Ok(()),
+            }
+        },
+    )
+    .await;
+    eventually(
+        &format!("{}: the policy is in force", form.what),
+        async || {
+            let tried = may_make(&client, &form.own, &token_of_an_account()).await;
+            tried.err().map(|_| ()).ok_or_else(|| "allowed".to_owned())
+        },
+    )
+    .await;
+    for (secret, words) in forbidden() {
+        for namespace in [watched, &form.own, "kube-system", "default"] {
+            let Err(why) = may_make(&client, namespace, &secret).await else {
+                panic!("{} may make in {namespace}: {secret:#}", form.what);
+            };
+            let is_tried = form.writes && namespace == watched;
+            assert!(!is_tried || why.contains(words), "{words:?}: {why}");
+        }
+    }
+    // In the namespaces of the cluster itself, and in its own, not even what it may make elsewhere.
+    for namespace in ["kube-system", "kube-public", &form.own] {
+        let tried = may_make(&client, namespace, &of_an_instance()).await;
+        assert!(tried.is_err(), "{}: {namespace}", form.what);
+    }
+    let elsewhere = may_make(&client, watched, &copy_of_a_token()).await;
+    assert!(elsewhere.is_err(), "{}: a copy of a token", form.what);
+}
+
+/// A copy of a token, as the operator keeps them in its own namespace.
+fn copy_of_a_token() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "cloudserver.dev/token-copy",
+        "metadata": {"generateName": "token-copy-", "labels": {
+            "app.kubernetes.io/managed-by": "cloud-server-operator", "cloudserver.dev/token-copy": "true",
+            "cloudserver.dev/namespace": "team-a",
+        }},
+        "data": {"account": "YQ==", "token": "YQ=="},
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_every_form_and_under_every_name_the_operator_writes_its_own_secrets_and_no_others() {
+    let setup = Setup::default().cluster(own().await).bare();
+    let world = setup.without_operator().begin("forms").await;
+    let form = |what, own: &str, account, writes| Form {
+        what,
+        own: own.to_owned(),
+        account,
+        writes,
+    };
+    // As `own` installs it.
+    let account = "cloud-server-operator";
+    is_confined(
+        &world,
+        &form("deploy", "cloud-server-system", account, true),
+    )
+    .await;
+
+    // An overlay that renames all of it.
+    let cluster = &world.shared.cluster;
+    let manifests = Manifests::copy();
+    manifests.kustomization(
+        "renamed",
+        "namePrefix: mine-\nnamespace: elsewhere\nresources: [../deploy, ../deploy/secret-writer]\n",
+    );
+    manifests.apply(cluster, "renamed").await;
+    let renamed = form(
+        "an overlay",
+        "elsewhere",
+        "mine-cloud-server-operator",
+        true,
+    );
+    is_confined(&world, &renamed).await;
+
+    // The same where the cluster's own policy is not there, but only the overlay's.
+    for kind in [
+        "validatingadmissionpolicybinding",
+        "validatingadmissionpolicy",
+    ] {
+        world
+            .run(&["delete", kind, "cloud-server-operator-secrets"], "")
+            .await;
+    }
+    is_confined(&world, &renamed).await;
+    for kind in [
+        "validatingadmissionpolicybinding",
+        "validatingadmissionpolicy",
+    ] {
+        world
+            .run(&["delete", kind, "mine-cloud-server-operator-secrets"], "")
+            .await;
+    }
+
+    // For one namespace, with the right to write Secrets there and without.
+    let manifests = Manifests::for_one_namespace(&world.namespace, "forms-writes");
+    manifests.apply(cluster, "deploy/namespaced").await;
+    is_confined(&world, &form("namespaced", "forms-writes", account, true)).await;
+    let manifests = Manifests::copy();
+    let names = [
+        ("watched: team-a", &*format!("watched: {}", world.namespace)),
+        ("operator: cloud-server-team-a", "operator: forms-reads"),
+    ];
+    manifests.edit("deploy/namespaced/names.yaml", &names);
+    manifests.apply(cluster, "deploy/namespaced").await;
+    is_confined(
+        &world,
+        &form("namespaced, reading", "forms-reads", account, false),
+    )
+    .await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_operator_has_one_lease_and_changes_no_event() {
+    let world = Setup::default().bare().without_operator();
+    let world = world.begin("least").await;
+    let user = crate::support::Shared::USER;
+    for (namespace, asked, answer) in [
+        (
+            "cloud-server-system",
+            "update lease/cloud-server-operator",
+            "yes",
+        ),
+        (
+            "cloud-server-system",
+            "get lease/cloud-server-operator",
+            "yes",
+        ),
+        ("cloud-server-system", "update lease/another", "no"),
+        (
+            "cloud-server-system",
+            "delete lease/cloud-server-operator",
+            "no",
+        ),
+        ("cloud-server-system", "list leases", "no"),
+        (
+            world.namespace.as_str(),
+            "create events.events.k8s.io",
+            "yes",
+        ),
+        (world.namespace.as_str(), "patch events.events.k8s.io", "no"),
+        (
+            world.namespace.as_str(),
+            "create serviceaccounts/token",
+            "no",
+        ),
+        ("kube-system", "get namespace/kube-system", "yes"),
+        ("default", "get namespace/default", "no"),
+    ] {
+        let asked: Vec<&str> = asked.split(' ').chain(["-n", namespace]).collect();
+        assert_eq!(
+            may(&world, user, &asked).await,
+            answer == "yes",
+            "{asked:?}"
+        );
+    }
+    world.finish().await;
+}

@@ -1,0 +1,57 @@
+//! What the cluster's own roles view, edit and admin allow of our kinds.
+
+use crate::support::{Setup, eventually};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn accounts_are_the_admins_and_who_may_view_sees_nothing_secret() {
+    let setup = Setup::default().bare().without_operator();
+    let world = setup.begin("roles").await;
+    for role in ["view", "edit", "admin"] {
+        let (name, role) = (format!("as-{role}"), format!("--clusterrole={role}"));
+        let user = format!("--user={name}");
+        world
+            .run(&["create", "rolebinding", &name, &role, &user], "")
+            .await;
+    }
+    for (asked, view, edit, admin) in [
+        ("list instances.cloudserver.dev", true, true, true),
+        ("watch instances.cloudserver.dev", true, true, true),
+        ("create instances.cloudserver.dev", false, true, true),
+        ("patch instances.cloudserver.dev", false, true, true),
+        ("delete instances.cloudserver.dev", false, true, true),
+        ("get accounts.cloudserver.dev", false, false, true),
+        ("create accounts.cloudserver.dev", false, false, true),
+        ("patch accounts.cloudserver.dev", false, false, true),
+        ("delete accounts.cloudserver.dev", false, false, true),
+        // What is told of a server is the operator's word, and what marks an operator is nobody's.
+        (
+            "patch instances.cloudserver.dev --subresource=status",
+            false,
+            false,
+            false,
+        ),
+        (
+            "patch accounts.cloudserver.dev --subresource=status",
+            false,
+            false,
+            false,
+        ),
+        ("act-as operators.cloudserver.dev", false, false, false),
+        ("write records.cloudserver.dev", false, false, false),
+        ("write tokencopies.cloudserver.dev", false, false, false),
+    ] {
+        for (role, expected) in [("view", view), ("edit", edit), ("admin", admin)] {
+            let user = format!("as-{role}");
+            let words: Vec<&str> = asked.split(' ').collect();
+            // The controller of the cluster puts these roles together.
+            eventually(&format!("{role}: {words:?}: {expected}"), async || {
+                match super::may(&world, &user, &words).await == expected {
+                    true => Ok(()),
+                    false => Err("it is the other way".to_owned()),
+                }
+            })
+            .await;
+        }
+    }
+    world.finish().await;
+}

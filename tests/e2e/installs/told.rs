@@ -1,0 +1,154 @@
+//! The operator tries what it must be refused, and says so where it is not.
+
+use crate::support::{Setup, Shared, World, condition, eventually, get, own, with};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::json;
+
+const POLICY: &str = "validatingadmissionpolicybinding/cloud-server-operator-secrets";
+const WHAT: [&str; 3] = ["service_account_token", "foreign_secret", "system_secret"];
+
+/// The condition of the Account that says what is unsafe.
+async fn unsafe_rights(world: &World) -> Option<Condition> {
+    let account = world.accounts().get("default").await.unwrap();
+    let conditions = account.status.unwrap_or_default().conditions;
+    conditions.into_iter().find(|c| c.type_ == "UnsafeRights")
+}
+
+/// Waits until the metrics say of each right whether it is unsafe.
+async fn until_metric(world: &mut World, is_unsafe: bool) {
+    let url = world.operator().url("metrics").await;
+    eventually(&format!("unsafe rights: {is_unsafe}"), async || {
+        let (_, _, text) = get(&url).await?;
+        let value = u8::from(is_unsafe);
+        let line =
+            |what| format!("cloud_server_operator_unsafe_rights{{what=\"{what}\"}} {value}\n");
+        match WHAT.iter().all(|what| text.contains(&line(what))) {
+            true => Ok(()),
+            false => {
+                let lines = text.lines().filter(|line| line.contains("unsafe_rights"));
+                Err(lines.collect::<Vec<_>>().join("\n"))
+            }
+        }
+    })
+    .await;
+}
+
+async fn until_told(world: &World) -> Condition {
+    eventually("the Account says so", async || {
+        unsafe_rights(world)
+            .await
+            .ok_or_else(|| "it does not".to_owned())
+    })
+    .await
+}
+
+async fn until_untold(world: &World) {
+    eventually(
+        "the Account says it no more",
+        async || match unsafe_rights(world).await {
+            None => Ok(()),
+            Some(told) => Err(told.message),
+        },
+    )
+    .await;
+}
+
+/// Secrets that came of it, or are there at all, but for those that the test made.
+async fn secrets(world: &World) -> Vec<String> {
+    let (done, names) = world
+        .kubectl(&["get", "secrets", "-A", "-o", "name"], "")
+        .await;
+    assert!(done, "{names}");
+    let mut names: Vec<String> = names.lines().map(ToOwned::to_owned).collect();
+    names.retain(|name| name.contains("must-be-refused"));
+    names
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_that_may_do_what_it_must_not_says_so_until_it_may_not() {
+    let setup = Setup::default().cluster(own().await);
+    let mut world = setup.begin("unsafe").await;
+    until_metric(&mut world, false).await;
+    assert!(unsafe_rights(&world).await.is_none());
+    assert!(
+        !world.logs().contains("ServiceAccount may"),
+        "{}",
+        world.logs()
+    );
+
+    // The policy goes: noticed by the process that runs.
+    world.run(&["delete", POLICY], "").await;
+    until_metric(&mut world, true).await;
+    let told = until_told(&world).await;
+    assert_eq!(
+        (told.status.as_str(), told.reason.as_str()),
+        ("True", "NotRefused")
+    );
+    for words in [
+        "tokens of ServiceAccounts",
+        "belong to no Instance",
+        "deploy/shared",
+    ] {
+        assert!(told.message.contains(words), "{}", told.message);
+    }
+    let account = world.accounts().get("default").await.unwrap();
+    let conditions = account.status.unwrap().conditions;
+    assert!(
+        conditions
+            .iter()
+            .any(|c| c.type_ == "Ready" && c.status == "True"),
+        "all else works: {conditions:?}"
+    );
+    let logs = world.logs();
+    let warnings: Vec<&str> = logs
+        .lines()
+        .filter(|line| line.contains("deploy/shared"))
+        .collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].contains("WARN") && warnings[0].contains("kube-system"),
+        "{}",
+        warnings[0]
+    );
+    // What it may do for want of a policy, it does not do.
+    let generated = with("web", |spec| spec["login"] = json!({"generate": {}}));
+    world.apply(&generated).await;
+    let waits = world.until_reason("web", "SecretNotWritable").await;
+    let message = &condition(&waits, "Ready").unwrap().message;
+    assert!(message.contains("deploy/shared"), "{message}");
+    // So says a process that begins now.
+    world.restart().await;
+    until_metric(&mut world, true).await;
+
+    let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/shared");
+    world
+        .run(&["apply", "--server-side", "-k", shared], "")
+        .await;
+    until_metric(&mut world, false).await;
+    until_untold(&world).await;
+    world.ready("web").await;
+
+    // A role that gives everything: no policy confines an administrator.
+    let admin = [
+        "create",
+        "clusterrolebinding",
+        "too-much",
+        "--clusterrole=cluster-admin",
+        "--serviceaccount=cloud-server-system:cloud-server-operator",
+    ];
+    world.run(&admin, "").await;
+    until_metric(&mut world, true).await;
+    until_told(&world).await;
+    world
+        .run(&["delete", "clusterrolebinding", "too-much"], "")
+        .await;
+    until_metric(&mut world, false).await;
+    until_untold(&world).await;
+    assert_eq!(secrets(&world).await, [""; 0], "nothing was stored");
+    let tried = world.audit_text().await;
+    let tried = tried
+        .lines()
+        .filter(|line| line.contains(Shared::USER) && line.contains("dryRun=All"));
+    assert!(tried.count() > 0, "it is tried in the watched namespace");
+    world.finish().await;
+}

@@ -1,0 +1,217 @@
+//! Whom an Account trusts, who we say we are, and through what: CA bundles, client certificates, proxies, each changed while the
+//! operator runs.
+
+use super::certificate::{Authority, Flaw, Front};
+use super::egress::{apply_account, until_told};
+use crate::support::{EXECUTABLE, Setup, World, insist, instance, run};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+use tokio::task::AbortHandle;
+
+async fn config_map(world: &World, bundle: &str) {
+    let api: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bundle"},
+        "data": {"ca.crt": bundle},
+    });
+    let params = PatchParams::apply("user").force();
+    let written = insist("a ConfigMap is written", async || {
+        api.patch("bundle", &params, &Patch::Apply(&map)).await
+    });
+    written.await.unwrap();
+}
+
+/// A Secret as cert-manager makes them.
+async fn tls_secret(world: &World, labels: Value, (certificate, key): &(String, String)) {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+        "metadata": {"name": "client", "labels": labels},
+        "stringData": {"tls.crt": certificate, "tls.key": key},
+    });
+    let (api, params): (Api<Secret>, _) = (world.secrets(), PatchParams::apply("user").force());
+    let written = insist("a Secret is written", async || {
+        api.patch("client", &params, &Patch::Apply(&secret)).await
+    });
+    written.await.unwrap();
+}
+
+/// What the command says of the Account's servers.
+async fn command(world: &World) -> (bool, String) {
+    let mut command = Command::new(EXECUTABLE);
+    command.args(["instances", "-n", &world.namespace, "--kubeconfig"]);
+    command.arg(world.shared.cluster.kubeconfig_path());
+    let output = run(&mut command, "").await;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.success(), told)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ca_bundle_is_trusted_and_its_change_needs_no_restart() {
+    let world = Setup::default().begin("ca-bundle").await;
+    let authorities = [(); 4].map(|()| Authority::new());
+    let [first, second, third, fourth] = &authorities;
+    let front = Front::begin(&world, first.certify(Flaw::None)).await;
+    let from_map =
+        json!({"tls": {"caBundle": {"configMapKeyRef": {"name": "bundle", "key": "ca.crt"}}}});
+    apply_account(&world, "default", &front.endpoint, from_map).await;
+    let (_, message) = until_told(&world, "default", "CaBundleNotFound").await;
+    assert!(message.contains("ConfigMap bundle"), "{message}");
+    config_map(&world, "no certificate").await;
+    until_told(&world, "default", "CaBundleInvalid").await;
+    config_map(&world, &second.pem).await;
+    let (_, message) = until_told(&world, "default", "ServiceUnreachable").await;
+    assert!(message.contains("does not trust"), "{message}");
+    assert!(!front.has_met(Flaw::None, true), "somebody took it");
+    config_map(&world, &first.pem).await;
+    world.apply(&instance("web-1")).await;
+    world.ready("web-1").await;
+    let (is_answered, told) = command(&world).await;
+    assert!(is_answered, "{told}");
+
+    // Both change, as in a rotation without an overlap.
+    config_map(&world, &second.pem).await;
+    front.exchange(second.certify(Flaw::None));
+    world.apply(&instance("web-2")).await;
+    world.ready("web-2").await;
+
+    world.secret("bundle", "ca.crt", &third.pem).await;
+    front.exchange(third.certify(Flaw::None));
+    let from_secret =
+        json!({"tls": {"caBundle": {"secretKeyRef": {"name": "bundle", "key": "ca.crt"}}}});
+    apply_account(&world, "default", &front.endpoint, from_secret).await;
+    world.apply(&instance("web-3")).await;
+    world.ready("web-3").await;
+    world.secret("bundle", "ca.crt", &fourth.pem).await;
+    front.exchange(fourth.certify(Flaw::None));
+    world.apply(&instance("web-4")).await;
+    world.ready("web-4").await;
+    assert_eq!(world.sim.servers().len(), 4, "{}", world.ledger_text());
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_certificate_is_shown_if_its_secret_consents() {
+    let world = Setup::default().begin("client-certificate").await;
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let front = Front::begin(&world, theirs.demanding(&ours)).await;
+    config_map(&world, &theirs.pem).await;
+    let bundle = json!({"configMapKeyRef": {"name": "bundle", "key": "ca.crt"}});
+    let alone = json!({"tls": {"caBundle": bundle}});
+    apply_account(&world, "default", &front.endpoint, alone).await;
+    until_told(&world, "default", "ServiceUnreachable").await;
+    assert!(!front.has_met(Flaw::None, true), "it took whoever came");
+
+    let tls = json!({"caBundle": bundle, "clientCertificateSecretRef": {"name": "client"}});
+    apply_account(&world, "default", &front.endpoint, json!({"tls": tls})).await;
+    let (_, message) = until_told(&world, "default", "ClientCertificateNotFound").await;
+    assert!(message.contains("Secret client"), "{message}");
+    let (certificate, key) = ours.client();
+    let whole = (certificate.clone(), key.clone());
+    tls_secret(&world, json!({}), &whole).await;
+    let (_, message) = until_told(&world, "default", "SecretNotConsented").await;
+    let label = "cloudserver.dev/use=client-certificate";
+    assert!(message.contains(label), "{message}");
+    let consents = json!({"cloudserver.dev/use": "client-certificate"});
+    let mixed = (certificate, ours.client().1);
+    tls_secret(&world, consents.clone(), &mixed).await;
+    let (_, message) = until_told(&world, "default", "ClientCertificateInvalid").await;
+    assert!(message.contains("does not belong"), "{message}");
+    tls_secret(&world, consents.clone(), &whole).await;
+    world.apply(&instance("web-1")).await;
+    world.ready("web-1").await;
+    let (is_answered, told) = command(&world).await;
+    assert!(is_answered, "{told}");
+
+    // The service trusts other clients from now on; ours is renewed.
+    let next = Authority::new();
+    front.exchange(theirs.demanding(&next));
+    tls_secret(&world, consents, &next.client()).await;
+    world.apply(&instance("web-2")).await;
+    world.ready("web-2").await;
+    let body = key.lines().nth(1).unwrap();
+    assert!(!world.logs().contains(body), "the key stands in the log");
+    assert_eq!(world.sim.servers().len(), 2, "{}", world.ledger_text());
+    world.finish().await;
+}
+
+/// Opens tunnels, and keeps what it is told in the clear.
+struct Tunnels {
+    url: String,
+    asked: Arc<Mutex<Vec<String>>>,
+    task: AbortHandle,
+}
+
+impl Drop for Tunnels {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Tunnels {
+    async fn begin() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let told = asked.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                let (near, _) = listener.accept().await.unwrap();
+                tokio::spawn(tunnel(near, told.clone()));
+            }
+        });
+        Self {
+            url,
+            asked,
+            task: task.abort_handle(),
+        }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+async fn tunnel(mut near: TcpStream, told: Arc<Mutex<Vec<String>>>) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match near.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => return,
+        }
+    }
+    let head = String::from_utf8(head).unwrap();
+    let target = head.split(' ').nth(1).unwrap().to_owned();
+    told.lock().unwrap().push(head);
+    let Ok(mut far) = TcpStream::connect(target).await else {
+        return;
+    };
+    if near.write_all(b"HTTP/1.1 200 opened\r\n\r\n").await.is_ok() {
+        let _ = copy_bidirectional(&mut near, &mut far).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn through_the_accounts_proxy_every_call_is_a_tunnel_that_it_cannot_read() {
+    let world = Setup::default().begin("proxy").await;
+    let (authority, tunnels) = (Authority::new(), Tunnels::begin().await);
+    let front = Front::begin(&world, authority.certify(Flaw::None)).await;
+    config_map(&world, &authority.pem).await;
+    let bundle = json!({"configMapKeyRef": {"name": "bundle", "key": "ca.crt"}});
+    let more = json!({"tls": {"caBundle": bundle}, "proxy": {"url": tunnels.url}});
+    apply_account(&world, "default", &front.endpoint, more).await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    let (is_answered, told) = command(&world).await;
+    assert!(is_answered, "{told}");
+    let asked = tunnels.asked();
+    let begin = format!("CONNECT {} ", front.endpoint.trim_start_matches("https://"));
+    assert!(!asked.is_empty() && asked.iter().all(|head| head.starts_with(&begin)));
+    assert!(!asked.concat().contains(World::TOKEN));
+    assert_eq!(front.handshakes(), asked.len(), "some went past the proxy");
+    world.finish().await;
+}

@@ -1,0 +1,245 @@
+//! Tenants: what the service of one Account does costs no other Account anything.
+
+mod service;
+
+use crate::support::{Setup, World, eventually, insist, instance, names};
+use cloud_server_operator::api::{Account, Instance};
+use futures::{StreamExt, stream};
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use service::{Bad, Service};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How much later than on an idle operator a new Instance may have its first status and its first call.
+const LATER: Duration = Duration::from_secs(1);
+/// Of so many tries, the one in the middle counts.
+const TRIES: usize = 5;
+/// Between two looks of the one who waits: a small part of what is measured.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// Ten Accounts, and the share of the Instances that each has: most have those whose services keep the caller waiting.
+const ACCOUNTS: [(Bad, usize); 10] = [
+    (Bad::Dead, 2),
+    (Bad::Silent, 2),
+    (Bad::Refusing, 4),
+    (Bad::Trickle, 2),
+    (Bad::Slow, 15),
+    (Bad::Slow, 15),
+    (Bad::Lure, 15),
+    (Bad::Lure, 15),
+    (Bad::Lure, 15),
+    (Bad::Lure, 15),
+];
+
+/// An Account with the limits that users have who set none.
+async fn account(world: &World, name: &str, endpoint: &str) {
+    let account = json!({
+        "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {"name": name},
+        "spec": {
+            "endpoint": endpoint,
+            "tokenSecretRef": {"name": "cloud-token", "key": "token"},
+            "settleSeconds": 2,
+        },
+    });
+    let (accounts, params) = (world.accounts(), PatchParams::apply("user").force());
+    let patch = Patch::Apply(&account);
+    let written = insist("an Account is written", async || {
+        accounts.patch(name, &params, &patch).await
+    });
+    written.await.unwrap();
+}
+
+fn of(account: &str, name: &str) -> Value {
+    let mut manifest = instance(name);
+    manifest["spec"]["accountRef"] = json!({"name": account});
+    manifest
+}
+
+/// What a user waits for who has just applied a new Account and a new Instance of it.
+#[derive(Clone, Copy, Debug)]
+struct Waited {
+    status: Duration,
+    call: Duration,
+}
+
+/// A new Account at a service that is well, and an Instance of it.
+async fn newcomer(world: &World, name: &str) -> Waited {
+    let of_its_own = format!("{name}-account");
+    account(world, &of_its_own, &world.endpoint()).await;
+    world.apply(&of(&of_its_own, name)).await;
+    let begun = Instant::now();
+    let (mut status, mut call) = (None, None);
+    let instances = world.instances();
+    while status.is_none() || call.is_none() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(200),
+            "{name}: status {status:?}, call {call:?}\n{}",
+            world.ledger_text()
+        );
+        let ledger = world.sim.ledger();
+        let is_called = |entry: &cloud_simulator::Entry| {
+            entry.path == "/instance/create" && entry.request.to_string().contains(name)
+        };
+        if call.is_none() && ledger.since(0).into_iter().any(is_called) {
+            call = Some(begun.elapsed());
+        }
+        drop(ledger);
+        if status.is_none()
+            && let Ok(now) = instances.get(name).await
+            && is_told(&now)
+        {
+            status = Some(begun.elapsed());
+        }
+        sleep(GLANCE).await;
+    }
+    Waited {
+        status: status.unwrap(),
+        call: call.unwrap(),
+    }
+}
+
+/// Status speaks of the spec as it stands.
+fn is_told(instance: &Instance) -> bool {
+    let status = instance.status.as_ref();
+    let observed = status.map(|status| status.observed_generation);
+    observed.is_some() && observed == instance.metadata.generation
+}
+
+/// The middle one of some newcomers, one after another.
+async fn newcomers(world: &World, when: &str) -> Waited {
+    let mut all = Vec::new();
+    for name in names(when, TRIES) {
+        all.push(newcomer(world, &name).await);
+    }
+    let middle = |of: fn(&Waited) -> Duration| {
+        let mut times: Vec<_> = all.iter().map(of).collect();
+        times.sort();
+        times[TRIES / 2]
+    };
+    let middle = Waited {
+        status: middle(|waited| waited.status),
+        call: middle(|waited| waited.call),
+    };
+    println!("TENANTS {when}: {middle:?} of {all:?}");
+    middle
+}
+
+fn assert_as_soon(alone: Waited, beside: Waited) {
+    for (what, alone, beside) in [
+        ("first status", alone.status, beside.status),
+        ("first call", alone.call, beside.call),
+    ] {
+        assert!(
+            beside <= alone + LATER,
+            "{what}: {alone:?} on an idle operator, {beside:?} beside bad services"
+        );
+    }
+}
+
+/// So many Instances of ten Accounts, none of which will ever have a server.
+async fn beside(scale: usize) {
+    let world = Setup::default().begin("tenants").await;
+    let alone = newcomers(&world, "alone").await;
+    let mut services = Vec::new();
+    let mut manifests = Vec::new();
+    for (nth, (bad, share)) in ACCOUNTS.into_iter().enumerate() {
+        let service = Service::start(bad).await;
+        let name = format!("bad-{nth}");
+        account(&world, &name, &service.endpoint()).await;
+        for web in names(&name, share * scale) {
+            manifests.push(of(&name, &web));
+        }
+        services.push(service);
+    }
+    let count = manifests.len();
+    let begun = Instant::now();
+    stream::iter(&manifests)
+        .for_each_concurrent(16, async |manifest| {
+            world.apply(manifest).await;
+        })
+        .await;
+    println!("TENANTS: {count} applied in {:?}", begun.elapsed());
+    eventually("every service that listens was called", async || {
+        for service in services.iter().filter(|service| service.bad != Bad::Dead) {
+            // More than the first look at the Account: its Instances are what waits now.
+            let enough = match service.bad {
+                Bad::Lure => 12,
+                _ => 1,
+            };
+            if service.calls() < enough {
+                return Err(format!("{:?}: {} calls", service.bad, service.calls()));
+            }
+        }
+        Ok(())
+    })
+    .await;
+    let among = newcomers(&world, "among").await;
+    assert_as_soon(alone, among);
+    // And those who wait are told so, whatever their service does.
+    all_are_told(&world, count + 2 * TRIES).await;
+    world.finish().await;
+}
+
+async fn all_are_told(world: &World, count: usize) {
+    eventually("every Instance has a status", async || {
+        let all = world.all().await;
+        let told = all.values().filter(|instance| is_told(instance)).count();
+        match told == count {
+            true => Ok(()),
+            false => Err(format!("{told} of {count}")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_instance_does_not_wait_for_hundreds_of_others_on_bad_services() {
+    beside(4).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "two thousand Instances"]
+async fn a_new_instance_does_not_wait_for_two_thousand_others_on_bad_services() {
+    beside(20).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_account_does_not_wait_for_a_hundred_that_never_answer() {
+    let world = Setup::default().begin("silent").await;
+    let alone = newcomers(&world, "alone").await;
+    let silent = Service::start(Bad::Silent).await;
+    let endpoint = silent.endpoint();
+    stream::iter(names("silent", 100))
+        .for_each_concurrent(16, async |name| {
+            // A path of its own makes each of them another service.
+            account(&world, &name, &format!("{endpoint}/{name}")).await;
+        })
+        .await;
+    eventually("they are being looked at", async || match silent.calls() {
+        16.. => Ok(()),
+        n => Err(format!("{n} calls")),
+    })
+    .await;
+    let among = newcomers(&world, "among").await;
+    assert_as_soon(alone, among);
+    eventually(
+        "each is told that its service does not answer",
+        async || {
+            let accounts = world.accounts();
+            let all = accounts.list(&Default::default()).await;
+            let all = all.map_err(|error| error.to_string())?;
+            let is_told = |account: &&Account| {
+                let status = account.status.as_ref();
+                let mut conditions = status.iter().flat_map(|status| &status.conditions);
+                conditions.any(|c| c.type_ == "Ready" && c.reason == "ServiceUnreachable")
+            };
+            match all.iter().filter(is_told).count() {
+                100 => Ok(()),
+                n => Err(format!("{n}")),
+            }
+        },
+    )
+    .await;
+    world.finish().await;
+}

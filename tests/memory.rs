@@ -1,0 +1,134 @@
+//! What reading the answers of a hostile service takes of memory: counted by the allocator, at its most. One test in a process of
+//! its own, since the count is the process's.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use cloud_server_operator::cloud::{
+    Carried, Client, Error, Gate, Http, Lane, Limits, Paths, Place, ServerId, TaskId,
+};
+use peak_alloc::PeakAlloc;
+use std::sync::{Arc, Mutex};
+
+#[global_allocator]
+static COUNTED: PeakAlloc = PeakAlloc;
+
+const KIBIBYTE: usize = 1024;
+const BODY: usize = 4 * KIBIBYTE * KIBIBYTE;
+
+/// A client whose next answer is this.
+fn client(next: &Arc<Mutex<Vec<u8>>>) -> Client {
+    let next = next.clone();
+    let carrier = move |_: reqwest::Request| -> futures::future::BoxFuture<'static, _> {
+        let body = std::mem::take(&mut *next.lock().unwrap());
+        Box::pin(async move {
+            Ok(Carried {
+                status: 200,
+                retry_after: None,
+                body,
+            })
+        })
+    };
+    let limits = Limits {
+        per_second: 10_000.0,
+        burst: 1_000,
+        concurrent: 100,
+    };
+    Client::new(
+        Http::carried(Arc::new(carrier)),
+        "http://service.example",
+        "token".into(),
+        Paths::default(),
+        Gate::new(limits),
+    )
+    .unwrap()
+}
+
+/// What each kind of call makes of an answer: the field that it looks into, how much memory it may take in KiB, and the call.
+async fn call(client: &Client, kind: &str) -> Result<(), Error> {
+    let lane = Lane::Urgent;
+    match kind {
+        "probe" => client.probe(lane).await,
+        "detail" => client
+            .detail(lane, &ServerId::from("ecs-1"))
+            .await
+            .map(drop),
+        "task" => client.task(lane, &TaskId::from("t-1")).await.map(drop),
+        "instances" => {
+            let place = Place::new("r", "z");
+            let page = client.instances_page(lane, &place, 1, |_| Ok(Some(())));
+            page.await.map(drop)
+        }
+        "packages" => client.packages(lane, "r", None).await.map(drop),
+        "regions" => client.regions(lane).await.map(drop),
+        "release" => {
+            let permit = client.permit(lane).await;
+            let id = ServerId::from("ecs-1");
+            client.release(permit, &id).await.map(drop)
+        }
+        other => unreachable!("{other}"),
+    }
+}
+
+/// Four mebibytes: a beginning, the same over and over, an end.
+fn body(begins: &str, piece: &str, ends: &str) -> Vec<u8> {
+    let times = (BODY - begins.len() - ends.len()) / piece.len();
+    [begins, &piece.repeat(times), ends].concat().into_bytes()
+}
+
+#[test]
+fn no_answer_takes_more_memory_than_its_kind_may() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    let next = Arc::default();
+    let client = client(&next);
+    for (kind, field, most) in [
+        ("probe", "sshKeys", 200),
+        ("detail", "instance", 200),
+        ("task", "asyncTaskInfo", 200),
+        ("release", "asyncTaskInfo", 200),
+        ("instances", "instances", 300),
+        // These keep up to four thousand rows of one mebibyte.
+        ("packages", "packages", 3_000),
+        ("regions", "regions", 3_000),
+    ] {
+        let list = format!("{{\"{field}\":[");
+        let attacks = [
+            // No 4 MiB of JSON takes more than this: 400 MiB where it is decoded as a whole.
+            body(&list, r#"{"":{"":{"":{}}}},"#, "{}]}"),
+            body(&format!("{{\"{field}\":"), r#"{"":"#, ""),
+            body(&format!("{{\"{field}\":"), "[", ""),
+            body(&list, "0,", "0]}"),
+            body(&list, r#""","#, r#"""]}"#),
+            body(&format!("{list}{{\"x\":\""), "x", "\"}]}"),
+            body(&format!("{list}{{\"x\":["), "{},", "{}]}]}"),
+            body(&format!("{list}{{"), r#""a":0,"#, r#""a":0}]}"#),
+            body(&list, "9", "]}"),
+            body("{", " ", "}"),
+            body("{", "\"a\":[{}],", "\"a\":0}"),
+            body(
+                &list,
+                r#"{"packageCode":"p","regionCode":"r","zones":[{"zoneCode":""},{"zoneCode":"z"}]},"#,
+                "{}]}",
+            ),
+        ];
+        for (number, attack) in attacks.into_iter().enumerate() {
+            let length = attack.len();
+            *next.lock().unwrap() = attack;
+            COUNTED.reset_peak_usage();
+            let before = COUNTED.current_usage();
+            let outcome = runtime.block_on(call(&client, kind));
+            let took = (COUNTED.peak_usage() - before) / KIBIBYTE;
+            assert!(took < most, "{kind} took {took} KiB for attack {number}");
+            let error = outcome.unwrap_err().to_string();
+            // Before anything is printed: the buffer of what a test prints grows on the same heap.
+            let with_error = COUNTED.current_usage() as isize - (before - length) as isize;
+            let left = with_error - error.capacity() as isize;
+            assert!(left < 4 * KIBIBYTE as isize, "{kind} left {left} bytes");
+            println!("{kind}: {took} KiB of {length} bytes for attack {number}: {error}");
+            let operation = if kind == "probe" { "keys (" } else { kind };
+            assert!(error.starts_with(operation), "{kind}: {error}");
+        }
+    }
+}

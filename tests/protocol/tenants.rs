@@ -1,0 +1,253 @@
+//! Other teams beside the one that is judged. Each schedule is played twice under the same seed, alone and beside them: its
+//! Instances are told of, called for and Ready as soon as alone, and the service is asked for the same. All other judges
+//! judge both runs as ever.
+
+use crate::fault::{Kind, Step, Timed};
+use crate::run::{Look, Operators, Outcome, Schedule, run};
+use crate::universe::{Manner, Neighbour, Setting};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// So much later than alone (issue 18, 2).
+const LATER: Duration = Duration::from_secs(1);
+/// Reads that depend on when exactly something was looked at: a task that ends between two looks is asked for once more.
+const MORE_READS: usize = 5;
+
+/// How soon the objects of a run were served, from its beginning, and what the service was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Pace {
+    told: BTreeMap<String, Duration>,
+    called: BTreeMap<String, Duration>,
+    ready: BTreeMap<String, Duration>,
+    calls: BTreeMap<Kind, usize>,
+}
+
+impl Pace {
+    /// The status of an object was written.
+    pub fn told(&mut self, at: Duration, name: &str, object: &Value) {
+        self.told.entry(name.to_owned()).or_insert(at);
+        let conditions = object["status"]["conditions"].as_array();
+        let is_ready =
+            |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+        if conditions.into_iter().flatten().any(is_ready) {
+            self.ready.entry(name.to_owned()).or_insert(at);
+        }
+    }
+
+    /// The service is called, for this object if it is for one.
+    pub fn called(&mut self, at: Duration, kind: Kind, object: Option<String>) {
+        *self.calls.entry(kind).or_default() += 1;
+        if let Some(object) = object {
+            self.called.entry(object).or_insert(at);
+        }
+    }
+}
+
+/// What the neighbours cost.
+fn judge(alone: &Outcome, beside: &Outcome) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (run, outcome) in [("alone", alone), ("beside", beside)] {
+        wrong.extend(outcome.violations.iter().map(|v| format!("{run}: {v}")));
+    }
+    let firsts = [
+        ("told of", &alone.pace.told, &beside.pace.told),
+        ("called for", &alone.pace.called, &beside.pace.called),
+        ("Ready", &alone.pace.ready, &beside.pace.ready),
+    ];
+    for (what, alone, beside) in firsts {
+        for (object, at) in alone {
+            let later = beside.get(object);
+            if later.is_none_or(|later| *later > *at + LATER) {
+                wrong.push(format!(
+                    "L5: {object} was {what} after {at:?} alone, and {later:?} beside others"
+                ));
+            }
+        }
+    }
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.is_cloud()) {
+        let count = |outcome: &Outcome| outcome.pace.calls.get(&kind).copied().unwrap_or(0);
+        let (alone, beside) = (count(alone), count(beside));
+        let is_same = if kind.is_mutating_call() {
+            beside == alone
+        } else {
+            beside <= 2 * alone + MORE_READS && alone <= 2 * beside + MORE_READS
+        };
+        if !is_same {
+            wrong.push(format!(
+                "L5: {alone} calls of {kind:?} alone, {beside} beside others"
+            ));
+        }
+    }
+    wrong
+}
+
+/// Plays it without neighbours and with them.
+fn hold(schedule: &Schedule) -> Vec<String> {
+    let mut alone = schedule.clone();
+    alone.setting.neighbours.clear();
+    let (alone, beside) = (run(&alone, Look::Verdict), run(schedule, Look::Verdict));
+    let mut wrong = judge(&alone, &beside);
+    if alone.pace.ready.is_empty() {
+        wrong.push("nothing became Ready: the run shows nothing".to_owned());
+    }
+    let accounts: u64 = schedule
+        .setting
+        .neighbours
+        .iter()
+        .map(|neighbour| u64::from(neighbour.accounts))
+        .sum();
+    let calls = beside.neighbours;
+    if calls < accounts {
+        wrong.push(format!(
+            "the neighbours made {} calls: the run shows nothing",
+            calls
+        ));
+    }
+    wrong
+}
+
+/// When the others have long begun, an Instance comes and is changed, and another one comes, is changed, and goes.
+fn beside(neighbours: &[(Manner, u16, u16)]) -> Schedule {
+    let steps = [
+        (20_000, Step::Apply(1)),
+        (35_000, Step::Apply(2)),
+        (50_000, Step::EditImage(1)),
+        (80_000, Step::EditPower(2)),
+        (105_000, Step::Delete(2)),
+    ];
+    Schedule {
+        setting: Setting {
+            neighbours: neighbours
+                .iter()
+                .map(|&(manner, accounts, instances)| Neighbour {
+                    manner,
+                    accounts,
+                    instances,
+                })
+                .collect(),
+            ..Setting::default()
+        },
+        operators: Operators::One,
+        watch_delay: Duration::from_millis(50),
+        rules: Vec::new(),
+        steps: steps.map(|(at, step)| Timed { at, step }).to_vec(),
+    }
+}
+
+fn holds(mut schedule: Schedule) {
+    for seed in 1..=2 {
+        schedule.setting.seed = seed;
+        assert_eq!(hold(&schedule), [""; 0], "seed {seed}");
+    }
+}
+
+/// The bound of the issue, word for word.
+#[test]
+fn beside_two_thousand_instances_of_ten_accounts_in_trouble() {
+    holds(beside(&[
+        (Manner::Dead, 2, 200),
+        (Manner::Silent, 2, 200),
+        (Manner::Slow, 2, 200),
+        (Manner::Busy, 1, 200),
+        (Manner::Lure, 3, 200),
+    ]));
+}
+
+/// One team with one Account, so that only its own bound holds it.
+#[test]
+fn beside_five_hundred_instances_on_one_service_that_is_slow() {
+    holds(beside(&[(Manner::Slow, 1, 500)]));
+}
+
+#[test]
+fn beside_five_hundred_instances_on_one_service_that_is_well() {
+    holds(beside(&[(Manner::Well, 1, 500)]));
+}
+
+/// Each of their creates holds its place for a minute, and comes again.
+#[test]
+fn beside_accounts_whose_services_answer_no_create() {
+    holds(beside(&[(Manner::Lure, 6, 50)]));
+}
+
+/// Accounts have places of their own.
+#[test]
+fn beside_a_hundred_accounts_whose_services_are_silent() {
+    holds(beside(&[(Manner::Silent, 100, 1)]));
+}
+
+#[test]
+fn beside_services_that_answer_with_garbage_or_without_end() {
+    holds(beside(&[(Manner::Garbage, 5, 20), (Manner::Flood, 5, 20)]));
+}
+
+/// A start finds everybody in trouble at once.
+#[test]
+fn beside_all_of_them_after_a_restart() {
+    let mut schedule = beside(&Manner::BAD.map(|manner| (manner, 2, 50)));
+    let kill = Timed {
+        at: 120_000,
+        step: Step::Kill(0),
+    };
+    let apply = Timed {
+        at: 121_500,
+        step: Step::Apply(3),
+    };
+    schedule.steps.extend([kill, apply]);
+    holds(schedule);
+}
+
+/// Neighbours and steps by chance.
+fn by_chance(seed: u64) -> Schedule {
+    let mut dice = StdRng::seed_from_u64(seed);
+    let teams = dice.random_range(1..=3);
+    let neighbours: Vec<_> = (0..teams)
+        .map(|_| {
+            let manner = *Manner::BAD.choose(&mut dice).unwrap_or(&Manner::Slow);
+            (manner, dice.random_range(1..=5), dice.random_range(1..=20))
+        })
+        .collect();
+    let mut schedule = beside(&neighbours);
+    schedule.setting.seed = seed;
+    schedule.setting.tasks =
+        Duration::from_millis(*[300, 2_500, 8_000].choose(&mut dice).unwrap_or(&300));
+    schedule.steps = (1..=3)
+        .map(|n| Timed {
+            at: dice.random_range(1_000..90_000),
+            step: Step::Apply(n),
+        })
+        .collect();
+    for _ in 0..dice.random_range(0..4) {
+        let n = dice.random_range(1..=3);
+        let steps = [
+            Step::EditImage(n),
+            Step::EditPower(n),
+            Step::Restart(n),
+            Step::Delete(n),
+            Step::Label(n),
+        ];
+        schedule.steps.push(Timed {
+            at: dice.random_range(110_000..140_000),
+            step: steps.choose(&mut dice).cloned().unwrap_or(Step::Label(n)),
+        });
+    }
+    schedule
+}
+
+#[test]
+fn beside_neighbours_by_chance() {
+    let mut wrong = Vec::new();
+    for seed in 1..=20 {
+        let schedule = by_chance(seed);
+        let costs = hold(&schedule);
+        if !costs.is_empty() {
+            let Setting { neighbours, .. } = schedule.setting;
+            wrong.push(format!("seed {seed}, {neighbours:?}: {costs:#?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

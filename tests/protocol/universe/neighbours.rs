@@ -1,0 +1,185 @@
+//! The other teams of a process, each in a namespace and with services of its own. Nobody judges what becomes of them: they
+//! are there so that the one that is judged may ask for no more, and wait no longer, than without them.
+
+use super::{Universe, base64};
+use crate::apiserver::{ACCOUNTS, INSTANCES, SECRETS, name_in};
+use crate::link::kind_of;
+use cloud_simulator::Readings;
+use cloud_simulator::catalogue;
+use cloud_simulator::model::{Config, Durations, World};
+use cloud_simulator::wire::{RawRequest, Unserved, parse, render, render_refusal, unmodelled};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What the services of a team are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// They do as they should.
+    Well,
+    /// No connection opens.
+    Dead,
+    /// They take every request and never answer.
+    Silent,
+    /// Every answer takes twenty seconds.
+    Slow,
+    /// They answer every look at once, and no call that changes something, ever: such a call holds its place to its deadline.
+    Lure,
+    /// Everything is too much for them: 429.
+    Busy,
+    /// They answer with what is no JSON.
+    Garbage,
+    /// They answer with brackets, half a million of them.
+    Flood,
+}
+
+impl Manner {
+    /// Every one that makes trouble.
+    pub const BAD: [Self; 7] = [
+        Self::Lure,
+        Self::Dead,
+        Self::Silent,
+        Self::Slow,
+        Self::Busy,
+        Self::Garbage,
+        Self::Flood,
+    ];
+}
+
+/// A team.
+#[derive(Clone, Debug)]
+pub struct Neighbour {
+    /// What its services are like.
+    pub manner: Manner,
+    /// How many Accounts it has, each at a service of its own.
+    pub accounts: u16,
+    /// How many Instances each of them has.
+    pub instances: u16,
+}
+
+/// What a service of theirs does with a call.
+pub enum Fate {
+    /// No connection opens.
+    NotSent,
+    /// Nothing comes back.
+    Never,
+    /// This comes back: a status and a body, after a while.
+    Answer(Duration, u16, Vec<u8>),
+}
+
+/// Their services, by host.
+#[derive(Default)]
+pub struct Neighbours {
+    services: BTreeMap<String, (Manner, World)>,
+    /// How often they were called.
+    pub calls: u64,
+}
+
+const TOKEN: &str = "token-of-a-neighbour";
+const SLOW: Duration = Duration::from_secs(20);
+const BRACKETS: usize = 500_000;
+
+impl Neighbours {
+    /// Whether there are any.
+    pub fn are_there(&self) -> bool {
+        !self.services.is_empty()
+    }
+
+    /// Whether this is the host of one of their services.
+    pub fn serve(&self, host: &str) -> bool {
+        self.services.contains_key(host)
+    }
+}
+
+impl Universe {
+    /// Makes what the neighbours have: it is all there when the first process starts.
+    pub(super) fn furnish_neighbours(&mut self) {
+        for (number, neighbour) in self.setting.neighbours.clone().iter().enumerate() {
+            let namespace = format!("team-{}", number + 2);
+            let token = json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": {}, "type": "cloudserver.dev/token",
+                "data": {"value": base64(TOKEN)},
+            });
+            let secret = (SECRETS, name_in(&namespace, "cloud-token"));
+            self.kube.create(&secret, token);
+            for account in 1..=neighbour.accounts {
+                self.furnish_account(&namespace, account, neighbour);
+            }
+        }
+        self.kube.take_changes();
+    }
+
+    fn furnish_account(&mut self, namespace: &str, number: u16, neighbour: &Neighbour) {
+        let host = format!("{namespace}-{number}.example");
+        let account = format!("account-{number}");
+        let manifest = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {},
+            "spec": {
+                "endpoint": format!("https://{host}/api"),
+                "tokenSecretRef": {"name": "cloud-token", "key": "value"},
+                "settleSeconds": self.setting.settle,
+            },
+        });
+        self.kube
+            .create(&(ACCOUNTS, name_in(namespace, &account)), manifest);
+        let example = catalogue::example();
+        for instance in 1..=neighbour.instances {
+            let manifest = json!({
+                "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance", "metadata": {},
+                "spec": {
+                    "accountRef": {"name": account},
+                    "region": example.region, "zone": example.zone,
+                    "package": {"code": example.package}, "image": {"id": example.image},
+                    "firewall": {"id": example.firewall}, "login": {"sshKey": {"id": example.key}},
+                    "powerState": "Running",
+                },
+            });
+            let name = name_in(namespace, &format!("web-{number}-{instance}"));
+            self.kube.create(&(INSTANCES, name), manifest);
+        }
+        let world = World::new(Config {
+            seed: self.setting.seed.wrapping_add(u64::from(number)),
+            durations: Durations::all(self.setting.tasks),
+            readings: Readings::default(),
+            token: TOKEN.into(),
+        });
+        self.neighbours
+            .services
+            .insert(host, (neighbour.manner, world));
+    }
+
+    /// A call of a neighbour's service.
+    pub fn call_neighbour(&mut self, host: &str, raw: &RawRequest) -> Fate {
+        let now = self.timestamp();
+        self.neighbours.calls += 1;
+        let Some((manner, world)) = self.neighbours.services.get_mut(host) else {
+            return Fate::NotSent;
+        };
+        let after = match manner {
+            Manner::Dead => return Fate::NotSent,
+            Manner::Silent => return Fate::Never,
+            Manner::Busy => {
+                let body = json!({"code": "Request.Limit", "httpStatus": 429, "message": "slower"});
+                return Fate::Answer(Duration::ZERO, 429, body.to_string().into_bytes());
+            }
+            Manner::Garbage => return Fate::Answer(Duration::ZERO, 200, vec![b'\xff', b'{', 0]),
+            Manner::Flood => {
+                return Fate::Answer(Duration::ZERO, 200, vec![b'['; BRACKETS]);
+            }
+            Manner::Lure if kind_of(&raw.path).is_mutating_call() => return Fate::Never,
+            Manner::Well | Manner::Lure => Duration::ZERO,
+            Manner::Slow => SLOW,
+        };
+        world.advance(now);
+        let readings = world.readings().clone();
+        let reply = match parse(raw) {
+            Ok((endpoint, request)) => {
+                let reply = world.call(now, Some(TOKEN), &request);
+                render(endpoint, &readings, &reply.outcome)
+            }
+            Err(Unserved::Refused(refusal)) => render_refusal(&readings, &refusal),
+            Err(Unserved::Unmodelled) => unmodelled(&raw.method, &raw.path),
+        };
+        Fate::Answer(after, reply.status, reply.body.to_string().into_bytes())
+    }
+}

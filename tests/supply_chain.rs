@@ -1,0 +1,111 @@
+//! What the program is made of is what the repository names: versions by the lock file, the compiler by its release.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Commands of cargo that read the lock file, and may write it anew where nothing forbids it.
+const RESOLVING: [&str; 8] = [
+    "bench", "build", "check", "clippy", "doc", "install", "run", "test",
+];
+
+/// Calls of cargo in a text, as far as their line goes, that leave the lock file open.
+fn unlocked(text: &str) -> Vec<&str> {
+    let calls = text.lines().flat_map(|line| {
+        ["cargo ", "$(CARGO) ", "$cargo\" "]
+            .into_iter()
+            .flat_map(move |caller| {
+                line.match_indices(caller)
+                    .map(move |(at, _)| (&line[at..], &line[at + caller.len()..]))
+            })
+    });
+    calls
+        .filter(|(_, rest)| {
+            let mut words = rest.split(|c: char| !c.is_ascii_lowercase() && c != '-');
+            let command = words.next().unwrap_or_default();
+            // Whether it is there at all.
+            let asks = words.next() == Some("--version");
+            RESOLVING.contains(&command) && !asks
+        })
+        // In prose the command ends with its quotes.
+        .map(|(call, _)| call.split('`').next().unwrap())
+        .filter(|call| !call.contains(" --locked"))
+        .collect()
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name();
+        if name == "target" || name == ".git" {
+            continue;
+        }
+        if entry.file_type().unwrap().is_dir() {
+            files(&entry.path(), found);
+        } else {
+            found.push(entry.path());
+        }
+    }
+}
+
+#[test]
+fn whoever_calls_cargo_takes_the_lock_file_as_it_is() {
+    let mut all = Vec::new();
+    files(root(), &mut all);
+    let (mut calls, mut wrong) = (0, Vec::new());
+    for file in all {
+        let inside = file.strip_prefix(root()).unwrap();
+        if inside == Path::new("tests/supply_chain.rs") {
+            continue;
+        }
+        let Ok(text) = fs::read_to_string(&file) else {
+            continue;
+        };
+        calls += text.matches("--locked").count();
+        for call in unlocked(&text) {
+            wrong.push(format!("{}: {call}", inside.display()));
+        }
+    }
+    assert!(calls >= 10, "only {calls} calls are found");
+    assert!(wrong.is_empty(), "without --locked:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn calls_are_found_in_scripts_make_and_prose() {
+    let text = "long cargo build --workspace\n\t$(CARGO) test --lib\n(cd x && \"$cargo\" test -q)\nBuild it (`cargo build --release`), then\n\
+                cargo build --locked\n\t$(CARGO) fmt --check\ncargo clippy --version\ncargo-deny check\nthe cargo is lost\n`cargo test` of --locked";
+    assert_eq!(
+        unlocked(text),
+        [
+            "cargo build --workspace",
+            "$(CARGO) test --lib",
+            "$cargo\" test -q)",
+            "cargo build --release",
+            "cargo test",
+        ]
+    );
+}
+
+/// What stands between the quotes of `key = "…"`, at the beginning of a line.
+fn value<'a>(text: &'a str, key: &str) -> &'a str {
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
+    let line = line.ok_or_else(|| format!("no {key}")).unwrap();
+    line.split('"').nth(1).unwrap()
+}
+
+#[test]
+fn the_compiler_is_pinned_to_a_release_of_the_version_that_the_manifests_ask_for() {
+    let pinned = fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (pinned, oldest) = (value(&pinned, "channel"), value(&manifest, "rust-version"));
+    let patch = pinned.strip_prefix(&format!("{oldest}."));
+    assert!(
+        patch.is_some_and(|patch| patch.parse::<u32>().is_ok()),
+        "{pinned} is no release of {oldest}"
+    );
+}
