@@ -86,9 +86,9 @@ async fn seat(context: &Context, account: &Account, key: &ObjectKey) -> Result<A
         return Ok(seat);
     }
     // What is read now is judged together: this spec, and whether this very version of the Secret consents to it.
-    let endpoint = context.sessions.endpoint(&account.spec);
-    let endpoint = endpoint.map_err(|error| not_usable(&error, account))?;
-    let read = read_tls(&context.client, &key.namespace, spec, &endpoint).await;
+    let destination = context.sessions.destination(spec);
+    let destination = destination.map_err(|error| not_usable(&error, account))?;
+    let read = read_tls(&context.client, &key.namespace, spec, &destination).await;
     let (tls, version) = match (read, former) {
         (Ok(read), _) => read,
         // That the apiserver does not answer tells nothing of the bundle.
@@ -104,7 +104,7 @@ async fn seat(context: &Context, account: &Account, key: &ObjectKey) -> Result<A
     if let Some(seat) = known(&version) {
         return Ok(seat);
     }
-    let (token, secret) = read_token(&context.client, &key.namespace, reference, &endpoint)
+    let (token, secret) = read_token(&context.client, &key.namespace, reference, &destination)
         .await
         .map_err(|error| no_token(&error, account))?;
     let seat = context

@@ -100,7 +100,7 @@ fn without_imports(status: &AccountStatus) -> AccountStatus {
 
 /// Whoever is on the way reads what is sent to an http endpoint that is not on this machine.
 fn in_the_clear(account: &Account) -> Option<Warning> {
-    goes_in_the_clear(&account.spec.endpoint).then(|| Warning {
+    goes_in_the_clear(&account.spec.endpoint, account.spec.proxy.is_some()).then(|| Warning {
         type_: INSECURE_ENDPOINT,
         reason: Reason::PlainHttp,
         message: "spec.endpoint is http: token and login passwords go over the network in the clear: use https"

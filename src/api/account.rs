@@ -68,7 +68,8 @@ pub struct AccountSpec {
 
     /// The Secret, in this namespace, that holds the token of the header x-open-token. It must consent to that: by its type
     /// cloudserver.dev/token or its label cloudserver.dev/use: token. Where it has the annotation cloudserver.dev/endpoint, the
-    /// token goes to the endpoints that stand there (URLs, separated by white space) and what lies below them, and nowhere else.
+    /// token goes to the endpoints that stand there (URLs, separated by white space) and what lies below them, and nowhere else;
+    /// a proxy must stand there as well.
     /// Two namespaces whose Accounts have the same token are one trust domain: see imports.
     pub token_secret_ref: SecretKeyRef,
 

@@ -177,8 +177,8 @@ reasons! {
         "The Secret that the Account names does not say that it may be used so: whoever may create Accounts must not be able to have any Secret sent to any place.",
         "If the Secret is meant for it, have somebody who may write it run the command in the message, which labels it cloudserver.dev/use: token (or client-certificate). It goes on by itself. Otherwise name another Secret.";
     SecretBoundElsewhere:
-        "The Secret that the Account names is for other endpoints than the Account's: its annotation cloudserver.dev/endpoint says so, or cannot be read.",
-        "Mend spec.endpoint of the Account, or have somebody who may write the Secret mend its annotation cloudserver.dev/endpoint. It goes on by itself.";
+        "The Secret that the Account names is for other endpoints than the Account's, or not for its proxy: its annotation cloudserver.dev/endpoint says so, or cannot be read.",
+        "Mend spec.endpoint or spec.proxy of the Account, or have somebody who may write the Secret mend its annotation cloudserver.dev/endpoint. It goes on by itself.";
     TokenInvalid:
         "What the Account's Secret holds as the token is no text that a header can carry.",
         "Put the token into the Secret, without line feeds or control characters in it.";

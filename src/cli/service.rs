@@ -3,12 +3,10 @@
 use super::chain;
 use crate::api::valid::{self, NoName};
 use crate::api::{Account, AccountSpec, SecretKeyRef, default_missing_codes, names};
-use crate::cloud::{
-    AllowedEndpoints, Budget, BuildError, Client, Gate, Http, Paths, check_endpoint,
-};
+use crate::cloud::{AllowedEndpoints, Budget, BuildError, Client, Gate, Http, Paths};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{self, ClientError, call};
-use crate::session::{self, Credentials, Problem, Refusal, SecretProblem, UseProblem};
+use crate::session::{self, Credentials, Destination, Problem, Refusal, SecretProblem, UseProblem};
 use clap::Args;
 use kube::{Api, ResourceExt};
 use secrecy::SecretString;
@@ -298,9 +296,10 @@ pub(super) async fn read_credentials_of(
             .unwrap_or_else(|| cluster.namespace.clone()),
     );
     let reference = &account.spec.token_secret_ref;
-    let endpoint = check_endpoint(&account.spec.endpoint);
-    let endpoint = endpoint.map_err(|problem| unusable(account, &namespace, problem))?;
-    let token = match session::read_token(&cluster.client, &namespace, reference, &endpoint).await {
+    let destination = Destination::of(&account.spec);
+    let destination = destination.map_err(|problem| unusable(account, &namespace, problem))?;
+    let read = session::read_token(&cluster.client, &namespace, reference, &destination).await;
+    let token = match read {
         Ok((token, _)) => token,
         Err(UseProblem::Secret(problem)) => {
             return Err(ServiceError::Token {
@@ -317,7 +316,7 @@ pub(super) async fn read_credentials_of(
             });
         }
     };
-    match session::read_tls(&cluster.client, &namespace, &account.spec, &endpoint).await {
+    match session::read_tls(&cluster.client, &namespace, &account.spec, &destination).await {
         Ok((tls, _)) => Ok(Credentials { token, tls }),
         Err(problem) => Err(ServiceError::Tls {
             name,

@@ -93,7 +93,7 @@ impl Bounds {
             | Operation::Start
             | Operation::Stop
             | Operation::Restart
-            | Operation::Task => Self::object(ENVELOPE),
+            | Operation::Task => Self::of_receipt(),
             Operation::Detail => Self::object(OBJECT),
             Operation::Instances => page("instances"),
             Operation::Firewalls => page("firewalls"),
@@ -102,6 +102,11 @@ impl Bounds {
             Operation::Packages => whole("packages"),
             Operation::Regions => whole("regions"),
         }
+    }
+
+    /// The answer to a call that changes something.
+    pub(super) fn of_receipt() -> Self {
+        Self::object(ENVELOPE)
     }
 
     /// The answer to a probe.

@@ -1,18 +1,20 @@
-//! Memory for what services say: a part of the process's for each client, so that a hostile service costs its own Account alone.
+//! Memory for what services say: a part of the process's for each namespace, and in it for each client, so that a hostile service
+//! costs its own Account alone.
 //!
 //! There are two stores. *Calls under way*: each holds, from before it is sent until it is read, what its answer may take at
-//! most; who finds no room waits, and keeps nobody else waiting. *Rows kept*: what listings hold until they are
-//! dropped; a listing that finds no room fails.
+//! most; who finds no room waits. *Rows kept*: what listings hold until they are dropped; a listing that finds no room fails.
 //!
-//! Both are shared by one rule: a client may have as much as is still free. One alone gets half; fifty that want all there is
-//! get a fifty-first each, and as much is left for whoever comes. A client whose latest call was not answered well finds a third
-//! of the room for calls taken already, so that silent services, however many, leave that third to the others.
+//! Both are shared by one rule: what a client has, what its namespace has, and what is asked for must fit into what is still
+//! free. Fifty namespaces that want all there is get a fifty-second each, and as much is left for whoever comes. Of the room for
+//! calls two quarters are set aside besides: one that only a namespace without a call under way may touch, and one that is
+//! for these and for clients whose latest call was answered. So silent services, however many, keep neither another
+//! namespace waiting nor, in their own, a service that answers. Of those who wait, whoever asks for the least in that sense is next.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::oneshot;
 
@@ -35,6 +37,7 @@ pub struct Budget {
 struct Inner {
     calls: Mutex<Calls>,
     kept: Store,
+    namespaces: Mutex<HashMap<Box<str>, Weak<Held>>>,
 }
 
 /// Something that is taken and given back without waiting.
@@ -46,7 +49,15 @@ struct Store {
 struct Calls {
     size: usize,
     used: usize,
-    waiting: VecDeque<Waiting>,
+    /// In the order in which they came.
+    waiting: Vec<Waiting>,
+}
+
+/// What somebody has of both stores.
+#[derive(Default)]
+struct Held {
+    calls: AtomicUsize,
+    kept: AtomicUsize,
 }
 
 struct Waiting {
@@ -63,8 +74,8 @@ pub(super) struct Share {
 
 struct Part {
     budget: Budget,
-    calls: AtomicUsize,
-    kept: AtomicUsize,
+    namespace: Arc<Held>,
+    own: Held,
     answered_well: AtomicBool,
 }
 
@@ -98,7 +109,7 @@ impl Budget {
         let calls = Calls {
             size: calls,
             used: 0,
-            waiting: VecDeque::new(),
+            waiting: Vec::new(),
         };
         let kept = Store {
             size: kept,
@@ -107,6 +118,7 @@ impl Budget {
         let inner = Inner {
             calls: Mutex::new(calls),
             kept,
+            namespaces: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -118,17 +130,29 @@ impl Budget {
         Self::new(CALLS, KEPT_OF_A_COMMAND)
     }
 
-    /// A new client's part.
-    pub(super) fn share(&self) -> Share {
+    /// The part of a new client that is used from this namespace.
+    pub(super) fn share(&self, namespace: &str) -> Share {
         let part = Part {
             budget: self.clone(),
-            calls: AtomicUsize::new(0),
-            kept: AtomicUsize::new(0),
+            namespace: self.namespace(namespace),
+            own: Held::default(),
             answered_well: AtomicBool::new(false),
         };
         Share {
             part: Arc::new(part),
         }
+    }
+
+    fn namespace(&self, name: &str) -> Arc<Held> {
+        let namespaces = self.inner.namespaces.lock();
+        let mut namespaces = namespaces.unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = namespaces.get(name).and_then(Weak::upgrade) {
+            return known;
+        }
+        namespaces.retain(|_, held| held.strong_count() > 0);
+        let held = Arc::default();
+        namespaces.insert(name.into(), Arc::downgrade(&held));
+        held
     }
 
     fn calls(&self) -> MutexGuard<'_, Calls> {
@@ -138,24 +162,27 @@ impl Budget {
 }
 
 impl Share {
+    /// Another one of the same budget, for this namespace.
+    pub(super) fn of(&self, namespace: &str) -> Self {
+        self.part.budget.share(namespace)
+    }
+
     /// Waits for room for a call whose answer may take so many bytes. Dropping the future gives the place in the line up.
     pub(super) async fn room(&self, bytes: usize) -> Room {
-        let granted = {
+        let (granted, wait) = oneshot::channel();
+        let late = {
             let mut calls = self.part.budget.calls();
             // More than there is at all would wait for ever.
-            let bytes = bytes.min(calls.reserve());
-            if calls.fits(&self.part, bytes) {
-                return calls.grant(&self.part, bytes);
-            }
-            let (granted, wait) = oneshot::channel();
-            calls.waiting.push_back(Waiting {
+            let bytes = bytes.min(calls.size);
+            calls.waiting.push(Waiting {
                 share: self.part.clone(),
                 bytes,
                 granted,
             });
-            wait
+            calls.grant_all()
         };
-        match granted.await {
+        drop(late);
+        match wait.await {
             Ok(room) => room,
             // The budget, which holds the other end, lives as long as this.
             Err(_) => std::future::pending().await,
@@ -165,7 +192,7 @@ impl Share {
     /// What is kept of this client's listings, in bytes.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
-        self.part.kept.load(Ordering::Relaxed)
+        self.part.own.kept.load(Ordering::Relaxed)
     }
 
     /// Remembers how the latest call ended: with an answer that could be read, or without.
@@ -182,60 +209,57 @@ impl Share {
     /// There is none.
     pub(super) fn charge(&self, bytes: usize) -> Result<Charge, NoMemory> {
         let (part, store) = (&self.part, &self.part.budget.inner.kept);
-        // Both are taken first, so that two at a time never take the same room.
-        let mine = part.kept.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let all = store.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        // All are taken first, so that two at a time never take the same room.
+        let mine = part.own.kept.fetch_add(bytes, Ordering::Relaxed);
+        let of_all_mine = part.namespace.kept.fetch_add(bytes, Ordering::Relaxed);
+        let of_all = store.used.fetch_add(bytes, Ordering::Relaxed);
         let charge = Charge {
             share: part.clone(),
             bytes,
         };
-        let others = all.saturating_sub(bytes);
-        (mine <= store.size.saturating_sub(others))
+        (mine + of_all_mine + bytes <= store.size.saturating_sub(of_all))
             .then_some(charge)
             .ok_or(NoMemory)
     }
 }
 
 impl Calls {
-    /// What is left to those whose services answer.
-    fn reserve(&self) -> usize {
-        self.size / 3
-    }
-
-    fn fits(&self, share: &Part, bytes: usize) -> bool {
-        let reserve = if share.answered_well.load(Ordering::Relaxed) {
+    /// What must be free for a call to be made.
+    fn needs(&self, waiting: &Waiting) -> usize {
+        let (share, quarter) = (&waiting.share, self.size / 4);
+        let of_namespace = share.namespace.calls.load(Ordering::Relaxed);
+        let set_aside = if of_namespace == 0 {
             0
+        } else if share.answered_well.load(Ordering::Relaxed) {
+            quarter
         } else {
-            self.reserve()
+            2 * quarter
         };
-        let free = self.size.saturating_sub(self.used + reserve);
-        share.calls.load(Ordering::Relaxed) + bytes <= free
+        set_aside + of_namespace + share.own.calls.load(Ordering::Relaxed) + waiting.bytes
     }
 
-    fn grant(&mut self, share: &Arc<Part>, bytes: usize) -> Room {
+    fn grant(&mut self, share: Arc<Part>, bytes: usize) -> Room {
         self.used += bytes;
-        share.calls.fetch_add(bytes, Ordering::Relaxed);
-        Room {
-            share: share.clone(),
-            bytes,
-        }
+        share.own.calls.fetch_add(bytes, Ordering::Relaxed);
+        share.namespace.calls.fetch_add(bytes, Ordering::Relaxed);
+        Room { share, bytes }
     }
 
-    /// Everyone who waits and finds room now, the longest waiting first. Gives what came too late for its waiter.
+    /// Everyone who finds room now, whoever needs the least first, and of these the longest waiting. Gives what came too
+    /// late for its waiter.
     fn grant_all(&mut self) -> Vec<Room> {
         let mut late = Vec::new();
-        for waiting in mem::take(&mut self.waiting) {
-            if waiting.granted.is_closed() {
-                continue;
-            }
-            if !self.fits(&waiting.share, waiting.bytes) {
-                self.waiting.push_back(waiting);
-                continue;
-            }
-            let room = self.grant(&waiting.share, waiting.bytes);
+        self.waiting.retain(|waiting| !waiting.granted.is_closed());
+        loop {
+            let all = self.waiting.iter().map(|waiting| self.needs(waiting));
+            let least = all.enumerate().min_by_key(|(_, needs)| *needs);
+            let Some((next, _)) = least.filter(|(_, needs)| self.used + needs <= self.size) else {
+                return late;
+            };
+            let waiting = self.waiting.remove(next);
+            let room = self.grant(waiting.share, waiting.bytes);
             late.extend(waiting.granted.send(room).err());
         }
-        late
     }
 }
 
@@ -249,7 +273,9 @@ impl Drop for Room {
     fn drop(&mut self) {
         let mut calls = self.share.budget.calls();
         calls.used -= self.bytes;
-        self.share.calls.fetch_sub(self.bytes, Ordering::Relaxed);
+        let (own, namespace) = (&self.share.own, &self.share.namespace);
+        own.calls.fetch_sub(self.bytes, Ordering::Relaxed);
+        namespace.calls.fetch_sub(self.bytes, Ordering::Relaxed);
         let is_waited_for = !calls.waiting.is_empty();
         drop(calls);
         if is_waited_for {
@@ -269,9 +295,21 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.share.kept.fetch_sub(self.bytes, Ordering::Relaxed);
-        let store = &self.share.budget.inner.kept;
-        store.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        let Part {
+            budget,
+            namespace,
+            own,
+            ..
+        } = &*self.share;
+        for used in [&own.kept, &namespace.kept, &budget.inner.kept.used] {
+            used.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Room({})", self.bytes)
     }
 }
 

@@ -12,10 +12,10 @@ use url::Url;
 
 use super::answer::{Answer, Reading, envelope};
 use super::bounds::{Bounds, Excess};
-use super::budget::Share;
+use super::budget::{Room, Share};
 use super::decode::{Decoded, Decoder, TakeRow, Unfit};
 use super::error::{Cause, Error, Fault};
-use super::gate::{Gate, Permit};
+use super::gate::{Gate, Lane, Passage};
 use super::operation::Operation;
 use super::paths::Paths;
 use super::transport::{Incoming, Line};
@@ -49,6 +49,22 @@ pub(super) struct Caller {
     pub whole_rows: bool,
 }
 
+/// Leave to make one mutating call: a place at the gate, and room for the answer. Dropping it gives both back.
+#[derive(Debug)]
+#[must_use = "a permit holds a place at the gate, and room, until it is dropped"]
+pub struct Permit {
+    _passage: Passage,
+    _room: Room,
+}
+
+/// Leave for one call.
+pub(super) enum Leave {
+    /// To change something: whoever asked for it has waited before the intent was recorded.
+    Given { _permit: Permit },
+    /// To look: room is waited for within the deadline.
+    ToLook { _passage: Passage },
+}
+
 /// One call before it is made.
 pub(super) struct Call<'a> {
     pub operation: Operation,
@@ -58,10 +74,20 @@ pub(super) struct Call<'a> {
     pub body: Option<Value>,
     /// Secrets of the body, which no error may repeat.
     pub secret: Option<&'a str>,
-    pub permit: Permit,
+    pub leave: Leave,
 }
 
 impl Caller {
+    /// Waits for leave to make one mutating call.
+    pub(super) async fn permit(&self, lane: Lane) -> Permit {
+        let passage = self.gate.pass(lane).await;
+        let room = self.share.room(Bounds::of_receipt().memory()).await;
+        Permit {
+            _passage: passage,
+            _room: room,
+        }
+    }
+
     /// Makes the call, reads the answer, and tells the gate and the observer. `rows` takes the rows of its list as they arrive; what
     /// it took is worth nothing unless the call succeeds.
     pub(super) async fn run<T>(
@@ -77,7 +103,11 @@ impl Caller {
             missing_codes: &self.missing_codes,
             secrets: &secrets,
         };
-        let outcome = self.exchange(&call, rows, &reading).await;
+        let ends = began + deadline(operation);
+        let outcome = match self.room(&call, ends).await {
+            Ok(_room) => self.exchange(&call, ends, rows, &reading).await,
+            Err(fault) => Err(fault),
+        };
         let outcome = outcome.and_then(|answer| decode(answer, &reading));
         let outcome = outcome.map_err(|fault| Error {
             operation,
@@ -102,22 +132,28 @@ impl Caller {
                 began.elapsed(),
             );
         }
-        drop(call.permit);
+        drop(call.leave);
         outcome
+    }
+
+    /// Room for the answer, where there is none yet: before anything is sent, since what is sent may bring an answer at once.
+    async fn room(&self, call: &Call<'_>, ends: Instant) -> Result<Option<Room>, Fault> {
+        if let Leave::Given { .. } = call.leave {
+            return Ok(None);
+        }
+        let room = timeout_at(ends, self.share.room(call.bounds.memory())).await;
+        room.map(Some).map_err(|_| Fault::NotSent(Cause::NoRoom))
     }
 
     /// Sends the request and reads what comes back, all within one deadline.
     async fn exchange(
         &self,
         call: &Call<'_>,
+        ends: Instant,
         rows: &mut TakeRow<'_>,
         reading: &Reading<'_>,
     ) -> Result<Answer, Fault> {
         let is_mutating = call.operation.is_mutating();
-        let ends = Instant::now() + deadline(call.operation);
-        // Before anything is sent: what is sent may bring an answer that wants the room at once.
-        let room = timeout_at(ends, self.share.room(call.bounds.memory())).await;
-        let _room = room.map_err(|_| Fault::NotSent(Cause::NoRoom))?;
         let request = self.request(call, ends.saturating_duration_since(Instant::now()));
         let incoming = self.http.exchange(request, is_mutating).await?;
         let (status, retry_after) = (incoming.status, incoming.retry_after);

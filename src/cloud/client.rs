@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 use super::answer::{Answer, Reading, row_count};
 use super::bounds::Bounds;
 use super::budget::{Charge, NoMemory};
-use super::call::{Call, Caller, Observer};
+use super::call::{Call, Caller, Leave, Observer, Permit};
 use super::decode::{Unfit, fields, skip};
 use super::error::{BuildError, Error, Fault};
-use super::gate::{Gate, Lane, Permit};
+use super::gate::{Gate, Lane};
 use super::http::Http;
 use super::ids::{Place, ServerId, TaskId};
 use super::operation::Operation;
@@ -61,7 +61,7 @@ impl Client {
         }
         header.set_sensitive(true);
         let caller = Caller {
-            share: http.budget().share(),
+            share: http.budget().share(""),
             http: http.open(&endpoint)?,
             endpoint,
             token,
@@ -75,6 +75,19 @@ impl Client {
         Ok(Self {
             caller: Arc::new(caller),
         })
+    }
+
+    /// Counts what its answers take of memory to this namespace; without it, to none.
+    #[must_use]
+    pub fn with_namespace(self, namespace: &str) -> Self {
+        let caller = Arc::unwrap_or_clone(self.caller);
+        let caller = Caller {
+            share: caller.share.of(namespace),
+            ..caller
+        };
+        Self {
+            caller: Arc::new(caller),
+        }
     }
 
     /// Has each call told to an observer.
@@ -136,10 +149,10 @@ impl Client {
         self.caller.share.charge(bytes)
     }
 
-    /// Waits for leave to make one call. A mutating call takes it by value, so that the wait for the limit lies before
+    /// Waits for leave to make one mutating call, which takes it by value: so the wait for the limit, and for memory, lies before
     /// the intent is recorded, and nothing lies between the record and the call.
     pub async fn permit(&self, lane: Lane) -> Permit {
-        self.caller.gate.permit(lane).await
+        self.caller.permit(lane).await
     }
 
     /// Section 4.3: details of one instance.
@@ -385,7 +398,9 @@ impl Client {
             query,
             body: None,
             secret: None,
-            permit: self.permit(lane).await,
+            leave: Leave::ToLook {
+                _passage: self.caller.gate.pass(lane).await,
+            },
         }
     }
 }
@@ -402,7 +417,7 @@ fn mutation(operation: Operation, body: Value, secret: Option<&str>, permit: Per
         query: &[],
         body: Some(body),
         secret,
-        permit,
+        leave: Leave::Given { _permit: permit },
     }
 }
 

@@ -120,15 +120,15 @@ enum Turn {
     At(Instant),
 }
 
-/// Leave to make one request. Dropping it frees its place.
-#[must_use = "a permit holds a place at the gate until it is dropped"]
-pub struct Permit {
+/// A place at the gate, for one request. Dropping it frees its place.
+#[must_use = "it holds a place at the gate until it is dropped"]
+pub(super) struct Passage {
     gate: Gate,
 }
 
-impl std::fmt::Debug for Permit {
+impl std::fmt::Debug for Passage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Permit")
+        f.write_str("Passage")
     }
 }
 
@@ -161,12 +161,12 @@ impl Gate {
     }
 
     /// Waits for leave to make one request. Dropping the future gives the place in the line up and loses nothing.
-    pub async fn permit(&self, lane: Lane) -> Permit {
+    pub(super) async fn pass(&self, lane: Lane) -> Passage {
         let waiting = self.line_up(lane);
         loop {
             let turn = self.lock().turn_of(lane, waiting.number);
             match turn {
-                Turn::Pass => return Permit { gate: self.clone() },
+                Turn::Pass => return Passage { gate: self.clone() },
                 Turn::Later => waiting.turn.notified().await,
                 Turn::At(instant) => {
                     tokio::select! {
@@ -300,7 +300,7 @@ impl State {
     }
 }
 
-impl Drop for Permit {
+impl Drop for Passage {
     fn drop(&mut self) {
         let mut state = self.gate.lock();
         state.in_flight -= 1;

@@ -213,8 +213,9 @@ impl Network {
     }
 }
 
-/// Whether what is sent to an endpoint can be read on its way: it is no https, and goes further than this machine.
-pub fn goes_in_the_clear(endpoint: &str) -> bool {
+/// Whether what is sent to an endpoint can be read on its way: it is no https, and goes further than this machine, as all does
+/// that goes through a proxy.
+pub fn goes_in_the_clear(endpoint: &str, by_proxy: bool) -> bool {
     let Ok(url) = check_endpoint(endpoint) else {
         return false;
     };
@@ -224,11 +225,14 @@ pub fn goes_in_the_clear(endpoint: &str) -> bool {
         Some(Host::Domain(name)) => name.trim_end_matches('.') == "localhost",
         None => false,
     };
-    url.scheme() == "http" && !is_here
+    url.scheme() == "http" && (by_proxy || !is_here)
 }
 
 /// A proxy that connections can go through.
-fn check_proxy(proxy: &str) -> Result<Url, BuildError> {
+///
+/// # Errors
+/// It is no http URL of host and port alone.
+pub fn check_proxy(proxy: &str) -> Result<Url, BuildError> {
     let url = Url::parse(proxy.trim()).map_err(|_| BuildError::Proxy("is no URL"))?;
     if url.scheme() != "http" || url.host().is_none() {
         return Err(BuildError::Proxy("is no http URL"));

@@ -26,13 +26,13 @@ mod transport;
 mod wire;
 
 pub use budget::{Budget, Charge, NoMemory};
-pub use call::Observer;
+pub use call::{Observer, Permit};
 pub use client::Client;
 pub use egress::{Refused, Target};
 pub use endpoint::{AllowedEndpoints, EndpointPattern, PatternError, check_endpoint};
 pub use error::{BuildError, Error};
-pub use gate::{Gate, Lane, Limits, Permit};
-pub use http::{Http, Route, goes_in_the_clear};
+pub use gate::{Gate, Lane, Limits};
+pub use http::{Http, Route, check_proxy, goes_in_the_clear};
 pub use ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
 pub use offers::{Firewall, Image, Key, Offer, Offers, Package, Region, Server, Zone};
 pub use operation::Operation;

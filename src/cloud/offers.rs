@@ -371,7 +371,7 @@ mod tests {
 
     /// What is made of these rows.
     fn collected<T: Offer>(rows: &[Value], secret: &str) -> Offers<T> {
-        let mut collected = Collected::new(Budget::default().share(), secret, true);
+        let mut collected = Collected::new(Budget::default().share(""), secret, true);
         for row in rows {
             collected.take(row.to_string().as_bytes()).unwrap();
         }
@@ -426,7 +426,7 @@ mod tests {
     fn a_row_takes_room_until_it_is_dropped_and_is_whole_only_where_it_is_shown() {
         let row =
             json!({"imageResourceUUID": "img-1", "imageName": "x", "more": [1, 2, 3]}).to_string();
-        let share = Budget::default().share();
+        let share = Budget::default().share("");
         for (whole, at_least) in [(false, row.len()), (true, 8 * row.len())] {
             let mut collected = Collected::<Image>::new(share.clone(), "", whole);
             collected.take(row.as_bytes()).unwrap();

@@ -2,19 +2,48 @@
 //!
 //! Whoever may create Accounts names a Secret and an endpoint, and need not be allowed to read that Secret. So what a Secret
 //! holds is used only where the Secret itself says so: by a label or its type for the use, by an annotation for the
-//! endpoint. Both are written by somebody who may write the Secret. They are judged on the very object whose content is used, and
+//! endpoint, and the proxy before it: with an authority of the Account's own, a proxy can read what goes through it. Both are written by somebody who may write the Secret. They are judged on the very object whose content is used, and
 //! not on what a watch showed of it.
 
 use super::secrets::{Content, SecretProblem, read};
-use crate::api::SecretKeyRef;
 use crate::api::conditions::Reason;
 use crate::api::names::{ENDPOINT, TOKEN, USE};
-use crate::cloud::{EndpointPattern, PatternError};
+use crate::api::{AccountSpec, SecretKeyRef};
+use crate::cloud::{BuildError, EndpointPattern, PatternError, check_endpoint, check_proxy};
 use kube::Client;
 use secrecy::SecretString;
 use std::fmt;
 use thiserror::Error;
 use url::Url;
+
+/// Where an Account has sent what its Secrets hold.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// `spec.endpoint`.
+    pub endpoint: Url,
+    /// `spec.proxy.url`.
+    pub proxy: Option<Url>,
+}
+
+impl Destination {
+    /// That of an Account.
+    ///
+    /// # Errors
+    /// Its endpoint or its proxy is no URL that requests can be made to.
+    pub fn of(spec: &AccountSpec) -> Result<Self, BuildError> {
+        let proxy = spec.proxy.as_ref().map(|proxy| check_proxy(&proxy.url));
+        Ok(Self {
+            endpoint: check_endpoint(&spec.endpoint)?,
+            proxy: proxy.transpose()?,
+        })
+    }
+
+    /// Each field of the spec, and what it says.
+    fn urls(&self) -> impl Iterator<Item = (&'static str, &Url)> {
+        let proxy = self.proxy.as_ref().map(|proxy| ("spec.proxy.url", proxy));
+        std::iter::once(("spec.endpoint", &self.endpoint)).chain(proxy)
+    }
+}
 
 /// What the content of a Secret is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,13 +101,15 @@ pub enum Refusal {
     },
     /// It says that it is for other endpoints.
     #[error(
-        "Secret {name} is bound to {bound} (annotation {ENDPOINT}), and spec.endpoint is not there: {remedy}"
+        "Secret {name} is bound to {bound} (annotation {ENDPOINT}), and {field} is not there: {remedy}"
     )]
     BoundElsewhere {
         /// The Secret.
         name: String,
         /// The endpoints that it is for.
         bound: String,
+        /// The field of the Account that names another one.
+        field: &'static str,
         /// What to do.
         remedy: String,
     },
@@ -127,7 +158,7 @@ pub enum UseProblem {
     Refused(#[from] Refusal),
 }
 
-/// Reads a Secret that is to be used for this towards this endpoint, if it consents. Nothing is told of its keys before.
+/// Reads a Secret that is to be used for this and sent there, if it consents. Nothing is told of its keys before.
 ///
 /// # Errors
 /// There is none, it could not be read, or it does not consent.
@@ -136,14 +167,14 @@ pub async fn read_for(
     namespace: &str,
     name: &str,
     wanted: Use,
-    endpoint: &Url,
+    destination: &Destination,
 ) -> Result<Content, UseProblem> {
     let content = read(client, namespace, name).await?;
-    check(&content, namespace, name, wanted, endpoint)?;
+    check(&content, namespace, name, wanted, destination)?;
     Ok(content)
 }
 
-/// Reads the token for an endpoint, and UID and resourceVersion of its Secret.
+/// Reads the token that is sent there, and UID and resourceVersion of its Secret.
 ///
 /// # Errors
 /// See [`UseProblem`]; none of them holds what the Secret holds.
@@ -151,10 +182,10 @@ pub async fn read_token(
     client: &Client,
     namespace: &str,
     reference: &SecretKeyRef,
-    endpoint: &Url,
+    destination: &Destination,
 ) -> Result<(SecretString, String), UseProblem> {
     let SecretKeyRef { name, key } = reference;
-    let mut content = read_for(client, namespace, name, Use::Token, endpoint).await?;
+    let mut content = read_for(client, namespace, name, Use::Token, destination).await?;
     let token = content.take(name, key)?;
     Ok((token, content.version()))
 }
@@ -165,7 +196,7 @@ fn check(
     namespace: &str,
     name: &str,
     wanted: Use,
-    endpoint: &Url,
+    destination: &Destination,
 ) -> Result<(), Refusal> {
     let label = content.labels.get(USE).map(String::as_str);
     let is_of_type = wanted.of_type() == Some(content.kind.as_str());
@@ -195,32 +226,35 @@ fn check(
             }
         }
     }
-    if patterns.iter().any(|pattern| pattern.matches(endpoint)) {
-        return Ok(());
-    }
     if patterns.is_empty() {
         return Err(Refusal::BoundNowhere { name });
     }
+    let is_bound = |url: &Url| patterns.iter().any(|pattern| pattern.matches(url));
+    let mut urls = destination.urls();
+    let Some((field, url)) = urls.find(|(_, url)| !is_bound(url)) else {
+        return Ok(());
+    };
     let texts: Vec<String> = patterns.iter().map(ToString::to_string).collect();
     let bound = texts.join(" ");
-    let remedy = rebind(namespace, &name, &bound, endpoint);
+    let remedy = rebind(namespace, &name, &bound, field, url);
     Err(Refusal::BoundElsewhere {
         name,
         bound,
+        field,
         remedy,
     })
 }
 
-/// What to do where the Secret is for other endpoints. Somebody pastes the command into a shell: an endpoint that is not plain
-/// gets none.
-fn rebind(namespace: &str, name: &str, bound: &str, endpoint: &Url) -> String {
-    let mend = "mend spec.endpoint";
-    match endpoint.as_str().parse::<EndpointPattern>() {
-        Ok(endpoint) => format!(
-            "{mend}; or, if the Secret is for {endpoint} too, have somebody who may write it run: kubectl annotate secret {name} \
-             -n {namespace} --overwrite {ENDPOINT}='{bound} {endpoint}'"
+/// What to do where the Secret is for other endpoints. Somebody pastes the command into a shell: a URL that is not plain gets
+/// none.
+fn rebind(namespace: &str, name: &str, bound: &str, field: &str, url: &Url) -> String {
+    let mend = format!("mend {field}");
+    match url.as_str().parse::<EndpointPattern>() {
+        Ok(url) => format!(
+            "{mend}; or, if the Secret is for {url} too, have somebody who may write it run: kubectl annotate secret {name} \
+             -n {namespace} --overwrite {ENDPOINT}='{bound} {url}'"
         ),
-        Err(_) => mend.to_owned(),
+        Err(_) => mend,
     }
 }
 
@@ -233,14 +267,26 @@ mod tests {
     const HERE: &str = "https://cloud.example/api";
 
     fn asked(secret: Value, wanted: Use, endpoint: &str) -> Result<(), Refusal> {
+        through(secret, wanted, endpoint, None)
+    }
+
+    fn through(
+        secret: Value,
+        wanted: Use,
+        endpoint: &str,
+        proxy: Option<&str>,
+    ) -> Result<(), Refusal> {
         let mut secret: Secret = serde_json::from_value(secret).unwrap();
-        let endpoint = Url::parse(endpoint).unwrap();
+        let destination = Destination {
+            endpoint: Url::parse(endpoint).unwrap(),
+            proxy: proxy.map(|proxy| Url::parse(proxy).unwrap()),
+        };
         check(
             &Content::of(&mut secret),
             "team-a",
             "cloud-token",
             wanted,
-            &endpoint,
+            &destination,
         )
     }
 
@@ -329,6 +375,21 @@ mod tests {
             let told = asked.err().map(|refusal| refusal.to_string());
             assert!(!told.unwrap_or_default().contains("pa55"), "{endpoints:?}");
         }
+    }
+
+    #[test]
+    fn a_bound_secret_goes_through_no_proxy_that_it_does_not_name() {
+        let proxy = "http://proxy.example:3128";
+        let by = |endpoints: &str, proxy| through(bound(endpoints), Use::Token, HERE, Some(proxy));
+        assert!(by(&format!("{HERE} {proxy}"), proxy).is_ok());
+        assert!(by("*.example", proxy).is_err(), "a host alone means https");
+        let told = by(HERE, proxy).unwrap_err().to_string();
+        assert!(told.contains("and spec.proxy.url is not there"), "{told}");
+        let line = format!("cloudserver.dev/endpoint='{HERE} {proxy}/'");
+        assert!(told.ends_with(&line), "{told}");
+        assert!(by(proxy, proxy).is_err(), "and the endpoint counts too");
+        let unbound = json!({"type": "cloudserver.dev/token"});
+        assert!(through(unbound, Use::Token, HERE, Some(proxy)).is_ok());
     }
 
     #[test]

@@ -43,14 +43,19 @@ struct State {
     slots: usize,
     /// By lane: those that are taken, and those that are held for somebody.
     held: [usize; LANES],
-    /// For whom one is held, since when, and in which lane.
-    offers: HashMap<Subject, (Instant, Lane)>,
+    /// For whom one is held, and since when.
+    offers: HashMap<Subject, (Instant, Stands)>,
+    /// Where those stood that did not come for theirs: there they stand again once they ask.
+    lapsed: HashMap<Subject, u64>,
     lanes: [VecDeque<(u64, Subject)>; LANES],
     /// Where those stand that wait.
-    waiting: HashMap<Subject, (Lane, u64)>,
+    waiting: HashMap<Subject, Stands>,
     numbers: u64,
     given: u32,
 }
+
+/// A place in the line: the lane, and a number that is lower for who came first.
+type Stands = (Lane, u64);
 
 /// Leave to call the service. Dropping it gives the slot to the next in line.
 #[must_use = "a slot is given up when it is dropped"]
@@ -68,6 +73,7 @@ impl Line {
                 slots: slots(limits),
                 held: Default::default(),
                 offers: HashMap::new(),
+                lapsed: HashMap::new(),
                 lanes: Default::default(),
                 waiting: HashMap::new(),
                 numbers: 0,
@@ -137,9 +143,10 @@ impl Line {
 impl State {
     /// The lane whose slot it has now, if it has one.
     fn ask(&mut self, subject: &Subject, lane: Lane) -> Option<Lane> {
-        if let Some((_, offered)) = self.offers.remove(subject) {
+        if let Some((_, (offered, _))) = self.offers.remove(subject) {
             return Some(offered);
         }
+        let stood = self.lapsed.remove(subject);
         let is_first = self.lanes[..=lane as usize]
             .iter()
             .all(|waiting| waiting.iter().all(|(_, other)| other == subject));
@@ -151,9 +158,11 @@ impl State {
         let stands = self.waiting.get(subject).map(|(lane, _)| *lane);
         if stands.is_none_or(|stands| lane < stands) {
             self.forget(subject);
-            let number = self.numbers;
+            let number = stood.unwrap_or(self.numbers);
             self.numbers += 1;
-            self.lanes[lane as usize].push_back((number, subject.clone()));
+            let waiting = &mut self.lanes[lane as usize];
+            let at = waiting.partition_point(|(other, _)| *other < number);
+            waiting.insert(at, (number, subject.clone()));
             self.waiting.insert(subject.clone(), (lane, number));
         }
         None
@@ -161,15 +170,17 @@ impl State {
 
     fn leave(&mut self, subject: &Subject) {
         self.forget(subject);
-        if let Some((_, lane)) = self.offers.remove(subject) {
+        self.lapsed.remove(subject);
+        if let Some((_, (lane, _))) = self.offers.remove(subject) {
             self.held[lane as usize] -= 1;
         }
     }
 
     fn lapse(&mut self, subject: &Subject, now: Instant) {
-        let offer = self.offers.get(subject);
-        if offer.is_some_and(|(since, _)| now >= *since + OFFER) {
+        let offer = self.offers.get(subject).copied();
+        if let Some((_, (_, number))) = offer.filter(|(since, _)| now >= *since + OFFER) {
             self.leave(subject);
+            self.lapsed.insert(subject.clone(), number);
         }
     }
 
@@ -188,13 +199,13 @@ impl State {
     fn offer(&mut self, now: Instant) -> Vec<Subject> {
         let mut offered = Vec::new();
         while let Some(lane) = self.next() {
-            let Some((_, subject)) = self.lanes[lane as usize].pop_front() else {
+            let Some((number, subject)) = self.lanes[lane as usize].pop_front() else {
                 break;
             };
             self.waiting.remove(&subject);
             self.held[lane as usize] += 1;
             self.given = self.given.wrapping_add(1);
-            self.offers.insert(subject.clone(), (now, lane));
+            self.offers.insert(subject.clone(), (now, (lane, number)));
             offered.push(subject);
         }
         offered

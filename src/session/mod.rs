@@ -9,32 +9,27 @@ mod copies;
 mod digest;
 mod key;
 mod line;
+mod opening;
 mod roll;
 mod seat;
 mod secrets;
 mod tls;
 
 use crate::api::{AccountSpec, Marker};
-use crate::catalog::Catalog;
-use crate::cloud::{BuildError, Client, Gate, Http, Observer, Paths, Place, ServerId};
-use crate::inventory::{Inventory, Settings, Subject};
+use crate::cloud::{BuildError, Http, Place, ServerId};
+use crate::inventory::{Settings, Subject};
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, Metrics};
-use digest::{gate_key, session_key};
-use line::Line;
-use seat::most;
-use secrecy::SecretString;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use url::Url;
 
 pub use access::Access;
-pub use consent::{Refusal, Use, UseProblem, read_for, read_token};
+pub use consent::{Destination, Refusal, Use, UseProblem, read_for, read_token};
 pub use copies::{Copies, TokenCopy};
 pub use key::CredentialKey;
 pub use roll::{Backing, Claim, Most, Owned, Rival, Roll, Room, Say, Turn};
@@ -150,68 +145,13 @@ impl Sessions {
         self.open().retain(|_, session| session.strong_count() > 0);
     }
 
-    /// The endpoint of an Account as requests are made to it, if they may be.
+    /// Where requests of an Account go, if they may.
     ///
     /// # Errors
-    /// It is no endpoint, or none that is allowed.
-    pub fn endpoint(&self, spec: &AccountSpec) -> Result<Url, BuildError> {
-        self.inner.http.endpoint(&spec.endpoint)
-    }
-
-    /// A new seat for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session; the
-    /// request limits are shared by all with one endpoint and token, and are those of the Account that asked last.
-    ///
-    /// # Errors
-    /// The endpoint or a path is not usable, or the endpoint is not allowed.
-    pub fn seat(
-        &self,
-        account: &ObjectKey,
-        spec: &AccountSpec,
-        credentials: &Credentials,
-        made_from: MadeFrom,
-    ) -> Result<Arc<Seat>, BuildError> {
-        let seat = self.make(spec, credentials, made_from)?;
-        seat.session.client.gate().set_limits(limits(spec));
-        seat.session.line.set_limits(limits(spec));
-        let mut seats = self.seats();
-        let entry = seats.entry(account.clone()).or_default();
-        if let Some(former) = entry.newest.replace(seat.clone()) {
-            seat.session.inventory.inherit(&former.session.inventory);
-        }
-        Ok(seat)
-    }
-
-    fn make(
-        &self,
-        spec: &AccountSpec,
-        credentials: &Credentials,
-        made_from: MadeFrom,
-    ) -> Result<Arc<Seat>, BuildError> {
-        Ok(Arc::new(Seat {
-            session: self.session(spec, credentials)?,
-            credential: self.credential(spec, &credentials.token),
-            made_from,
-            settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
-            key_login_password: spec.key_login_password,
-            most: most(spec),
-            source: Arc::new((spec.clone(), credentials.clone())),
-        }))
-    }
-
-    /// From here on credentials in records are made under this key. To be called before any seat is made; without it they are
-    /// made under one that is gone with the process, and each restart looks like another token.
-    pub fn key_credentials(&self, key: CredentialKey) {
-        // Set once, before anybody asks.
-        let _ = self.inner.key.set(key);
-    }
-
-    /// What stands in the records of what is bought with this endpoint and token; none where records are only read.
-    fn credential(&self, spec: &AccountSpec, token: &SecretString) -> Option<String> {
-        if self.inner.trusts_records.load(Ordering::Relaxed) {
-            return None;
-        }
-        let key = self.inner.key.get_or_init(CredentialKey::random);
-        Some(key.credential(&self.inner.cluster, spec, token))
+    /// Its endpoint or proxy is none, or the endpoint is none that is allowed.
+    pub fn destination(&self, spec: &AccountSpec) -> Result<Destination, BuildError> {
+        self.inner.http.endpoint(&spec.endpoint)?;
+        Destination::of(spec)
     }
 
     /// Which Instances have a server, or are about to have one.
@@ -298,7 +238,7 @@ impl Sessions {
                 tls: String::new(),
                 account: String::new(),
             };
-            match self.make(&spec, &credentials, made_from) {
+            match self.make(&account, &spec, &credentials, made_from) {
                 Ok(seat) => {
                     let mut seats = self.seats();
                     // Until its watch tells of it, the Account is taken for gone.
@@ -433,59 +373,6 @@ impl Sessions {
             session.line.leave(subject);
             session.inventory.leave(subject);
         }
-    }
-
-    fn session(
-        &self,
-        spec: &AccountSpec,
-        credentials: &Credentials,
-    ) -> Result<Arc<Session>, BuildError> {
-        let key = session_key(spec, credentials);
-        let Credentials { token, tls } = credentials;
-        let mut open = self.open();
-        if let Some(session) = open.get(&key).and_then(Weak::upgrade) {
-            return Ok(session);
-        }
-        let paths = Paths::resolve(&spec.paths)?;
-        let shared = gate_key(spec, token);
-        let others = open.values().filter_map(Weak::upgrade);
-        let inner = self.inner.clone();
-        let admit = move |subject| (inner.wake)(subject, Some(Priority::Admitted));
-        let (gate, line) = others
-            .into_iter()
-            .find(|session| session.gate_key == shared)
-            .map_or_else(
-                || (Gate::new(limits(spec)), Line::new(limits(spec), admit)),
-                |session| (session.client.gate().clone(), session.line.clone()),
-            );
-        let metrics = self.inner.metrics.clone();
-        let observer: Observer = Arc::new(move |operation, result, took| {
-            metrics.cloud_call(operation.as_str(), result.err().unwrap_or("ok"), took);
-        });
-        let client = Client::new(
-            self.inner.http.by(tls::route(spec, tls)),
-            &spec.endpoint,
-            token.clone(),
-            paths,
-            gate,
-        )?
-        .with_observer(observer)
-        .with_missing_codes(spec.missing_codes.clone());
-        let cancel = self.inner.cancel.child_token();
-        let inner = self.inner.clone();
-        let wake = move |subject| (inner.wake)(subject, None);
-        let inventory = Inventory::spawn(client.clone(), self.inner.settings, wake, cancel.clone());
-        let session = Arc::new(Session {
-            number: self.inner.sessions.fetch_add(1, Ordering::Relaxed),
-            gate_key: shared,
-            catalog: Catalog::new(client.clone()),
-            client,
-            inventory,
-            line,
-            cancel,
-        });
-        open.insert(key, Arc::downgrade(&session));
-        Ok(session)
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<[u8; 32], Weak<Session>>> {

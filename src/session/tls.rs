@@ -1,6 +1,6 @@
 //! What an Account says about TLS, read from the ConfigMap and the Secrets that it names.
 
-use super::consent::{Use, UseProblem, read_for};
+use super::consent::{Destination, Use, UseProblem, read_for};
 use super::seat::Problem;
 use super::secrets::{SecretProblem, SecretVersions, read};
 use crate::api::conditions::Reason;
@@ -13,7 +13,6 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, ResourceExt};
 use rustls::pki_types::UnixTime;
 use secrecy::{ExposeSecret, SecretString};
-use url::Url;
 
 /// Keys of a client certificate's Secret, as `kubernetes.io/tls` has them.
 const CERTIFICATE: &str = "tls.crt";
@@ -27,7 +26,7 @@ pub async fn read_tls(
     client: &Client,
     namespace: &str,
     spec: &AccountSpec,
-    endpoint: &Url,
+    destination: &Destination,
 ) -> Result<(Tls, String), Problem> {
     let Some(TlsSettings {
         ca_bundle,
@@ -45,7 +44,7 @@ pub async fn read_tls(
     if let Some(reference) = client_certificate_secret_ref {
         let name = &reference.name;
         let used_as = Use::ClientCertificate;
-        let content = read_for(client, namespace, name, used_as, endpoint).await;
+        let content = read_for(client, namespace, name, used_as, destination).await;
         let mut content = content.map_err(|problem| match problem {
             UseProblem::Secret(problem) => no_certificate(&problem, namespace),
             UseProblem::Refused(refusal) => Problem {

@@ -3,71 +3,103 @@ use std::time::Duration;
 use futures::FutureExt;
 use proptest::prelude::*;
 
+use super::super::bounds::Bounds;
+use super::super::operation::Operation;
 use super::*;
 
 fn has_room(share: &Share, bytes: usize) -> Option<Room> {
     share.room(bytes).now_or_never()
 }
 
+/// As many as there are, one after another.
+fn all_of(share: &Share, bytes: usize) -> Vec<Room> {
+    std::iter::from_fn(|| has_room(share, bytes)).collect()
+}
+
 #[tokio::test]
-async fn one_alone_has_half_of_the_room_for_calls_and_a_newcomer_finds_some() {
-    let budget = Budget::new(900, 0);
-    let greedy = budget.share();
+async fn one_alone_leaves_a_quarter_and_as_much_as_two_newcomers_want() {
+    let budget = Budget::new(1200, 0);
+    let greedy = budget.share("a");
     greedy.ended(true);
-    let mut rooms: Vec<Room> = std::iter::from_fn(|| has_room(&greedy, 10)).collect();
-    assert_eq!(rooms.len(), 45);
-    let other = budget.share();
+    let mut rooms = all_of(&greedy, 10);
+    assert_eq!(rooms.len(), 30, "with what it has, twice, and the quarter");
+    let other = budget.share("a");
     other.ended(true);
-    let theirs: Vec<Room> = std::iter::from_fn(|| has_room(&other, 10)).collect();
-    assert_eq!(theirs.len(), 23, "half of what is left");
+    let theirs = all_of(&other, 10);
+    assert_eq!(theirs.len(), 10, "in its namespace");
+    let elsewhere = budget.share("b");
+    elsewhere.ended(true);
+    assert_eq!(all_of(&elsewhere, 10).len(), 17, "in another one");
     rooms.truncate(1);
     let next = has_room(&greedy, 10);
     assert!(next.is_some(), "what is given back is free at once");
 }
 
 #[tokio::test]
-async fn those_whose_services_do_not_answer_leave_a_third_to_the_others() {
-    let budget = Budget::new(900, 0);
-    let silent: Vec<Share> = (0..100).map(|_| budget.share()).collect();
-    let rooms: Vec<Room> = silent.iter().filter_map(|one| has_room(one, 10)).collect();
-    assert_eq!(rooms.len(), 60, "each one, as long as there is room");
-    let good = budget.share();
-    assert!(has_room(&good, 10).is_none(), "nothing is known of it yet");
-    good.ended(true);
-    assert!(has_room(&good, 10).is_some());
+async fn silent_services_leave_room_to_one_that_answers_and_to_other_namespaces() {
+    let budget = Budget::new(1200, 0);
+    let silent: Vec<Share> = (0..100).map(|_| budget.share("a")).collect();
+    let held: Vec<Room> = silent.iter().flat_map(|one| all_of(one, 10)).collect();
+    assert_eq!(held.len(), 30);
+    let beside = budget.share("a");
+    assert!(has_room(&beside, 10).is_none(), "nothing is known of it");
+    beside.ended(true);
+    assert!(has_room(&beside, 10).is_some());
+    assert!(has_room(&budget.share("b"), 400).is_some());
+}
+
+/// However many bring services along that answer just enough to count as well, and keep silent from then on.
+#[tokio::test]
+async fn whatever_ten_namespaces_hold_a_new_one_always_makes_one_call() {
+    let budget = Budget::default();
+    let mut held = Vec::new();
+    for number in 0..10 {
+        for _ in 0..20 {
+            let lure = budget.share(&format!("lure-{number}"));
+            lure.ended(true);
+            held.extend(all_of(&lure, Bounds::of_receipt().memory()));
+        }
+    }
+    let whole_list = Bounds::of(Operation::Packages).memory();
+    for bytes in [Bounds::of_probe().memory(), whole_list] {
+        let at_once = ["new", "newer", "newest"]
+            .map(|name| has_room(&budget.share(name), bytes))
+            .map(|room| room.is_some());
+        assert_eq!(at_once, [true; 3]);
+    }
 }
 
 #[tokio::test]
-async fn who_waits_is_woken_in_order_and_keeps_nobody_else_waiting() {
-    let budget = Budget::new(90, 0);
-    let (one, two, good) = (budget.share(), budget.share(), budget.share());
-    let held = has_room(&one, 30).unwrap();
-    let (wait_one, wait_two) = (one.room(30), two.room(20));
-    let (mut wait_one, mut wait_two) = (Box::pin(wait_one), Box::pin(wait_two));
+async fn of_those_who_wait_who_has_least_is_next_and_then_who_came_first() {
+    let budget = Budget::new(400, 0);
+    let (one, two, new) = (budget.share("a"), budget.share("b"), budget.share("c"));
+    one.ended(true);
+    two.ended(true);
+    let (of_one, of_two) = (all_of(&one, 50), all_of(&two, 50));
+    assert_eq!((of_one.len(), of_two.len()), (2, 2));
+    let mut first = Box::pin(one.room(50));
+    let mut second = Box::pin(two.room(50));
+    let mut third = Box::pin(one.room(50));
+    for waiting in [&mut first, &mut second, &mut third] {
+        assert!(waiting.as_mut().now_or_never().is_none());
+    }
+    let large = has_room(&new, 200);
     assert!(
-        wait_one.as_mut().now_or_never().is_none(),
-        "it has its half"
+        large.is_some(),
+        "whoever has nothing waits for none of them"
     );
-    let got = has_room(&two, 20);
-    assert!(
-        got.is_some(),
-        "what another waits for is not this one's matter"
-    );
-    assert!(wait_two.as_mut().now_or_never().is_none());
-    good.ended(true);
-    let of_good = has_room(&good, 30);
-    assert!(of_good.is_some(), "nor the good one's");
-    drop((held, of_good));
-    assert!(wait_one.as_mut().now_or_never().is_some());
-    drop(got);
-    assert!(wait_two.as_mut().now_or_never().is_some());
+    drop((of_one, large));
+    let granted = first.as_mut().now_or_never();
+    assert!(granted.is_some());
+    assert!(second.as_mut().now_or_never().is_none(), "it has two");
+    assert!(third.as_mut().now_or_never().is_some(), "it has one");
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_gives_up_waiting_leaves_no_trace() {
     let budget = Budget::new(30, 0);
-    let share = budget.share();
-    let held = has_room(&share, 10).unwrap();
+    let share = budget.share("a");
+    let held = all_of(&share, 10);
     let waited = tokio::time::timeout(Duration::from_secs(1), share.room(10)).await;
     assert!(waited.is_err());
     drop(held);
@@ -77,15 +109,15 @@ async fn whoever_gives_up_waiting_leaves_no_trace() {
 
 #[tokio::test]
 async fn a_call_that_is_larger_than_all_room_is_made_alone() {
-    let share = Budget::new(30, 0).share();
+    let share = Budget::new(30, 0).share("a");
     assert!(has_room(&share, 1_000).is_some());
 }
 
 #[tokio::test]
 async fn an_answer_that_was_good_again_opens_the_rest_at_once() {
-    let budget = Budget::new(30, 0);
-    let share = budget.share();
-    let held = has_room(&share, 10).unwrap();
+    let budget = Budget::new(120, 0);
+    let share = budget.share("a");
+    let held = all_of(&share, 10);
     let mut waiting = Box::pin(share.room(10));
     assert!(waiting.as_mut().now_or_never().is_none());
     share.ended(true);
@@ -94,9 +126,9 @@ async fn an_answer_that_was_good_again_opens_the_rest_at_once() {
 }
 
 #[test]
-fn fifty_that_keep_all_they_can_leave_as_much_to_the_next() {
+fn fifty_namespaces_that_keep_all_they_can_leave_as_much_to_the_next() {
     let budget = Budget::new(0, KEPT);
-    let shares: Vec<Share> = (0..51).map(|_| budget.share()).collect();
+    let shares: Vec<Share> = (0..51).map(|n| budget.share(&n.to_string())).collect();
     let mut charges = Vec::new();
     while let Some(more) = shares[..50]
         .iter()
@@ -105,18 +137,26 @@ fn fifty_that_keep_all_they_can_leave_as_much_to_the_next() {
     {
         charges.extend(more);
     }
-    let each = KEPT / 51;
+    let each = KEPT / 52;
     assert!(
         shares[0].kept().abs_diff(each) < 1_000,
         "{}",
         shares[0].kept()
     );
+    // Another client of a namespace that has its part finds half of that.
+    let mut beside = 0;
+    let share = budget.share("7");
+    while let Ok(charge) = share.charge(400) {
+        charges.push(charge);
+        beside += 400;
+    }
+    assert!(beside < each, "{beside} of {each}");
     let mut mine = 0;
     while let Ok(charge) = shares[50].charge(400) {
         charges.push(charge);
         mine += 400;
     }
-    assert!(mine > each / 2 - 1_000, "{mine} of {each}");
+    assert!(mine > each / 3, "{mine} of {each}");
     drop(charges);
     assert_eq!(budget.inner.kept.used.load(Ordering::Relaxed), 0);
 }
@@ -128,7 +168,7 @@ proptest! {
         steps in proptest::collection::vec((0..4usize, 1..400usize, any::<bool>(), any::<bool>()), 1..200),
     ) {
         let budget = Budget::new(1_000, 1_000);
-        let shares: Vec<Share> = (0..4).map(|_| budget.share()).collect();
+        let shares: Vec<Share> = ["a", "a", "b", "c"].map(|name| budget.share(name)).to_vec();
         let (mut rooms, mut waits, mut charges) = (Vec::new(), Vec::new(), Vec::new());
         for (who, bytes, takes, well) in steps {
             let share = &shares[who];

@@ -23,11 +23,11 @@ async fn a_burst_passes_at_once_and_the_rest_at_the_rate() {
     let gate = Gate::new(limits(5.0, 10, 100));
     let start = Instant::now();
     for _ in 0..10 {
-        drop(gate.permit(Lane::Resync).await);
+        drop(gate.pass(Lane::Resync).await);
     }
     assert_eq!(start.elapsed(), Duration::ZERO);
     for _ in 0..10 {
-        drop(gate.permit(Lane::Resync).await);
+        drop(gate.pass(Lane::Resync).await);
     }
     let elapsed = start.elapsed();
     assert!(
@@ -40,7 +40,7 @@ async fn a_burst_passes_at_once_and_the_rest_at_the_rate() {
 async fn a_higher_lane_goes_first_and_a_lane_keeps_its_order() {
     let gate = Gate::new(limits(1000.0, 1000, 1));
     let order = Arc::new(StdMutex::new(Vec::new()));
-    let held = gate.permit(Lane::Resync).await;
+    let held = gate.pass(Lane::Resync).await;
     let mut tasks = Vec::new();
     for (lane, name) in [
         (Lane::Resync, "r1"),
@@ -52,7 +52,7 @@ async fn a_higher_lane_goes_first_and_a_lane_keeps_its_order() {
     ] {
         let (gate, order) = (gate.clone(), order.clone());
         tasks.push(tokio::spawn(async move {
-            let _permit = gate.permit(lane).await;
+            let _permit = gate.pass(lane).await;
             order.lock().unwrap().push(name);
             tokio::task::yield_now().await;
         }));
@@ -72,7 +72,7 @@ async fn no_more_than_allowed_are_in_flight() {
     let tasks = (0..50).map(|_| {
         let (gate, now, most) = (gate.clone(), now.clone(), most.clone());
         tokio::spawn(async move {
-            let _permit = gate.permit(Lane::Operation).await;
+            let _permit = gate.pass(Lane::Operation).await;
             let current = {
                 let mut now = now.lock().unwrap();
                 *now += 1;
@@ -95,16 +95,16 @@ async fn no_more_than_allowed_are_in_flight() {
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_goes_away_loses_nothing() {
     let gate = Gate::new(limits(1000.0, 1000, 1));
-    let held = gate.permit(Lane::Urgent).await;
+    let held = gate.pass(Lane::Urgent).await;
     // One that never got its turn, and one that is woken and goes away before it takes it.
     for release_first in [false, true] {
         let waiter = tokio::spawn({
             let gate = gate.clone();
-            async move { gate.permit(Lane::Urgent).await }
+            async move { gate.pass(Lane::Urgent).await }
         });
         let second = tokio::spawn({
             let gate = gate.clone();
-            async move { drop(gate.permit(Lane::Resync).await) }
+            async move { drop(gate.pass(Lane::Resync).await) }
         });
         settle().await;
         if release_first {
@@ -116,7 +116,7 @@ async fn a_waiter_that_goes_away_loses_nothing() {
         second.abort();
     }
     drop(held);
-    drop(gate.permit(Lane::Resync).await);
+    drop(gate.pass(Lane::Resync).await);
     let state = gate.lock();
     assert_eq!(state.in_flight, 0);
     assert!(state.lanes.iter().all(VecDeque::is_empty));
@@ -128,7 +128,7 @@ async fn nobody_passes_while_held_off_and_an_earlier_end_does_not_shorten_it() {
     let start = Instant::now();
     gate.hold_off(Duration::from_secs(7));
     gate.hold_off(Duration::from_secs(2));
-    drop(gate.permit(Lane::Urgent).await);
+    drop(gate.pass(Lane::Urgent).await);
     let elapsed = start.elapsed();
     assert!(
         elapsed >= Duration::from_secs(7) && elapsed < Duration::from_millis(7010),
@@ -144,13 +144,13 @@ async fn refusals_in_a_row_double_the_pause_and_an_answer_ends_that() {
         gate.refused(None);
         // One that was on its way already does not double it again.
         gate.refused(None);
-        drop(gate.permit(Lane::Urgent).await);
+        drop(gate.pass(Lane::Urgent).await);
         assert_eq!(start.elapsed().as_secs(), expected);
     }
     gate.answered();
     let start = Instant::now();
     gate.refused(Some(Duration::from_secs(3)));
-    drop(gate.permit(Lane::Urgent).await);
+    drop(gate.pass(Lane::Urgent).await);
     assert_eq!(start.elapsed().as_secs(), 3);
 }
 
@@ -161,7 +161,7 @@ async fn a_service_that_allows_less_than_we_were_told_refuses_few() {
     let (start, mut tokens, mut at) = (Instant::now(), 4.0_f64, Instant::now());
     let (mut taken, mut refused) = (0, 0);
     while start.elapsed() < Duration::from_secs(300) {
-        let permit = gate.permit(Lane::Operation).await;
+        let permit = gate.pass(Lane::Operation).await;
         tokens = (tokens + at.elapsed().as_secs_f64() * 4.0).min(4.0);
         at = Instant::now();
         if tokens >= 1.0 {
@@ -186,11 +186,11 @@ async fn a_passing_squeeze_is_forgotten() {
     gate.answered();
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(100) {
-        drop(gate.permit(Lane::Operation).await);
+        drop(gate.pass(Lane::Operation).await);
     }
     let start = Instant::now();
     for _ in 0..50 {
-        drop(gate.permit(Lane::Operation).await);
+        drop(gate.pass(Lane::Operation).await);
     }
     assert!(
         start.elapsed() <= Duration::from_secs(5),
@@ -202,11 +202,11 @@ async fn a_passing_squeeze_is_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn new_limits_hold_at_once_also_for_who_waits() {
     let gate = Gate::new(limits(0.01, 1, 1));
-    drop(gate.permit(Lane::Urgent).await);
+    drop(gate.pass(Lane::Urgent).await);
     let start = Instant::now();
     let waiter = tokio::spawn({
         let gate = gate.clone();
-        async move { drop(gate.permit(Lane::Urgent).await) }
+        async move { drop(gate.pass(Lane::Urgent).await) }
     });
     settle().await;
     gate.set_limits(limits(100.0, 1, 1));
@@ -230,13 +230,13 @@ fn limits_that_make_no_sense_are_brought_into_range() {
 #[tokio::test(start_paused = true)]
 async fn changes_without_end_stop_nothing_else_for_ever() {
     let gate = Gate::new(limits(1000.0, 1000, 1));
-    let held = gate.permit(Lane::Urgent).await;
+    let held = gate.pass(Lane::Urgent).await;
     let passed = Arc::new(StdMutex::new(Vec::new()));
     let mut tasks = Vec::new();
     for lane in std::iter::once(Lane::Resync).chain([Lane::Urgent; 20]) {
         let (gate, passed) = (gate.clone(), passed.clone());
         tasks.push(tokio::spawn(async move {
-            let _permit = gate.permit(lane).await;
+            let _permit = gate.pass(lane).await;
             passed.lock().unwrap().push(lane);
         }));
         settle().await;

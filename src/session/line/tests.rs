@@ -116,7 +116,14 @@ async fn a_slot_is_not_held_for_ever_for_who_does_not_come() {
     assert!(told.try_recv().is_err());
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(told.try_recv(), Ok(name(2)));
-    assert!(line.ask(&name(2), Lane::Urgent).is_some());
+    let of_two = line.ask(&name(2), Lane::Urgent);
+    // Who comes at last stands where it stood.
+    assert!(line.ask(&name(3), Lane::Urgent).is_none());
+    assert!(line.ask(&name(1), Lane::Urgent).is_none());
+    assert!(told.try_recv().is_err());
+    drop(of_two);
+    assert_eq!(told.try_recv(), Ok(name(1)));
+    assert!(line.ask(&name(1), Lane::Urgent).is_some());
 }
 
 #[test]

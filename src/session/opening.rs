@@ -1,0 +1,131 @@
+//! Opening a session, or finding the one that is open, and the seat of an Account in it.
+
+use super::digest::{gate_key, session_key};
+use super::line::Line;
+use super::seat::{Credentials, MadeFrom, Seat, Session, limits, most};
+use super::{CredentialKey, Sessions, tls};
+use crate::api::AccountSpec;
+use crate::catalog::Catalog;
+use crate::cloud::{BuildError, Client, Gate, Observer, Paths};
+use crate::inventory::Inventory;
+use crate::runtime::queue::Priority;
+use crate::runtime::watch::ObjectKey;
+use secrecy::SecretString;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+impl Sessions {
+    /// A new seat for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session; the
+    /// request limits are shared by all with one endpoint and token, and are those of the Account that asked last.
+    ///
+    /// # Errors
+    /// The endpoint or a path is not usable, or the endpoint is not allowed.
+    pub fn seat(
+        &self,
+        account: &ObjectKey,
+        spec: &AccountSpec,
+        credentials: &Credentials,
+        made_from: MadeFrom,
+    ) -> Result<Arc<Seat>, BuildError> {
+        let seat = self.make(account, spec, credentials, made_from)?;
+        seat.session.client.gate().set_limits(limits(spec));
+        seat.session.line.set_limits(limits(spec));
+        let mut seats = self.seats();
+        let entry = seats.entry(account.clone()).or_default();
+        if let Some(former) = entry.newest.replace(seat.clone()) {
+            seat.session.inventory.inherit(&former.session.inventory);
+        }
+        Ok(seat)
+    }
+
+    pub(super) fn make(
+        &self,
+        account: &ObjectKey,
+        spec: &AccountSpec,
+        credentials: &Credentials,
+        made_from: MadeFrom,
+    ) -> Result<Arc<Seat>, BuildError> {
+        Ok(Arc::new(Seat {
+            session: self.session(&account.namespace, spec, credentials)?,
+            credential: self.credential(spec, &credentials.token),
+            made_from,
+            settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
+            key_login_password: spec.key_login_password,
+            most: most(spec),
+            source: Arc::new((spec.clone(), credentials.clone())),
+        }))
+    }
+
+    /// From here on credentials in records are made under this key. To be called before any seat is made; without it they are
+    /// made under one that is gone with the process, and each restart looks like another token.
+    pub fn key_credentials(&self, key: CredentialKey) {
+        // Set once, before anybody asks.
+        let _ = self.inner.key.set(key);
+    }
+
+    /// What stands in the records of what is bought with this endpoint and token; none where records are only read.
+    fn credential(&self, spec: &AccountSpec, token: &SecretString) -> Option<String> {
+        if self.inner.trusts_records.load(Ordering::Relaxed) {
+            return None;
+        }
+        let key = self.inner.key.get_or_init(CredentialKey::random);
+        Some(key.credential(&self.inner.cluster, spec, token))
+    }
+
+    /// `namespace`: what its answers take of memory counts there, also where Accounts of others come to share it.
+    fn session(
+        &self,
+        namespace: &str,
+        spec: &AccountSpec,
+        credentials: &Credentials,
+    ) -> Result<Arc<Session>, BuildError> {
+        let key = session_key(spec, credentials);
+        let Credentials { token, tls } = credentials;
+        let mut open = self.open();
+        if let Some(session) = open.get(&key).and_then(Weak::upgrade) {
+            return Ok(session);
+        }
+        let paths = Paths::resolve(&spec.paths)?;
+        let shared = gate_key(spec, token);
+        let others = open.values().filter_map(Weak::upgrade);
+        let inner = self.inner.clone();
+        let admit = move |subject| (inner.wake)(subject, Some(Priority::Admitted));
+        let (gate, line) = others
+            .into_iter()
+            .find(|session| session.gate_key == shared)
+            .map_or_else(
+                || (Gate::new(limits(spec)), Line::new(limits(spec), admit)),
+                |session| (session.client.gate().clone(), session.line.clone()),
+            );
+        let metrics = self.inner.metrics.clone();
+        let observer: Observer = Arc::new(move |operation, result, took| {
+            metrics.cloud_call(operation.as_str(), result.err().unwrap_or("ok"), took);
+        });
+        let client = Client::new(
+            self.inner.http.by(tls::route(spec, tls)),
+            &spec.endpoint,
+            token.clone(),
+            paths,
+            gate,
+        )?
+        .with_namespace(namespace)
+        .with_observer(observer)
+        .with_missing_codes(spec.missing_codes.clone());
+        let cancel = self.inner.cancel.child_token();
+        let inner = self.inner.clone();
+        let wake = move |subject| (inner.wake)(subject, None);
+        let inventory = Inventory::spawn(client.clone(), self.inner.settings, wake, cancel.clone());
+        let session = Arc::new(Session {
+            number: self.inner.sessions.fetch_add(1, Ordering::Relaxed),
+            gate_key: shared,
+            catalog: Catalog::new(client.clone()),
+            client,
+            inventory,
+            line,
+            cancel,
+        });
+        open.insert(key, Arc::downgrade(&session));
+        Ok(session)
+    }
+}
