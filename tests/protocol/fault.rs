@@ -228,6 +228,8 @@ pub enum Step {
     Imports(bool),
     /// Applies the object as it stands in another cluster, under another name: its record says that it is of there.
     Immigrate(u8),
+    /// Creates the Account, in a run that begins without it.
+    ApplyAccount,
     /// Changes a label.
     Label(u8),
     /// Deletes it.
@@ -297,6 +299,7 @@ impl Step {
             | Self::Hides(_)
             | Self::Most(_)
             | Self::Imports(_)
+            | Self::ApplyAccount
             | Self::RestoreBackup(_)
             | Self::SnapshotEtcd
             | Self::RestoreEtcd

@@ -185,6 +185,19 @@ fn beside_services_that_answer_with_garbage_or_without_end() {
     holds(beside(&[(Manner::Garbage, 5, 20), (Manner::Flood, 5, 20)]));
 }
 
+/// A team that comes when all others are in trouble already: nothing is known of its service yet.
+#[test]
+fn a_new_account_beside_all_of_them() {
+    let mut schedule = beside(&Manner::BAD.map(|manner| (manner, 3, 30)));
+    schedule.setting.account_comes_later = true;
+    let comes = Timed {
+        at: 19_500,
+        step: Step::ApplyAccount,
+    };
+    schedule.steps.insert(0, comes);
+    holds(schedule);
+}
+
 /// A start finds everybody in trouble at once.
 #[test]
 fn beside_all_of_them_after_a_restart() {

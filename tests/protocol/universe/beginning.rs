@@ -40,6 +40,10 @@ pub struct Setting {
     pub forgets_key: bool,
     /// Other teams, which the same process serves.
     pub neighbours: Vec<Neighbour>,
+    /// The Account of those who are judged is not there at the beginning: see [`Step::ApplyAccount`].
+    ///
+    /// [`Step::ApplyAccount`]: crate::fault::Step::ApplyAccount
+    pub account_comes_later: bool,
 }
 
 /// How an Instance says which server it imports.
@@ -66,6 +70,7 @@ impl Default for Setting {
             stop: None,
             forgets_key: false,
             neighbours: Vec::new(),
+            account_comes_later: false,
         }
     }
 }
@@ -80,25 +85,15 @@ impl Universe {
             .create(&(SECRETS, "cloud-token".to_owned()), token);
         self.kube
             .create(&(SECRETS, "login".to_owned()), secret(PASSWORDS[0]));
-        let mut account = json!({
-            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {},
-            "spec": {
-                "endpoint": "https://cloud.example/api",
-                "tokenSecretRef": {"name": "cloud-token", "key": "value"},
-                "settleSeconds": setting.settle,
-                "requests": {"perSecond": 1000, "burst": 1000, "concurrent": 50},
-            },
-        });
         if let Some(most) = setting.most {
-            account["spec"]["maxInstances"] = json!(most);
             self.oracle.limits(most);
         }
-        if setting.imports {
-            account["spec"]["imports"] = json!("Allowed");
-        } else {
+        if !setting.imports {
             self.oracle.denies_imports();
         }
-        self.kube.create(&(ACCOUNTS, "default".to_owned()), account);
+        if !setting.account_comes_later {
+            self.furnish_own_account();
+        }
         self.kube.take_changes();
         self.furnish_neighbours();
         for password in PASSWORDS.into_iter().chain([LEGACY_PASSWORD]) {
@@ -107,6 +102,26 @@ impl Universe {
         if setting.import.is_some() {
             self.buy_elsewhere();
         }
+    }
+
+    /// The Account of those who are judged.
+    pub(super) fn furnish_own_account(&mut self) {
+        let mut account = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {},
+            "spec": {
+                "endpoint": "https://cloud.example/api",
+                "tokenSecretRef": {"name": "cloud-token", "key": "value"},
+                "settleSeconds": self.setting.settle,
+                "requests": {"perSecond": 1000, "burst": 1000, "concurrent": 50},
+            },
+        });
+        if let Some(most) = self.setting.most {
+            account["spec"]["maxInstances"] = json!(most);
+        }
+        if self.setting.imports {
+            account["spec"]["imports"] = json!("Allowed");
+        }
+        self.kube.create(&(ACCOUNTS, "default".to_owned()), account);
     }
 
     /// Somebody buys a server by other means than ours.

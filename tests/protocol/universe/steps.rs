@@ -51,6 +51,7 @@ impl Universe {
             | Step::Hides(_)
             | Step::Most(_)
             | Step::Imports(_)
+            | Step::ApplyAccount
             | Step::Immigrate(_) => self.step_aside(step),
             Step::EditPower(n) => self.edit_spec(n, |spec| {
                 let is_stopped = spec["powerState"] == "Stopped";
@@ -160,6 +161,7 @@ impl Universe {
                         account["spec"]["imports"] = json!(said);
                     });
             }
+            Step::ApplyAccount => self.furnish_own_account(),
             Step::Immigrate(n) => self.immigrate(n),
             _ => {}
         }
