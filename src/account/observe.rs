@@ -205,6 +205,10 @@ fn not_usable(error: &BuildError, account: &Account) -> Problem {
             Reason::EndpointNotAllowed,
             format!("{error}: {}", allow(&spec.endpoint)),
         ),
+        BuildError::ProxyNotAllowed => (
+            Reason::EndpointNotAllowed,
+            format!("{error}: {}", name_it(spec, Target::Proxy)),
+        ),
         BuildError::Internal(target, _) => (
             Reason::AddressRefused,
             format!("{error}: {}", name_it(spec, *target)),
@@ -239,7 +243,7 @@ fn allow(endpoint: &str) -> String {
     }
 }
 
-/// What to do about an internal address, which only a pattern that names the very host allows.
+/// What to do about a proxy that is not allowed, or an internal address, which only a pattern that names the very host allows.
 fn name_it(spec: &AccountSpec, target: Target) -> String {
     match (target, &spec.proxy) {
         (Target::Proxy, Some(proxy)) => match proxy.url.trim().parse::<EndpointPattern>() {

@@ -195,8 +195,8 @@ reasons! {
         "The Account's endpoint, its proxy or one of its paths is not usable.",
         "Mend spec.endpoint, spec.proxy or spec.paths of the Account.";
     EndpointNotAllowed:
-        "The operator runs with --allowed-endpoint, and the Account's endpoint is none of those that it allows. Nothing is sent there.",
-        "Mend spec.endpoint of the Account, or have whoever runs the operator add the flag that the message names.";
+        "The operator runs with --allowed-endpoint, and the Account's endpoint or proxy is none of those that it allows. Nothing is sent there.",
+        "Mend spec.endpoint or spec.proxy of the Account, or have whoever runs the operator add the flag that the message names.";
     AddressRefused:
         "The Account's endpoint or proxy is an internal address, or its name resolves to nothing else: loopback, link-local, a metadata service, multicast. No connection was opened.",
         "Mend spec.endpoint or spec.proxy of the Account. Where the address is meant, have whoever runs the operator add the flag that the message names.";

@@ -38,6 +38,9 @@ pub enum BuildError {
     /// The proxy is no URL that connections can go through.
     #[error("the proxy {0}")]
     Proxy(&'static str),
+    /// The proxy is none that requests may go through.
+    #[error("the proxy is none that --allowed-endpoint of the operator allows")]
+    ProxyNotAllowed,
     /// The CA bundle or the client certificate is of no use.
     #[error(transparent)]
     Tls(TlsError),

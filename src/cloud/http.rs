@@ -173,9 +173,7 @@ impl Network {
         let exempt = self.egress.check(allowed, urls)?;
         // With an authority of the Account's own, a proxy could read what goes through it.
         if proxy.as_ref().is_some_and(|proxy| !allowed.allow(proxy)) {
-            return Err(BuildError::Proxy(
-                "is none that --allowed-endpoint of the operator allows",
-            ));
+            return Err(BuildError::ProxyNotAllowed);
         }
         let key = Key {
             tls: route.tls.digest(),

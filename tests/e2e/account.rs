@@ -1,6 +1,6 @@
 //! What an Account limits, what it tells, and that its token outlives it as long as somebody needs it.
 
-mod namespace;
+pub(crate) mod namespace;
 
 use crate::support::{
     EXECUTABLE, Setup, World, create_calls, eventually, insist, instance, is_for_now, is_ready,

@@ -278,6 +278,46 @@ async fn a_proxy_that_is_none_is_refused_without_its_words() {
     }
 }
 
+/// Who names endpoints names the proxies too: one before an allowed endpoint could read, or divert, what goes there.
+#[tokio::test]
+async fn a_proxy_is_used_only_if_the_allowed_endpoints_name_it_too() {
+    let (own, (address, seen)) = (Authority::new(), tunnels().await);
+    let (service, asked) = service(Some(own.server(None))).await;
+    let (endpoint, proxy) = (format!("https://{service}"), format!("http://{address}"));
+    let through = |patterns: &[&str]| {
+        let patterns: Vec<_> = patterns.iter().map(|text| text.parse().unwrap()).collect();
+        let http = Http::new(patterns.into()).unwrap();
+        by(&http, own.tls(), Some(proxy.clone()))
+    };
+    // By its scheme, its host and its port.
+    let (by_tls, elsewhere) = (proxy.replace("http:", "https:"), "http://127.0.0.1:1");
+    for patterns in [
+        &[endpoint.as_str()][..],
+        &[&endpoint, &by_tls],
+        &[&endpoint, elsewhere],
+    ] {
+        let error = client(&through(patterns), &endpoint).unwrap_err();
+        assert!(matches!(error, BuildError::ProxyNotAllowed), "{error}");
+    }
+    assert_eq!((seen.connections(), asked.connections()), (0, 0));
+    // A name is not even looked up.
+    let lookup: Lookup = Arc::new(|name| panic!("{name} is looked up"));
+    let named = guarded(&[&endpoint]).resolving(lookup);
+    let named = by(
+        &named,
+        own.tls(),
+        Some("http://proxy.example:3128".to_owned()),
+    );
+    let error = client(&named, &endpoint).unwrap_err();
+    assert!(matches!(error, BuildError::ProxyNotAllowed), "{error}");
+
+    assert_eq!(
+        probe(&through(&[&endpoint, &proxy]), &endpoint).await,
+        Ok(())
+    );
+    assert_eq!((seen.connections(), asked.connections()), (1, 1));
+}
+
 /// A name, an address and a proxy that mean this machine, and a listener that nobody reaches.
 #[tokio::test]
 async fn nothing_is_sent_to_this_machine_unless_an_allowed_endpoint_names_it() {

@@ -13,7 +13,7 @@ use std::time::Duration;
 const OWN: &str = "cloud-server-system";
 
 /// The copies of tokens of this namespace.
-async fn copies(world: &World) -> Vec<Secret> {
+pub(crate) async fn copies(world: &World) -> Vec<Secret> {
     let secrets: Api<Secret> = Api::namespaced(world.client.clone(), OWN);
     let mine = format!("cloudserver.dev/namespace={}", world.namespace);
     let params = ListParams::default().labels(&mine);
@@ -35,7 +35,7 @@ async fn until_copied(world: &World, token: &str) -> Secret {
     .await
 }
 
-async fn until_no_copy(world: &World) {
+pub(crate) async fn until_no_copy(world: &World) {
     eventually("the copy of the token is gone", async || {
         match copies(world).await.len() {
             0 => Ok(()),
@@ -46,7 +46,7 @@ async fn until_no_copy(world: &World) {
 }
 
 /// Secret and Account go first, then the namespace: the worst order.
-async fn delete_namespace(world: &World) -> Api<Namespace> {
+pub(crate) async fn delete_namespace(world: &World) -> Api<Namespace> {
     for secret in ["cloud-token", "login"] {
         delete(&world.secrets(), secret).await;
     }
@@ -56,7 +56,7 @@ async fn delete_namespace(world: &World) -> Api<Namespace> {
     api
 }
 
-async fn until_gone(world: &World, api: &Api<Namespace>) {
+pub(crate) async fn until_gone(world: &World, api: &Api<Namespace>) {
     eventually("the namespace is gone", async || {
         match api.get_opt(&world.namespace).await {
             Ok(None) => Ok(()),

@@ -42,8 +42,13 @@ async fn a_command_with_greater_rights_sends_no_secret_that_does_not_consent() {
             "token",
             "is bound to https://cloud.example/api",
         ),
+        ("read-on", "bound", "token", "spec.proxy.url is not there"),
     ] {
-        let account = account(name, hostile.url(), secret, key);
+        let mut account = account(name, hostile.url(), secret, key);
+        if name == "read-on" {
+            account["spec"]["endpoint"] = json!("https://cloud.example/api");
+            account["spec"]["proxy"] = json!({"url": hostile.url()});
+        }
         world.kubectl_apply(&account).await.unwrap();
         for command in [
             &["catalog", "keys"][..],

@@ -83,6 +83,63 @@ async fn a_bound_secret_goes_to_its_endpoint_and_nowhere_else() {
     world.finish().await;
 }
 
+/// With an authority of the Account's own, a proxy reads what goes through it; before plain http it does so anyway.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bound_secret_goes_through_no_proxy_that_its_annotation_does_not_name() {
+    let world = Setup::default().bare().begin("bound-proxy").await;
+    let proxy = Hostile::start().await;
+    let user = attacker(&world).await;
+    let endpoint = world.sim.url().to_owned();
+    let by_tls = endpoint.replace("http:", "https:");
+    let bound = secret(
+        "bound-token",
+        "cloudserver.dev/token",
+        &json!({}),
+        &json!({"cloudserver.dev/endpoint": format!("{endpoint} {by_tls}")}),
+        &json!({"token": World::TOKEN}),
+    );
+    world.run(&["apply", "-f", "-"], &bound.to_string()).await;
+    world.secret("login", "password", World::PASSWORD).await;
+    let authority = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let authority = authority.cert.pem();
+    world.secret("own-authority", "ca.crt", &authority).await;
+    let mut plain = account("default", &endpoint, "bound-token", "token");
+    apply_as(&world, &user, &plain).await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+
+    // An editor turns the Account that is in use, and makes one whose TLS ends at his proxy.
+    plain["spec"]["proxy"] = json!({"url": proxy.url()});
+    let mut read_on = account("read-on", &by_tls, "bound-token", "token");
+    read_on["spec"]["proxy"] = json!({"url": proxy.url()});
+    read_on["spec"]["tls"] =
+        json!({"caBundle": {"secretKeyRef": {"name": "own-authority", "key": "ca.crt"}}});
+    let mut messages = Vec::new();
+    for account in [&plain, &read_on] {
+        apply_as(&world, &user, account).await;
+        let name = account["metadata"]["name"].as_str().unwrap();
+        let message = told(&world, name, "Reconciling", "SecretBoundElsewhere").await;
+        assert!(message.contains("spec.proxy.url is not there"), "{message}");
+        messages.push(message);
+    }
+    nobody_calls(&proxy).await;
+
+    // What was bought before is released by the way on which it was bought.
+    world.delete("web").await;
+    world.gone("web").await;
+    assert_eq!(world.sim.live_servers(), []);
+    assert_eq!(proxy.calls(), 0, "{}", proxy.bytes());
+
+    // The owner of the Secret may want it to go that way.
+    let words = command_in(&messages[0]);
+    assert_eq!(words[..3], ["annotate", "secret", "bound-token"]);
+    run_what_is_told(&world, &messages[0]).await;
+    proxy.until_seen(World::TOKEN).await;
+    let tunnel = format!("CONNECT {} ", by_tls.trim_start_matches("https://"));
+    proxy.until_seen(&tunnel).await;
+    world.finish().await;
+}
+
 /// The variable of `--allowed-endpoint`.
 const ALLOWED: &str = "CSO_ALLOWED_ENDPOINTS";
 
@@ -107,6 +164,39 @@ async fn an_endpoint_that_the_operator_does_not_allow_is_refused_with_the_flag_t
     world.environment(ALLOWED, &url);
     world.restart().await;
     world.ready("web").await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_the_operator_does_not_allow_is_refused_with_the_flag_that_allows_it() {
+    let setup = Setup::default().bare().without_operator();
+    let mut world = setup.begin("allowed-proxy").await;
+    let proxy = Hostile::start().await;
+    let endpoint = world.sim.url().to_owned();
+    world.environment(ALLOWED, &format!("{endpoint},https://cloud.example"));
+    world.start().await;
+    world.secret("cloud-token", "token", World::TOKEN).await;
+    for (name, by, reason) in [
+        ("here", proxy.url(), "AddressRefused"),
+        ("named", "http://proxy.invalid:3128", "EndpointNotAllowed"),
+        // What is allowed as an endpoint by https is no proxy by http.
+        ("alike", "http://cloud.example:443", "EndpointNotAllowed"),
+    ] {
+        let mut account = account(name, &endpoint, "cloud-token", "token");
+        account["spec"]["proxy"] = json!({"url": by});
+        world.kubectl_apply(&account).await.unwrap();
+        let message = told(&world, name, "Stalled", reason).await;
+        let line = format!(
+            "mend spec.proxy.url, or have whoever runs the operator add --allowed-endpoint={by}"
+        );
+        assert!(message.trim_end_matches('/').ends_with(&line), "{message}");
+    }
+    nobody_calls(&proxy).await;
+    assert!(world.calls_since(0).is_empty(), "{}", world.ledger_text());
+    world.environment(ALLOWED, &format!("{endpoint},{}", proxy.url()));
+    world.restart().await;
+    proxy.until_seen(World::TOKEN).await;
+    assert!(world.calls_since(0).is_empty(), "some went past the proxy");
     world.finish().await;
 }
 

@@ -3,7 +3,8 @@
 
 use super::certificate::{Authority, Flaw, Front};
 use super::egress::{apply_account, until_told};
-use crate::support::{EXECUTABLE, Setup, World, insist, instance, run};
+use crate::account::namespace::{copies, delete_namespace, until_gone, until_no_copy};
+use crate::support::{EXECUTABLE, Setup, World, delete, eventually, insist, instance, names, run};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -136,6 +137,60 @@ async fn a_client_certificate_is_shown_if_its_secret_consents() {
     let body = key.lines().nth(1).unwrap();
     assert!(!world.logs().contains(body), "the key stands in the log");
     assert_eq!(world.sim.servers().len(), 2, "{}", world.ledger_text());
+    world.finish().await;
+}
+
+/// The service lets nobody in without the certificate: where all that says so went first, only a copy of it releases.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_whose_service_wants_a_client_certificate_goes_with_its_servers() {
+    let mut world = Setup::default().keeps_tokens().begin("mutual-tls").await;
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let front = Front::begin(&world, theirs.demanding(&ours)).await;
+    config_map(&world, &theirs.pem).await;
+    let consents = json!({"cloudserver.dev/use": "client-certificate"});
+    let client = ours.client();
+    tls_secret(&world, consents, &client).await;
+    let bundle = json!({"configMapKeyRef": {"name": "bundle", "key": "ca.crt"}});
+    let tls = json!({"caBundle": bundle, "clientCertificateSecretRef": {"name": "client"}});
+    apply_account(&world, "default", &front.endpoint, json!({"tls": tls})).await;
+    world.account_is_ready("default").await;
+    let fleet = names("web", 3);
+    world.apply_all(&fleet, instance).await;
+    world.all_ready(&fleet).await;
+    eventually("the certificate is copied with the token", async || {
+        let all = copies(&world).await;
+        let data = all.iter().filter_map(|copy| copy.data.as_ref());
+        let keys: Vec<_> = data.filter_map(|data| data.get("tls.key")).collect();
+        let key = client.1.trim().as_bytes();
+        match keys.iter().any(|copied| copied.0.trim_ascii() == key) {
+            true => Ok(()),
+            false => Err(format!("{} copies, {} with a key", all.len(), keys.len())),
+        }
+    })
+    .await;
+    world.kill();
+    delete(&world.secrets(), "client").await;
+    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
+    delete(&maps, "bundle").await;
+    let api = delete_namespace(&world).await;
+    eventually("the Account is gone", async || {
+        let found = insist("read it", async || {
+            world.accounts().get_opt("default").await
+        });
+        match found.await.unwrap() {
+            None => Ok(()),
+            Some(_) => Err("it is there".to_owned()),
+        }
+    })
+    .await;
+    let before = front.handshakes();
+    world.start().await;
+    until_gone(&world, &api).await;
+    assert!(front.handshakes() > before, "some went past the front");
+    assert_eq!(world.sim.servers().len(), 3, "{}", world.ledger_text());
+    until_no_copy(&world).await;
+    let body = client.1.lines().nth(1).unwrap();
+    assert!(!world.logs().contains(body), "the key stands in the log");
     world.finish().await;
 }
 

@@ -63,6 +63,7 @@ pub struct Setup {
     own_ids: bool,
     leases: Option<&'static [&'static str]>,
     keeps_tokens: bool,
+    neighbour: bool,
     cluster: Option<Arc<Shared>>,
     pub(super) links: bool,
     pub(super) launch: Launch,
@@ -84,6 +85,7 @@ impl Default for Setup {
             moved: false,
             leases: None,
             keeps_tokens: false,
+            neighbour: false,
             cluster: None,
             links: false,
             launch: Launch::default(),
@@ -160,6 +162,12 @@ impl Setup {
         self
     }
 
+    /// The operator watches another, empty namespace too: see [`World::next_door`].
+    pub fn neighbour(mut self) -> Self {
+        self.neighbour = true;
+        self
+    }
+
     /// Not in the control plane that all share.
     pub fn cluster(mut self, cluster: Arc<Shared>) -> Self {
         self.cluster = Some(cluster);
@@ -191,6 +199,11 @@ impl Setup {
         let namespace = format!("{name}-{number}");
         let object = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
         create(&Api::<Namespace>::all(client.clone()), &object).await;
+        let neighbour = self.neighbour.then(|| format!("{namespace}-neighbour"));
+        if let Some(name) = &neighbour {
+            let object = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            create(&Api::<Namespace>::all(client.clone()), &object).await;
+        }
         let mut service = Simulator::builder()
             .task_duration(self.tasks)
             .readings(self.readings.clone())
@@ -233,6 +246,7 @@ impl Setup {
         let mut world = World {
             client,
             namespace,
+            neighbour,
             sim,
             recorder,
             wire,

@@ -39,6 +39,7 @@ pub struct World {
     pub client: Client,
     /// The test's own namespace.
     pub namespace: String,
+    pub(super) neighbour: Option<String>,
     /// The service.
     pub sim: Simulator,
     pub(super) recorder: Option<Recorder>,
@@ -115,6 +116,9 @@ impl World {
             return Operator::start(&kubeconfig, none, log, self.filter, &self.launch);
         }
         let mut flags = vec!["--namespace", &self.namespace];
+        if let Some(neighbour) = &self.neighbour {
+            flags.extend(["--namespace", neighbour]);
+        }
         if let Some(times) = self.leases {
             flags.extend(times);
             flags.extend(["--leader-elect-resource-name", lease]);
@@ -127,6 +131,13 @@ impl World {
             flags.push("--keep-tokens=false");
         }
         Operator::start(&kubeconfig, flags, log, self.filter, &self.launch)
+    }
+
+    /// Goes to the other namespace that the operator watches; called again, back.
+    pub fn next_door(&mut self) {
+        let other = self.neighbour.as_mut();
+        let other = other.expect("the test did not ask for a neighbour");
+        std::mem::swap(&mut self.namespace, other);
     }
 
     /// The environment of every operator that is started from now on.
