@@ -3,11 +3,11 @@
 mod observe;
 mod report;
 
-use crate::api::Account;
 use crate::api::conditions::{Reason, Verdict};
+use crate::api::{Account, Marker};
 use crate::cloud::{Lane, ServerId};
 use crate::runtime::events::{Events, News};
-use crate::runtime::queue::{Flow, Priority, TURN};
+use crate::runtime::queue::{ADMISSION, Flow, Priority, TURN};
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Backoff, Metrics, Rights, Term};
 use crate::session::{Seat, SecretVersions, Sessions, tls_secrets};
@@ -208,7 +208,10 @@ async fn release_buried(
     turn_ends: Instant,
 ) {
     let inventory = &seat.session.inventory;
-    for (_, id, place) in inventory.buried_alive() {
+    // A restored Instance goes on under its old marker, and may look at nothing for now: what is its own is nobody's to release.
+    let is_owned =
+        |id: &ServerId, marker: &Marker| context.sessions.roll().owner(id, Some(marker)).is_some();
+    for (marker, id, place) in inventory.buried_alive() {
         let now = Instant::now();
         let lately = context
             .memories
@@ -216,12 +219,18 @@ async fn release_buried(
             .late
             .get(&id)
             .is_some_and(|at| now < *at + LATE_AGAIN);
-        if lately {
+        if lately || is_owned(&id, &marker) {
             continue;
         }
-        let permit = seat.session.client.permit(Lane::Urgent).await;
+        let permit = seat.session.client.permit(Lane::Urgent);
+        let Ok(permit) = tokio::time::timeout(ADMISSION, permit).await else {
+            return; // the next look tries again
+        };
         if !context.term.allows(turn_ends, CALL) {
             return;
+        }
+        if is_owned(&id, &marker) {
+            continue;
         }
         let answer = seat.session.client.release(permit, &id).await;
         context.memories.update(key, |memory| {

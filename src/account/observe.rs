@@ -1,5 +1,6 @@
 //! Looks at the token Secret and, when there is reason to, at the service.
 
+use super::report::UNOWNED;
 use super::{Context, REFUSED, token_secret};
 use crate::api::conditions::Reason;
 use crate::api::{Account, AccountSpec, Marker};
@@ -16,6 +17,10 @@ use tokio::time::Instant;
 
 /// A listing or a probe that succeeded within this time shows that the account can be used.
 const FRESH: Duration = Duration::from_secs(150);
+
+/// Longest wait for a probe, the wait for the request limit included: longer than its own deadline, so that only a pause that the
+/// service asked for takes it.
+const PROBE: Duration = Duration::from_secs(50);
 
 /// A ConfigMap is read again after this time: less than an Account rests, so that each look at a quiet one reads it once. No watch
 /// tells of ConfigMaps: a right to list all of them is more than one name in an Account is worth.
@@ -49,7 +54,7 @@ pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKe
     let census = seat.and_then(|seat| {
         let owned = context.sessions.roll().owned();
         let owns = |id: &ServerId, marker: Option<&Marker>| owned.has(id, marker);
-        seat.session.inventory.census(owns)
+        seat.session.inventory.census(UNOWNED, owns)
     });
     Observation { usable, census }
 }
@@ -147,7 +152,15 @@ async fn try_seat(
     {
         return Usable::No(known, Some(seat));
     }
-    let answer = seat.session.client.probe(Lane::Urgent).await;
+    let probe = seat.session.client.probe(Lane::Urgent);
+    let Ok(answer) = tokio::time::timeout(PROBE, probe).await else {
+        let message = "the service asked for a long pause, so nothing is asked of it for now: it goes on by itself";
+        let problem = Problem {
+            reason: Reason::RateLimited,
+            message: message.to_owned(),
+        };
+        return Usable::No(problem, Some(seat));
+    };
     context.memories.update(key, |memory| {
         memory.probed = Some((now, answer.is_ok()));
         memory.doubted = false;

@@ -24,7 +24,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// As many places and servers stand in status as the schema allows: it is no database.
 const PLACES: usize = 100;
-const UNOWNED: usize = 20;
+pub(super) const UNOWNED: usize = 20;
 
 /// No identifier of the service comes near this; a longer one would make status large.
 const LONGEST_ID: usize = 253;
@@ -157,21 +157,17 @@ fn counted(census: &Census, account: &Account) -> AccountStatus {
             in_flight: count(in_flight),
         }
     });
-    let unowned = census
-        .unowned
-        .iter()
-        .take(UNOWNED)
-        .map(|server| UnownedServer {
-            id: server.id.to_string(),
-            name: server
-                .name
-                .as_deref()
-                .map(|name| printable(name).into_owned()),
-            region: server.place.region.clone(),
-            zone: server.place.zone.clone(),
-            image: server.image.as_ref().map(ToString::to_string),
-            import: import(account, server.id.as_str()),
-        });
+    let unowned = census.unowned.iter().map(|server| UnownedServer {
+        id: server.id.to_string(),
+        name: server
+            .name
+            .as_deref()
+            .map(|name| printable(name).into_owned()),
+        region: server.place.region.clone(),
+        zone: server.place.zone.clone(),
+        image: server.image.as_ref().map(ToString::to_string),
+        import: import(account, server.id.as_str()),
+    });
     AccountStatus {
         servers: Some(total(|counts| counts.servers)),
         unowned_servers: Some(total(|counts| counts.unowned)),

@@ -148,6 +148,7 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         rights: parts.accounts.rights.clone(),
         metrics,
     };
+    trial.begin().await;
     let _tried = AbortOnDropHandle::new(tokio::spawn(trial.go_on(stop.clone())));
     let grace = Duration::from_secs(args.grace_seconds);
     act(

@@ -35,6 +35,9 @@ const DEPTH: usize = 16;
 /// empty objects would take 2 MiB.
 const DECODED: usize = 128 * KIBIBYTE;
 
+/// What a detail may take once it is decoded: twice the instance above.
+const DETAIL: usize = 64 * KIBIBYTE;
+
 /// The bounds of one answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
@@ -94,7 +97,11 @@ impl Bounds {
             | Operation::Stop
             | Operation::Restart
             | Operation::Task => Self::of_receipt(),
-            Operation::Detail => Self::object(OBJECT),
+            // It stands in status, and in the cache of objects, for as long as the server.
+            Operation::Detail => Self {
+                decoded: DETAIL,
+                ..Self::object(OBJECT)
+            },
             Operation::Instances => page("instances"),
             Operation::Firewalls => page("firewalls"),
             Operation::Images => page("images"),

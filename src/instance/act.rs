@@ -9,11 +9,12 @@ use super::memory::{Aside, Memory, Post, open};
 use super::observe::{Fact, Observation};
 use super::plan::{Plan, ReleaseReason, Request, Step};
 use super::record::Recorded;
-use super::{Context, pace, references};
+use super::{Context, references};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, Verb};
 use crate::cloud::{CreateAccepted, Error, Lane, Permit, ServerId, TaskId};
 use crate::runtime::KubeError;
+use crate::runtime::queue::ADMISSION;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{Access, Seat};
 use std::sync::Mutex;
@@ -87,7 +88,7 @@ pub async fn admit(plan: &Plan, seat: Option<&Access>) -> Result<Option<Permit>,
         return Ok(None);
     };
     if !seat.may_call(Lane::Urgent) {
-        return Err(NoRoom);
+        return Err(NoRoom::InLine);
     }
     match &plan.step {
         Step::Call { .. } => room(seat).await.map(Some),
@@ -96,14 +97,19 @@ pub async fn admit(plan: &Plan, seat: Option<&Access>) -> Result<Option<Permit>,
 }
 
 /// The request limit is used up by others.
-#[derive(Debug)]
-pub struct NoRoom;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoom {
+    /// The Instance stands in line, and is woken when it may call.
+    InLine,
+    /// It had its turn to call, and did not come to it in good time: nobody wakes it.
+    Late,
+}
 
 async fn room(seat: &Seat) -> Result<Permit, NoRoom> {
     let permit = seat.session.client.permit(Lane::Urgent);
-    tokio::time::timeout(pace::ADMISSION, permit)
+    tokio::time::timeout(ADMISSION, permit)
         .await
-        .map_err(|_| NoRoom)
+        .map_err(|_| NoRoom::Late)
 }
 
 /// Carries out what was recorded. At most one mutating call to the service.

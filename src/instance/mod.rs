@@ -26,7 +26,7 @@ use crate::runtime::events::Events;
 use crate::runtime::queue::TURN;
 use crate::runtime::{Metrics, Rights, Term};
 use crate::session::{Access, Seat, SecretVersions, Sessions};
-use act::{NoRoom, Outcome};
+use act::Outcome;
 use facts::Facts;
 use kube::Client;
 use memory::{Memories, Memory, open};
@@ -113,8 +113,8 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
     }
     let permit = match act::admit(&plan, seat.as_ref()).await {
         Ok(permit) => permit,
-        Err(NoRoom) => {
-            plan = plan::in_line(&seen, &plan); // the request limit is busy with others
+        Err(no_room) => {
+            plan = plan::in_line(&seen, &plan, no_room); // the request limit is busy with others
             None
         }
     };

@@ -188,7 +188,7 @@ pub async fn observe(
     if seat.is_none() && seen.memory.attended.is_some() {
         let subject: Subject = seen.facts.uid.as_str().into();
         if is_withdrawn(&seen.account) {
-            // Not even a listing is asked for with a token that may not be used any more.
+            // It asks for no listing with a token that may not be used any more.
             context.sessions.leave(&subject);
             seen.memory.attended = None;
         } else {

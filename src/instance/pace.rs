@@ -23,9 +23,6 @@ const AGAIN_LATER: [(Duration, Duration); 2] = [
 /// Longest wait after a failure whose cause is a dependency (the service or the apiserver is down): within 30 s after it is
 /// back, everything goes on.
 pub const DEPENDENCY: Duration = Duration::from_secs(20);
-/// Longest wait of a turn for the request limit. Longer than a burst needs, and short enough that the turn has time left
-/// for its record, its call and its receipt.
-pub const ADMISSION: Duration = Duration::from_secs(20);
 /// The search for the duration ends when the two bounds are this close, as a part of the upper one.
 const CLOSE: f64 = 0.15;
 

@@ -13,6 +13,7 @@ use crate::api::{Binding, Instance, Verb};
 use crate::cloud::{Detail, Lane, ServerId};
 use crate::runtime::events::News;
 use crate::runtime::kubernetes::{call, patch_params};
+use crate::runtime::queue::ADMISSION;
 use crate::runtime::{KubeError, chance};
 use crate::session::Seat;
 use kube::api::{ObjectMeta, Patch};
@@ -363,13 +364,16 @@ async fn confirm_release(
         let (Some(recorded), Some(seat)) = (facts.id(), seat) else {
             return Recorded::Stale;
         };
-        match seat.session.client.detail(Lane::Urgent, &recorded).await {
-            Ok(_) => {}
-            Err(error) => {
-                return Recorded::Unconfirmed(format!(
-                    "server {recorded} was not seen alive, so {id} stays: {error}"
-                ));
-            }
+        let detail = seat.session.client.detail(Lane::Urgent, &recorded);
+        let why = match tokio::time::timeout(ADMISSION, detail).await {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some("it was not answered in good time".to_owned()),
+        };
+        if let Some(why) = why {
+            return Recorded::Unconfirmed(format!(
+                "server {recorded} was not seen alive, so {id} stays: {why}"
+            ));
         }
     }
     Recorded::Release {

@@ -104,7 +104,7 @@ impl State {
         }
     }
 
-    pub(super) fn census(&self, owns: Claim<'_>) -> Option<Census> {
+    pub(super) fn census(&self, most: usize, owns: Claim<'_>) -> Option<Census> {
         let is_listed = |watched: &Watched| watched.passes > 0;
         if self.places.is_empty() || !self.places.values().all(is_listed) {
             return None;
@@ -113,15 +113,16 @@ impl State {
         let places = places.map(|(place, watched)| (place.clone(), self.count(watched, owns)));
         Some(Census {
             places: places.collect(),
-            unowned: self.nobodys(owns),
+            unowned: self.nobodys(most, owns),
         })
     }
 
     pub(super) fn unowned(&self) -> Vec<Unowned> {
-        self.nobodys(&|_, _| false)
+        self.nobodys(usize::MAX, &|_, _| false)
     }
 
-    fn nobodys(&self, owns: Claim<'_>) -> Vec<Unowned> {
+    /// The first ones of those that nobody owns: a listing may show a hundred thousand.
+    fn nobodys(&self, most: usize, owns: Claim<'_>) -> Vec<Unowned> {
         let mut unowned = Vec::new();
         for (place, watched) in &self.places {
             let rows = watched
@@ -130,15 +131,18 @@ impl State {
                 .iter()
                 .flat_map(|pass| pass.rows.values());
             let nobodys = rows.filter(|row| self.is_nobodys(row, owns));
-            unowned.extend(nobodys.map(|row| Unowned {
+            unowned.extend(nobodys.map(|row| (place, row)));
+        }
+        unowned.sort_unstable_by(|(a, row), (b, other)| (a, &row.id).cmp(&(b, &other.id)));
+        let first = unowned.into_iter().take(most);
+        first
+            .map(|(place, row)| Unowned {
                 id: row.id.clone(),
                 name: row.name.clone().map(String::from),
                 place: place.clone(),
                 image: row.image.clone(),
-            }));
-        }
-        unowned.sort_unstable_by(|a, b| (&a.place, &a.id).cmp(&(&b.place, &b.id)));
-        unowned
+            })
+            .collect()
     }
 
     fn is_nobodys(&self, row: &Row, owns: Claim<'_>) -> bool {

@@ -153,7 +153,7 @@ impl Counts {
 pub struct Census {
     /// Figures by place.
     pub places: BTreeMap<Place, PlaceCounts>,
-    /// Servers of nobody, by place and identifier.
+    /// The first servers of nobody, by place and identifier.
     pub unowned: Vec<Unowned>,
 }
 
@@ -300,10 +300,14 @@ impl Inventory {
         self.shared.lock().counts()
     }
 
-    /// Figures of every watched place, and the servers that neither an interest owns nor `owns` claims, which knows of
+    /// Figures of every watched place, and so many of the servers that neither an interest owns nor `owns` claims, which knows of
     /// Instances that had no turn yet. None until every place was listed.
-    pub fn census(&self, owns: impl Fn(&ServerId, Option<&Marker>) -> bool) -> Option<Census> {
-        self.shared.lock().census(&owns)
+    pub fn census(
+        &self,
+        most: usize,
+        owns: impl Fn(&ServerId, Option<&Marker>) -> bool,
+    ) -> Option<Census> {
+        self.shared.lock().census(most, &owns)
     }
 
     /// Servers that no interest owns. Only as true as the interests are complete: at start, not before every Instance

@@ -26,6 +26,10 @@ pub use schedule::{Flow, Priority};
 /// Longest turn (design section 9): longer than the longest mutating call (60 s) and what stands around it.
 pub const TURN: Duration = Duration::from_secs(120);
 
+/// Longest wait of a turn for the request limit. Longer than a burst needs, and short enough that the turn has time left
+/// for its record, its call and its receipt.
+pub const ADMISSION: Duration = Duration::from_secs(20);
+
 /// How soon an object is looked at again whose turn panicked or overran: its error is a defect of ours, so not often.
 const AFTER_DEFECT: Duration = Duration::from_secs(60);
 

@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 const AGAIN: Duration = Duration::from_secs(60);
 /// The same while something is wrong: whoever mends it waits for it to be seen.
 const SOON: Duration = Duration::from_secs(15);
+/// Longest wait for the first answers.
+const FIRST: Duration = Duration::from_secs(5);
 /// The namespace of the cluster itself that is tried.
 const SYSTEM: &str = "kube-system";
 /// Tried where all namespaces are watched: every cluster has it.
@@ -153,10 +155,19 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Tries now, and again for as long as the process acts.
+    /// Tries for the first time: to be awaited before anything is done, so that no right is made use of that is too wide. An
+    /// apiserver that does not answer keeps nobody waiting for long.
+    pub async fn begin(&self) {
+        if tokio::time::timeout(FIRST, self.once()).await.is_err() {
+            tracing::warn!(
+                "the operator's own rights were not tried yet: the apiserver did not answer in time"
+            );
+        }
+    }
+
+    /// Tries again for as long as the process acts.
     pub async fn go_on(self, stop: CancellationToken) {
         loop {
-            self.once().await;
             let pause = match self.rights.unsafe_words() {
                 Some(_) => SOON,
                 None => AGAIN,
@@ -165,6 +176,7 @@ impl Trial {
                 () = tokio::time::sleep(pause) => {}
                 () = stop.cancelled() => return,
             }
+            self.once().await;
         }
     }
 

@@ -4,6 +4,7 @@ use super::changes::Changes;
 use super::referrers::Referrers;
 use super::undecodable;
 use super::wiring::{Guarded, Parts, Stores};
+use crate::api::names::BINDING;
 use crate::api::{Account, Instance};
 use crate::inventory::Subject;
 use crate::runtime::kubernetes;
@@ -26,6 +27,8 @@ const SECRET_FIELDS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/servic
                              type!=cloudserver.dev/token-copy,type!=cloudserver.dev/credential-key";
 /// Turns of Accounts at the same time. Most of them wait for the answer of a service, and cost no more than that.
 const ACCOUNT_TURNS: usize = 256;
+/// Objects in a page of a list. One may have 256 KiB of annotations, and a Secret is listed with them.
+const PAGE: u32 = 50;
 
 /// The watches and queues of one scope.
 pub(super) struct Fleet {
@@ -76,7 +79,7 @@ impl Fleet {
             watch::spawn(
                 watch::Subject {
                     api: api::<PartialObjectMeta<Secret>>(&secret_client, namespace),
-                    config: watcher::Config::default().fields(SECRET_FIELDS),
+                    config: pages().fields(SECRET_FIELDS),
                     prune: |secret| prune(secret.meta_mut()),
                 },
                 None,
@@ -88,7 +91,7 @@ impl Fleet {
             watch::spawn(
                 watch::Subject {
                     api: api::<Guarded<Account>>(&account_client, namespace),
-                    config: watcher::Config::default(),
+                    config: pages(),
                     prune: |account| prune(account.meta_mut()),
                 },
                 Some(account_writer),
@@ -100,7 +103,7 @@ impl Fleet {
             watch::spawn(
                 watch::Subject {
                     api: api::<Guarded<Instance>>(&instance_client, namespace),
-                    config: watcher::Config::default(),
+                    config: pages(),
                     prune: |instance| prune(instance.meta_mut()),
                 },
                 Some(instance_writer),
@@ -304,10 +307,15 @@ where
     }
 }
 
-/// Drops what nobody here reads.
+/// Lists in pages of so many, since a page is decoded as a whole before anything of it is dropped.
+fn pages() -> watcher::Config {
+    watcher::Config::default().page_size(PAGE)
+}
+
+/// Drops what nobody here reads: of users' annotations an object may have 256 KiB.
 fn prune(meta: &mut ObjectMeta) {
     meta.managed_fields = None;
     if let Some(annotations) = &mut meta.annotations {
-        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+        annotations.retain(|key, _| key == BINDING);
     }
 }

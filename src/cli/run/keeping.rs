@@ -17,8 +17,9 @@ const SWEEP: Duration = Duration::from_secs(60);
 /// Instances that go together are one reason to look.
 const TOGETHER: Duration = Duration::from_secs(1);
 
-/// A right that was given a moment ago may not be known everywhere yet.
-const REFUSED: Duration = Duration::from_secs(5);
+/// A right that was given a moment ago may not be known everywhere yet, and an apiserver that has just started refuses everybody:
+/// longer than that takes. Who goes on without the key does so to the end of the term.
+const REFUSED: Duration = Duration::from_secs(30);
 
 /// Turns the keeping of copies on, where it is wanted and there is a place for them.
 pub(super) fn begin(parts: &Parts, is_wanted: bool) {

@@ -1,9 +1,9 @@
 //! What the service answered becomes part of the record, at once and only where it belongs.
 
-use super::Attempt;
+use super::{Attempt, room};
 use crate::api::names::BINDING;
 use crate::api::{Binding, Instance, Verb};
-use crate::cloud::{Lane, Place, ServerId};
+use crate::cloud::{Place, ServerId};
 use crate::instance::memory::open;
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
@@ -81,9 +81,13 @@ impl Attempt<'_> {
         self.context
             .sessions
             .bury(self.account, seat, &receipt.marker, places);
-        let permit = seat.session.client.permit(Lane::Urgent).await;
+        let permit = room(seat).await;
         // Buried, it is not left behind: whoever sees it releases it.
         open(self.memory).is_finished = true;
+        let Ok(permit) = permit else {
+            tracing::error!(server = %id, "a server without an Instance was not released: the request limit left no room; listings look out for it");
+            return;
+        };
         // Stopped since its call, this process may have been followed by another one, which took the server over for an object
         // that came back under the same marker.
         if self.has_time().is_err() {

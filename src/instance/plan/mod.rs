@@ -25,6 +25,7 @@ mod surplus;
 mod want;
 mod words;
 
+use super::act::NoRoom;
 use super::facts::Record;
 use super::listing::Listing;
 use super::memory::Wants;
@@ -359,7 +360,7 @@ fn not_looked_at(seen: &Observation) -> Tell {
 
 /// What was planned needs the service, which others of the Account call now: it waits in line, and is woken when it may. That
 /// is told to whoever waits for a word about the spec.
-pub(super) fn in_line(seen: &Observation, planned: &Plan) -> Plan {
+pub(super) fn in_line(seen: &Observation, planned: &Plan, no_room: NoRoom) -> Plan {
     let tell = if is_told(seen) {
         Tell::default()
     } else {
@@ -370,7 +371,11 @@ pub(super) fn in_line(seen: &Observation, planned: &Plan) -> Plan {
         );
         Tell::progress(Reason::RequestLimitReached, message).with_id(seen.facts.told_id())
     };
-    let mut plan = Plan::rest(tell, IN_LINE);
+    let again = match no_room {
+        NoRoom::InLine => IN_LINE,
+        NoRoom::Late => NEXT,
+    };
+    let mut plan = Plan::rest(tell, again);
     plan.wants = planned.wants;
     plan
 }

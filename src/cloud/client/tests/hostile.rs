@@ -47,7 +47,7 @@ async fn a_body_that_never_ends_is_given_up_at_its_bound_which_the_message_names
             r#"{"instances":["#,
             row,
             "more than 500 rows",
-            "takes more than 128 KiB of memory",
+            "takes more than 64 KiB of memory",
         ),
         (
             r#"{"instances":[{"ecsResourceUUID":""#,
@@ -77,7 +77,7 @@ async fn a_body_that_never_ends_is_given_up_at_its_bound_which_the_message_names
             r#"{"instances":[{"ecsResourceUUID":"ecs-1","x":["#,
             r#"{"":{}},"#,
             "takes more than 128 KiB of memory",
-            "takes more than 128 KiB of memory",
+            "takes more than 64 KiB of memory",
         ),
     ] {
         let service = endless(begins, goes_on).await;
