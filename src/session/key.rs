@@ -15,11 +15,11 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
-use rand::RngExt;
+use rand::Rng;
 use ring::hmac;
 use secrecy::{ExposeSecret, SecretString};
 use std::sync::Arc;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Name of the Secret.
 const NAME: &str = "cloud-server-operator-credential-key";
@@ -27,6 +27,8 @@ const NAME: &str = "cloud-server-operator-credential-key";
 const KEY: &str = "key";
 /// Fewer bytes are no key: somebody put something else there.
 const SHORTEST: usize = 16;
+/// Bytes of a key that we make: as many as its digests have.
+const LENGTH: usize = 32;
 
 /// A key; cheap to clone, and shown to nobody.
 #[derive(Clone)]
@@ -35,10 +37,9 @@ pub struct CredentialKey(Arc<hmac::Key>);
 impl CredentialKey {
     /// One that nobody else has, and that is gone with the process.
     pub fn random() -> Self {
-        let mut bytes: [u8; 32] = rand::rng().random();
-        let key = Self::of(&bytes);
-        bytes.zeroize();
-        key
+        let mut bytes = Zeroizing::new([0; LENGTH]);
+        rand::rng().fill_bytes(bytes.as_mut_slice());
+        Self::of(bytes.as_slice())
     }
 
     /// The key of these bytes.
@@ -118,7 +119,9 @@ fn fresh() -> Secret {
         "app.kubernetes.io/managed-by".to_owned(),
         MANAGER.to_owned(),
     )];
-    let bytes: [u8; 32] = rand::rng().random();
+    // Drawn where they stay until they are wiped: an array would leave them on the stack as well.
+    let mut bytes = vec![0; LENGTH];
+    rand::rng().fill_bytes(&mut bytes);
     Secret {
         metadata: ObjectMeta {
             name: Some(NAME.to_owned()),
@@ -128,7 +131,7 @@ fn fresh() -> Secret {
         type_: Some(CREDENTIAL_KEY.to_owned()),
         // Another key would make every Account look as if its token had been replaced.
         immutable: Some(true),
-        data: Some([(KEY.to_owned(), ByteString(bytes.to_vec()))].into()),
+        data: Some([(KEY.to_owned(), ByteString(bytes))].into()),
         ..Secret::default()
     }
 }

@@ -33,7 +33,7 @@ fn files() -> Vec<PathBuf> {
     };
     let mut files: Vec<PathBuf> = paths.filter(is_manifest).collect();
     files.sort();
-    assert!(files.len() >= 23, "{files:?}");
+    assert!(files.len() >= 24, "{files:?}");
     files
 }
 

@@ -2,6 +2,7 @@
 
 mod apart;
 mod confined;
+mod metrics;
 mod records;
 mod roles;
 mod told;

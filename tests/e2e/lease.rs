@@ -1,14 +1,15 @@
 //! Several operators, of which a Lease makes one the active one.
 
+mod fence;
 mod gate;
+mod rivals;
 mod stranger;
 
 use crate::support::{
-    PATIENCE, Setup, World, all_stalls, create_calls, eventually, get, instance, is_ready,
-    longest_stall, outline, stays, watch_stalls,
+    PATIENCE, Setup, World, create_calls, eventually, get, instance, longest_stall, stays,
+    watch_stalls,
 };
 use cloud_server_operator::api::names::BINDING;
-use cloud_simulator::Entry;
 use cloud_simulator::faults::{Act as Fault, ClientGone, Rule, When};
 use futures::StreamExt;
 use gate::{Act, Gate};
@@ -263,140 +264,6 @@ async fn an_operator_that_was_stopped_past_its_lease_calls_and_writes_nothing_an
     world.only_server(&web);
     assert_eq!(create_calls(&world.sim), 1);
     world.finish().await;
-}
-
-/// Whatever becomes of the renewals, nothing else is held up, and the operator ends before its Lease does.
-async fn fences_itself(act: Act) {
-    watch_stalls();
-    let mut world = Setup::default()
-        .leases()
-        .without_operator()
-        .begin("lease-fence")
-        .await;
-    let gate = Gate::start(world.apiserver()).await;
-    world.start_behind(gate.address());
-    let active = world.operator().name();
-    world.until_holder(&active).await;
-    world.until_active().await;
-    gate.judge(move |method, path, _| {
-        if *method != axum::http::Method::GET && path.contains("/leases") {
-            act
-        } else {
-            Act::Pass
-        }
-    });
-    let (mut names, begun) = (Vec::new(), Instant::now());
-    while world.operator().is_running() {
-        // Always something to do, so that there would be calls.
-        let name = format!("web-{}", names.len());
-        world.apply(&instance(&name)).await;
-        names.push(name);
-        // A pace, not a wait: every one of them is to be ready in the end.
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        assert!(begun.elapsed() < PATIENCE, "it does not end");
-    }
-    assert!(!world.operator().ended().await.success());
-    let writes = gate.writes();
-    let renewal = writes
-        .iter()
-        .rfind(|write| write.is_lease() && matches!(write.answered, Some(200 | 201)))
-        .unwrap()
-        .at;
-    let last = writes.iter().rfind(|write| !write.is_lease()).map(|w| w.at);
-    let last = last.map(|at| at.saturating_duration_since(renewal));
-    println!(
-        "{act:?}: ended {:?} after the last renewal; last write {last:?} after it",
-        renewal.elapsed()
-    );
-    // A write is noted when the gate reads it, which each stall puts off.
-    let bound = World::LEASE + all_stalls(renewal, Instant::now());
-    assert!(last.is_none_or(|last| last < bound), "{last:?}");
-    let until = Timestamp::now() - renewal.elapsed() + bound;
-    let until = u64::try_from(until.as_millisecond()).unwrap();
-    let late = {
-        let ledger = world.sim.ledger();
-        let calls = ledger.since(0).into_iter();
-        let is_late = |call: &Entry| call.method == "POST" && call.at.as_millis() >= until;
-        calls.filter(|call| is_late(call)).count()
-    };
-    assert_eq!(late, 0, "{}", world.ledger_text());
-    world.start().await;
-    for name in &names {
-        let ready = world.ready(name).await;
-        world.only_server(&ready);
-    }
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operator_whose_renewals_hang_ends_before_its_lease_does() {
-    fences_itself(Act::Hang).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operator_whose_renewals_are_throttled_ends_before_its_lease_does() {
-    fences_itself(Act::Refuse(429)).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operator_whose_renewals_are_refused_ends_before_its_lease_does() {
-    fences_itself(Act::Refuse(503)).await;
-}
-
-/// Two operators that know nothing of each other, from the start on.
-async fn two_at_once(mut world: World) {
-    world.start_rival().await;
-    let names: Vec<String> = (0..10).map(|n| format!("web-{n}")).collect();
-    for name in &names {
-        world.apply(&instance(name)).await;
-    }
-    for name in &names {
-        eventually("one server, and ready", async || {
-            let web = world.get(name).await;
-            match world.live(&web).len() {
-                1 if is_ready(&web) => Ok(()),
-                n => Err(format!("{n} servers, {}", outline(&web))),
-            }
-        })
-        .await;
-    }
-    println!("calls of create: {}", create_calls(&world.sim));
-    for operator in [
-        world.operator().metrics().await,
-        world.standby().metrics().await,
-    ] {
-        let (_, text) = operator;
-        assert!(
-            text.contains("operation=\"intent\""),
-            "it did not act: {text}"
-        );
-    }
-    let ids: Vec<_> = world
-        .sim
-        .live_servers()
-        .iter()
-        .map(|s| s.id.clone())
-        .collect();
-    assert_eq!(ids.len(), names.len(), "{}", world.ledger_text());
-    for name in &names {
-        world.delete(name).await;
-    }
-    for name in &names {
-        world.gone(name).await;
-    }
-    assert_eq!(world.sim.live_servers().len(), 0, "{}", world.ledger_text());
-    world.finish_with_surplus().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_operators_without_a_lease_end_with_one_server_each() {
-    two_at_once(Setup::default().begin("lease-none").await).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_operators_with_different_leases_end_with_one_server_each() {
-    let world = Setup::default().long_leases().begin("lease-two").await;
-    two_at_once(world).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

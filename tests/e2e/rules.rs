@@ -1,6 +1,8 @@
 //! What a user meets at kubectl: the rules and their messages, columns, short names, the schema's own explanations.
 
 mod cases;
+mod login;
+mod names;
 mod table;
 mod transport;
 

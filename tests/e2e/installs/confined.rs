@@ -1,8 +1,10 @@
 //! What the token of an operator can be used for.
 
 use super::{but, may, may_make, of_an_instance, token_of_an_account};
-use crate::support::{Manifests, Setup, World, eventually, own, token_of};
+use crate::support::{Manifests, Setup, World, create, eventually, insist, own, token_of};
+use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
 /// An installation: what it is, its own namespace, and the name of its ServiceAccount.
@@ -28,6 +30,11 @@ fn forbidden() -> Vec<(Value, &'static str)> {
             labels(json!({"argocd.argoproj.io/secret-type": "cluster"})),
             "two labels of its own",
         ),
+        (
+            labels(json!({"cloudserver.dev/use": "token"})),
+            "consents to be sent",
+        ),
+        (but(&json!({"immutable": true})), "no other Secret"),
         (
             labels(json!({"cloudserver.dev/secret": "token"})),
             "two labels of its own",
@@ -78,7 +85,9 @@ async fn is_confined(world: &World, form: &Form) {
     eventually(
         &format!("{}: what it needs is allowed", form.what),
         async || {
-            may_make(&client, &form.own, &copy_of_a_token()).await?;
+            for secret in kept() {
+                may_make(&client, &form.own, &secret).await?;
+            }
             match form.writes {
                 true => may_make(&client, watched, &of_an_instance()).await,
                 false => Ok(()),
@@ -103,13 +112,26 @@ async fn is_confined(world: &World, form: &Form) {
             assert!(!is_tried || why.contains(words), "{words:?}: {why}");
         }
     }
+    for (secret, words) in forbidden_copies() {
+        let Err(why) = may_make(&client, &form.own, &secret).await else {
+            panic!("{} may make in its own namespace: {secret:#}", form.what);
+        };
+        assert!(why.contains(words), "{words:?}: {why}");
+    }
     // In the namespaces of the cluster itself, and in its own, not even what it may make elsewhere.
     for namespace in ["kube-system", "kube-public", &form.own] {
         let tried = may_make(&client, namespace, &of_an_instance()).await;
         assert!(tried.is_err(), "{}: {namespace}", form.what);
     }
-    let elsewhere = may_make(&client, watched, &copy_of_a_token()).await;
-    assert!(elsewhere.is_err(), "{}: a copy of a token", form.what);
+    for secret in kept() {
+        let elsewhere = may_make(&client, watched, &secret).await;
+        assert!(elsewhere.is_err(), "{}: {secret:#}", form.what);
+    }
+}
+
+/// What the operator keeps in its own namespace.
+fn kept() -> [Value; 3] {
+    [copy_of_a_token(), copy_with_tls(), key_of_credentials()]
 }
 
 /// A copy of a token, as the operator keeps them in its own namespace.
@@ -122,6 +144,117 @@ fn copy_of_a_token() -> Value {
         }},
         "data": {"account": "YQ==", "token": "YQ=="},
     })
+}
+
+/// The copy of a token of an Account that trusts an authority of its own and shows a client certificate.
+fn copy_with_tls() -> Value {
+    let mut copy = copy_of_a_token();
+    let tls = json!({"ca.crt": "YQ==", "tls.crt": "YQ==", "tls.key": "YQ=="});
+    super::merge(&mut copy, &json!({"data": tls}));
+    copy
+}
+
+/// The key under which records name tokens.
+fn key_of_credentials() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "cloudserver.dev/credential-key",
+        "metadata": {"generateName": "key-", "labels": {"app.kubernetes.io/managed-by": "cloud-server-operator"}},
+        "immutable": true,
+        "data": {"key": "YQ=="},
+    })
+}
+
+/// What has to be refused in the operator's own namespace, and the words in which the policy refuses it.
+fn forbidden_copies() -> Vec<(Value, &'static str)> {
+    let but = |mut secret: Value, patch: Value| {
+        super::merge(&mut secret, &patch);
+        secret
+    };
+    let labels = |labels: Value| json!({"metadata": {"labels": labels}});
+    let (copy, key) = (copy_with_tls, key_of_credentials);
+    vec![
+        (
+            but(copy(), labels(json!({"cloudserver.dev/use": "token"}))),
+            "consents to be sent",
+        ),
+        (
+            but(
+                key(),
+                labels(json!({"cloudserver.dev/use": "client-certificate"})),
+            ),
+            "consents to be sent",
+        ),
+        (
+            but(copy(), json!({"type": "cloudserver.dev/token"})),
+            "no other Secrets there",
+        ),
+        (but(copy(), json!({"immutable": true})), "no other Secret"),
+        (but(key(), json!({"immutable": null})), "its key immutable"),
+        (
+            but(copy(), labels(json!({"a.example/b": "c"}))),
+            "labels and keys",
+        ),
+        (
+            but(copy(), json!({"data": {"password": "YQ=="}})),
+            "labels and keys",
+        ),
+        (
+            but(key(), json!({"data": {"token": "YQ=="}})),
+            "labels and keys",
+        ),
+    ]
+}
+
+/// What others made, what the operator's token then tries, and the words in which the policy refuses it, if it does.
+fn changes() -> [(Value, Value, Option<&'static str>); 6] {
+    let password = json!({"data": {"password": "Yg=="}});
+    let rotated = json!({"metadata": {"annotations": {"cloudserver.dev/rotated-at": "2026-11-22T15:34:43Z"}}});
+    let consents = json!({"metadata": {"labels": {"cloudserver.dev/use": "token"}}});
+    let immutable = json!({"immutable": true});
+    let consent = Some("consents to be sent");
+    [
+        (of_an_instance(), password.clone(), None),
+        (but(&consents), password, consent),
+        (but(&consents), rotated.clone(), consent),
+        (of_an_instance(), consents, consent),
+        (of_an_instance(), immutable.clone(), Some("no other Secret")),
+        // As somebody else wants it: the policy leaves it to the apiserver what can still be changed.
+        (but(&immutable), rotated, None),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_secret_that_consents_to_be_sent_is_the_operators_to_write() {
+    let setup = Setup::default().bare().without_operator();
+    let world = setup.begin("consenting").await;
+    let shared = &world.shared;
+    let client = shared.cluster.client_for(&shared.token).await.unwrap();
+    eventually("the policy is in force", async || {
+        let tried = may_make(&client, &world.namespace, &token_of_an_account()).await;
+        tried.err().map(|_| ()).ok_or_else(|| "allowed".to_owned())
+    })
+    .await;
+    let ours: Api<Secret> = Api::namespaced(client, &world.namespace);
+    for (number, (stands, change, refusal)) in changes().into_iter().enumerate() {
+        let name = format!("tried-{number}");
+        let mut stands = stands;
+        super::merge(&mut stands, &json!({"metadata": {"name": name}}));
+        create(&world.secrets(), &serde_json::from_value(stands).unwrap()).await;
+        let params = PatchParams {
+            dry_run: true,
+            ..PatchParams::default()
+        };
+        let changed = insist("a Secret is changed", async || {
+            ours.patch(&name, &params, &Patch::Merge(&change)).await
+        });
+        let why = changed.await.err().map(|error| error.to_string());
+        match (refusal, why) {
+            (None, None) => {}
+            (Some(words), Some(why)) => assert!(why.contains(words), "{words:?}: {why}"),
+            (_, why) => panic!("{change}: {refusal:?} was expected: {why:?}"),
+        }
+    }
+    world.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

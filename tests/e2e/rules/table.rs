@@ -34,7 +34,7 @@ impl Case {
     }
 
     /// A rule about one field of an Instance's spec.
-    fn rule<const A: usize, const R: usize>(
+    pub fn rule<const A: usize, const R: usize>(
         says: &'static str,
         field: &str,
         accepted: [Value; A],
@@ -46,7 +46,7 @@ impl Case {
     }
 
     /// A bound of one field of an Instance's spec.
-    fn bound<const A: usize, const R: usize>(
+    pub fn bound<const A: usize, const R: usize>(
         says: &'static str,
         field: &str,
         accepted: [Value; A],
@@ -68,10 +68,12 @@ impl Case {
     }
 }
 
-fn spec(field: &str, value: &Value) -> Value {
+/// An Instance with this in its spec.
+pub fn spec(field: &str, value: &Value) -> Value {
     with("web", |spec| spec[field] = value.clone())
 }
 
+/// An Account with this in its spec.
 pub fn account(field: &str, value: &Value) -> Value {
     let mut account = json!({
         "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {"name": "web"},
@@ -87,10 +89,9 @@ pub fn cases() -> Vec<Case> {
         accounts(),
         super::transport::cases(),
         references(),
-        logins(),
-        connections(),
+        super::login::cases(),
         imports(),
-        names(),
+        super::names::cases(),
     ];
     let more = [policies(), bounds(), fixed()];
     all.into_iter().chain(more).flatten().collect()
@@ -211,130 +212,6 @@ fn references() -> Vec<Case> {
                 json!({"sshKey": {}}),
                 json!({"sshKey": {"id": "key-1", "name": "laptop-1"}}),
             ],
-        ),
-    ]
-}
-
-fn logins() -> Vec<Case> {
-    let (given, key) = (json!({"name": "a", "key": "b"}), json!({"id": "key-1"}));
-    let rotated = |text: &str| json!({"generate": {"rotateEvery": text}});
-    vec![
-        Case::rule(
-            "set exactly one of login.passwordSecretRef, login.sshKey and login.generate",
-            "login",
-            [
-                json!({"passwordSecretRef": given}),
-                json!({"sshKey": key}),
-                json!({"generate": {}}),
-            ],
-            [
-                json!({}),
-                json!({"passwordSecretRef": given, "sshKey": key}),
-                json!({"generate": {}, "sshKey": key}),
-                json!({"generate": {}, "passwordSecretRef": given}),
-                json!({"generate": {}, "passwordSecretRef": given, "sshKey": key}),
-            ],
-        ),
-        Case::rule(
-            "login.generate.rotateEvery must be a duration of at least 1h",
-            "login",
-            ["1h", "720h", "90m", "1h30m", "3600s"].map(rotated),
-            ["59m", "30s", "1d", "soon", "-2h", "0h", "h"].map(rotated),
-        ),
-        Case::bound(
-            "spec.login.passwordSecretRef.key: Required value",
-            "login",
-            [json!({"passwordSecretRef": {"name": "a", "key": "b"}})],
-            [json!({"passwordSecretRef": {"name": "a"}})],
-        ),
-    ]
-}
-
-fn connections() -> Vec<Case> {
-    let (given, key) = (
-        json!({"passwordSecretRef": {"name": "a", "key": "b"}}),
-        json!({"sshKey": {"id": "key-1"}}),
-    );
-    let (generated, own) = (
-        json!({"generate": {}}),
-        json!({"generate": {"secretName": "b"}}),
-    );
-    let connected = |login: &Value, name: &str| {
-        with("web", |spec| {
-            spec["login"] = login.clone();
-            spec["connectionSecret"] = json!({"name": name});
-        })
-    };
-    let same = Case::new(
-        "spec.connectionSecret.name is the name of the login Secret",
-        true,
-        vec![
-            connected(&generated, "web-connection"),
-            connected(&own, "web-login"),
-            connected(&given, "web-login"),
-            connected(&key, "web-login"),
-        ],
-        vec![
-            connected(&generated, "web-login"),
-            connected(&own, "b"),
-            connected(&given, "a"),
-        ],
-    );
-    vec![same]
-}
-
-/// Every name that becomes part of a request to the apiserver, and the keys of Secrets.
-fn names() -> Vec<Case> {
-    let everywhere = |name: &str| {
-        let given = json!({"name": name, "key": "b"});
-        vec![
-            account("tokenSecretRef", &given),
-            spec("accountRef", &json!({"name": name})),
-            spec("login", &json!({"passwordSecretRef": given})),
-            spec("login", &json!({"generate": {"secretName": name}})),
-            spec("connectionSecret", &json!({"name": name})),
-        ]
-    };
-    let keys = |key: &str| {
-        let given = json!({"name": "a", "key": key});
-        vec![
-            account("tokenSecretRef", &given),
-            spec("login", &json!({"passwordSecretRef": given})),
-        ]
-    };
-    let hostile = [
-        "../../victim/secrets/x",
-        "?limit=1",
-        "x?watch=true",
-        "x/status",
-        "..",
-        "a..b",
-        "a%2fb",
-        "Web",
-        "a/b",
-        "-a",
-        "a-",
-        "a_b",
-        "a\u{202e}b",
-    ];
-    vec![
-        Case::new(
-            "must be a name that Kubernetes takes",
-            true,
-            ["a", "a.b-1"].into_iter().flat_map(everywhere).collect(),
-            hostile.into_iter().flat_map(everywhere).collect(),
-        ),
-        Case::new(
-            "must be a key that a Secret can have",
-            true,
-            ["b", "tls.crt", "_A-1", ".a"]
-                .into_iter()
-                .flat_map(keys)
-                .collect(),
-            [".", "..", "..a", "a/b", "a b", "ä", "a\n"]
-                .into_iter()
-                .flat_map(keys)
-                .collect(),
         ),
     ]
 }

@@ -270,3 +270,59 @@ async fn through_the_accounts_proxy_every_call_is_a_tunnel_that_it_cannot_read()
     assert_eq!(front.handshakes(), asked.len(), "some went past the proxy");
     world.finish().await;
 }
+
+/// The manifest, with what only its user has: the service, the proxy, the authority, a certificate and its key.
+fn example(world: &World, (front, tunnels): (&Front, &Tunnels), pem: [&str; 3]) -> String {
+    let text = include_str!("../../../examples/account-tls.yaml");
+    let text = text
+        .replace("https://cloud.example/api", &front.endpoint)
+        .replace("http://proxy.example:3128", &tunnels.url)
+        .replace("example-token", World::TOKEN);
+    let mut documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let [bundle, certificate, key] = pem.map(Value::from);
+    for document in &mut documents {
+        match document["metadata"]["name"].as_str().unwrap() {
+            "cloud-authority" => document["data"]["ca.crt"] = bundle.clone(),
+            "cloud-client" => {
+                let given = json!({"tls.crt": certificate, "tls.key": key});
+                document["stringData"] = given;
+            }
+            _ => {}
+        }
+        document["metadata"]["namespace"] = Value::from(world.namespace.as_str());
+    }
+    let documents: Vec<String> = documents.iter().map(Value::to_string).collect();
+    documents.join("\n---\n")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_example_with_an_authority_a_client_certificate_and_a_proxy_buys_and_releases() {
+    let world = Setup::default().bare().begin("example-tls").await;
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let tunnels = Tunnels::begin().await;
+    let front = Front::begin(&world, theirs.demanding(&ours)).await;
+    let (certificate, key) = ours.client();
+    let pem = [theirs.pem.as_str(), &certificate, &key];
+    let manifest = example(&world, (&front, &tunnels), pem);
+    world.run(&["apply", "-f", "-"], &manifest).await;
+    world.account_is_ready("default").await;
+    world.secret("login", "password", World::PASSWORD).await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    world.delete("web").await;
+    world.gone("web").await;
+    let asked = tunnels.asked();
+    assert!(!asked.is_empty() && !asked.concat().contains(World::TOKEN));
+    assert_eq!(front.handshakes(), asked.len(), "some went past the proxy");
+    assert_eq!(world.sim.servers().len(), 1, "{}", world.ledger_text());
+    assert_eq!(world.sim.live_servers(), []);
+
+    // Both Secrets are bound.
+    let elsewhere = Front::begin(&world, theirs.demanding(&ours)).await;
+    let other = json!({"spec": {"endpoint": elsewhere.endpoint}}).to_string();
+    let patch = ["patch", "account", "default", "--type=merge", "-p", &other];
+    world.run(&patch, "").await;
+    until_told(&world, "default", "SecretBoundElsewhere").await;
+    assert_eq!(elsewhere.handshakes(), 0);
+    world.finish().await;
+}

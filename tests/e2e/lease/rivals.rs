@@ -1,0 +1,59 @@
+//! Two operators that act at once.
+
+use crate::support::{Setup, World, create_calls, eventually, instance, is_ready, outline};
+
+/// Two operators that know nothing of each other, from the start on.
+async fn two_at_once(mut world: World) {
+    world.start_rival().await;
+    let names: Vec<String> = (0..10).map(|n| format!("web-{n}")).collect();
+    for name in &names {
+        world.apply(&instance(name)).await;
+    }
+    for name in &names {
+        eventually("one server, and ready", async || {
+            let web = world.get(name).await;
+            match world.live(&web).len() {
+                1 if is_ready(&web) => Ok(()),
+                n => Err(format!("{n} servers, {}", outline(&web))),
+            }
+        })
+        .await;
+    }
+    println!("calls of create: {}", create_calls(&world.sim));
+    for operator in [
+        world.operator().metrics().await,
+        world.standby().metrics().await,
+    ] {
+        let (_, text) = operator;
+        assert!(
+            text.contains("operation=\"intent\""),
+            "it did not act: {text}"
+        );
+    }
+    let ids: Vec<_> = world
+        .sim
+        .live_servers()
+        .iter()
+        .map(|s| s.id.clone())
+        .collect();
+    assert_eq!(ids.len(), names.len(), "{}", world.ledger_text());
+    for name in &names {
+        world.delete(name).await;
+    }
+    for name in &names {
+        world.gone(name).await;
+    }
+    assert_eq!(world.sim.live_servers().len(), 0, "{}", world.ledger_text());
+    world.finish_with_surplus().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_operators_without_a_lease_end_with_one_server_each() {
+    two_at_once(Setup::default().begin("lease-none").await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_operators_with_different_leases_end_with_one_server_each() {
+    let world = Setup::default().long_leases().begin("lease-two").await;
+    two_at_once(world).await;
+}

@@ -1,0 +1,76 @@
+//! Cases of the rules about logins and connection Secrets.
+
+use super::table::Case;
+use crate::support::with;
+use serde_json::{Value, json};
+
+pub fn cases() -> Vec<Case> {
+    logins().into_iter().chain([connections()]).collect()
+}
+
+fn logins() -> Vec<Case> {
+    let (given, key) = (json!({"name": "a", "key": "b"}), json!({"id": "key-1"}));
+    let rotated = |text: &str| json!({"generate": {"rotateEvery": text}});
+    vec![
+        Case::rule(
+            "set exactly one of login.passwordSecretRef, login.sshKey and login.generate",
+            "login",
+            [
+                json!({"passwordSecretRef": given}),
+                json!({"sshKey": key}),
+                json!({"generate": {}}),
+            ],
+            [
+                json!({}),
+                json!({"passwordSecretRef": given, "sshKey": key}),
+                json!({"generate": {}, "sshKey": key}),
+                json!({"generate": {}, "passwordSecretRef": given}),
+                json!({"generate": {}, "passwordSecretRef": given, "sshKey": key}),
+            ],
+        ),
+        Case::rule(
+            "login.generate.rotateEvery must be a duration of at least 1h",
+            "login",
+            ["1h", "720h", "90m", "1h30m", "3600s"].map(rotated),
+            ["59m", "30s", "1d", "soon", "-2h", "0h", "h"].map(rotated),
+        ),
+        Case::bound(
+            "spec.login.passwordSecretRef.key: Required value",
+            "login",
+            [json!({"passwordSecretRef": {"name": "a", "key": "b"}})],
+            [json!({"passwordSecretRef": {"name": "a"}})],
+        ),
+    ]
+}
+
+fn connections() -> Case {
+    let (given, key) = (
+        json!({"passwordSecretRef": {"name": "a", "key": "b"}}),
+        json!({"sshKey": {"id": "key-1"}}),
+    );
+    let (generated, own) = (
+        json!({"generate": {}}),
+        json!({"generate": {"secretName": "b"}}),
+    );
+    let connected = |login: &Value, name: &str| {
+        with("web", |spec| {
+            spec["login"] = login.clone();
+            spec["connectionSecret"] = json!({"name": name});
+        })
+    };
+    Case::new(
+        "spec.connectionSecret.name is the name of the login Secret",
+        true,
+        vec![
+            connected(&generated, "web-connection"),
+            connected(&own, "web-login"),
+            connected(&given, "web-login"),
+            connected(&key, "web-login"),
+        ],
+        vec![
+            connected(&generated, "web-login"),
+            connected(&own, "b"),
+            connected(&given, "a"),
+        ],
+    )
+}
