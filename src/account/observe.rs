@@ -154,7 +154,8 @@ async fn try_seat(
     }
     let probe = seat.session.client.probe(Lane::Urgent);
     let Ok(answer) = tokio::time::timeout(PROBE, probe).await else {
-        let message = "the service asked for a long pause, so nothing is asked of it for now: it goes on by itself";
+        let message = "the service was not asked for a while, since the request limit, or a pause that the service asked for, left no \
+                       room: it goes on by itself";
         let problem = Problem {
             reason: Reason::RateLimited,
             message: message.to_owned(),

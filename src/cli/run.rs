@@ -148,8 +148,8 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         rights: parts.accounts.rights.clone(),
         metrics,
     };
-    trial.begin().await;
-    let _tried = AbortOnDropHandle::new(tokio::spawn(trial.go_on(stop.clone())));
+    let is_tried = trial.begin().await;
+    let _tried = AbortOnDropHandle::new(tokio::spawn(trial.go_on(is_tried, stop.clone())));
     let grace = Duration::from_secs(args.grace_seconds);
     act(
         &parts,

@@ -6,9 +6,10 @@
 //!
 //! Both are shared by one rule: what a client has, what its namespace has, and what is asked for must fit into what is still
 //! free. Fifty namespaces that want all there is get a fifty-second each, and as much is left for whoever comes. Of the room for
-//! calls two quarters are set aside besides: one that only a namespace without a call under way may touch, and one that is
-//! for these and for clients whose latest call was answered. So silent services, however many, keep neither another
-//! namespace waiting nor, in their own, a service that answers. Of those who wait, whoever asks for the least in that sense is next.
+//! calls three sixths are set aside besides, one after another: a client that has a call under way leaves them all, one that has
+//! none leaves two, or one if its latest call was answered, and a namespace that has none leaves nothing. So services that hold
+//! what they can, however many, keep neither another namespace waiting nor the first call of a client of their own, and silent
+//! ones none whose service answers. Of those who wait, whoever asks for the least in that sense is next.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,7 +24,7 @@ const MEBIBYTE: usize = 1 << 20;
 /// Room for a hundred calls under way, or fifty listings, each as large as it may be. With what 5,000 Instances take, and
 /// [`KEPT`], it stays within the 128 MiB of `deploy/`.
 const CALLS: usize = 48 * MEBIBYTE;
-/// Some 80,000 rows of 400 bytes.
+/// Some 80,000 rows of 400 bytes; a third of them for one Account that is alone, half for one namespace.
 const KEPT: usize = 32 * MEBIBYTE;
 /// A command lists one account for one reader, whole rows at that, and ends.
 const KEPT_OF_A_COMMAND: usize = 1024 * MEBIBYTE;
@@ -226,16 +227,16 @@ impl Share {
 impl Calls {
     /// What must be free for a call to be made.
     fn needs(&self, waiting: &Waiting) -> usize {
-        let (share, quarter) = (&waiting.share, self.size / 4);
+        let share = &waiting.share;
         let of_namespace = share.namespace.calls.load(Ordering::Relaxed);
-        let set_aside = if of_namespace == 0 {
-            0
-        } else if share.answered_well.load(Ordering::Relaxed) {
-            quarter
-        } else {
-            2 * quarter
+        let own = share.own.calls.load(Ordering::Relaxed);
+        let set_aside = match (of_namespace, own) {
+            (0, _) => 0,
+            (_, 0) if share.answered_well.load(Ordering::Relaxed) => 1,
+            (_, 0) => 2,
+            (_, _) => 3,
         };
-        set_aside + of_namespace + share.own.calls.load(Ordering::Relaxed) + waiting.bytes
+        set_aside * (self.size / 6) + of_namespace + own + waiting.bytes
     }
 
     fn grant(&mut self, share: Arc<Part>, bytes: usize) -> Room {

@@ -156,17 +156,20 @@ pub struct Trial {
 
 impl Trial {
     /// Tries for the first time: to be awaited before anything is done, so that no right is made use of that is too wide. An
-    /// apiserver that does not answer keeps nobody waiting for long.
-    pub async fn begin(&self) {
-        if tokio::time::timeout(FIRST, self.once()).await.is_err() {
-            tracing::warn!(
-                "the operator's own rights were not tried yet: the apiserver did not answer in time"
-            );
+    /// apiserver that does not answer keeps nobody waiting for long. Tells whether it came to its end.
+    pub async fn begin(&self) -> bool {
+        let is_tried = tokio::time::timeout(FIRST, self.once()).await.is_ok();
+        if !is_tried {
+            tracing::warn!("the operator's own rights are not known yet: the apiserver is slow");
         }
+        is_tried
     }
 
-    /// Tries again for as long as the process acts.
-    pub async fn go_on(self, stop: CancellationToken) {
+    /// Tries again for as long as the process acts: at once, where the first trial did not come to its end.
+    pub async fn go_on(self, is_tried: bool, stop: CancellationToken) {
+        if !is_tried {
+            self.once().await;
+        }
         loop {
             let pause = match self.rights.unsafe_words() {
                 Some(_) => SOON,

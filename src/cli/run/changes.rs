@@ -1,6 +1,5 @@
 //! Whether what the watch shows was changed by somebody, or only written by the operator itself.
 
-use crate::api::names::BINDING;
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::{Change, Notice, ObjectKey};
 use kube::api::ObjectMeta;
@@ -12,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub(super) struct Changes(HashMap<ObjectKey, u64>);
 
 impl Changes {
-    /// How urgent what the watch tells is: a change if spec, annotations, labels or the deletion are not as they were. Without
+    /// How urgent what the watch tells is: a change if spec, labels or the deletion are not as they were. Without
     /// the object it is gone.
     pub(super) fn priority(
         &mut self,
@@ -37,16 +36,13 @@ fn digest(meta: &ObjectMeta) -> u64 {
     meta.generation.hash(&mut hasher);
     meta.deletion_timestamp.is_some().hash(&mut hasher);
     meta.labels.hash(&mut hasher);
-    let annotations = meta.annotations.iter().flatten();
-    for annotation in annotations.filter(|(name, _)| *name != BINDING) {
-        annotation.hash(&mut hasher);
-    }
     hasher.finish()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::names::BINDING;
     use serde_json::{Value, json};
 
     #[test]
@@ -76,8 +72,8 @@ mod tests {
         assert!(shown(Change::Applied, of(2, "b")), "the spec");
         assert!(!shown(Change::Listed, of(2, "b")), "a relist");
         assert!(shown(Change::Listed, of(3, "b")), "missed by the watch");
-        let note = json!({"generation": 3, "annotations": {"team.example/note": "x"}});
-        assert!(shown(Change::Applied, note), "an annotation of somebody's");
+        let label = json!({"generation": 3, "labels": {"team.example/note": "x"}});
+        assert!(shown(Change::Applied, label), "a label of somebody's");
         let deleted = json!({"generation": 3, "deletionTimestamp": "2026-11-21T15:34:43Z"});
         assert!(shown(Change::Applied, deleted), "the deletion");
     }

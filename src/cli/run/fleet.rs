@@ -80,7 +80,7 @@ impl Fleet {
                 watch::Subject {
                     api: api::<PartialObjectMeta<Secret>>(&secret_client, namespace),
                     config: pages().fields(SECRET_FIELDS),
-                    prune: |secret| prune(secret.meta_mut()),
+                    prune: |secret| prune(secret.meta_mut(), &[]),
                 },
                 None,
                 metrics.clone(),
@@ -92,7 +92,7 @@ impl Fleet {
                 watch::Subject {
                     api: api::<Guarded<Account>>(&account_client, namespace),
                     config: pages(),
-                    prune: |account| prune(account.meta_mut()),
+                    prune: |account| prune(account.meta_mut(), &[]),
                 },
                 Some(account_writer),
                 metrics.clone(),
@@ -104,7 +104,7 @@ impl Fleet {
                 watch::Subject {
                     api: api::<Guarded<Instance>>(&instance_client, namespace),
                     config: pages(),
-                    prune: |instance| prune(instance.meta_mut()),
+                    prune: |instance| prune(instance.meta_mut(), &[BINDING]),
                 },
                 Some(instance_writer),
                 metrics.clone(),
@@ -312,10 +312,10 @@ fn pages() -> watcher::Config {
     watcher::Config::default().page_size(PAGE)
 }
 
-/// Drops what nobody here reads: of users' annotations an object may have 256 KiB.
-fn prune(meta: &mut ObjectMeta) {
+/// Drops what nobody here reads: an object may have 256 KiB of annotations, and only the record of an Instance is read.
+fn prune(meta: &mut ObjectMeta, read: &[&str]) {
     meta.managed_fields = None;
     if let Some(annotations) = &mut meta.annotations {
-        annotations.retain(|key, _| key == BINDING);
+        annotations.retain(|key, _| read.contains(&key.as_str()));
     }
 }

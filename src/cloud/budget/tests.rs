@@ -17,35 +17,29 @@ fn all_of(share: &Share, bytes: usize) -> Vec<Room> {
 }
 
 #[tokio::test]
-async fn one_alone_leaves_a_quarter_and_as_much_as_two_newcomers_want() {
+async fn one_alone_leaves_room_for_the_first_call_of_others_and_for_other_namespaces() {
     let budget = Budget::new(1200, 0);
     let greedy = budget.share("a");
     greedy.ended(true);
     let mut rooms = all_of(&greedy, 10);
-    assert_eq!(rooms.len(), 30, "with what it has, twice, and the quarter");
-    let other = budget.share("a");
-    other.ended(true);
-    let theirs = all_of(&other, 10);
-    assert_eq!(theirs.len(), 10, "in its namespace");
+    assert_eq!(rooms.len(), 20, "what it has, thrice, and the three sixths");
+    let others: Vec<Share> = (0..100).map(|_| budget.share("a")).collect();
+    let mut theirs: Vec<Room> = others.iter().flat_map(|one| all_of(one, 10)).collect();
+    assert_eq!(theirs.len(), 20, "a first call each, of those who come now");
+    let known = budget.share("a");
+    known.ended(true);
+    theirs.extend(has_room(&known, 10));
+    assert_eq!(
+        theirs.len(),
+        21,
+        "who answered before finds room beside them"
+    );
     let elsewhere = budget.share("b");
-    elsewhere.ended(true);
-    assert_eq!(all_of(&elsewhere, 10).len(), 17, "in another one");
+    assert!(has_room(&elsewhere, 700).is_some());
     rooms.truncate(1);
+    theirs.clear();
     let next = has_room(&greedy, 10);
     assert!(next.is_some(), "what is given back is free at once");
-}
-
-#[tokio::test]
-async fn silent_services_leave_room_to_one_that_answers_and_to_other_namespaces() {
-    let budget = Budget::new(1200, 0);
-    let silent: Vec<Share> = (0..100).map(|_| budget.share("a")).collect();
-    let held: Vec<Room> = silent.iter().flat_map(|one| all_of(one, 10)).collect();
-    assert_eq!(held.len(), 30);
-    let beside = budget.share("a");
-    assert!(has_room(&beside, 10).is_none(), "nothing is known of it");
-    beside.ended(true);
-    assert!(has_room(&beside, 10).is_some());
-    assert!(has_room(&budget.share("b"), 400).is_some());
 }
 
 /// However many bring services along that answer just enough to count as well, and keep silent from then on.
@@ -71,7 +65,7 @@ async fn whatever_ten_namespaces_hold_a_new_one_always_makes_one_call() {
 
 #[tokio::test]
 async fn of_those_who_wait_who_has_least_is_next_and_then_who_came_first() {
-    let budget = Budget::new(400, 0);
+    let budget = Budget::new(600, 0);
     let (one, two, new) = (budget.share("a"), budget.share("b"), budget.share("c"));
     one.ended(true);
     two.ended(true);
@@ -116,8 +110,9 @@ async fn a_call_that_is_larger_than_all_room_is_made_alone() {
 #[tokio::test]
 async fn an_answer_that_was_good_again_opens_the_rest_at_once() {
     let budget = Budget::new(120, 0);
+    let silent: Vec<Share> = (0..100).map(|_| budget.share("a")).collect();
+    let held: Vec<Room> = silent.iter().flat_map(|one| all_of(one, 10)).collect();
     let share = budget.share("a");
-    let held = all_of(&share, 10);
     let mut waiting = Box::pin(share.room(10));
     assert!(waiting.as_mut().now_or_never().is_none());
     share.ended(true);

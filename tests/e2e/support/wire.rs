@@ -301,7 +301,7 @@ async fn pass(State(wire): State<Arc<Inner>>, request: Request) -> Response {
         }
         Some(Act::Late(time)) => sleep(*time).await,
         Some(Act::Pages(size)) => {
-            target = target.replace("limit=500", &format!("limit={size}"));
+            target = target.replace("limit=50", &format!("limit={size}"));
         }
         Some(Act::AnswerAfter(_)) | None => {}
     }
