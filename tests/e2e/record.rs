@@ -242,7 +242,11 @@ async fn a_record_names_its_token_under_a_key_that_outlives_the_process_and_may_
     let setup = Setup::default().cluster(own().await);
     let mut world = setup.begin("key").await;
     let secrets: Api<Secret> = Api::namespaced(world.client.clone(), OWN);
-    let key = secrets.get(NAME).await.unwrap();
+    // An apiserver that has just started refuses everybody for a moment.
+    let key = eventually("the key is there", async || {
+        secrets.get(NAME).await.map_err(|error| error.to_string())
+    });
+    let key = key.await;
     assert_eq!(key.type_.as_deref(), Some("cloudserver.dev/credential-key"));
     world.apply(&instance("one")).await;
     world.ready("one").await;
