@@ -108,6 +108,7 @@ fn every_field_of_the_record_is_described() {
         places: vec!["r/z".into()],
         lost: 1,
         failed: 1,
+        refused: Some("create was refused".into()),
         recreated: 1,
         account: "default".into(),
         credential: "0".into(),

@@ -59,6 +59,10 @@ pub struct Binding {
     /// Creates in a row whose task failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u32,
+    /// What the service said when it refused the newest attempt, which is a create: nothing was bought by it, and no call is made
+    /// under it any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
     /// Servers that were bought in the place of one that somebody else had released.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub recreated: u32,
@@ -288,6 +292,11 @@ impl Binding {
         plain
     }
 
+    /// Whether the service has refused every attempt: whoever believes the record has nothing to look for.
+    pub fn bought_nothing(&self) -> bool {
+        self.refused.is_some() && self.id.is_none() && self.lost == 0 && self.failed == 0
+    }
+
     /// Whether it speaks for the object with this UID, namespace and name in this cluster.
     pub fn speaks_for(&self, cluster: &str, namespace: &str, name: &str, uid: &str) -> Speaks {
         if self.uid == uid {
@@ -332,6 +341,7 @@ mod tests {
             places: vec!["r/z".into()],
             lost: 0,
             failed: 0,
+            refused: None,
             recreated: 0,
             account: "default".into(),
             credential: "s/1".into(),

@@ -107,6 +107,9 @@ reasons! {
     OutcomeUnknown:
         "The answer to an operation was lost, and nothing at the service tells whether it was carried out; repeating it might do it twice.",
         "Look at the server. A new spec.reinstall.token asks again; taking back what asked for it (spec.image, spec.login or the token) asks for nothing.";
+    WaitingForService:
+        "The spec was changed, and the service has not answered yet to what has to be asked before that is acted upon.",
+        "Wait; it goes on by itself. If it stays, read the message and look at the Account.";
     ServiceBusy:
         "The service cannot do it now: another operation holds the server, or something is not in the state that it needs.",
         "Wait; it is tried again by itself.";

@@ -192,6 +192,13 @@ impl Error {
         self.operation == Operation::Task && self.is_not_found()
     }
 
+    /// The service's own "no such region" or "no such zone", said of a listing: no server can be there.
+    pub fn is_no_such_place(&self) -> bool {
+        let code = self.code().unwrap_or_default().to_ascii_lowercase();
+        let names_a_place = code.contains("zone") || code.contains("region");
+        self.operation == Operation::Instances && names_a_place && self.is_not_found()
+    }
+
     fn is_not_found(&self) -> bool {
         let Fault::Answered {
             status,

@@ -178,6 +178,11 @@ impl Gate {
         }
     }
 
+    /// What may be asked of the service, as the user allows it.
+    pub fn limits(&self) -> Limits {
+        self.lock().limits
+    }
+
     /// New limits for every request from now on. Equal ones change nothing, so that a reconcile may call this freely.
     pub fn set_limits(&self, limits: Limits) {
         let mut state = self.lock();

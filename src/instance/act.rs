@@ -241,7 +241,18 @@ impl Attempt<'_> {
                 memory.looked = None;
                 Outcome::Unknown(error.to_string())
             }
-            Err(error) => self.refused(&binding, verb, &error),
+            Err(error) => {
+                let outcome = self.refused(&binding, verb, &error);
+                if let Outcome::Refused {
+                    message,
+                    reason: Reason::CreateRefused,
+                    ..
+                } = &outcome
+                {
+                    self.close(text, &binding, message).await;
+                }
+                outcome
+            }
         }
     }
 

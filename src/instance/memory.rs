@@ -115,6 +115,8 @@ pub struct Memory {
     pub said: Option<Said>,
     /// A status that was sent, and whose answer was lost: it may stand.
     pub unanswered: Option<Said>,
+    /// The generation of the spec that was acknowledged before it was acted upon.
+    pub acknowledged: Option<i64>,
     /// When a status was last written over which somebody else had put in the place of what was said.
     pub gainsaid: Option<Instant>,
     /// No status is written before this instant: one could not be.
@@ -173,6 +175,7 @@ impl Memory {
             shown_by: None,
             said: None,
             unanswered: None,
+            acknowledged: None,
             gainsaid: None,
             unsaid_until: None,
             held: None,
@@ -181,6 +184,18 @@ impl Memory {
             attended: None,
             epoch: 0,
         }
+    }
+
+    /// Takes in what a look brought to a copy of this memory. What was said beside it meanwhile stays, and so does what the watch
+    /// showed.
+    pub fn has_looked(&mut self, copy: &Self) {
+        let former = std::mem::replace(self, copy.clone());
+        if former.epoch == self.epoch {
+            self.newest = former.newest;
+        }
+        self.said = former.said;
+        self.unanswered = former.unanswered;
+        self.acknowledged = former.acknowledged;
     }
 
     /// A write of ours was answered with this resourceVersion.

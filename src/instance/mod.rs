@@ -1,5 +1,6 @@
 //! The way of one Instance. A turn reads as the sentence of the design: observe, plan, record, act, report.
 
+mod acknowledge;
 pub mod act;
 mod behind;
 pub mod facts;
@@ -30,6 +31,7 @@ use act::Outcome;
 use facts::Facts;
 use kube::Client;
 use memory::{Memories, Memory, open};
+use pace::Schedule;
 use report::Unsaid;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -42,8 +44,9 @@ pub const RESYNC: Duration = Duration::from_secs(600);
 const AFTER_STALE: Duration = Duration::from_millis(500);
 /// How long the listing is read at the pace of running operations for one object.
 const BUSY: Duration = Duration::from_secs(300);
-/// What was refused as wrong is asked for again no sooner: a mended spec or Secret brings a turn at once.
-const AFTER_REFUSAL: Duration = Duration::from_secs(15);
+/// What was refused as wrong is asked for again no sooner: each try costs two writes, and a mended spec or Secret brings a turn at
+/// once.
+const AFTER_REFUSAL: Duration = Duration::from_secs(30);
 /// A write that the apiserver refuses is tried again this often, at the longest. Rights that come back and a policy that
 /// goes are no event, and an apiserver that has just started refuses everybody until it has read its rules.
 const AFTER_WRITE_REFUSED: Duration = Duration::from_secs(25);
@@ -73,8 +76,6 @@ pub struct Context {
     pub settings: Settings,
     /// What this process remembers.
     pub memories: Memories,
-    /// How long tasks take.
-    pub pace: pace::Pace,
     /// Events.
     pub events: Events,
     /// Counters.
@@ -85,29 +86,40 @@ pub struct Context {
     pub rights: Rights,
     /// The highest resourceVersion that this process has seen.
     pub highest_version: Arc<AtomicU64>,
+    /// An object as the watch shows it by now.
+    pub latest: Arc<dyn Fn(&crate::runtime::watch::ObjectKey) -> Option<Facts> + Send + Sync>,
     /// Asks for a look at the Account, when the service refuses its token.
     pub doubt_account: Arc<dyn Fn(&crate::runtime::watch::ObjectKey) + Send + Sync>,
 }
 
 /// One turn of one object; gives the time until the next.
 pub async fn turn(context: &Context, instance: &Instance) -> Duration {
-    let turn_ends = Instant::now() + TURN;
     let facts = Facts::of(&context.settings.cluster, instance);
-    let uid = facts.uid.clone();
-    let Some(memory) = context.memories.get(&uid) else {
+    let Some(memory) = context.memories.get(&facts.uid) else {
         return plan::LONG; // gone
     };
-    if let Some(wait) = behind::wait(context, &facts, &memory).await {
+    let beside = facts.clone();
+    tokio::select! {
+        again = reconcile(context, facts, &memory) => again,
+        never = acknowledge::while_waiting(context, &beside, &memory) => match never {},
+    }
+}
+
+async fn reconcile(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> Duration {
+    let turn_ends = Instant::now() + TURN;
+    let uid = facts.uid.clone();
+    if let Some(wait) = behind::wait(context, &facts, memory).await {
         return wait; // the watch has not brought our own last write yet, or brings what is old
     }
 
     let mut place = context.sessions.roll().turn(&uid); // what it takes of its Account's limits is given back if it comes to nothing
-    let (mut seen, seat) = observe::observe(context, facts, &memory).await; // reads
+    let (mut seen, seat) = observe::observe(context, facts, memory).await; // reads
     let mut plan = plan::plan(&seen); // pure
-    while observe::learn(context, &mut seen, &plan.needs, seat.as_ref(), &memory).await {
+    while observe::learn(context, &mut seen, &plan.needs, seat.as_ref(), memory).await {
         plan = plan::plan(&seen); // with what it asked for
     }
-    attend_again(context, &seen, &mut plan, seat.as_deref(), &memory);
+    acknowledge::first(&seen, &mut plan, memory);
+    attend_again(context, &seen, &mut plan, seat.as_deref(), memory);
     if let (true, Some(seat)) = (plan.begins(), &seat) {
         context.sessions.copy(&seen.account_key, seat).await; // before there is anything that needs it
     }
@@ -118,7 +130,7 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
             None
         }
     };
-    let recorded = record::record(context, &seen, &plan, &memory, seat.as_deref()).await; // writes to Kubernetes
+    let recorded = record::record(context, &seen, &plan, memory, seat.as_deref()).await; // writes to Kubernetes
     place.buys(plan.buys());
     let outcome = act::act(
         context,
@@ -126,18 +138,25 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
         recorded,
         permit,
         seat.as_deref(),
-        &memory,
+        memory,
         turn_ends,
     )
     .await; // calls the service
     place.buys(plan.buys() && matches!(outcome, Outcome::Accepted { .. } | Outcome::Unknown(_)));
-    let said = report::report(context, &seen, &plan, &outcome, &memory).await; // writes status
+    let said = report::report(context, &seen, &plan, &outcome, memory).await; // writes status
 
     if matches!(outcome, Outcome::Finished) || context.memories.get(&uid).is_none() {
         // The object went while the turn ran: nothing looks out for it any more.
         context.sessions.leave(&Subject::from(uid.as_str()));
     }
-    let again = next(context, &plan, &outcome, &memory, &seen, said.is_ok());
+    let again = next(
+        seat.as_deref(),
+        &plan,
+        &outcome,
+        memory,
+        &seen,
+        said.is_ok(),
+    );
     let again = in_line(again, &outcome, seat.as_ref());
     let is_withheld = matches!((&said, &outcome), (Ok(Some(_)), Outcome::Rested));
     let unsaid = said.is_err()
@@ -151,7 +170,7 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
         && seen.create_failed().is_none()
     {
         // What was read and is not in status is read again; of what a failed create left behind nothing stands there.
-        open(&memory).forget_looks();
+        open(memory).forget_looks();
     }
     match said {
         Ok(held) => held.map_or(again, |held| again.min(held)),
@@ -159,7 +178,7 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
         Err(Unsaid::Failed(error)) => {
             let Facts { key, .. } = &seen.facts;
             tracing::warn!(namespace = key.namespace, name = key.name, %error, "status not written");
-            let mut memory = open(&memory);
+            let mut memory = open(memory);
             let wait = memory.backoff.fail();
             let wait = wait.min(not_written_again(error.is_refusal()));
             // What is stale is put right by the event that shows it.
@@ -206,7 +225,7 @@ fn attend_again(
 
 /// Nothing was called: what ended, and when to look again.
 fn rested(
-    context: &Context,
+    seat: Option<&Seat>,
     plan: &plan::Plan,
     memory: &mut Memory,
     seen: &observe::Observation,
@@ -236,13 +255,18 @@ fn rested(
         .filter(|poll| poll.ended.is_none())
         .zip(seen.following);
     poll.map_or(plan.again, |(poll, verb)| {
-        plan.again.min(pace::due_in(poll, &context.pace, verb, now))
+        plan.again.min(schedule(seat, verb).due_in(poll, now))
     })
+}
+
+/// When the task of such an operation is asked for.
+fn schedule(seat: Option<&Seat>, verb: Verb) -> Schedule {
+    seat.map_or_else(Schedule::default, |seat| Schedule::of(seat, verb))
 }
 
 /// When to look again, and what the outcome means for the pace of this object.
 fn next(
-    context: &Context,
+    seat: Option<&Seat>,
     plan: &plan::Plan,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
@@ -255,7 +279,7 @@ fn next(
         seen.facts.key.namespace.as_str(),
     );
     match outcome {
-        Outcome::Rested => rested(context, plan, &mut memory, seen, is_said),
+        Outcome::Rested => rested(seat, plan, &mut memory, seen, is_said),
         Outcome::Accepted {
             verb, recorded, id, ..
         } => {
@@ -265,7 +289,7 @@ fn next(
             memory.wants.attention = Attention::InFlight;
             tracing::info!(namespace, name, server = %id, %verb, "the service took the call");
             if *recorded {
-                context.pace.first_query(*verb)
+                schedule(seat, *verb).next(None)
             } else {
                 AFTER_STALE
             }
@@ -274,10 +298,10 @@ fn next(
             if let Some(why) = trouble {
                 tracing::warn!(namespace, name, why, "the service did not take the call");
             }
-            context.pace.first_query(Verb::Stop)
+            schedule(seat, Verb::Stop).next(None)
         }
         Outcome::Written => AFTER_STALE,
-        Outcome::Released { trouble: None, .. } => context.pace.first_query(Verb::Release),
+        Outcome::Released { trouble: None, .. } => schedule(seat, Verb::Release).next(None),
         Outcome::Released { id, .. } => {
             let not_before = memory.releases.get(id).and_then(|call| call.not_before);
             not_before.map_or(AFTER_STALE, |at| {

@@ -196,7 +196,7 @@ pub async fn observe(
         }
         seen.memory.wants = Wants::default();
     }
-    *open(memory) = seen.memory.clone();
+    open(memory).has_looked(&seen.memory);
     (seen, seat)
 }
 
@@ -243,7 +243,7 @@ pub async fn learn(
         }
         Needs::Detail if matches!(seen.detail, Fact::NotAsked) => {
             look::at_recorded(seen, seat, context).await;
-            *open(memory) = seen.memory.clone();
+            open(memory).has_looked(&seen.memory);
             true
         }
         Needs::References(scope) => references::find::references(seen, *scope, seat, context).await,

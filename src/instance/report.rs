@@ -71,33 +71,19 @@ pub async fn report(
         if let Some(until) = open(memory).unsaid_until.filter(|until| seen.now < *until) {
             return Err(Unsaid::TooSoon(until - seen.now));
         }
-        let written = write(context, facts, &plan.step, &status).await;
-        let said = verdict.as_ref().map(|verdict| Said {
-            at: Instant::now(),
-            generation: facts.generation,
-            reason: verdict.reason,
-            message: ready(&status.conditions).map_or_else(String::new, |c| c.message.clone()),
-            is_stalled: is_stalled(&status.conditions),
-            id: status.id.clone(),
-        });
-        let version = match written {
-            Ok(Some(version)) => version,
+        let said = say(
+            context,
+            facts,
+            &plan.step,
+            &status,
+            verdict.as_ref(),
+            memory,
+        )
+        .await;
+        if !said.map_err(Unsaid::Failed)? {
             // There is nobody to tell: nor are there Events about what was seen of an object that is gone.
-            Ok(None) => return Ok(None),
-            Err(error) => {
-                if error.may_have_happened() {
-                    open(memory).unanswered = said;
-                }
-                return Err(Unsaid::Failed(error));
-            }
-        };
-        let (now, mut memory) = (Instant::now(), open(memory));
-        if gainsaid::stands(facts, &memory) {
-            memory.gainsaid = Some(now);
+            return Ok(None);
         }
-        memory.unsaid_until = None;
-        memory.wrote(Some(&version), now);
-        (memory.said, memory.unanswered) = (said, None);
     }
     let changed = change_of_ready(&facts.status.conditions, &status.conditions).filter(|_| writes);
     // What a plan has to tell is told with the status that shows it, or once its record is written.
@@ -107,6 +93,45 @@ pub async fn report(
         context.events.tell(&facts.reference, news).await;
     }
     Ok(held)
+}
+
+/// Writes a status and remembers it. False when the object is gone.
+pub(super) async fn say(
+    context: &Context,
+    facts: &Facts,
+    step: &Step,
+    status: &InstanceStatus,
+    verdict: Option<&Verdict>,
+    memory: &Mutex<Memory>,
+) -> Result<bool, KubeError> {
+    let written = write(context, facts, step, status).await;
+    let said = verdict.map(|verdict| Said {
+        at: Instant::now(),
+        generation: facts.generation,
+        reason: verdict.reason,
+        message: ready(&status.conditions).map_or_else(String::new, |c| c.message.clone()),
+        is_stalled: is_stalled(&status.conditions),
+        id: status.id.clone(),
+    });
+    let (now, mut memory) = (Instant::now(), open(memory));
+    match written {
+        Ok(Some(version)) => {
+            if gainsaid::stands(facts, &memory) {
+                memory.gainsaid = Some(now);
+            }
+            memory.unsaid_until = None;
+            memory.wrote(Some(&version), now);
+            (memory.said, memory.unanswered) = (said, None);
+            Ok(true)
+        }
+        Ok(None) => Ok(false),
+        Err(error) => {
+            if error.may_have_happened() {
+                memory.unanswered = said;
+            }
+            Err(error)
+        }
+    }
 }
 
 /// What the plan had to tell, and what came of its call: the operation that runs now, or one that the service does not

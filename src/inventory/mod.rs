@@ -295,6 +295,11 @@ impl Inventory {
         self.shared.lock().listed_within(time, Instant::now())
     }
 
+    /// Interests that have something in flight, in all places.
+    pub fn in_flight(&self) -> usize {
+        self.shared.lock().in_flight()
+    }
+
     /// Figures of every watched place.
     pub fn counts(&self) -> Counts {
         self.shared.lock().counts()

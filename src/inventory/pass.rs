@@ -76,6 +76,13 @@ pub enum PassError {
     Endless,
 }
 
+impl PassError {
+    /// The service says that there is no such place.
+    pub fn is_no_such_place(&self) -> bool {
+        matches!(self, Self::Cloud(error) if error.is_no_such_place())
+    }
+}
+
 /// Reads a pass. `lane` is asked before each page, because somebody may have come to wait for it since.
 pub(super) async fn read(
     client: &Client,

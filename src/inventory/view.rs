@@ -100,6 +100,12 @@ impl View {
         self.error.as_deref()
     }
 
+    /// The service says that there is no such place, and never listed it: no server is there.
+    pub fn is_nowhere(&self) -> bool {
+        let error = self.error.as_deref();
+        self.newest.is_none() && error.is_some_and(PassError::is_no_such_place)
+    }
+
     /// Whether so many known servers vanished at once that nothing may be concluded from it.
     pub fn frozen(&self) -> Option<Frozen> {
         self.frozen

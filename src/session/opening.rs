@@ -3,7 +3,7 @@
 use super::digest::{gate_key, session_key};
 use super::line::Line;
 use super::seat::{Credentials, MadeFrom, Seat, Session, limits, most};
-use super::{CredentialKey, Sessions, tls};
+use super::{CredentialKey, Durations, Sessions, tls};
 use crate::api::AccountSpec;
 use crate::catalog::Catalog;
 use crate::cloud::{BuildError, Client, Gate, Observer, Paths};
@@ -122,6 +122,7 @@ impl Sessions {
             catalog: Catalog::new(client.clone()),
             client,
             inventory,
+            durations: Durations::default(),
             line,
             cancel,
         });

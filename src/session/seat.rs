@@ -1,7 +1,7 @@
 //! What one (endpoint, token) shares, and the place of an Account in it.
 
-use super::Most;
 use super::line::Line;
+use super::{Durations, Most};
 use crate::api::conditions::Reason;
 use crate::api::{AccountSpec, Imports, KeyLoginPassword};
 use crate::catalog::Catalog;
@@ -23,6 +23,8 @@ pub struct Session {
     pub inventory: Inventory,
     /// What the service offers.
     pub catalog: Catalog,
+    /// How long its tasks take.
+    pub durations: Durations,
     /// Who may call the service now: shared as the request limit is.
     pub(super) line: Line,
     /// What the request limit is shared by.

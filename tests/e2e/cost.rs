@@ -116,7 +116,9 @@ async fn a_converged_fleet_costs_no_write_at_a_restart_nor_in_a_quiet_minute() {
     let spent = calls(&world);
     println!("calls of {FLEET} creates: {spent:?}");
     assert_eq!(spent["/instance/create"], FLEET as u64);
-    assert!(spent[TASK] + spent[DETAIL] <= 2 * FLEET as u64, "{spent:?}");
+    // Beside one question each, those that find a task running: many share the request limit, so they are few.
+    assert!(spent[TASK] <= FLEET as u64 * 3 / 2, "{spent:?}");
+    assert!(spent[DETAIL] <= FLEET as u64, "{spent:?}");
     let writes = once(world.writes().await);
     let most = (0..FLEET)
         .map(|n| on(&writes, &format!("web-{n}")).len())

@@ -9,6 +9,7 @@
 )]
 
 mod account;
+mod acknowledge;
 mod catalog;
 mod commands;
 mod consent;

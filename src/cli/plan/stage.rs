@@ -104,11 +104,11 @@ impl Stage {
             secrets: SecretVersions::default(),
             settings: instance::Settings { cluster: id },
             memories: Default::default(),
-            pace: Default::default(),
             metrics,
             term: Term::awaited(),
             rights: Rights::default(),
             highest_version: Arc::new(AtomicU64::new(0)),
+            latest: Arc::new(|_| None),
             doubt_account: Arc::new(move |account| {
                 let mut doubted = doubted.lock().unwrap_or_else(PoisonError::into_inner);
                 doubted.insert(account.clone());

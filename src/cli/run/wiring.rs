@@ -101,6 +101,15 @@ impl Parts {
                 }
             }
         };
+        let latest = {
+            let (stores, cluster) = (stores.clone(), cluster.clone());
+            move |key: &ObjectKey| {
+                let mut scopes = scopes_of(&stores, &key.namespace);
+                let object = scopes.find_map(|scope| find(&scope.instances, key))?;
+                let instance = object.0.as_ref().ok()?;
+                Some(instance::facts::Facts::of(&cluster, instance))
+            }
+        };
         let (secrets, rights) = (SecretVersions::default(), Rights::default());
         // A process that stands by has given birth to nothing yet; one without a Lease is active all its life.
         let born_after = if term.holds() { 0 } else { u64::MAX };
@@ -111,12 +120,12 @@ impl Parts {
                 secrets: secrets.clone(),
                 settings: instance::Settings { cluster },
                 memories,
-                pace: instance::pace::Pace::default(),
                 events: events.clone(),
                 metrics: metrics.clone(),
                 term: term.clone(),
                 rights: rights.clone(),
                 highest_version: Arc::new(AtomicU64::new(0)),
+                latest: Arc::new(latest),
                 doubt_account: Arc::new(doubt_account),
             },
             accounts: account::Context {

@@ -4,6 +4,7 @@ use super::{Attempt, room};
 use crate::api::names::BINDING;
 use crate::api::{Binding, Instance, Verb};
 use crate::cloud::{Place, ServerId};
+use crate::instance::facts::Facts;
 use crate::instance::memory::open;
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
@@ -59,6 +60,22 @@ impl Attempt<'_> {
                     return false;
                 }
             }
+        }
+    }
+
+    /// The service refused the create: the record says so, conditional on the intent as it was written, so that a process that
+    /// comes after this one takes it for no lost answer. Where that cannot be written, this process still knows it.
+    pub(super) async fn close(&self, intent: &str, binding: &Binding, message: &str) {
+        let closed = Binding {
+            refused: Some(message.to_owned()),
+            ..binding.clone()
+        };
+        let written = self.replace_record(intent, &closed.to_text()).await;
+        let result = written.as_ref().map_or_else(KubeError::category, |()| "ok");
+        self.context.metrics.kube_write("refusal", result);
+        if let Err(error) = written {
+            let Facts { key, .. } = self.facts;
+            tracing::warn!(namespace = key.namespace, name = key.name, %error, "a refused create was not recorded");
         }
     }
 

@@ -4,7 +4,7 @@ use super::{Fact, Observation, is_idle, is_off};
 use crate::api::{Verb, resync_period};
 use crate::cloud::{Error, Lane, ServerId, TaskId, TaskState};
 use crate::instance::memory::{Ended, Gone, Odd};
-use crate::instance::pace::{self, Sight};
+use crate::instance::pace::{Schedule, Sight};
 use crate::instance::plan::UNREAD;
 use crate::instance::{Context, RESYNC};
 use crate::inventory::{Sighting, Why};
@@ -86,7 +86,7 @@ async fn at_operation(seen: &mut Observation, seat: &Access, context: &Context, 
         .as_ref()
         .is_some_and(|poll| poll.odd.is_some());
     let tells = ended || vanished || is_odd || (idle.is_some() && asked.is_some());
-    if just_ended || (tells && detail_is_due(seen, &id)) {
+    if just_ended || (tells && detail_is_due(seen, &id, Schedule::of(seat, verb))) {
         at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
     }
     let (idle, busy) = match &seen.detail {
@@ -163,7 +163,7 @@ async fn at_remains(seen: &mut Observation, seat: &Access, context: &Context, id
 
 /// Whether the detail of a server that is being worked on is read again: at its pace, and at once when the listing shows
 /// something new.
-fn detail_is_due(seen: &Observation, id: &ServerId) -> bool {
+fn detail_is_due(seen: &Observation, id: &ServerId, schedule: Schedule) -> bool {
     let Some(looked) = seen.memory.looked else {
         return true;
     };
@@ -179,7 +179,7 @@ fn detail_is_due(seen: &Observation, id: &ServerId) -> bool {
     let age = since.map_or(Duration::ZERO, |since| {
         seen.now.saturating_duration_since(since)
     });
-    led || seen.now >= looked + pace::again(age)
+    led || seen.now >= looked + schedule.pause(age)
 }
 
 /// Whether the listing shows something that it did not show when the detail was read last.
@@ -277,7 +277,9 @@ pub(super) async fn at_release(seen: &mut Observation, seat: &Access, context: &
     }
     // A task that never ends, or that cannot be asked for, must not hide that the server is gone.
     let overdue = seen.now >= call.at + super::GONE_FOR_SURE;
-    if (!running || absent.is_some() || overdue) && detail_is_due(seen, &id) {
+    if (!running || absent.is_some() || overdue)
+        && detail_is_due(seen, &id, Schedule::of(seat, Verb::Release))
+    {
         at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
         if matches!(seen.detail, Fact::Absent) {
             seen.memory.is_gone(id, Gone::NotFound);
@@ -307,30 +309,30 @@ async fn at_task(
         }
         None => {}
     }
-    let pace = &context.pace;
+    let schedule = Schedule::of(seat, verb);
     // Neither task nor detail may cost more because the other one tells nothing.
     let soon = poll.odd.is_some() && poll.last.is_some_and(|last| seen.now < last + UNREAD);
-    let is_due = !soon && pace::is_due(poll, pace.first_query(verb), ended, seen.now);
+    let is_due = !soon && schedule.is_due(poll, ended, seen.now);
     if !is_due || !seat.may_call(Lane::Operation) {
         if let Some(odd) = &poll.odd {
             seen.task = Fact::Unknown(odd.why.clone());
         }
         return;
     }
-    let (since, first) = (poll.since, poll.last.is_none());
+    let since = poll.since;
+    let running_at = poll.last.map(|last| last.duration_since(since));
     // Where nobody asked for long, or in vain, the task may have ended at any time: nothing is learnt from that.
-    let is_steady = |last: Instant| seen.now < last + 2 * pace::again(last.duration_since(since));
-    let whole = poll.whole && poll.odd.is_none() && poll.last.is_none_or(is_steady);
+    let asked_at = running_at.unwrap_or_default();
+    let is_steady = seen.now < since + asked_at + 2 * schedule.pause(asked_at);
+    let is_learnt = poll.whole && poll.odd.is_none() && is_steady;
     poll.last = Some(seen.now);
     poll.led_by = ended.map(|sight| sight.digest).or(poll.led_by);
     let asked = tokio::time::timeout(READ, seat.session.client.task(Lane::Operation, task)).await;
     let took = Instant::now().duration_since(since);
     seen.task = match asked {
         Ok(Ok(report)) => {
-            match &report.state {
-                TaskState::Succeeded if whole => pace.was_done(verb, took, first),
-                TaskState::Running if whole => pace.was_running(verb, took),
-                _ => {}
+            if is_learnt && report.state == TaskState::Succeeded {
+                seat.session.durations.was_done(verb, running_at, took);
             }
             poll.odd = match &report.state {
                 TaskState::Unknown { word } => {

@@ -8,6 +8,7 @@ use super::{
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Before, Binding, Import, OpenOperation, Verb, attempt_number, names};
 use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
+use crate::instance::listing::Listing;
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::memory::{Attempt, Post};
 use crate::instance::observe::{Observation, SeatFacts};
@@ -92,6 +93,10 @@ pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> 
     if let Some(since) = seen.memory.in_doubt_since(binding) {
         return settle(seen, seat, binding, since + seat.settle);
     }
+    let is_strange = attempt.is_none_or(|attempt| !attempt.is_own && attempt.post == Post::Unknown);
+    if let Some(message) = binding.refused.as_deref().filter(|_| is_strange) {
+        return refused_before(seen, seat, binding, message);
+    }
     // One that only an older listing shows was not taken for its server: whether it is there the next one tells.
     let is_shown = !found::bearing(seen).is_empty();
     match attempt {
@@ -117,6 +122,21 @@ pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> 
             ..
         }) => settle(seen, seat, binding, *since + seat.settle),
         None => settle(seen, seat, binding, seen.now + seat.settle),
+    }
+}
+
+/// The service refused the attempt to a process before this one, which is on record: that is no lost answer. Whether some other
+/// server bears the marker, one listing of the places that there are tells.
+fn refused_before(seen: &Observation, seat: &SeatFacts, binding: &Binding, message: &str) -> Plan {
+    let met = seen.memory.attempt(binding).map(|attempt| attempt.since);
+    let since = met.unwrap_or(seen.memory.first_seen);
+    let known = seen.listing.as_ref().map(Listing::of_known_places);
+    match known.map(|listing| listing.absent_once(&seen.facts.marker, since)) {
+        Some(Absence::Proven) => create(seen, seat, &Origin::Refused(binding)),
+        Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
+            let verdict = words::refused(message, Reason::CreateRefused);
+            Plan::rest(Tell::of(verdict), SOON).wanting(since, 1)
+        }
     }
 }
 
@@ -227,7 +247,7 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
         // A restored object goes on under the marker of the one that it was.
         binding.uid.clone_from(&former.uid);
         // The newest place last; where every call was refused nothing can be.
-        let was_refused = seen.memory.nothing_bought(former);
+        let was_refused = seen.memory.nothing_bought(former) || former.bought_nothing();
         let here = std::mem::take(&mut binding.places);
         binding.places = former
             .places
@@ -269,7 +289,10 @@ fn again(
         return Plan::rest(tell, at - seen.now);
     }
     // The spec may want none any more, which is asked before what one would be bought with.
-    if changed || restraint::restraint(seen).is_some() || seen.facts.spec.import.is_some() {
+    // Nor is any call made under a record that says it was refused.
+    let is_closed = binding.refused.is_some();
+    let wants_none = restraint::restraint(seen).is_some() || seen.facts.spec.import.is_some();
+    if changed || is_closed || wants_none {
         return create(seen, seat, &Origin::Refused(binding));
     }
     let ready = refer::purchase(seen).and_then(|purchase| Ok((purchase, login(seen)?)));
@@ -358,6 +381,7 @@ pub(super) fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
         places: vec![facts.place().to_string()],
         lost: 0,
         failed: 0,
+        refused: None,
         recreated: seen.memory.recreated,
         account: seen.account_key.name.clone(),
         credential: seat.credential.clone(),
@@ -451,7 +475,7 @@ pub(super) fn creating(seen: &Observation) -> String {
 }
 
 fn looking(seen: &Observation, since: Instant) -> Plan {
-    let trouble = seen.listing.as_ref().and_then(super::Listing::trouble);
+    let trouble = seen.listing.as_ref().and_then(Listing::trouble);
     let message = match trouble {
         None => "reading the service's listing before anything is bought".to_owned(),
         Some(trouble) => {

@@ -172,6 +172,7 @@ pub(super) fn record(
     };
     binding.id = Some(id.to_string());
     binding.task = task;
+    binding.refused = None;
     is_in(seen, id, &mut binding);
     let tell = match &binding.imported {
         Some(_) => Tell::progress(Reason::Importing, words::importing(id, &Fact::NotAsked)),

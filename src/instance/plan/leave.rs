@@ -3,7 +3,7 @@
 
 use super::{LONG, Plan, ReleaseReason, SOON, Step, Tell, frozen, is_our_account, restraint};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{DeletionPolicy, Verb};
+use crate::api::{Binding, DeletionPolicy, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::facts::Record;
 use crate::instance::listing::Listing;
@@ -11,6 +11,7 @@ use crate::instance::memory::{Gone, Post, ReleaseCall};
 use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
 use crate::inventory::Absence;
 use crate::runtime::events::News;
+use std::borrow::Cow;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -66,7 +67,8 @@ pub(super) fn without_the_service(seen: &Observation) -> Option<Plan> {
 
 /// A server is to be kept and none is known, though one may have been bought: it is looked for, so that it can be told.
 fn find_out(seen: &Observation, seat: &SeatFacts) -> Plan {
-    let listing = seen.listing.as_ref();
+    let listing = places(seen);
+    let listing = listing.as_deref();
     let found: Vec<ServerId> = listing
         .iter()
         .flat_map(|listing| listing.bearing(&seen.facts.marker))
@@ -226,10 +228,8 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
         return Plan::act(Step::Finish, Tell::default());
     }
     let since = clock(seen, seat);
-    let absence = seen
-        .listing
-        .as_ref()
-        .map(|listing| listing.proven_absent(&seen.facts.marker, id.as_ref(), since));
+    let absence =
+        places(seen).map(|listing| listing.proven_absent(&seen.facts.marker, id.as_ref(), since));
     let how = id
         .as_ref()
         .and_then(|id| seen.memory.gone.get(id))
@@ -263,6 +263,17 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
     }
 }
 
+/// The listings in which a server of this object may be. Where every attempt was refused, none can be in a place that the service
+/// does not know.
+fn places(seen: &Observation) -> Option<Cow<'_, Listing>> {
+    let listing = seen.listing.as_ref()?;
+    let record = seen.facts.binding();
+    Some(match record.is_some_and(Binding::bought_nothing) {
+        true => Cow::Owned(listing.of_known_places()),
+        false => Cow::Borrowed(listing),
+    })
+}
+
 /// Nothing shows that it is our account whose listing lacks the server.
 fn unconfirmed() -> Plan {
     let message = "the service knows no such server, but the token was changed since it was bought and nothing shows that it \
@@ -283,7 +294,9 @@ fn clock(seen: &Observation, seat: &SeatFacts) -> Instant {
     let never_seen = !is_told || seen.facts.status.detail.is_empty();
     let unseen = never_seen && memory.gone.values().any(|(how, _)| *how == Gone::NotFound);
     if is_clean(seen) && !unseen {
-        return gone.unwrap_or(memory.first_seen);
+        return gone
+            .or_else(|| memory.newest_attempt())
+            .unwrap_or(memory.first_seen);
     }
     let doubt = memory
         .newest_attempt()
@@ -307,6 +320,7 @@ fn is_clean(seen: &Observation) -> bool {
         .memory
         .attempt(binding)
         .is_some_and(|attempt| !matches!(attempt.post, Post::Unknown));
+    let known = known || binding.refused.is_some();
     let is_newest = seen.memory.in_doubt_since(binding).is_none();
     binding.lost == 0 && is_newest && (answered || known)
 }

@@ -433,7 +433,7 @@ impl Plan {
     }
 
     /// Whether it says that all is as the spec wants it.
-    fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         let verdict = self.tell.verdict.as_ref();
         verdict.is_some_and(|verdict| verdict.state == State::Ready)
     }

@@ -88,6 +88,7 @@ pub(super) fn in_flight(seen: &Observation, older: Binding) -> Option<Binding> {
     Some(Binding {
         attempt,
         nonce: String::new(),
+        refused: None,
         task: shown.task_id.clone(),
         operation,
         ..older

@@ -216,6 +216,7 @@ fn binding() -> Binding {
         places: vec!["r/z".into()],
         lost: 0,
         failed: 0,
+        refused: None,
         recreated: 0,
         account: "default".into(),
         credential: "secret/1".into(),

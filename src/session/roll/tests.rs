@@ -60,6 +60,7 @@ fn meta_of(name: &str, record: Option<Option<&str>>, imported: bool) -> ObjectMe
             places: vec!["r/z".into()],
             lost: 0,
             failed: 0,
+            refused: None,
             account: "default".into(),
             credential: "x".into(),
         }

@@ -19,7 +19,7 @@ pub struct Mark {
     /// The ledger's last number.
     pub seq: u64,
     /// Then: the last lines of the audit log may come later than what they tell of shows.
-    at: Timestamp,
+    pub at: Timestamp,
     /// The newest attempt that has ended.
     attempt: i64,
 }

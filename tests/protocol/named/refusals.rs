@@ -2,16 +2,16 @@
 
 use super::{Play, lease, no_lease, one, schedules};
 use crate::fault::Act::{
-    After, Before, CrashBefore, LoseAnswer, LoseRequest, Status, StatusAfter, TaskFails,
+    After, Before, CrashAfter, CrashBefore, LoseAnswer, LoseRequest, Status, StatusAfter, TaskFails,
 };
 use crate::fault::Dependency;
 use crate::fault::Dependency::{Apiserver, Service};
 use crate::fault::Kind;
-use crate::fault::Kind::{Create, Intent, Query, Release};
+use crate::fault::Kind::{Create, Intent, Query, Receipt, Release};
 use crate::fault::Step::{
     Answers, Apply, Back, ConsoleRelease, Delete, EditImage, EditPower, Kill, Most, Reinstall,
-    Restock, RestoreEtcd, RotatePassword, SellOut, SnapshotEtcd, Spec, TasksFail, Terminate,
-    WipeStatus,
+    Replace, Restock, RestoreEtcd, RotatePassword, SellOut, SnapshotEtcd, Spec, TasksFail,
+    Terminate, WipeStatus,
 };
 use crate::specs::{by_name, goes_on, paused_until, recreates, resyncs};
 use cloud_simulator::catalogue::example;
@@ -33,10 +33,18 @@ impl Play {
 
 /// An image that the service does not have, until somebody mends it.
 fn unknown_image() -> Play {
+    refused_until(1_200_000)
+}
+
+/// A create that the service refuses for its image, until somebody mends that.
+fn refused_until(millis: u64) -> Play {
     let mended = json!({"image": {"id": example().image}});
-    one()
-        .spec(json!({"image": {"id": "img-nosuchimage"}}))
-        .at(1_200_000, Spec(1, mended))
+    refused_for_good().at(millis, Spec(1, mended))
+}
+
+/// The same, and nobody mends it.
+fn refused_for_good() -> Play {
+    one().spec(json!({"image": {"id": "img-nosuchimage"}}))
 }
 
 /// A Secret for the login that is not there, until somebody names another.
@@ -124,6 +132,24 @@ schedules! {
         one().refuses(4_000, Service, 429, 1_200).at(5_000, EditImage(1));
     l3_an_image_that_is_unknown:
         unknown_image();
+    refused_for_good_and_a_crash_before_it_is_mended:
+        refused_until(60_000).at(20_000, Kill(0));
+    refused_for_good_and_a_crash_right_before_that_is_on_record:
+        refused_until(60_000).on(Receipt, 1, CrashBefore);
+    refused_for_good_and_a_crash_right_after_that_is_on_record:
+        refused_until(60_000).on(Receipt, 1, CrashAfter);
+    refused_for_good_and_a_crash_before_it_is_deleted:
+        refused_for_good().at(20_000, Kill(0)).at(40_000, Delete(1)).leaves(0);
+    refused_for_good_and_its_record_is_lost:
+        refused_until(60_000).at(10_000, Replace(1)).at(20_000, Kill(0));
+    refused_for_good_and_etcd_is_put_back_to_that:
+        refused_until(60_000).at(50_000, SnapshotEtcd).at(90_000, RestoreEtcd);
+    refused_for_good_and_etcd_is_put_back_to_that_while_nobody_runs:
+        refused_until(60_000).at(50_000, SnapshotEtcd).at(89_900, Kill(0)).at(90_000, RestoreEtcd);
+    refused_for_good_and_the_answer_to_the_next_create_is_lost:
+        refused_until(60_000).at(20_000, Kill(0)).at(59_000, SnapshotEtcd).on(Create, 3, LoseAnswer);
+    refused_for_good_by_a_process_that_is_followed:
+        refused_until(60_000).at(20_000, Kill(0)).at(30_000, Kill(0));
     l3_a_secret_that_is_missing:
         missing_secret();
     l3_a_region_that_sells_nothing:

@@ -23,6 +23,9 @@ const WOKEN: usize = 1;
 /// the end of its task and a look at the server. Where all fails: in the first minute seven calls, each after a look, before
 /// the pauses between them are as long as they get.
 const EACH: usize = 8;
+/// How often an operation that runs is asked for within a minute: its task and its server, each as often as
+/// `instance::pace` allows while it is young.
+const FOLLOWED: usize = 36;
 /// And how many writes.
 const WRITTEN: usize = 6;
 /// What happened longer ago than a minute and this is no reason any more to ask.
@@ -33,6 +36,8 @@ const PAST: Duration = Duration::from_secs(60);
 enum Cost {
     /// A call of the service.
     Calls,
+    /// A question for an operation that runs at the service.
+    Looks,
     /// A write to Kubernetes.
     Writes,
 }
@@ -74,9 +79,15 @@ impl Effort {
             self.news.pop_front();
         }
         let news = self.news.len();
+        if cost == Cost::Looks {
+            let is_new = spent > FOLLOWED * wanting && self.told.insert(of);
+            return is_new.then(|| {
+                format!("L3: {spent} {cost:?} for {object} within {MINUTE:?}, at most {FOLLOWED}")
+            });
+        }
         let woken = if cost == Cost::Calls { WOKEN } else { 0 };
         let each = match cost {
-            Cost::Calls => EACH,
+            Cost::Calls | Cost::Looks => EACH,
             Cost::Writes => WRITTEN,
         };
         let most = (STEADY + woken) * wanting + each * news;
@@ -136,7 +147,11 @@ impl Oracle {
         // the other.
         let is_shared = self.troubles.no_lease || !self.foreign.is_empty();
         let wanting = if is_shared { 2 } else { 1 };
-        let spent = (process, Cost::Calls, object.as_str());
+        let cost = match follows_what_runs(request, cloud) {
+            true => Cost::Looks,
+            false => Cost::Calls,
+        };
+        let spent = (process, cost, object.as_str());
         self.violations.extend(self.effort.spend(spent, wanting));
     }
 
@@ -173,6 +188,21 @@ impl Oracle {
         self.effort
             .said
             .insert((process, uid(object)), said(object));
+    }
+}
+
+/// Whether a call asks for an operation that has not ended.
+fn follows_what_runs(request: &Request, cloud: &World) -> bool {
+    match request {
+        Request::TaskResult { task: Some(id) } => {
+            let task = cloud.task(id);
+            task.is_some_and(|task| task.ended_at.is_none())
+        }
+        Request::Detail { server: Some(id) } => {
+            let server = cloud.server(id);
+            server.is_some_and(|server| server.pending != "NONE")
+        }
+        _ => false,
     }
 }
 

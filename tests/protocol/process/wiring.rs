@@ -68,6 +68,14 @@ impl Running {
                 }
             }
         };
+        let latest = {
+            let (known, cluster) = (known.clone(), cluster.clone());
+            move |key: &ObjectKey| {
+                let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                let object = known.get(&name_of(key))?;
+                Some(instance::facts::Facts::of(&cluster, object))
+            }
+        };
         Self {
             instances: instance::Context {
                 client: client.clone(),
@@ -75,12 +83,12 @@ impl Running {
                 secrets: secrets.clone(),
                 settings: instance::Settings { cluster },
                 memories,
-                pace: instance::pace::Pace::default(),
                 events: events.clone(),
                 metrics: metrics.clone(),
                 term: term.clone(),
                 rights: rights.clone(),
                 highest_version: Arc::new(AtomicU64::new(0)),
+                latest: Arc::new(latest),
                 doubt_account: Arc::new(doubt_account),
             },
             accounts: account::Context {

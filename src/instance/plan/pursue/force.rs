@@ -8,13 +8,14 @@ use crate::api::{PowerState, Verb};
 use crate::cloud::{Detail, TaskState};
 use crate::instance::memory::Aside;
 use crate::instance::observe::{Fact, is_idle, is_off};
-use crate::instance::pace;
 use crate::instance::plan::{Needs, Plan, Request, Step, UNREAD, frozen, judge, restraint};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// A cut that does not show is made again after this time.
 const AGAIN: Duration = Duration::from_secs(60);
+/// A server that waits for its cut is looked at this often.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 impl Open<'_> {
     /// The plan for a stop that was taken and did not come about in its time; none where it is followed as ever.
@@ -31,7 +32,7 @@ impl Open<'_> {
         if !has_failed && seen.now < due {
             return None;
         }
-        let may_look = has_failed || self.may_look_again(due, seen.now - attempt.since);
+        let may_look = has_failed || self.may_look_again(due);
         let cut = self.cut().map(|cut| seen.now < cut.at + AGAIN);
         match &seen.detail {
             Fact::Known(detail) if is_off(detail) && (cut.is_some() || has_failed) => {
@@ -78,14 +79,14 @@ impl Open<'_> {
 
     /// Whether the detail is asked for by reason of the cut alone: not since it is due, or not lately, and never where the last
     /// look leaves nothing to cut. A stop whose task goes on for ever costs no more than any other operation.
-    fn may_look_again(&self, due: Instant, age: Duration) -> bool {
+    fn may_look_again(&self, due: Instant) -> bool {
         let (seen, memory) = (self.seen, &self.seen.memory);
         if memory.unread {
             // What does not answer is asked no more often because a cut waits for it.
             return seen.has_not_looked_for(UNREAD);
         }
         memory.looked.is_none_or(|looked| looked < due)
-            || (!memory.was_off && seen.has_not_looked_for(pace::again(age)))
+            || (!memory.was_off && seen.has_not_looked_for(LOOK_AGAIN))
     }
 
     /// The newest cut within this attempt.

@@ -1,0 +1,122 @@
+//! An edit or a deletion is answered at once by what is known, whatever the service does: no call stands before that write.
+//!
+//! Mostly the reconcile itself says so, before it calls ([`first`]). Where the service keeps it waiting, or an edit comes while a
+//! reconcile waits, that is said beside it ([`while_waiting`]).
+
+use super::Context;
+use super::facts::Facts;
+use super::memory::{Memory, open};
+use super::observe::{Fact, Observation};
+use super::plan::{Plan, Step, Tell};
+use super::report;
+use crate::api::conditions::{READY, Reason, Verdict};
+use crate::runtime::chance;
+use std::convert::Infallible;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// An edit is answered within 0.5 s: a reconcile that takes longer than this waits for the service.
+const LATE: Duration = Duration::from_millis(200);
+/// The call follows that soon after what is said before it, should the watch not bring it sooner.
+const AFTER: Duration = Duration::from_millis(100);
+
+/// Whether status speaks of an older spec in a way that misleads: as if all were done, or as if nobody had asked for the deletion.
+fn is_behind(facts: &Facts) -> bool {
+    let status = &facts.status;
+    let mut told = status.conditions.iter();
+    let says_ready = told.any(|told| told.type_ == READY && told.status == "True");
+    status.observed_generation < facts.generation
+        && (says_ready || (facts.deleting && facts.is_held()))
+}
+
+/// Has the plan say first what it is about to do, if status does not tell it yet. A step that calls comes right after that.
+pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>) {
+    if !is_behind(&seen.facts) || plan.is_ready() {
+        return;
+    }
+    match &plan.step {
+        Step::Rest | Step::Call { .. } | Step::Aside { .. } | Step::Release { .. } => {}
+        // What changes nothing at the service does not take long, or is the end.
+        Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => return,
+    }
+    let mut memory = open(memory);
+    if memory.acknowledged == Some(seen.facts.generation) {
+        return;
+    }
+    memory.acknowledged = Some(seen.facts.generation);
+    plan.tell.progress = false;
+    plan.tell
+        .verdict
+        .get_or_insert_with(|| waits(&seen.facts, why(seen)));
+    if !matches!(plan.step, Step::Rest) {
+        plan.step = Step::Rest;
+        plan.again = AFTER;
+    }
+}
+
+/// Says beside a reconcile that waits for the service what nobody has said yet. Never ends by itself.
+pub(super) async fn while_waiting(
+    context: &Context,
+    of: &Facts,
+    memory: &Mutex<Memory>,
+) -> Infallible {
+    loop {
+        tokio::time::sleep(LATE).await;
+        let Some(facts) = (context.latest)(&of.key).filter(|now| now.uid == of.uid) else {
+            continue;
+        };
+        let is_told = open(memory).acknowledged == Some(facts.generation);
+        if is_told || !is_behind(&facts) {
+            continue;
+        }
+        open(memory).acknowledged = Some(facts.generation);
+        let verdict = waits(&facts, "the service has not answered yet".to_owned());
+        let status = report::status(
+            &facts,
+            chance::time_of_day(),
+            &as_it_stands(&facts),
+            Some(&verdict),
+        );
+        if let Err(error) = report::say(
+            context,
+            &facts,
+            &Step::Rest,
+            &status,
+            Some(&verdict),
+            memory,
+        )
+        .await
+        {
+            tracing::debug!(namespace = of.key.namespace, name = of.key.name, %error, "an edit was not acknowledged");
+        }
+    }
+}
+
+/// Nothing is known beside what status says.
+fn as_it_stands(facts: &Facts) -> Tell {
+    Tell {
+        operation: facts.status.operation.clone(),
+        resolved: facts.status.resolved.clone(),
+        ..Tell::default()
+    }
+}
+
+fn waits(facts: &Facts, why: String) -> Verdict {
+    match facts.deleting {
+        true => Verdict::reconciling(
+            Reason::Releasing,
+            format!("the server is to be released: {why}"),
+        ),
+        false => Verdict::reconciling(
+            Reason::WaitingForService,
+            format!("the edit is carried out once the service answers: {why}"),
+        ),
+    }
+}
+
+fn why(seen: &Observation) -> String {
+    match (&seen.detail, &seen.task) {
+        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => why.clone(),
+        _ => "the server is looked at first".to_owned(),
+    }
+}
