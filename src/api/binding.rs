@@ -217,7 +217,10 @@ pub enum Speaks {
 #[derive(Debug, Error)]
 pub enum BindingError {
     /// Not the JSON that we write.
-    #[error("annotation {annotation} is not a binding: {reason}", annotation = super::names::BINDING)]
+    #[error(
+        "annotation {annotation} cannot be read ({reason}): restore it, or remove it, and the server is found by its name",
+        annotation = super::names::BINDING
+    )]
     Malformed {
         /// What the decoder said, without the content.
         reason: String,

@@ -14,6 +14,10 @@ pub const STALLED: &str = "Stalled";
 /// The server differs from the spec in a way that only a human may resolve.
 pub const DRIFTED: &str = "Drifted";
 
+/// What status tells of the server was confirmed lately; false where the server could not be looked at for five minutes, or where
+/// there is nobody to ask.
+pub const SYNCED: &str = "Synced";
+
 /// The operator may do what it must not, on an Account: nothing is kept from working by it.
 pub const UNSAFE_RIGHTS: &str = "UnsafeRights";
 /// The Account's token goes over the network in the clear. A warning: it says nothing of whether the Account can be used.
@@ -299,6 +303,30 @@ impl Warning {
             generation,
             now,
         )
+    }
+}
+
+/// Whether what status tells was confirmed lately.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Synced {
+    /// It was.
+    Yes,
+    /// It was not, for this reason, with a sentence for people.
+    No(Reason, String),
+}
+
+impl Synced {
+    /// The condition that says it. The transition time is kept from `former` where it stood there.
+    pub fn to_condition(&self, former: &[Condition], generation: i64, now: Timestamp) -> Condition {
+        let (status, reason, message) = match self {
+            Self::Yes => (
+                "True",
+                Reason::Available,
+                "the service showed the server lately",
+            ),
+            Self::No(reason, message) => ("False", *reason, message.as_str()),
+        };
+        condition((SYNCED, status), reason, message, former, generation, now)
     }
 }
 

@@ -37,15 +37,10 @@ use serde_json::{Map, Value};
     printcolumn(name = "Image", type_ = "string", json_path = ".status.detail.imageName"),
     printcolumn(name = "Package", type_ = "string", json_path = ".status.package"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.status==\"False\")].reason"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Region", type_ = "string", json_path = ".spec.region", priority = "1"),
     printcolumn(name = "Id", type_ = "string", json_path = ".status.id", priority = "1"),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
-        priority = "1"
-    ),
     validation = Rule::new(
         "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.__package__ == oldSelf.spec.__package__"
     ).message("spec.package cannot be changed: the service cannot resize a server; delete this Instance and create a new one")

@@ -37,7 +37,7 @@ pub use policies::{
     DeletionPolicy, ForceStop, Lasts, ManagementPolicy, OnExternalDeletion, Pause, Reconcile,
     ReinstallPolicy, StopPolicy, resync_period,
 };
-pub use printable::{is_hidden, printable};
+pub use printable::{counted, is_hidden, printable};
 pub use references::{
     ChargeMode, FirewallRef, ImageKind, ImageRef, PackageRef, Pin, Resolved, SshKeyRef,
 };

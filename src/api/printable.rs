@@ -27,6 +27,12 @@ const HIDDEN: [(char, char); 21] = [
     ('\u{fffe}', '\u{ffff}'),
 ];
 
+/// A number of things, in words: `1 server`, `2 servers`.
+pub fn counted(count: usize, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{plural}")
+}
+
 /// A text as people may be shown it, whoever wrote it: on one line, without anything that steers a terminal and without
 /// characters that are not seen. Data stays as it is; this is for messages, tables and lines.
 pub fn printable(text: &str) -> Cow<'_, str> {

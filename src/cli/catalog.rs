@@ -275,9 +275,15 @@ impl View<'_> {
                     Choice::One(code) => Some(code),
                     // It may be one of another region.
                     _ if wanted.region.is_none() => continue,
-                    Choice::Many(near) | Choice::None(near) => {
+                    Choice::Many(near) => {
                         return Err(format!(
-                            "region {} has not exactly one zone {text}; it has {near}: name one of these with --zone",
+                            "region {} has several zones {text}: {near}: name one of these with --zone",
+                            region.code
+                        ));
+                    }
+                    Choice::None(near) => {
+                        return Err(format!(
+                            "region {} has no zone {text}; it has {near}: name one of these with --zone",
                             region.code
                         ));
                     }

@@ -1,11 +1,12 @@
 //! `instances`: the servers of an account, and whose each is.
 
-use super::output::{Column, Output, counted, print, render};
+use super::output::{Column, Output, print, render};
 use super::owners::{Owners, Ownership};
 use super::progress::Progress;
 use super::servers::{self, Within};
 use super::service::{Reached, ServiceArgs};
 use super::{asked, chain};
+use crate::api::counted;
 use crate::api::{Account, Instance};
 use crate::cloud::{Offer, Server};
 use crate::runtime::watch::ObjectKey;

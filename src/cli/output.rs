@@ -115,12 +115,6 @@ fn cell(row: &Value, field: &str) -> String {
     printable(&text).into_owned()
 }
 
-/// A number of things, in words: `1 server`, `2 servers`.
-pub(super) fn counted(count: usize, thing: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {thing}{plural}")
-}
-
 /// Prints a text; that nobody reads it to its end is no failure.
 pub(super) fn print(text: &str) -> ExitCode {
     let mut out = std::io::stdout().lock();

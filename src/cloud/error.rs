@@ -353,6 +353,12 @@ fn starts_with(code: &str, prefix: &str) -> bool {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_unauthorized() {
+            return write!(f, "the token was refused ({})", Answer(self));
+        }
+        if self.is_rate_limited() {
+            return write!(f, "the service asks for fewer requests ({})", Answer(self));
+        }
         write!(f, "{} ({}) ", self.operation, self.path)?;
         match &self.fault {
             Fault::NotSent(source) => {
@@ -377,15 +383,43 @@ impl fmt::Display for Error {
                 refusal: Some(refusal),
                 ..
             } => {
-                write!(f, "was refused with {status}")?;
-                if let Some(code) = &refusal.code {
-                    write!(f, " {code}")?;
-                }
-                match &refusal.message {
-                    Some(message) => write!(f, ": {message}"),
-                    None => Ok(()),
-                }
+                // What settles nothing is no refusal, whatever its words are.
+                let how = match self.may_have_happened() {
+                    true => "answered",
+                    false => "refused",
+                };
+                write!(f, "was {how} with {status}{refusal}")
             }
+        }
+    }
+}
+
+/// An answer in brackets: its status, the service's words, and to what it was the answer.
+struct Answer<'a>(&'a Error);
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Error {
+            operation, path, ..
+        } = self.0;
+        if let Some(status) = self.0.status() {
+            write!(f, "{status}")?;
+        }
+        if let Some(refusal) = self.0.refusal() {
+            write!(f, "{refusal}")?;
+        }
+        write!(f, ", to {operation} ({path})")
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(code) = &self.code {
+            write!(f, " {code}")?;
+        }
+        match &self.message {
+            Some(message) => write!(f, ": {message}"),
+            None => Ok(()),
         }
     }
 }

@@ -236,6 +236,9 @@ impl Attempt<'_> {
             Err(error) if error.may_have_happened() => {
                 self.set_post(binding.attempt, Post::Unknown);
                 let mut memory = open(self.memory);
+                if let Some(attempt) = memory.attempts.get_mut(&binding.attempt) {
+                    attempt.doubt = Some(error.to_string());
+                }
                 memory.may_have_password();
                 // Whatever shows right after the call is evidence.
                 memory.looked = None;

@@ -58,6 +58,8 @@ pub struct Memory {
     pub poll: Option<Poll>,
     /// The last time that the detail was asked for.
     pub looked: Option<Instant>,
+    /// When the service showed last whether the server is there, by itself or in a listing.
+    pub confirmed: Option<Instant>,
     /// The last detail could not be read.
     pub unread: bool,
     /// Nor did the question reach the service: no connection opened.
@@ -148,6 +150,7 @@ impl Memory {
             gone: HashMap::new(),
             poll: None,
             looked: None,
+            confirmed: None,
             unread: false,
             unreached: false,
             was_off: false,
@@ -298,6 +301,7 @@ impl Memory {
             is_own: false,
             tries: 0,
             since: now,
+            doubt: None,
             post: Post::Unknown,
         };
         let attempt = self

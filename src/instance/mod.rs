@@ -118,6 +118,9 @@ async fn reconcile(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> D
     while observe::learn(context, &mut seen, &plan.needs, seat.as_ref(), memory).await {
         plan = plan::plan(&seen); // with what it asked for
     }
+    if let Some(again) = report::confirmed_again(&seen) {
+        plan.again = plan.again.min(again);
+    }
     acknowledge::first(&seen, &mut plan, memory);
     attend_again(context, &seen, &mut plan, seat.as_deref(), memory);
     if let (true, Some(seat)) = (plan.begins(), &seat) {

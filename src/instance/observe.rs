@@ -196,8 +196,29 @@ pub async fn observe(
         }
         seen.memory.wants = Wants::default();
     }
+    let confirmed = confirmed(&seen, seat.as_deref(), context);
+    seen.memory.confirmed = seen.memory.confirmed.max(confirmed);
     open(memory).has_looked(&seen.memory);
     (seen, seat)
+}
+
+/// When the service showed last whether the recorded server is there. What the listings of a seat that cannot be used for now have
+/// shown counts too.
+fn confirmed(seen: &Observation, seat: Option<&Seat>, context: &Context) -> Option<Instant> {
+    if matches!(seen.detail, Fact::Known(_) | Fact::Absent) {
+        return Some(seen.now);
+    }
+    let id = seen.facts.told_id()?;
+    let last = || context.sessions.last_seat(&seen.account_key, false);
+    let last = match seat {
+        Some(_) => None,
+        None => last(),
+    };
+    let inventory = &seat.or(last.as_deref())?.session.inventory;
+    match Listing::look(inventory, &seen.facts.places).sighting(&id) {
+        Sighting::Present(_, at) | Sighting::Absent { began: at } => Some(at),
+        Sighting::Unknown(_) => None,
+    }
 }
 
 /// Reads what a plan asks for, each at most once a turn. Tells whether there is something new to plan from.

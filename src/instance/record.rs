@@ -220,6 +220,7 @@ fn remember(memory: &mut Memory, binding: &Binding, post: Post) {
         memory.purchase = Some(Box::new(binding.clone()));
     }
     let attempt = Attempt {
+        doubt: None,
         nonce: binding.nonce.clone(),
         account: binding.account.clone(),
         verb: binding.operation.verb,

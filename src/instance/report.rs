@@ -1,6 +1,9 @@
 //! Says what was seen and done: one status, written only if something but time differs; then Events.
 
 mod gainsaid;
+mod synced;
+
+pub use synced::again as confirmed_again;
 
 use super::Context;
 use super::act::Outcome;
@@ -9,7 +12,7 @@ use super::memory::{Memory, Said, open};
 use super::observe::Observation;
 use super::plan::{Plan, ReleaseReason, Step, Tell, doing, ended, operation, refused};
 use super::references;
-use crate::api::conditions::{READY, Reason, STALLED, Verdict};
+use crate::api::conditions::{READY, Reason, STALLED, SYNCED, Synced, Verdict};
 use crate::api::names::BINDING;
 use crate::api::{Addresses, Binding, EndReason, Instance, InstanceStatus, Verb, printable};
 use crate::cloud::ServerId;
@@ -34,6 +37,9 @@ const IN_LINE_AFTER: Duration = Duration::from_secs(10);
 const HISTORY: usize = 8;
 /// Fields of the service that move by themselves: fresh in status only together with another change.
 const SELF_MOVING: [&str; 1] = ["usedFlow"];
+
+/// Fields of the service that tell how a server stands.
+const STATES: [&str; 2] = ["ecsStatus", "ecsPendingStatus"];
 
 /// Why a status that is to be written is not.
 #[derive(Debug)]
@@ -139,6 +145,7 @@ pub(super) async fn say(
 fn tell(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Tell {
     let mut tell = plan.tell.clone();
     tell.resolved = references::pins(seen);
+    tell.synced = synced::synced(seen);
     tell.package = references::package(seen).map(|package| package.id);
     if matches!(plan.step, Step::Record { .. }) && !matches!(outcome, Outcome::Written) {
         // What is not on record is not its server: told in status all the same, it would stand in the way of whoever has it.
@@ -309,6 +316,13 @@ pub fn status(
         next.detail = detail.clone();
         next.addresses = addresses(detail);
     }
+    if verdict.is_some_and(|verdict| verdict.reason == Reason::ServerMissing) {
+        // Neither is known of a server that is not there.
+        next.addresses = None;
+        for field in STATES {
+            next.detail.remove(field);
+        }
+    }
     if let Some(entry) = &tell.ended
         && next
             .history
@@ -327,6 +341,16 @@ pub fn status(
         let known = || next.package.clone().filter(|_| next.id.is_some());
         next.package = tell.package.clone().filter(|_| is_settled).or_else(known);
     }
+    let stood = former.conditions.iter().find(|told| told.type_ == SYNCED);
+    let is_false = stood.is_some_and(|told| told.status == "False");
+    let now = match &tell.synced {
+        // That all is well is said with the next change, unless it was not.
+        Some(Synced::Yes) if !is_false && stood.is_none() && !differs(former, &next) => None,
+        Some(synced) => Some(synced.to_condition(&former.conditions, facts.generation, wall)),
+        None => stood.cloned(),
+    };
+    next.conditions.retain(|told| told.type_ != SYNCED);
+    next.conditions.extend(now);
     if differs(former, &next) || former.package != next.package {
         next.last_observed_time = Some(Time(wall));
         next

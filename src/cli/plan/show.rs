@@ -1,8 +1,8 @@
 //! The answers as people and programs read them.
 
-use super::super::output::counted;
 use super::files::place;
 use super::verdict::{Answer, Effect};
+use crate::api::counted;
 use crate::api::printable;
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use super::edit::{Edit, wanted_image};
 use crate::api::Instance;
-use crate::cli::output::counted;
+use crate::api::counted;
 use kube::ResourceExt;
 use std::io::{IsTerminal, Write, stderr, stdin};
 

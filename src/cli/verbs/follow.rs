@@ -2,7 +2,7 @@
 
 use super::goal::{Goal, Standing, standing};
 use crate::api::Instance;
-use crate::cli::output::counted;
+use crate::api::counted;
 use crate::cli::progress::Progress;
 use crate::cli::service::Cluster;
 use crate::runtime::kubernetes::WATCH_SECONDS;

@@ -91,6 +91,8 @@ pub struct Attempt {
     pub tries: u32,
     /// This term's first sight of it, or the end of our own POST, the later: its settling time counts from here.
     pub since: Instant,
+    /// Why the outcome of its call is unknown, in the service's words, where this process made the call.
+    pub doubt: Option<String>,
     /// What became of it, as far as this process knows; an intent that it did not write is `Unknown`.
     pub post: Post,
 }

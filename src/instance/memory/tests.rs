@@ -5,6 +5,7 @@ fn memory(post: Post) -> Memory {
     let now = Instant::now();
     let mut memory = Memory::new(true, now);
     let attempt = Attempt {
+        doubt: None,
         nonce: "nonce".into(),
         account: "default".into(),
         verb: Verb::Create,

@@ -6,7 +6,7 @@ use super::{
     want, words,
 };
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Before, Binding, Import, OpenOperation, Verb, attempt_number, names};
+use crate::api::{Before, Binding, Import, OpenOperation, Verb, attempt_number, counted, names};
 use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
 use crate::instance::listing::Listing;
 use crate::instance::login::{Credentials, LoginFact};
@@ -58,7 +58,10 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
         listing.absent_once(&seen.facts.marker, since)
     };
     match absence {
-        Absence::NotYet(_) | Absence::Present(_) if doubtful => waiting_to_settle(seen, settled),
+        Absence::NotYet(_) | Absence::Present(_) if doubtful => {
+            let doubt = "the record of an earlier create is lost, so it may have been carried out";
+            waiting_to_settle(seen, doubt.to_owned(), settled)
+        }
         Absence::NotYet(_) | Absence::Present(_) => looking(seen, since),
         // A server was known once and is nowhere now. Missing is not gone: nothing is bought in its place.
         Absence::Proven if status.id.is_some() || memory.had_server().is_some() => missing(seen),
@@ -336,15 +339,19 @@ fn settle(seen: &Observation, seat: &SeatFacts, binding: &Binding, settled: Inst
         }
         // The listing may be somebody else's: it proves nothing about ours.
         Some(Absence::Proven) => {
-            let message = "the answer to a create was lost, and the token was changed since: nothing shows that it belongs \
-                           to the same account, so nothing is bought; put the former token back until this is settled, \
-                           or delete the Instance";
+            let message = format!(
+                "{}, and the token was changed since: nothing shows that it belongs to the same account, so nothing is bought; \
+                 put the former token back until this is settled, or delete the Instance",
+                words::doubt(seen, binding)
+            );
             Plan::rest(
                 Tell::of(Verdict::reconciling(Reason::CreateUnconfirmed, message)),
                 super::LONG,
             )
         }
-        Some(Absence::NotYet(_) | Absence::Present(_)) | None => waiting_to_settle(seen, settled),
+        Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
+            waiting_to_settle(seen, words::doubt(seen, binding), settled)
+        }
     }
 }
 
@@ -457,8 +464,9 @@ fn room(seen: &Observation) -> Result<(), Box<Plan>> {
         }
         Room::TooFast { per_minute, wait } => {
             let message = format!(
-                "Account {account} may buy {per_minute} servers a minute (spec.createRate.perMinute), and as many were \
-                 bought: it goes on by itself"
+                "Account {account} may buy {} a minute (spec.createRate.perMinute), and as many were bought: it goes on by \
+                 itself",
+                counted(usize::try_from(per_minute).unwrap_or(usize::MAX), "server")
             );
             let wait = wait.max(super::NEXT);
             Plan::rest(Tell::progress(Reason::CreateRateReached, message), wait)
@@ -489,9 +497,13 @@ fn looking(seen: &Observation, since: Instant) -> Plan {
     Plan::rest(Tell::progress(Reason::LookingForServer, message), SOON).wanting(since, 1)
 }
 
-fn waiting_to_settle(seen: &Observation, settled: Instant) -> Plan {
-    let message = "the answer to a create was lost: looking for its server by name; nothing is bought before it is \
-                   proven absent";
+fn waiting_to_settle(seen: &Observation, doubt: String, settled: Instant) -> Plan {
+    let message = format!(
+        "{doubt}: looking for a server named {}; nothing is bought before {} (settleSeconds), and two listings in a row without \
+         it",
+        names::server_name(&seen.facts.key.name, &seen.facts.marker),
+        words::time_of_day(seen, settled)
+    );
     let tell = match replace::is_told_withdrawn(seen) {
         true => Tell::default(),
         false => Tell::progress(Reason::CreateUnconfirmed, message),

@@ -118,7 +118,8 @@ pub(super) fn held(
         Reinstall::Forbidden => Some(Verdict::stalled(
             Reason::ReinstallForbidden,
             format!(
-                "{what}: that takes a reinstall, which ERASES THE DISK, and spec.reinstallPolicy is Never; {keep}"
+                "{what}: that takes a reinstall, which ERASES THE DISK, and spec.reinstallPolicy is Never; {keep}; to \
+                 erase it, set spec.reinstallPolicy to OnRequest or Automatic"
             ),
         )),
     }

@@ -194,7 +194,9 @@ fn clean_up(
     } else {
         reason
     };
-    let message = format!("the service failed to create server {id}: {words}");
+    let message = format!(
+        "the service failed to create server {id}: {words}; what is left of it is released, then it is tried again"
+    );
     let verdict = if failures >= last {
         Verdict::stalled(Reason::CreateFailed, message)
     } else {

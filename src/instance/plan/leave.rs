@@ -1,7 +1,9 @@
 //! While the object is being deleted: release what is recorded, then everything with the marker, then prove that nothing
 //! is left, then let the object go (design section 4, rule 8).
 
-use super::{LONG, Plan, ReleaseReason, SOON, Step, Tell, frozen, is_our_account, restraint};
+use super::{
+    LONG, Plan, ReleaseReason, SOON, Step, Tell, frozen, is_our_account, restraint, words,
+};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, DeletionPolicy, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
@@ -247,12 +249,16 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
         }
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
             let trouble = seen.listing.as_ref().and_then(Listing::trouble);
-            let note = trouble.map_or_else(
-                || "confirming that no server is left".to_owned(),
-                |trouble| format!("confirming that no server is left: {trouble}"),
-            );
-            let tell = releasing(seen, note);
             let rest = since.saturating_duration_since(seen.now);
+            let note = match trouble {
+                Some(trouble) => format!("confirming that no server is left: {trouble}"),
+                None if rest.is_zero() => "confirming that no server is left".to_owned(),
+                None => format!(
+                    "confirming that no server is left until {}, since an earlier create may still be carried out (settleSeconds)",
+                    words::time_of_day(seen, since)
+                ),
+            };
+            let tell = releasing(seen, note);
             let plan = Plan::rest(tell, if rest.is_zero() { SOON } else { rest.min(SOON) });
             if rest.is_zero() {
                 plan.wanting(since, 2)

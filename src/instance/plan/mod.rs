@@ -31,7 +31,7 @@ use super::listing::Listing;
 use super::memory::Wants;
 use super::observe::{AccountFact, Observation, SeatFacts};
 use super::references::Scope;
-use crate::api::conditions::{Reason, State, Verdict};
+use crate::api::conditions::{Reason, State, Synced, Verdict};
 use crate::api::{Applied, Binding, HistoryEntry, OperationStatus, Resolved};
 use crate::cloud::{CreateRequest, PasswordRequest, ReinstallRequest, ServerId};
 use crate::inventory::Attention;
@@ -238,6 +238,8 @@ pub struct Tell {
     pub applied: Option<Applied>,
     /// The token of spec.reconcile that was carried out.
     pub reconciled: Option<String>,
+    /// Whether the server was confirmed lately, if that is known; filled in when it is told.
+    pub synced: Option<Synced>,
     /// What the selectors of the spec mean; filled in when it is told.
     pub resolved: Option<Resolved>,
     /// The package of the server, as far as it is known; filled in when it is told.
@@ -275,8 +277,14 @@ fn decide(seen: &Observation) -> Plan {
         // The Account wakes its Instances as soon as it has been looked at.
         AccountFact::Pending => return Plan::rest(not_looked_at(seen), LONG),
         AccountFact::NotFound(name) => {
+            let remedy = match seen.facts.id().or_else(|| seen.facts.told_id()) {
+                Some(_) => {
+                    "create it again: spec.accountRef cannot be changed once there is a server"
+                }
+                None => "create it, or name another one in spec.accountRef",
+            };
             let message = format!(
-                "Account {name} does not exist in namespace {}: create it, or name another one in spec.accountRef",
+                "Account {name} does not exist in namespace {}: {remedy}",
                 seen.facts.key.namespace
             );
             return without_account(seen, Reason::AccountNotFound, message);

@@ -135,6 +135,7 @@ impl Scene {
             memory.attempts.insert(
                 1,
                 Attempt {
+                    doubt: None,
                     nonce,
                     account: "default".into(),
                     verb: Verb::Create,

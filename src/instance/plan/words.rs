@@ -3,9 +3,12 @@
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, InstanceSpec, OperationStatus, Verb};
 use crate::cloud::{Detail, ServerId, TaskId};
-use crate::instance::observe::{Fact, is_idle};
+use crate::instance::observe::{Fact, Observation, is_idle};
 use crate::runtime::events::News;
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How to get another server where none is bought by itself. An Instance that imports buys none, however often it is applied.
 pub(super) fn another(spec: &InstanceSpec) -> String {
@@ -104,10 +107,30 @@ pub(super) fn failed(verb: Verb, words: &str, is_hopeless: bool) -> Verdict {
     }
 }
 
+/// Why the outcome of the recorded call is unknown.
+pub(super) fn doubt(seen: &Observation, binding: &Binding) -> String {
+    let verb = binding.operation.verb;
+    let attempt = seen.memory.attempt(binding);
+    match attempt.and_then(|attempt| attempt.doubt.as_ref()) {
+        Some(doubt) => format!("{doubt}, so it may have been carried out"),
+        None => {
+            format!("no answer to an earlier {verb} is on record, so it may have been carried out")
+        }
+    }
+}
+
+/// A time of day that does not move, such as the end of a settling time: in whole seconds, never too early.
+pub(super) fn time_of_day(seen: &Observation, at: Instant) -> String {
+    let rest = at.saturating_duration_since(seen.now) + Duration::from_millis(999);
+    let at = SignedDuration::try_from(rest).ok();
+    let at = at.and_then(|rest| seen.wall.checked_add(rest).ok());
+    at.unwrap_or(seen.wall).strftime("%H:%M:%S UTC").to_string()
+}
+
 /// The answer to a call was lost, and the server does not show that it was carried out.
 pub(super) fn lost(verb: Verb, words: &str) -> Verdict {
     let message = format!(
-        "the answer to the {verb} was lost, and {words}; if it is still wanted, it is asked for again"
+        "the outcome of the {verb} was not told: {words}; if it is still wanted, it is asked for again"
     );
     Verdict::reconciling(Reason::OperationFailed, message)
 }

@@ -292,7 +292,7 @@ impl<'a> Look<'a> {
             Choice::One(id) => Ok(Pin { id, from }),
             Choice::Many(several) => {
                 let message = format!(
-                    "{field} ({from}): the service lists several of that name: {several}: narrow {field}, or set {exact} to \
+                    "{field} ({from}): several at the service fit: {several}: narrow {field}, or set {exact} to \
                      one of them"
                 );
                 Err(Verdict::stalled(Reason::ReferenceAmbiguous, message))

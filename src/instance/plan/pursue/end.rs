@@ -27,7 +27,7 @@ pub(super) enum End {
     /// The service failed to do it; it is tried again in its time.
     Failed(String),
     /// Its answer was lost, and the server does not show it; it is asked for again.
-    Lost(&'static str),
+    Lost(String),
     /// The service does not want what was asked for.
     Refused(String),
     /// Nothing was done, and something else is asked for by now.
@@ -79,9 +79,13 @@ impl Open<'_> {
                 )
             }
             End::Lost(words) => {
-                let tell = Tell::of(words::lost(verb, words));
-                let words = Some(words.to_owned());
-                (tell, Some(EndReason::AnswerLost), words, Some(in_its_time))
+                let tell = Tell::of(words::lost(verb, &words));
+                (
+                    tell,
+                    Some(EndReason::AnswerLost),
+                    Some(words),
+                    Some(in_its_time),
+                )
             }
             End::Refused(words) => {
                 let tell = Tell::of(words::refused(&words, Reason::OperationRefused));

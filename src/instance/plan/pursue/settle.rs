@@ -4,7 +4,7 @@ use super::{End, Open};
 use crate::api::Verb;
 use crate::api::conditions::{Reason, Verdict};
 use crate::instance::observe::{Fact, is_idle};
-use crate::instance::plan::{LONG, Needs, Plan, Request, SOON, Tell, keep, want};
+use crate::instance::plan::{LONG, Needs, Plan, Request, SOON, Tell, keep, want, words};
 use crate::instance::references;
 use tokio::time::Instant;
 
@@ -24,10 +24,10 @@ impl Open<'_> {
         }
         match effect {
             Some(true) => self.finish(detail, true),
-            Some(false) => self.conclude(End::Lost("the server shows that it was not carried out")),
+            Some(false) => self.conclude(self.lost("the server shows that it was not carried out")),
             // A password that the operator made is in force only where the service has said so.
             None if self.is_of_a_generated_password() => {
-                self.conclude(End::Lost("nothing tells whether it was carried out"))
+                self.conclude(self.lost("nothing at the service tells whether it was carried out"))
             }
             // What the spec asked for counts as applied.
             None if self.is_of_a_lost_status() && self.verb() == Verb::Reinstall => {
@@ -40,7 +40,9 @@ impl Open<'_> {
                 self.aside(Verb::Start, Request::Start(self.id.clone()))
             }
             None if self.is_undecidable() => self.outcome_unknown(),
-            None => self.conclude(End::Lost("nothing tells whether it was carried out")),
+            None => {
+                self.conclude(self.lost("nothing at the service tells whether it was carried out"))
+            }
         }
     }
 
@@ -88,20 +90,28 @@ impl Open<'_> {
 
     fn outcome_unknown(&self) -> Plan {
         let message = format!(
-            "the answer to the reinstall of server {} was lost, and nothing at the service tells whether it was carried \
-             out; it is not repeated, since that could erase the disk twice: look at the server; a new \
+            "{}, and nothing at the service tells whether server {} was reinstalled; it is not repeated, since that could erase the disk twice: look at the server; a new \
              spec.reinstall.token asks again, and taking back what asked for it (spec.image, spec.login or the token) asks for \
              nothing",
+            words::doubt(self.seen, self.binding),
             self.id
         );
         let tell = Tell::of(Verdict::stalled(Reason::OutcomeUnknown, message));
         Plan::rest(tell.with_id(Some(self.id.clone())), LONG)
     }
 
+    /// It is not known to have been carried out, as the server shows it.
+    fn lost(&self, shows: &str) -> End {
+        let attempt = self.seen.memory.attempt(self.binding);
+        let doubt = attempt.and_then(|attempt| attempt.doubt.as_deref());
+        let doubt = doubt.unwrap_or("no answer is on record");
+        End::Lost(format!("{doubt}, and {shows}"))
+    }
+
     fn unconfirmed(&self, settled: Instant) -> Plan {
         let note = format!(
-            "the answer to the {} of server {} was lost: the server will show whether it was carried out",
-            self.verb(),
+            "{}: server {} will show whether it was",
+            words::doubt(self.seen, self.binding),
             self.id
         );
         let mut plan = self.running(note);

@@ -211,6 +211,7 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
             memory.attempts.insert(
                 1,
                 Attempt {
+                    doubt: None,
                     nonce: "n1".into(),
                     account: "default".into(),
                     verb: Verb::Create,

@@ -24,6 +24,7 @@ pub(super) fn open_operation(verb: Verb, target: Applied, post: Post) -> Scene {
     scene.0.facts.status = status.into();
     let since = scene.0.memory.first_seen;
     let attempt = Attempt {
+        doubt: None,
         nonce: "n2".into(),
         account: "default".into(),
         verb,

@@ -146,6 +146,7 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
         let task = Some(TaskId::from("t-2"));
         let id = ServerId::from(id);
         let attempt = Attempt {
+            doubt: None,
             nonce: "n2".into(),
             account: "default".into(),
             verb: Verb::Create,

@@ -186,6 +186,7 @@ fn changing(task: TaskState) -> Scene {
         seen.task = Fact::Known(task);
         let nonce = seen.facts.binding().unwrap().nonce.clone();
         let attempt = Attempt {
+            doubt: None,
             nonce,
             account: "default".into(),
             verb: Verb::ModifyPassword,
@@ -310,6 +311,7 @@ fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
     let scene = scene.memory(|memory| {
         let binding = binding();
         let attempt = Attempt {
+            doubt: None,
             nonce: binding.nonce,
             account: "default".into(),
             verb: Verb::ModifyPassword,

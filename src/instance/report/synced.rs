@@ -1,0 +1,66 @@
+//! How far a status can be believed: the condition `Synced` is false where the server could not be confirmed for long, or where
+//! nobody can be asked for it.
+
+use crate::api::conditions::{Reason, SYNCED, Synced};
+use crate::instance::listing::Listing;
+use crate::instance::observe::{AccountFact, Fact, Observation};
+use std::time::Duration;
+
+/// A server that is not confirmed is looked for this often in the listings, which costs no call.
+const CONFIRMED_AGAIN: Duration = Duration::from_secs(20);
+/// A server that was not seen for this long is not confirmed: five quiet listings. A short outage costs no write.
+const CONFIRMED_FOR: Duration = Duration::from_secs(300);
+
+/// Whether the server that status tells of is confirmed; none where that is not known, or where status tells of no server.
+pub(super) fn synced(seen: &Observation) -> Option<Synced> {
+    seen.facts.told_id()?;
+    let confirmed = seen.memory.confirmed;
+    let is_late = seen.now >= confirmed.unwrap_or(seen.memory.first_seen) + CONFIRMED_FOR;
+    let (reason, why) = match &seen.account {
+        AccountFact::NotFound(name) => {
+            let why = format!("Account {name} does not exist: the server is not looked at");
+            return Some(Synced::No(Reason::AccountNotFound, why));
+        }
+        AccountFact::Unusable(problem) if waits_for_somebody(problem.reason) || is_late => {
+            (problem.reason, problem.message.clone())
+        }
+        AccountFact::Seat(_) if is_late => (Reason::ServerUnobserved, unseen(seen)),
+        AccountFact::Seat(_) => return confirmed.map(|_| Synced::Yes),
+        AccountFact::Unusable(_) | AccountFact::Pending => return None,
+    };
+    let name = &seen.account_key.name;
+    let why = format!("the server could not be confirmed since; Account {name}: {why}");
+    Some(Synced::No(reason, why))
+}
+
+/// How long until this may be another answer, where nothing else brings a reconcile before.
+pub fn again(seen: &Observation) -> Option<Duration> {
+    seen.facts.told_id()?;
+    let mut told = seen.facts.status.conditions.iter();
+    if told.any(|told| told.type_ == SYNCED && told.status == "False") {
+        return matches!(seen.account, AccountFact::Seat(_)).then_some(CONFIRMED_AGAIN);
+    }
+    let since = seen.memory.confirmed.unwrap_or(seen.memory.first_seen);
+    let late = (since + CONFIRMED_FOR).saturating_duration_since(seen.now);
+    Some(late.max(CONFIRMED_AGAIN))
+}
+
+/// Whether no time mends it.
+fn waits_for_somebody(reason: Reason) -> bool {
+    !matches!(
+        reason,
+        Reason::ServiceUnreachable
+            | Reason::RateLimited
+            | Reason::SecretUnread
+            | Reason::ConfigMapUnread
+    )
+}
+
+fn unseen(seen: &Observation) -> String {
+    let trouble = seen.listing.as_ref().and_then(Listing::trouble);
+    match (&seen.detail, trouble) {
+        (Fact::Unknown(why), _) => why.clone(),
+        (_, Some(trouble)) => trouble,
+        _ => "its zone was not listed".to_owned(),
+    }
+}
