@@ -36,7 +36,9 @@ fn the_pages_of_reasons_are_up_to_date() {
          What stands in `reason` of a condition of an Instance or Account, and what it says about the world; a page for each says\n\
          what a person can do about it. `Ready` always stands; `Reconciling` (waiting helps), `Stalled` (waiting cannot help) and\n\
          `Drifted` (only a human may resolve it) stand only while they are true, and so does `UnsafeRights` of an\n\
-         Account (the operator may do what it must not). Generated from `src/api/conditions.rs`.\n\n\
+         Account (the operator may do what it must not). `Synced` of an Instance says how far its status can be believed: it is\n\
+         false, with the reason of its Account, where the server could not be confirmed for five minutes, or where somebody has\n\
+         to mend the Account first; `Ready` then says what was seen last. Generated from `src/api/conditions.rs`.\n\n\
          | Reason | Meaning |\n|---|---|\n",
     );
     for reason in Reason::ALL {

@@ -180,6 +180,8 @@ async fn a_server_that_vanished_is_not_bought_again_although_its_status_is_lost_
     console(&world, Console::Release { server });
     let missing = world.until_reason("web", "ServerMissing").await;
     assert_eq!(condition(&missing, "Stalled").unwrap().status, "True");
+    let told = missing.status.unwrap();
+    assert!(told.addresses.is_none() && !told.detail.contains_key("ecsStatus"));
     world.wipe_status("web").await;
     world.until_reason("web", "ServerMissing").await;
     world.kill();

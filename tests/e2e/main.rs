@@ -39,6 +39,7 @@ mod safety;
 mod secrets;
 mod service;
 mod support;
+mod synced;
 mod tenants;
 mod torture;
 mod verbs;

@@ -2,11 +2,12 @@
 //! without a restart. The others are not held up.
 
 use crate::support::{
-    Setup, World, condition, create_calls, eventually, insist, instance, instance_by_key, once,
-    path_of, reason, stays, with,
+    Setup, World, condition, create_calls, eventually, insist, instance, instance_by_key,
+    marker_of, once, path_of, reason, stays, with,
 };
 use cloud_server_operator::api::{Instance, Verb};
 use cloud_simulator::catalogue;
+use cloud_simulator::faults::{Act, Rule, When};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -231,6 +232,39 @@ async fn a_refused_create_tells_the_services_words_costs_little_and_is_mended_by
         world.only_server(&ready).package,
         catalogue::example().other_package
     );
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_create_without_a_clear_answer_tells_the_services_words_and_what_follows() {
+    let world = Setup::default().begin("maintenance").await;
+    let error = Act::Error {
+        status: 503,
+        code: "InternalError.Unknown".to_owned(),
+        message: "maintenance".to_owned(),
+        retry_after: None,
+        when: When::BeforeEffect,
+    };
+    world
+        .change_account("default", json!({"settleSeconds": 20}))
+        .await;
+    world
+        .sim
+        .fault(Rule::on("/instance/create", error).times(1));
+    let web = world.apply(&instance("web")).await;
+    let (kinds, message) = told(&world, "web", "CreateUnconfirmed").await;
+    assert_eq!(kinds, ["Reconciling"]);
+    let name = format!("web-{}", marker_of(&web));
+    let says = [
+        "answered with 503",
+        "maintenance",
+        "may have been carried out",
+        &name,
+        "UTC",
+    ];
+    assert_names(&message, &says);
+    world.ready("web").await;
+    assert_eq!((create_calls(&world.sim), world.live(&web).len()), (2, 1));
     world.finish().await;
 }
 

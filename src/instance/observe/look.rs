@@ -17,6 +17,9 @@ const READ: Duration = Duration::from_secs(20);
 /// What stands in the way when the request limit is used up by others.
 const NO_ROOM: &str = "the request limit left no room for a query";
 
+/// A server whose release the service did not take is looked at this often.
+const NOT_TAKEN: Duration = Duration::from_secs(10);
+
 /// A server of a frozen listing is asked for this often: somebody has to tell whether it is gone.
 const SUSPECT: Duration = Duration::from_secs(60);
 
@@ -279,6 +282,8 @@ pub(super) async fn at_release(seen: &mut Observation, seat: &Access, context: &
     let overdue = seen.now >= call.at + super::GONE_FOR_SURE;
     if (!running || absent.is_some() || overdue)
         && detail_is_due(seen, &id, Schedule::of(seat, Verb::Release))
+        // Where nothing runs yet, the pace of what runs is no matter.
+        && (call.accepted || absent.is_some() || seen.has_not_looked_for(NOT_TAKEN))
     {
         at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
         if matches!(seen.detail, Fact::Absent) {

@@ -71,14 +71,12 @@ pub(super) fn judge(
             ),
         ),
         (PowerState::Running, Some("STARTED"), _) => {
-            Verdict::ready(Reason::Available, "the server is running as specified")
+            as_specified(seen, "the server is running as specified")
         }
         (PowerState::Stopped, Some("STOPPED"), _) => {
-            Verdict::ready(Reason::Available, "the server is stopped as specified")
+            as_specified(seen, "the server is stopped as specified")
         }
-        (PowerState::Unmanaged, ..) => {
-            Verdict::ready(Reason::Available, "the server is as specified")
-        }
+        (PowerState::Unmanaged, ..) => as_specified(seen, "the server is as specified"),
         (wanted @ (PowerState::Running | PowerState::Stopped), found, _) => Verdict::drifted(
             Reason::PowerStateDiffers,
             format!(
@@ -149,4 +147,14 @@ pub(super) fn bought_otherwise(seen: &Observation, binding: &Binding) -> Option<
          create a new one"
     );
     Some(Verdict::drifted(Reason::PurchaseDiffers, message))
+}
+
+/// All is as the spec says. That a pause is over is said, since whoever pauses it again by a patch may leave its end as it was.
+fn as_specified(seen: &Observation, words: &str) -> Verdict {
+    let pause = seen.facts.spec.pause.as_ref();
+    let message = match pause.and_then(|pause| pause.until.as_ref()) {
+        Some(until) => format!("{words}; its pause is over, since spec.pause.until is {until}"),
+        None => words.to_owned(),
+    };
+    Verdict::ready(Reason::Available, message)
 }

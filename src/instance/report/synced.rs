@@ -2,8 +2,7 @@
 //! nobody can be asked for it.
 
 use crate::api::conditions::{Reason, SYNCED, Synced};
-use crate::instance::listing::Listing;
-use crate::instance::observe::{AccountFact, Fact, Observation};
+use crate::instance::observe::{AccountFact, Observation};
 use std::time::Duration;
 
 /// A server that is not confirmed is looked for this often in the listings, which costs no call.
@@ -24,12 +23,16 @@ pub(super) fn synced(seen: &Observation) -> Option<Synced> {
         AccountFact::Unusable(problem) if waits_for_somebody(problem.reason) || is_late => {
             (problem.reason, problem.message.clone())
         }
-        AccountFact::Seat(_) if is_late => (Reason::ServerUnobserved, unseen(seen)),
+        // What stands in the way may be other words at each look.
+        AccountFact::Seat(_) if is_late => {
+            let why = "neither the server nor a listing of its zone could be read";
+            (Reason::ServerUnobserved, why.to_owned())
+        }
         AccountFact::Seat(_) => return confirmed.map(|_| Synced::Yes),
         AccountFact::Unusable(_) | AccountFact::Pending => return None,
     };
     let name = &seen.account_key.name;
-    let why = format!("the server could not be confirmed since; Account {name}: {why}");
+    let why = format!("the server could not be confirmed lately; Account {name}: {why}");
     Some(Synced::No(reason, why))
 }
 
@@ -54,13 +57,4 @@ fn waits_for_somebody(reason: Reason) -> bool {
             | Reason::SecretUnread
             | Reason::ConfigMapUnread
     )
-}
-
-fn unseen(seen: &Observation) -> String {
-    let trouble = seen.listing.as_ref().and_then(Listing::trouble);
-    match (&seen.detail, trouble) {
-        (Fact::Unknown(why), _) => why.clone(),
-        (_, Some(trouble)) => trouble,
-        _ => "its zone was not listed".to_owned(),
-    }
 }

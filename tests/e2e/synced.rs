@@ -1,0 +1,48 @@
+//! How far a status can be believed: what is said of a server while nobody can be asked for it.
+
+use crate::support::{Setup, World, condition, delete, instance, is_ready, reason};
+use cloud_server_operator::api::Instance;
+
+fn synced(instance: &Instance) -> Option<(&str, &str)> {
+    let told = condition(instance, "Synced")?;
+    Some((&told.status, &told.reason))
+}
+
+async fn until_synced(world: &World, name: &str, wanted: (&str, &str)) -> Instance {
+    let what = format!("Synced is {wanted:?}");
+    world
+        .until(name, &what, |now| synced(now) == Some(wanted))
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_whose_account_is_gone_or_refused_says_so_and_stays_ready() {
+    let world = Setup::default().begin("synced").await;
+    world.apply(&instance("web")).await;
+    let ready = world.ready("web").await;
+    assert_ne!(synced(&ready).map(|told| told.0), Some("False"));
+
+    delete(&world.accounts(), "default").await;
+    let told = until_synced(&world, "web", ("False", "AccountNotFound")).await;
+    assert!(is_ready(&told), "it is as it was seen last: {told:?}");
+    let message = &condition(&told, "Synced").unwrap().message;
+    assert!(
+        message.contains("Account default does not exist"),
+        "{message}"
+    );
+    world.account("default", world.sim.url()).await;
+    assert!(is_ready(
+        &until_synced(&world, "web", ("True", "Available")).await
+    ));
+
+    world.sim.set_token("default", "rotated-token").unwrap();
+    // Whoever has to call next learns of it.
+    world.apply(&instance("other")).await;
+    world.until_reason("other", "TokenRefused").await;
+    let told = until_synced(&world, "web", ("False", "TokenRefused")).await;
+    assert!(is_ready(&told), "{}", reason(&told));
+    world.secret("cloud-token", "token", "rotated-token").await;
+    world.ready("other").await;
+    until_synced(&world, "web", ("True", "Available")).await;
+    world.finish().await;
+}
