@@ -2,6 +2,7 @@
 
 mod guess;
 
+use super::completion::values;
 use super::instances::owners;
 use super::output::print;
 use super::owners::Ownership;
@@ -24,7 +25,7 @@ const SHOWN: usize = 10;
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
     /// The server: its identifier, or its exact name.
-    #[arg(value_name = "SERVER")]
+    #[arg(value_name = "SERVER", add = values::unowned())]
     server: String,
 
     #[command(flatten)]
@@ -39,11 +40,11 @@ pub(super) struct ImportArgs {
     name: Option<String>,
 
     /// Look only in this region, by code or name.
-    #[arg(long, value_name = "REGION")]
+    #[arg(long, value_name = "REGION", add = values::regions())]
     region: Option<String>,
 
     /// Look only in this zone, by code or name.
-    #[arg(long, value_name = "ZONE")]
+    #[arg(long, value_name = "ZONE", add = values::zones())]
     zone: Option<String>,
 
     /// The server's security group, which the service does not tell; needed where the region has several.

@@ -7,14 +7,14 @@ use std::net::TcpListener;
 use tokio::process::Command;
 
 /// A place where nobody listens, and one where somebody takes connections and never says a word.
-struct Silence {
-    closed: String,
-    mute: String,
+pub(super) struct Silence {
+    pub(super) closed: String,
+    pub(super) mute: String,
     _listener: TcpListener,
 }
 
 impl Silence {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
         let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
         let (closed, mute) = (listen(), listen());
@@ -24,6 +24,15 @@ impl Silence {
             _listener: mute,
         }
     }
+}
+
+/// A kubeconfig of a cluster there, for this user.
+pub(super) fn kubeconfig(address: &str, user: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters: [{{name: c, cluster: {{server: \"https://{address}\", insecure-skip-tls-verify: true}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n"
+    )
 }
 
 /// Runs a command, which has to end by itself.
@@ -136,18 +145,13 @@ async fn an_apiserver_that_does_not_answer_is_named_with_what_to_check() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let silence = Silence::new();
     let directory = tempfile::tempdir().unwrap();
-    let kubeconfig = directory.path().join("kubeconfig");
+    let file = directory.path().join("kubeconfig");
     let many: Vec<_> = (0..40)
         .map(|n| instance(&format!("web-{n}")).to_string())
         .collect();
     let many = many.join("\n---\n");
     for address in [&silence.closed, &silence.mute] {
-        let text = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
-             clusters: [{{name: c, cluster: {{server: \"https://{address}\", insecure-skip-tls-verify: true}}}}]\n\
-             contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{token: t}}}}]\n"
-        );
-        std::fs::write(&kubeconfig, text).unwrap();
+        std::fs::write(&file, kubeconfig(address, "token: t")).unwrap();
         for (arguments, input) in [
             (&["catalog", "regions"][..], ""),
             (&["instances"], ""),
@@ -155,7 +159,7 @@ async fn an_apiserver_that_does_not_answer_is_named_with_what_to_check() {
             (&["plan", "-f", "-"], &many),
         ] {
             let mut command = Command::new(EXECUTABLE);
-            command.args(arguments).arg("--kubeconfig").arg(&kubeconfig);
+            command.args(arguments).arg("--kubeconfig").arg(&file);
             let told = ended(command.env_remove("CSO_ENDPOINT"), input).await;
             assert_names(&told, address, &["--kubeconfig", "--context"]);
             assert_eq!(told.out, "");
