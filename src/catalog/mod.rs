@@ -11,7 +11,7 @@ mod shelf;
 
 pub use pages::{Listing, Unread, all, doubt};
 pub use select::{
-    Candidates, Choice, firewall, image, is_large_enough, key, order, package, region, zone,
+    Candidates, Choice, exact, firewall, image, is_large_enough, key, order, package, region, zone,
 };
 
 use crate::cloud::{Client, Firewall, Image, Key, Lane, Package, Place, Region};

@@ -5,6 +5,7 @@
 
 mod changes;
 mod files;
+mod offered;
 mod rehearsal;
 mod secrets;
 mod show;
@@ -223,7 +224,12 @@ async fn judged(
                 false => taken.changes.clone(),
             };
             let (effects, said) = verdict::effects(&foresight, &taken.changes);
-            (effects, changes, [taken.notes.clone(), said].concat())
+            let (effects, doubts) = stage.refuse(&foresight, &taken.object, effects).await;
+            (
+                effects,
+                changes,
+                [taken.notes.clone(), said, doubts].concat(),
+            )
         }
     };
     let namespace = manifest.namespace().unwrap_or(&cluster.namespace);
