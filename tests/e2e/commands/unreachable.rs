@@ -175,6 +175,70 @@ async fn an_apiserver_that_does_not_answer_is_named_with_what_to_check() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_not_there_is_told_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str, user: &str, cluster: &str| {
+        let file = directory.path().join(name);
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+             clusters: [{{name: c, cluster: {{server: \"https://127.0.0.1:1\"{cluster}}}}}]\n\
+             contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        file.display().to_string()
+    };
+    let authority = at("ca", "token: t", ", certificate-authority: /nowhere/ca.pem");
+    let certificate = at(
+        "cert",
+        "client-certificate: /nowhere/c.pem, client-key: /nowhere/k.pem",
+        "",
+    );
+    let token = at("token", "tokenFile: /nowhere/token", "");
+    let plugin = at(
+        "plugin",
+        "exec: {apiVersion: client.authentication.k8s.io/v1, command: /nowhere/plugin, interactiveMode: Never}",
+        "",
+    );
+    let of = |kubeconfig: &str| {
+        vec![
+            "instances".to_owned(),
+            "--kubeconfig".into(),
+            kubeconfig.into(),
+        ]
+    };
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    for arguments in [
+        of("/nowhere/kubeconfig"),
+        of(&authority),
+        of(&certificate),
+        of(&token),
+        of(&plugin),
+        words(&["stop", "web", "--kubeconfig", "/nowhere/kubeconfig"]),
+        words(&["plan", "-f", "/nowhere/web.yaml"]),
+        words(&[
+            "catalog",
+            "regions",
+            "--endpoint",
+            "http://127.0.0.1:1",
+            "--token-file",
+            "/nowhere/token",
+        ]),
+        words(&["catalog", "regions", "--context", "c"]),
+        words(&["instances"]),
+        words(&["run", "--leader-elect=false", "--keep-tokens=false"]),
+    ] {
+        let mut command = Command::new(EXECUTABLE);
+        command
+            .env("KUBECONFIG", "/nowhere/kubeconfig")
+            .env("HOME", "/nowhere");
+        let told = ended(command.args(&arguments).env_remove("CSO_ENDPOINT"), "").await;
+        assert_eq!(told.status, 1, "{arguments:?}: {}", told.out);
+        let said = told.err.matches("os error").count();
+        assert_eq!(said, 1, "{arguments:?}: {}", told.err);
+    }
+}
+
+#[tokio::test]
 async fn a_kubeconfig_that_is_not_there_is_named() {
     let mut command = Command::new(EXECUTABLE);
     command.args(["instances", "--kubeconfig", "/nowhere/kubeconfig"]);
