@@ -2,9 +2,10 @@
 
 mod observe;
 mod report;
+mod zones;
 
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Account, Marker};
+use crate::api::{Account, AccountStatus, Marker};
 use crate::cloud::{Lane, ServerId};
 use crate::runtime::events::{Events, News};
 use crate::runtime::queue::{ADMISSION, Flow, Priority, TURN};
@@ -72,10 +73,23 @@ pub struct Memory {
     pub doubted: bool,
     /// Late servers of finalised Instances, and when their release was called.
     pub late: HashMap<ServerId, Instant>,
-    /// The last write of status: when, and what was said of which generation.
-    pub written: Option<(Instant, i64, Verdict)>,
+    /// Since when the Account can be used without a break.
+    pub usable_since: Option<Instant>,
+    /// The last write of status.
+    pub written: Option<Written>,
     /// Failures in a row.
     pub backoff: Backoff,
+}
+
+/// A write of status.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub status: Box<AccountStatus>,
+    /// What its conditions were made from.
+    pub said: Verdict,
 }
 
 impl Memories {
@@ -122,15 +136,19 @@ pub async fn turn(context: &Context, account: &Account) -> Duration {
 fn plan(context: &Context, key: &ObjectKey, seen: &Observation) -> (Verdict, Duration) {
     match &seen.usable {
         Usable::Yes(_) => {
-            context
-                .memories
-                .update(key, |memory| memory.backoff.reset());
+            context.memories.update(key, |memory| {
+                memory.backoff.reset();
+                memory.usable_since.get_or_insert_with(Instant::now);
+            });
             (
                 Verdict::ready(Reason::Available, "the service answers and takes the token"),
                 QUIET,
             )
         }
         Usable::No(problem, _) => {
+            context
+                .memories
+                .update(key, |memory| memory.usable_since = None);
             let wait = match problem.reason {
                 // From the last try: what wakes the Account meanwhile does not put off the next one.
                 Reason::TokenRefused => {

@@ -1,6 +1,6 @@
 //! Looks at the token Secret and, when there is reason to, at the service.
 
-use super::report::UNOWNED;
+use super::zones::UNOWNED;
 use super::{Context, REFUSED, token_secret};
 use crate::api::conditions::Reason;
 use crate::api::{Account, AccountSpec, Marker};
@@ -30,7 +30,7 @@ const BUNDLE_AGAIN: Duration = Duration::from_secs(25);
 #[derive(Debug)]
 pub(super) struct Observation {
     pub(super) usable: Usable,
-    /// What is listed in each place and who owns it; none before the first listing.
+    /// What is listed in each place and who owns it; none without a seat.
     pub(super) census: Option<Census>,
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKe
         Usable::Yes(seat) => Some(seat),
         Usable::No(_, seat) => seat.as_ref(),
     };
-    let census = seat.and_then(|seat| {
+    let census = seat.map(|seat| {
         let owned = context.sessions.roll().owned();
         let owns = |id: &ServerId, marker: Option<&Marker>| owned.has(id, marker);
         seat.session.inventory.census(UNOWNED, owns)
