@@ -2,7 +2,7 @@
 //! say when it was looked at.
 
 use super::observe::{Observation, Usable};
-use super::{Context, Written, zones};
+use super::{Context, Written, tell, zones};
 use crate::api::conditions::{INSECURE_ENDPOINT, Reason, Verdict, Warning};
 use crate::api::{Account, AccountStatus};
 use crate::cloud::goes_in_the_clear;
@@ -35,6 +35,7 @@ pub(super) async fn report(
     let warnings: Vec<Warning> = warnings.chain(in_the_clear(account)).collect();
     let memory = context.memories.get(key);
     let mut next = status(account, &former, verdict, &warnings, wall);
+    next.unreachable_since = memory.outage.map(|outage| Time(outage.since));
     next = with_zones(next, account, &former, seen, memory.usable_since);
     let written = memory.written;
     // An older CustomResourceDefinition drops fields: what was written and is still so would be written for ever.
@@ -73,6 +74,7 @@ pub(super) async fn report(
     context.metrics.kube_write("account_status", result);
     match written {
         Ok(_) => {
+            tell::tell(context, account, key, &former, &next, verdict, wall).await;
             context.memories.update(key, |memory| {
                 memory.written = Some(Written {
                     at: now,
@@ -90,7 +92,7 @@ pub(super) async fn report(
 /// Without what an older version does not know.
 fn as_older(status: &AccountStatus) -> AccountStatus {
     let mut status = without_times(status);
-    status.listed_zones = None;
+    (status.listed_zones, status.unreachable_since) = (None, None);
     for server in &mut status.unowned {
         server.import = None;
     }
@@ -125,6 +127,7 @@ fn with_zones(
     AccountStatus {
         observed_generation: next.observed_generation,
         last_observed_time: next.last_observed_time,
+        unreachable_since: next.unreachable_since,
         conditions: next.conditions,
         ..counted
     }

@@ -35,6 +35,9 @@ pub struct AccountStatus {
     /// When the values that stand here were first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_observed_time: Option<Time>,
+    /// Since when the service has not answered, while that is so; it does not move with tries. The condition Ready says what was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreachable_since: Option<Time>,
     /// Ready: the service answers and takes the token.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
@@ -105,6 +108,7 @@ impl Default for AccountStatus {
             inventory: Vec::new(),
             unowned: Vec::new(),
             last_observed_time: None,
+            unreachable_since: None,
             conditions: Vec::new(),
         }
     }

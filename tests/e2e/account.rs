@@ -1,6 +1,7 @@
 //! What an Account limits, what it tells, and that its token outlives it as long as somebody needs it.
 
 pub(crate) mod namespace;
+mod outage;
 mod zones;
 
 use crate::support::{
