@@ -33,7 +33,7 @@ pub use command::{EXECUTABLE, run};
 pub use fleet::{busiest, names};
 pub use forward::end_to_end;
 pub use install::{Manifests, token_of};
-pub use link::Weather;
+pub use link::{Link, Weather};
 pub use objects::{
     abnormal, condition, instance, instance_by_key, is_ready, other_image, outline, reason,
     stopped, token, with,
