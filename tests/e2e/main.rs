@@ -14,6 +14,7 @@ mod catalog;
 mod commands;
 mod consent;
 mod cost;
+mod done;
 mod drift;
 mod examples;
 mod faults;
