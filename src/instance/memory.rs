@@ -60,6 +60,8 @@ pub struct Memory {
     pub looked: Option<Instant>,
     /// When the service showed last whether the server is there, by itself or in a listing.
     pub confirmed: Option<Instant>,
+    /// When it was last said by a status of its own that the server is confirmed, or is not.
+    pub synced: Option<Instant>,
     /// The last detail could not be read.
     pub unread: bool,
     /// Nor did the question reach the service: no connection opened.
@@ -151,6 +153,7 @@ impl Memory {
             poll: None,
             looked: None,
             confirmed: None,
+            synced: None,
             unread: false,
             unreached: false,
             was_off: false,

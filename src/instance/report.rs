@@ -71,6 +71,7 @@ pub async fn report(
     let status = status(facts, seen.wall, tell, verdict.as_ref());
     let held = hold(seen, tell, verdict.as_ref(), outcome, memory)
         .or_else(|| gainsaid::wait(facts, tell, verdict.as_ref().map(|_| &status)?, memory));
+    let held = held.or_else(|| synced::wait(facts, &status, memory));
     let writes = held.is_none()
         && (differs(&facts.status, &status) || is_owed_its_package(facts, &status, memory));
     if writes {

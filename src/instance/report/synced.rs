@@ -1,12 +1,19 @@
 //! How far a status can be believed: the condition `Synced` is false where the server could not be confirmed for long, or where
 //! nobody can be asked for it.
 
+use crate::api::InstanceStatus;
 use crate::api::conditions::{Reason, SYNCED, Synced};
+use crate::instance::facts::Facts;
+use crate::instance::memory::{Memory, open};
 use crate::instance::observe::{AccountFact, Observation};
+use std::sync::Mutex;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// A server that is not confirmed is looked for this often in the listings, which costs no call.
 const CONFIRMED_AGAIN: Duration = Duration::from_secs(20);
+/// That this alone changed is said this often.
+const AGAIN: Duration = Duration::from_secs(30);
 /// A server that was not seen for this long is not confirmed: five quiet listings. A short outage costs no write.
 const CONFIRMED_FOR: Duration = Duration::from_secs(300);
 
@@ -46,6 +53,32 @@ pub fn again(seen: &Observation) -> Option<Duration> {
     let since = seen.memory.confirmed.unwrap_or(seen.memory.first_seen);
     let late = (since + CONFIRMED_FOR).saturating_duration_since(seen.now);
     Some(late.max(CONFIRMED_AGAIN))
+}
+
+/// The rest of the wait where nothing but this is news: two processes that see it differently must not write for ever.
+pub(super) fn wait(
+    facts: &Facts,
+    next: &InstanceStatus,
+    memory: &Mutex<Memory>,
+) -> Option<Duration> {
+    let without = |status: &InstanceStatus| {
+        let mut rest = status.clone();
+        rest.conditions.retain(|told| told.type_ != SYNCED);
+        rest
+    };
+    let (former, next) = (&*facts.status, next);
+    if !super::differs(former, next) || super::differs(&without(former), &without(next)) {
+        return None;
+    }
+    let (now, mut memory) = (Instant::now(), open(memory));
+    let rest = memory
+        .synced
+        .map(|at| (at + AGAIN).saturating_duration_since(now));
+    let rest = rest.filter(|rest| !rest.is_zero());
+    if rest.is_none() {
+        memory.synced = Some(now);
+    }
+    rest
 }
 
 /// Whether no time mends it.
