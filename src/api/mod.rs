@@ -6,6 +6,7 @@
 )]
 mod account;
 mod binding;
+mod cause;
 pub mod conditions;
 mod import;
 mod instance;
@@ -26,6 +27,7 @@ pub use account::{
 pub use binding::{
     Applied, Before, Binding, BindingError, OpenOperation, Speaks, Verb, attempt_number,
 };
+pub use cause::Cause;
 pub use import::Import;
 pub use instance::{
     AccountRef, Addresses, EndReason, HistoryEntry, Instance, InstanceSpec, InstanceStatus, Login,
