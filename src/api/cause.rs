@@ -47,3 +47,20 @@ impl fmt::Display for Cause {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::api::HistoryEntry;
+    use serde_json::json;
+
+    #[test]
+    fn an_entry_of_an_older_or_a_newer_version_is_read() {
+        let mut entry = json!({"verb": "Stop", "attempt": 1, "succeeded": true,
+            "startedAt": "1970-01-01T00:00:00Z", "finishedAt": "1970-01-01T00:00:00Z"});
+        let older: HistoryEntry = serde_json::from_value(entry.clone()).unwrap();
+        assert_eq!((older.cause, older.generation), (None, None));
+        entry["cause"] = "Whim".into();
+        let newer: HistoryEntry = serde_json::from_value(entry).unwrap();
+        assert_eq!(newer, older);
+    }
+}

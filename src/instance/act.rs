@@ -337,14 +337,10 @@ impl Attempt<'_> {
         let mut memory = open(self.memory);
         let binding = self.facts.binding();
         let attempt = binding.map(|binding| binding.attempt);
-        let is_first = match (power_cut, verb) {
-            (true, _) => memory.cut_for != attempt,
-            (false, Verb::Stop) => memory.stopped_for != attempt,
-            (false, _) => {
-                let last = memory.aside.as_ref();
-                last.is_none_or(|last| last.verb != verb || last.trouble.is_some())
-            }
-        };
+        // One that was not taken before is told with the try that is.
+        let last = memory.aside.as_ref();
+        let was_taken = last.is_some_and(|last| last.verb == verb && last.trouble.is_none());
+        let is_first = !was_taken || (power_cut && memory.cut_for != attempt);
         if power_cut && may_have_happened {
             memory.cut_for = attempt;
         }
