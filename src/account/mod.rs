@@ -1,16 +1,21 @@
 //! The way of an Account: its token, its session, its readiness, and the servers that nobody owns any more.
 
 mod observe;
+mod probe;
 mod report;
+mod standing;
+mod tell;
+mod zones;
 
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Account, Marker};
-use crate::cloud::{Lane, ServerId};
+use crate::api::{Account, AccountStatus, Marker};
+use crate::cloud::{Doubt, Lane, ServerId};
 use crate::runtime::events::{Events, News};
 use crate::runtime::queue::{ADMISSION, Flow, Priority, TURN};
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Backoff, Metrics, Rights, Term};
-use crate::session::{Seat, SecretVersions, Sessions, tls_secrets};
+use crate::session::{Problem, Seat, SecretVersions, Sessions, tls_secrets};
+use jiff::Timestamp;
 use kube::{Client, Resource, ResourceExt};
 use observe::{Observation, Usable};
 use std::collections::HashMap;
@@ -23,9 +28,11 @@ const QUIET: Duration = Duration::from_secs(30);
 /// A token that the service refuses is tried this often, once for all Instances of the Account: where the refusal was the
 /// service's own trouble, Instances go on within 30 s after it is over.
 const REFUSED: Duration = Duration::from_secs(25);
+/// A service on which calls cast doubt is looked at again so soon: few seconds decide.
+const DOUBTFUL: Duration = Duration::from_secs(2);
 /// A try that is due is not made in a rush.
 const SOONEST: Duration = Duration::from_secs(1);
-/// Longest wait before an endpoint that does not answer is tried again: Instances go on within 30 s after it is back.
+/// From one try of an endpoint that does not answer to the next, at most: Instances go on within 30 s after it is back.
 const UNREACHABLE: Duration = Duration::from_secs(20);
 
 /// The release of a late server is called again after this time: longer than the listings of places in which nothing else
@@ -68,20 +75,58 @@ pub struct Memory {
     pub probed: Option<(Instant, bool)>,
     /// When the ConfigMap of the CA bundle was read last, and in which version it stood.
     pub bundle: Option<(Instant, String)>,
-    /// An Instance was refused: look again now.
+    /// A call was refused for the token or the account: look again now.
     pub doubted: bool,
+    /// The service does not answer.
+    pub outage: Option<Outage>,
     /// Late servers of finalised Instances, and when their release was called.
     pub late: HashMap<ServerId, Instant>,
-    /// The last write of status: when, and what was said of which generation.
-    pub written: Option<(Instant, i64, Verdict)>,
+    /// When this process found that it can be used, for the first time.
+    pub began: Option<Instant>,
+    /// Since when the Account can be used without a break.
+    pub usable_since: Option<Instant>,
+    /// The last write of status.
+    pub written: Option<Written>,
     /// Failures in a row.
     pub backoff: Backoff,
 }
 
+/// The service does not answer.
+#[derive(Clone, Debug)]
+pub struct Outage {
+    /// Since when.
+    pub since: Timestamp,
+    /// How it is told, as long as it lasts.
+    pub problem: Problem,
+}
+
+/// A write of status.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub status: Box<AccountStatus>,
+    /// What its conditions were made from.
+    pub said: Verdict,
+}
+
+impl Memory {
+    fn is_unusable(&mut self, reason: Reason) {
+        self.usable_since = None;
+        if reason != Reason::ServiceUnreachable {
+            self.outage = None;
+        }
+    }
+}
+
 impl Memories {
-    /// The service refused the Account's token to somebody: the next turn tries it.
-    pub fn doubt(&self, account: &ObjectKey) {
-        self.lock().entry(account.clone()).or_default().doubted = true;
+    /// What calls show of the service may make the Account unusable: the next turn looks. Where the service refused the Account's
+    /// token to somebody, it tries it in any case.
+    pub fn doubt(&self, account: &ObjectKey, doubt: Doubt) {
+        if doubt == Doubt::Credentials {
+            self.lock().entry(account.clone()).or_default().doubted = true;
+        }
     }
 
     /// The Account is gone.
@@ -107,7 +152,7 @@ pub async fn turn(context: &Context, account: &Account) -> Duration {
     let turn_ends = Instant::now() + TURN;
     let key = ObjectKey::of(account);
     let seen = observe::observe(context, account, &key).await; // reads
-    let (verdict, again) = plan(context, &key, &seen); // decides and remembers
+    let (verdict, again) = plan(context, account, &key, &seen); // decides and remembers
     act(context, account, &key, &seen, turn_ends).await; // takes the seat; releases what was buried and lives
     match report::report(context, account, &key, &seen, &verdict).await {
         Ok(held) => held.map_or(again, |held| again.min(held)),
@@ -119,18 +164,35 @@ pub async fn turn(context: &Context, account: &Account) -> Duration {
 }
 
 /// What the look means, and when to look again.
-fn plan(context: &Context, key: &ObjectKey, seen: &Observation) -> (Verdict, Duration) {
+fn plan(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+    seen: &Observation,
+) -> (Verdict, Duration) {
     match &seen.usable {
-        Usable::Yes(_) => {
-            context
-                .memories
-                .update(key, |memory| memory.backoff.reset());
+        Usable::Yes(seat) => {
+            context.memories.update(key, |memory| {
+                memory.backoff.reset();
+                memory.outage = None;
+                memory.began.get_or_insert_with(Instant::now);
+                memory.usable_since.get_or_insert_with(Instant::now);
+            });
+            let trouble = seat.session.client.health().trouble();
+            let again = trouble.map_or(QUIET, |_| DOUBTFUL);
+            let began = context.memories.get(key).began;
+            let began = began.unwrap_or_else(Instant::now);
+            let ready =
+                Verdict::ready(Reason::Available, "the service answers and takes the token");
             (
-                Verdict::ready(Reason::Available, "the service answers and takes the token"),
-                QUIET,
+                standing::judge(account, seat, began).unwrap_or(ready),
+                again,
             )
         }
         Usable::No(problem, _) => {
+            context
+                .memories
+                .update(key, |memory| memory.is_unusable(problem.reason));
             let wait = match problem.reason {
                 // From the last try: what wakes the Account meanwhile does not put off the next one.
                 Reason::TokenRefused => {
@@ -153,10 +215,12 @@ fn plan(context: &Context, key: &ObjectKey, seen: &Observation) -> (Verdict, Dur
                 | Reason::ClientCertificateInvalid => QUIET,
                 _ => {
                     let mut wait = UNREACHABLE;
-                    context
-                        .memories
-                        .update(key, |memory| wait = memory.backoff.fail().min(UNREACHABLE));
-                    wait
+                    context.memories.update(key, |memory| {
+                        // From one try to the next: one that is silent takes most of that time.
+                        let since = memory.probed.map_or(Duration::ZERO, |(at, _)| at.elapsed());
+                        wait = memory.backoff.fail().min(UNREACHABLE).saturating_sub(since);
+                    });
+                    wait.max(SOONEST)
                 }
             };
             let verdict = match problem.reason {
@@ -243,6 +307,7 @@ async fn release_buried(
                 let note = format!(
                     "released server {id} in {place}: it turned up after its Instance had been deleted"
                 );
+                tracing::info!(namespace = key.namespace, name = key.name, %id, %place, "late server released");
                 News::warning("LateServerReleased", note)
             }
             Err(error) => {

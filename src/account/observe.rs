@@ -1,26 +1,19 @@
 //! Looks at the token Secret and, when there is reason to, at the service.
 
-use super::report::UNOWNED;
-use super::{Context, REFUSED, token_secret};
+use super::zones::UNOWNED;
+use super::{Context, probe, token_secret};
 use crate::api::conditions::Reason;
 use crate::api::{Account, AccountSpec, Marker};
-use crate::cloud::{BuildError, EndpointPattern, Error, Lane, ServerId, Target};
+use crate::cloud::{BuildError, EndpointPattern, ServerId, Target};
 use crate::inventory::Census;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{
-    Credentials, MadeFrom, Problem, Seat, SecretProblem, Standing, UseProblem, bundle_version,
+    Credentials, MadeFrom, Problem, Seat, SecretProblem, UseProblem, bundle_version,
     names_config_map, read_tls, read_token, tls_version,
 };
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// A listing or a probe that succeeded within this time shows that the account can be used.
-const FRESH: Duration = Duration::from_secs(150);
-
-/// Longest wait for a probe, the wait for the request limit included: longer than its own deadline, so that only a pause that the
-/// service asked for takes it.
-const PROBE: Duration = Duration::from_secs(50);
 
 /// A ConfigMap is read again after this time: less than an Account rests, so that each look at a quiet one reads it once. No watch
 /// tells of ConfigMaps: a right to list all of them is more than one name in an Account is worth.
@@ -30,7 +23,7 @@ const BUNDLE_AGAIN: Duration = Duration::from_secs(25);
 #[derive(Debug)]
 pub(super) struct Observation {
     pub(super) usable: Usable,
-    /// What is listed in each place and who owns it; none before the first listing.
+    /// What is listed in each place and who owns it; none without a seat.
     pub(super) census: Option<Census>,
 }
 
@@ -44,14 +37,14 @@ pub(super) enum Usable {
 
 pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKey) -> Observation {
     let usable = match seat(context, account, key).await {
-        Ok(seat) => try_seat(context, account, key, seat).await,
+        Ok(seat) => probe::try_seat(context, account, key, seat).await,
         Err(problem) => Usable::No(problem, None),
     };
     let seat = match &usable {
         Usable::Yes(seat) => Some(seat),
         Usable::No(_, seat) => seat.as_ref(),
     };
-    let census = seat.and_then(|seat| {
+    let census = seat.map(|seat| {
         let owned = context.sessions.roll().owned();
         let owns = |id: &ServerId, marker: Option<&Marker>| owned.has(id, marker);
         seat.session.inventory.census(UNOWNED, owns)
@@ -121,55 +114,11 @@ async fn seat(context: &Context, account: &Account, key: &ObjectKey) -> Result<A
             made_from(&secret, &version),
         )
         .map_err(|error| not_usable(&error, account))?;
-    context.memories.update(key, |memory| memory.probed = None);
-    Ok(seat)
-}
-
-/// One cheap authorised call, when nothing else has shown lately that the service takes the token.
-async fn try_seat(
-    context: &Context,
-    account: &Account,
-    key: &ObjectKey,
-    seat: Arc<Seat>,
-) -> Usable {
-    let memory = context.memories.get(key);
-    let now = Instant::now();
-    let is_new = !matches!(context.sessions.standing(key), Standing::Usable(known) if Arc::ptr_eq(&known, &seat));
-    let listed = seat.session.inventory.listed_within(FRESH);
-    let probed = !is_new
-        && memory
-            .probed
-            .is_some_and(|(at, well)| well && now < at + FRESH);
-    if !is_new && !memory.doubted && (listed || probed) {
-        return Usable::Yes(seat);
-    }
-    // A refused token is tried once for everybody, however many ask.
-    if let Standing::Unusable(known) = context.sessions.standing(key)
-        && known.reason == Reason::TokenRefused
-        && memory
-            .probed
-            .is_some_and(|(at, well)| !well && now < at + REFUSED - Duration::from_secs(1))
-    {
-        return Usable::No(known, Some(seat));
-    }
-    let probe = seat.session.client.probe(Lane::Urgent);
-    let Ok(answer) = tokio::time::timeout(PROBE, probe).await else {
-        let message = "the service was not asked for a while, since the request limit, or a pause that the service asked for, left no \
-                       room: it goes on by itself";
-        let problem = Problem {
-            reason: Reason::RateLimited,
-            message: message.to_owned(),
-        };
-        return Usable::No(problem, Some(seat));
-    };
     context.memories.update(key, |memory| {
-        memory.probed = Some((now, answer.is_ok()));
-        memory.doubted = false;
+        memory.probed = None;
+        memory.outage = None;
     });
-    match answer {
-        Ok(()) => Usable::Yes(seat),
-        Err(error) => Usable::No(what_is_wrong(&error, account), Some(seat)),
-    }
+    Ok(seat)
 }
 
 /// The Secret gives no token.
@@ -258,7 +207,7 @@ fn allow(endpoint: &str) -> String {
 }
 
 /// What to do about a proxy that is not allowed, or an internal address, which only a pattern that names the very host allows.
-fn name_it(spec: &AccountSpec, target: Target) -> String {
+pub(super) fn name_it(spec: &AccountSpec, target: Target) -> String {
     match (target, &spec.proxy) {
         (Target::Proxy, Some(proxy)) => match proxy.url.trim().parse::<EndpointPattern>() {
             Ok(proxy) => format!(
@@ -270,41 +219,7 @@ fn name_it(spec: &AccountSpec, target: Target) -> String {
     }
 }
 
-/// The service did not answer the probe as it answers a friend.
-fn what_is_wrong(error: &Error, account: &Account) -> Problem {
-    let (reason, message) = if error.is_unauthorized() {
-        (
-            Reason::TokenRefused,
-            format!("{error}: put a valid token into {}", token_place(account)),
-        )
-    } else if error.is_account_not_normal() {
-        (
-            Reason::AccountNotNormal,
-            format!("{error}: settle the account's status at the service"),
-        )
-    } else if error.refused_address().is_some() {
-        // With a proxy, its name is the only one that is resolved here.
-        let target = match account.spec.proxy {
-            Some(_) => Target::Proxy,
-            None => Target::Endpoint,
-        };
-        (
-            Reason::AddressRefused,
-            format!("{error}: {}", name_it(&account.spec, target)),
-        )
-    } else if error.is_rate_limited() {
-        (Reason::RateLimited, error.to_string())
-    } else {
-        let endpoint = &account.spec.endpoint;
-        (
-            Reason::ServiceUnreachable,
-            format!("{error}: check spec.endpoint ({endpoint}), the network and the service"),
-        )
-    };
-    Problem { reason, message }
-}
-
-fn token_place(account: &Account) -> String {
+pub(super) fn token_place(account: &Account) -> String {
     let reference = &account.spec.token_secret_ref;
     format!("Secret {} under key {}", reference.name, reference.key)
 }

@@ -1,13 +1,11 @@
 //! Writes an Account's status: when something changed, counts and what was said before at most once in 30 s, never only to
 //! say when it was looked at.
 
-use super::Context;
-use super::observe::Observation;
+use super::observe::{Observation, Usable};
+use super::{Context, Written, tell, zones};
 use crate::api::conditions::{INSECURE_ENDPOINT, Reason, Verdict, Warning};
-use crate::api::names::DEFAULT_ACCOUNT;
-use crate::api::{Account, AccountStatus, Imports, PlaceInventory, UnownedServer, printable};
+use crate::api::{Account, AccountStatus};
 use crate::cloud::goes_in_the_clear;
-use crate::inventory::{Census, PlaceCounts};
 use crate::runtime::kubernetes::{call, json_patch, patch_params};
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, chance};
@@ -22,13 +20,6 @@ use tokio::time::Instant;
 /// else took back: two who see it differently must not write for ever.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// As many places and servers stand in status as the schema allows: it is no database.
-const PLACES: usize = 100;
-pub(super) const UNOWNED: usize = 20;
-
-/// No identifier of the service comes near this; a longer one would make status large.
-const LONGEST_ID: usize = 253;
-
 /// Writes what changed. Gives the rest of the wait when a change of counts has to wait.
 pub(super) async fn report(
     context: &Context,
@@ -42,22 +33,25 @@ pub(super) async fn report(
     let wall = chance::time_of_day();
     let warnings = context.rights.warning().into_iter();
     let warnings: Vec<Warning> = warnings.chain(in_the_clear(account)).collect();
-    let next = status(account, &former, seen, verdict, &warnings, wall);
-    let written = context.memories.get(key).written;
-    // An older CustomResourceDefinition drops the field: told once in the life of a process, it would be written for ever.
-    let is_told = match &written {
-        Some(_) => without_imports(&next) == without_imports(&former),
-        None => next == former,
-    };
-    if is_told {
+    let memory = context.memories.get(key);
+    let mut next = status(account, &former, verdict, &warnings, wall);
+    next.unreachable_since = memory.outage.map(|outage| Time(outage.since));
+    next = with_zones(next, account, &former, seen, memory.usable_since);
+    let written = memory.written;
+    // An older CustomResourceDefinition drops fields: what was written and is still so would be written for ever.
+    let is_dropped = written.as_ref().is_some_and(|written| {
+        without_times(&written.status) == without_times(&next)
+            && as_older(&next) == as_older(&former)
+    });
+    if is_dropped || next == former {
         return Ok(None);
     }
     let only_counts = next.conditions == former.conditions
         && next.observed_generation == former.observed_generation;
     let now = Instant::now();
     let generation = next.observed_generation;
-    if let Some((at, of, said)) = written {
-        let is_repeated = of == generation && said == *verdict;
+    if let Some(Written { at, status, said }) = written {
+        let is_repeated = status.observed_generation == generation && said == *verdict;
         if (only_counts || is_repeated) && now < at + AGAIN_AFTER {
             return Ok(Some(at + AGAIN_AFTER - now));
         }
@@ -80,8 +74,13 @@ pub(super) async fn report(
     context.metrics.kube_write("account_status", result);
     match written {
         Ok(_) => {
+            tell::tell(context, account, key, &former, &next, verdict, wall).await;
             context.memories.update(key, |memory| {
-                memory.written = Some((now, generation, verdict.clone()));
+                memory.written = Some(Written {
+                    at: now,
+                    status: Box::new(next),
+                    said: verdict.clone(),
+                });
             });
             Ok(None)
         }
@@ -90,12 +89,48 @@ pub(super) async fn report(
     }
 }
 
-fn without_imports(status: &AccountStatus) -> AccountStatus {
-    let mut status = status.clone();
+/// Without what an older version does not know.
+fn as_older(status: &AccountStatus) -> AccountStatus {
+    let mut status = without_times(status);
+    (status.listed_zones, status.unreachable_since) = (None, None);
     for server in &mut status.unowned {
         server.import = None;
     }
+    for zone in &mut status.inventory {
+        (zone.failing_since, zone.message) = (None, None);
+    }
     status
+}
+
+fn without_times(status: &AccountStatus) -> AccountStatus {
+    AccountStatus {
+        last_observed_time: None,
+        ..status.clone()
+    }
+}
+
+/// The same with what the listings show.
+fn with_zones(
+    next: AccountStatus,
+    account: &Account,
+    former: &AccountStatus,
+    seen: &Observation,
+    usable_since: Option<Instant>,
+) -> AccountStatus {
+    let census = seen.census.as_ref();
+    let Some(census) = census.filter(|census| !census.places.is_empty()) else {
+        // Nobody has asked for a listing since the process began: what stands is the best that is known.
+        return next;
+    };
+    let usable_since = usable_since.filter(|_| matches!(seen.usable, Usable::Yes(_)));
+    let counted = zones::counted(census, former, account, usable_since);
+    AccountStatus {
+        observed_generation: next.observed_generation,
+        last_observed_time: next.last_observed_time,
+        unreachable_since: next.unreachable_since,
+        conditions: next.conditions,
+        ..counted
+    }
 }
 
 /// Whoever is on the way reads what is sent to an http endpoint that is not on this machine.
@@ -108,11 +143,10 @@ fn in_the_clear(account: &Account) -> Option<Warning> {
     })
 }
 
-/// The status that follows. Pure.
+/// The status that follows, but for what is counted. Pure.
 fn status(
     account: &Account,
     former: &AccountStatus,
-    seen: &Observation,
     verdict: &Verdict,
     warnings: &[Warning],
     wall: Timestamp,
@@ -123,74 +157,11 @@ fn status(
         .map(|warning| warning.to_condition(&former.conditions, generation, wall));
     let mut conditions = verdict.to_conditions(&former.conditions, generation, wall);
     conditions.extend(warnings);
-    let counted = match &seen.census {
-        Some(census) => counted(census, account),
-        // Nothing was listed since the process began: what stands is the best that is known.
-        None => former.clone(),
-    };
     AccountStatus {
         observed_generation: generation,
-        last_observed_time: former.last_observed_time.clone(),
         conditions,
-        ..counted
+        ..former.clone()
     }
-}
-
-/// What status tells of the listings.
-fn counted(census: &Census, account: &Account) -> AccountStatus {
-    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    let total = |of: fn(&PlaceCounts) -> usize| count(census.places.values().map(of).sum());
-    let inventory = census.places.iter().take(PLACES).map(|(place, counts)| {
-        let PlaceCounts {
-            servers,
-            unowned,
-            in_flight,
-            passes: _,
-            failures: _,
-        } = *counts;
-        PlaceInventory {
-            region: place.region.clone(),
-            zone: place.zone.clone(),
-            servers: count(servers),
-            owned: count(servers.saturating_sub(unowned)),
-            unowned: count(unowned),
-            in_flight: count(in_flight),
-        }
-    });
-    let unowned = census.unowned.iter().map(|server| UnownedServer {
-        id: server.id.to_string(),
-        name: server
-            .name
-            .as_deref()
-            .map(|name| printable(name).into_owned()),
-        region: server.place.region.clone(),
-        zone: server.place.zone.clone(),
-        image: server.image.as_ref().map(ToString::to_string),
-        import: import(account, server.id.as_str()),
-    });
-    AccountStatus {
-        servers: Some(total(|counts| counts.servers)),
-        unowned_servers: Some(total(|counts| counts.unowned)),
-        inventory: inventory.collect(),
-        unowned: unowned.collect(),
-        ..AccountStatus::default()
-    }
-}
-
-/// The command that makes a manifest of a server: what it says follows from the server and the Account alone, so that a status with it
-/// is as quiet as one without. Where nothing may be imported there is none. The service chooses the identifiers, and somebody pastes this into a shell: one that is no plain word
-/// gets none.
-fn import(account: &Account, id: &str) -> Option<String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let is_word = id.starts_with(|c: char| c.is_ascii_alphanumeric()) && id.chars().all(is_plain);
-    let (namespace, name) = (account.namespace().unwrap_or_default(), account.name_any());
-    let chosen = match name == DEFAULT_ACCOUNT {
-        true => String::new(),
-        false => format!(" --account {name}"),
-    };
-    let is_allowed = account.spec.imports == Imports::Allowed;
-    (is_allowed && is_word && id.len() <= LONGEST_ID)
-        .then(|| format!("kubectl cloudserver import {id} -n {namespace}{chosen}"))
 }
 
 #[cfg(test)]
@@ -213,23 +184,12 @@ mod tests {
     #[test]
     fn an_endpoint_in_the_clear_is_a_warning_that_leaves_ready_alone() {
         let verdict = Verdict::ready(Reason::Available, "well");
-        let seen = Observation {
-            usable: crate::account::observe::Usable::No(
-                crate::session::Problem {
-                    reason: Reason::Available,
-                    message: String::new(),
-                },
-                None,
-            ),
-            census: None,
-        };
         let told = |endpoint: &str, former: &AccountStatus, wall| {
             let mut account = account("default");
             account.spec.endpoint = endpoint.to_owned();
             status(
                 &account,
                 former,
-                &seen,
                 &verdict,
                 in_the_clear(&account).as_slice(),
                 wall,
@@ -254,42 +214,6 @@ mod tests {
             "http://localhost",
         ] {
             assert_eq!(kinds(&told(well, &clear, later)), ["Ready=True"], "{well}");
-        }
-    }
-
-    #[test]
-    fn a_server_of_nobody_comes_with_the_command_that_imports_it() {
-        let told = import(&account("default"), "ecs-1_a.B");
-        assert_eq!(
-            told.as_deref(),
-            Some("kubectl cloudserver import ecs-1_a.B -n team-a")
-        );
-        let told = import(&account("other"), "ecs-1");
-        assert_eq!(
-            told.as_deref(),
-            Some("kubectl cloudserver import ecs-1 -n team-a --account other")
-        );
-    }
-
-    #[test]
-    fn where_nothing_may_be_imported_no_command_says_how() {
-        assert_eq!(import(&importing("default", "Denied"), "ecs-1"), None);
-    }
-
-    #[test]
-    fn an_identifier_that_a_shell_would_read_otherwise_makes_no_command() {
-        let long = "e".repeat(LONGEST_ID + 1);
-        for id in [
-            "",
-            "a b",
-            "a;b",
-            "$(a)",
-            "--all",
-            "a\nb",
-            "ä",
-            long.as_str(),
-        ] {
-            assert_eq!(import(&account("default"), id), None, "{id}");
         }
     }
 }

@@ -1,8 +1,8 @@
+use super::account_status::AccountStatus;
 use super::names::DEFAULT_ACCOUNT;
 use super::paths::PathOverrides;
 use super::transport::{ProxySettings, TlsSettings};
 use super::valid::{KEY_MESSAGE, KEY_RULE, NAME_MESSAGE, NAME_RULE};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,7 @@ use serde::{Deserialize, Serialize};
         type_ = "integer",
         json_path = ".status.unownedServers"
     ),
+    printcolumn(name = "Zones", type_ = "string", json_path = ".status.listedZones"),
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -226,99 +227,6 @@ pub enum Imports {
     Denied,
     /// They may, if no Instance has them.
     Allowed,
-}
-
-/// What the operator has seen of the account. Written when something changes, at most once in 30 seconds.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("default" = {"observedGeneration": -1}))]
-pub struct AccountStatus {
-    /// Generation of the spec that the conditions speak of; -1 until the operator has looked.
-    #[serde(default = "minus_one")]
-    pub observed_generation: i64,
-    /// Servers seen in the zones that Instances name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub servers: Option<i64>,
-    /// Servers among them that no Instance owns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unowned_servers: Option<i64>,
-    /// Servers by place, in every zone that Instances name or named until lately.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 100))]
-    pub inventory: Vec<PlaceInventory>,
-    /// The first 20 servers that no Instance owns, by region, zone and identifier: bought by hand or by another cluster.
-    /// unownedServers counts all of them. Each with what an Instance needs that is to import it, and the command that makes it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 20))]
-    pub unowned: Vec<UnownedServer>,
-    /// When the values that stand here were first seen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_observed_time: Option<Time>,
-    /// Ready: the service answers and takes the token.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
-    #[schemars(length(max = 16))]
-    pub conditions: Vec<Condition>,
-}
-
-/// The servers of one place.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct PlaceInventory {
-    /// Region code.
-    pub region: String,
-    /// Zone code.
-    pub zone: String,
-    /// Servers that the service lists there.
-    pub servers: i64,
-    /// Those among them that belong to an Instance.
-    pub owned: i64,
-    /// Those among them that no Instance owns.
-    pub unowned: i64,
-    /// Instances with something in flight there, when it was counted.
-    pub in_flight: i64,
-}
-
-/// A server that no Instance owns.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct UnownedServer {
-    /// ecsResourceUUID.
-    pub id: String,
-    /// instanceName, if the listing tells it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Region code.
-    pub region: String,
-    /// Zone code.
-    pub zone: String,
-    /// imageResourceUUID, if the listing tells it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    /// The command that prints the manifest of an Instance which takes the server over, ready for kubectl apply: package and
-    /// security group, which the listing does not tell, are looked up by it. Left out where spec.imports is Denied, and where
-    /// the identifier is none that a shell takes as it stands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
-    pub import: Option<String>,
-}
-
-impl Default for AccountStatus {
-    fn default() -> Self {
-        Self {
-            observed_generation: minus_one(),
-            servers: None,
-            unowned_servers: None,
-            inventory: Vec::new(),
-            unowned: Vec::new(),
-            last_observed_time: None,
-            conditions: Vec::new(),
-        }
-    }
-}
-
-pub(super) fn minus_one() -> i64 {
-    -1
 }
 
 pub(super) fn default_account() -> String {

@@ -193,7 +193,7 @@ reasons! {
         "The service does not take the Account's token.",
         "Put a valid token into the Secret; it is read again when it changes.";
     AccountNotNormal:
-        "The service does not create servers for this account: its status is not normal.",
+        "The service does not create servers for this account: its status is not normal. The Account is not Ready until it takes a create again, or for ten minutes after the last refusal; all else goes on.",
         "Settle the account's status at the service (payment, verification); it is tried again by itself.";
     RateLimited:
         "The service asks for fewer requests.",
@@ -226,8 +226,8 @@ reasons! {
         "The Account's endpoint is http: whoever sees or changes what passes on the way has the token, and the login passwords.",
         "Set spec.endpoint to an https address, with spec.tls.caBundle where its certificate is of an authority of your own.";
     ServiceUnreachable:
-        "The service cannot be reached or does not answer as it should.",
-        "Check spec.endpoint, the network and the service; it is tried again by itself.";
+        "The service cannot be reached or does not answer as it should. status.unreachableSince of the Account says since when.",
+        "Check spec.endpoint, the network and the service; it is tried again by itself, at least every 20 s.";
     LoginSecretNotFound:
         "The Secret or the key in it that holds the login password does not exist.",
         "Create the Secret with the key that spec.login.passwordSecretRef names.";

@@ -1,4 +1,5 @@
-use super::account::{SecretKeyRef, default_account, minus_one};
+use super::account::{SecretKeyRef, default_account};
+use super::account_status::minus_one;
 use super::import::Import;
 use super::policies::{
     DeletionPolicy, ManagementPolicy, OnExternalDeletion, Pause, Reconcile, ReinstallPolicy,

@@ -5,6 +5,7 @@
     reason = "printer columns look alike to the lint"
 )]
 mod account;
+mod account_status;
 mod binding;
 mod cause;
 pub mod conditions;
@@ -21,9 +22,10 @@ mod transport;
 pub mod valid;
 
 pub use account::{
-    Account, AccountSpec, AccountStatus, CreateRate, Imports, KeyLoginPassword, PlaceInventory,
-    RequestLimits, SecretKeyRef, UnownedServer, default_missing_codes,
+    Account, AccountSpec, CreateRate, Imports, KeyLoginPassword, RequestLimits, SecretKeyRef,
+    default_missing_codes,
 };
+pub use account_status::{AccountStatus, PlaceInventory, UnownedServer};
 pub use binding::{
     Applied, Before, Binding, BindingError, OpenOperation, Speaks, Verb, attempt_number,
 };

@@ -8,11 +8,13 @@
 mod pages;
 mod select;
 mod shelf;
+mod size;
 
 pub use pages::{Listing, Unread, all, doubt};
 pub use select::{
-    Candidates, Choice, firewall, image, is_large_enough, key, order, package, region, zone,
+    Candidates, Choice, exact, firewall, image, is_large_enough, key, order, package, region, zone,
 };
+pub use size::{Unlike, smaller, unlike};
 
 use crate::cloud::{Client, Firewall, Image, Key, Lane, Package, Place, Region};
 use shelf::Shelves;

@@ -2,11 +2,11 @@
 
 use crate::api::{ImageRef, PackageRef};
 use crate::cloud::{Firewall, Image, Key, Package, Region, Zone};
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::fmt;
 
 /// Candidates that a message names.
-const SHOWN: usize = 10;
+const SHOWN: usize = 4;
 /// Characters of a name that a message repeats.
 const NAME: usize = 48;
 
@@ -191,6 +191,29 @@ pub fn zone(rows: &[Zone], text: &str) -> Choice {
         return Choice::One(text.to_owned());
     }
     by_name(rows, text, &[], |row| (row.code.clone(), row.name.clone()))
+}
+
+/// The one of these, by identifier or code and name, that is called exactly so; else those whose spelling comes nearest.
+pub fn exact(all: impl IntoIterator<Item = (String, Option<String>)>, wanted: &str) -> Choice {
+    let mut all: Vec<_> = all.into_iter().collect();
+    if all.iter().any(|(id, _)| id == wanted) {
+        return Choice::One(wanted.to_owned());
+    }
+    all.sort_by_cached_key(|(id, name)| {
+        let far = distance(wanted, Some(id)).min(distance(wanted, name.as_deref()));
+        (far, Reverse(shared(wanted, id)), id.clone())
+    });
+    Choice::None(Candidates::of(all))
+}
+
+/// Characters that two codes have in common at their beginning and at their end: all but one where one is mistyped.
+fn shared(a: &str, b: &str) -> usize {
+    let alike = |(a, b): &(char, char)| a == b;
+    let first = a.chars().zip(b.chars()).take_while(alike).count();
+    let last = a.chars().rev().zip(b.chars().rev());
+    let last = last.take_while(alike).count();
+    let shorter = a.chars().count().min(b.chars().count());
+    (first + last).min(shorter)
 }
 
 fn by_name<T>(

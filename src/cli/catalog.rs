@@ -1,5 +1,6 @@
 //! `catalog`: what the service offers, as tables for people and as JSON or YAML for programs.
 
+use super::completion::values;
 use super::output::{Column, Output, print, render};
 use super::progress::Progress;
 use super::service::ServiceArgs;
@@ -50,7 +51,7 @@ struct Named {
 #[derive(Debug, Args)]
 struct InRegion {
     /// Only this region, by code or name.
-    #[arg(long, value_name = "REGION")]
+    #[arg(long, value_name = "REGION", add = values::regions())]
     region: Option<String>,
 
     #[command(flatten)]
@@ -84,11 +85,11 @@ enum ImageType {
 #[derive(Debug, Args)]
 struct Packages {
     /// Only this region, by code or name.
-    #[arg(long, value_name = "REGION")]
+    #[arg(long, value_name = "REGION", add = values::regions())]
     region: Option<String>,
 
     /// Only this zone, by code or name.
-    #[arg(long, value_name = "ZONE")]
+    #[arg(long, value_name = "ZONE", add = values::zones())]
     zone: Option<String>,
 
     /// At least so many CPUs.

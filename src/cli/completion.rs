@@ -1,9 +1,25 @@
 //! `completion`: what a shell needs to complete the command line.
+//!
+//! The script that a shell reads knows no command and no flag. At each tab it runs this program with the words so far and
+//! [`ASKED`] in the environment, and [`answer`] tells the candidates: so that values of now are offered too, see [`values`].
+
+pub(super) mod values;
 
 use super::output::print;
 use clap::{Args, ValueEnum};
-use clap_complete::{Generator, Shell, generate};
+use clap_complete::engine::{CompletionCandidate, complete};
+use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
+use clap_complete::{CompleteEnv, env};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// The environment variable in which a script names the shell that asks for candidates.
+const ASKED: &str = "CSO_COMPLETE";
+
+/// What separates candidates, where the script does not say it.
+const SEPARATOR: &str = "\n";
 
 /// Flags of `completion`.
 #[derive(Debug, Args)]
@@ -24,129 +40,171 @@ enum Target {
     Kubectl,
 }
 
+const BASH: Quiet<Bash> = Quiet(Bash);
+const ZSH: Quiet<Zsh> = Quiet(Zsh);
+const FISH: Quiet<Fish> = Quiet(Fish);
+const POWERSHELL: Quiet<Powershell> = Quiet(Powershell);
+const ELVISH: Quiet<Elvish> = Quiet(Elvish);
+
 /// Prints the script. `command` is the command line as the user calls it.
-pub(super) fn completion(args: &CompletionArgs, command: &mut clap::Command) -> ExitCode {
-    let shell = match args.shell {
-        Target::Bash => Shell::Bash,
-        Target::Zsh => Shell::Zsh,
-        Target::Fish => Shell::Fish,
-        Target::PowerShell => Shell::PowerShell,
-        Target::Elvish => Shell::Elvish,
-        Target::Kubectl => {
-            command.build(); // which tells every command the flags of those above it
-            return print(&of_plugin(command));
-        }
+pub(super) fn completion(args: &CompletionArgs, command: &clap::Command) -> ExitCode {
+    let shell: &dyn EnvCompleter = match args.shell {
+        Target::Bash => &BASH,
+        Target::Zsh => &ZSH,
+        Target::Fish => &FISH,
+        Target::PowerShell => &POWERSHELL,
+        Target::Elvish => &ELVISH,
+        Target::Kubectl => &Kubectl,
     };
-    let name = command.get_name().to_owned();
-    print(&script(shell, command, &name))
+    let (name, program) = (command.get_name(), program());
+    let mut script = Vec::new();
+    match shell.write_registration(ASKED, name, name, &program, &mut script) {
+        Ok(()) => print(String::from_utf8_lossy(&script).trim_end()),
+        Err(error) => super::failed(&format!("the script could not be written: {error}")),
+    }
 }
 
-fn script(shell: impl Generator, command: &mut clap::Command, name: &str) -> String {
-    let mut written = Vec::new();
-    generate(shell, command, name, &mut written);
-    String::from_utf8_lossy(&written).into_owned()
+/// This program, as a script finds it from wherever it runs.
+fn program() -> String {
+    let called = PathBuf::from(std::env::args_os().next().unwrap_or_default());
+    let is_path = called.components().count() > 1;
+    let absolute = is_path.then(|| std::path::absolute(&called).ok()).flatten();
+    absolute.unwrap_or(called).to_string_lossy().into_owned()
+}
+
+/// Tells a shell its candidates, if a shell asks. None where nobody does: the program is run as any other.
+pub(super) fn answer(command: fn() -> clap::Command) -> Option<ExitCode> {
+    let shell = std::env::var_os(ASKED)?;
+    if shell.is_empty() || shell == "0" {
+        return None;
+    }
+    // Whatever a credential plugin complains about would stand in the line that somebody types.
+    let _ = std::fs::File::create("/dev/null").map(rustix::stdio::dup2_stderr);
+    let shells = Shells(&[&BASH, &ZSH, &FISH, &POWERSHELL, &ELVISH, &Kubectl]);
+    let env: CompleteEnv<'_, _> = env::CompleteEnv::with_factory(command);
+    let here = std::env::current_dir().ok();
+    let asked = env.var(ASKED).shells(shells);
+    match asked.try_complete(std::env::args_os(), here.as_deref()) {
+        Ok(true) => Some(ExitCode::SUCCESS),
+        Ok(false) => None,
+        // That there is nothing to offer is no trouble of whoever types.
+        Err(_) => Some(ExitCode::FAILURE),
+    }
+}
+
+/// Whether flags are asked for: as with kubectl they are offered once a hyphen is typed, and never in the place of a value.
+fn asks_for_flags(words: &[OsString], index: usize) -> bool {
+    let word = words.get(index).map(OsString::as_os_str);
+    word.is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"))
+}
+
+/// A shell that is offered flags only when it asks for them.
+struct Quiet<S>(S);
+
+impl<S: EnvCompleter> EnvCompleter for Quiet<S> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn is(&self, name: &str) -> bool {
+        self.0.is(name)
+    }
+
+    fn write_registration(
+        &self,
+        var: &str,
+        name: &str,
+        bin: &str,
+        completer: &str,
+        buf: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.0.write_registration(var, name, bin, completer, buf)
+    }
+
+    fn write_complete(
+        &self,
+        cmd: &mut clap::Command,
+        args: Vec<OsString>,
+        current_dir: Option<&Path>,
+        buf: &mut dyn Write,
+    ) -> io::Result<()> {
+        // Some shells say which word it is, the others mean the last.
+        let index = std::env::var("_CLAP_COMPLETE_INDEX").ok();
+        let index = index.and_then(|index| index.parse().ok());
+        let index = index.unwrap_or(args.len().saturating_sub(1));
+        let wants_flags = asks_for_flags(&args, index);
+        let mut all = Vec::new();
+        self.0.write_complete(cmd, args, current_dir, &mut all)?;
+        if wants_flags {
+            return buf.write_all(&all);
+        }
+        let separator = std::env::var("_CLAP_IFS").unwrap_or_else(|_| SEPARATOR.to_owned());
+        let all = String::from_utf8_lossy(&all);
+        let values = all.split(separator.as_str());
+        let values: Vec<&str> = values.filter(|value| !value.starts_with('-')).collect();
+        buf.write_all(values.join(&separator).as_bytes())
+    }
 }
 
 /// kubectl completes a plugin by running `kubectl_complete-<plugin>` with the words so far, the last of them unfinished: it
-/// prints the candidates, one a line, and then a directive (4: no file names; 0: file names too).
-fn of_plugin(command: &clap::Command) -> String {
-    let mut known = Vec::new();
-    let mut cases = String::new();
-    describe(command, "", &mut known, &mut cases);
-    let known = known.join("|");
-    format!(
-        r##"#!/bin/sh
+/// prints the candidates, one a line, and then a directive.
+struct Kubectl;
+
+/// No file names besides; and no space after what goes on, as a directory does.
+const NO_FILES: u8 = 4;
+const NO_SPACE: u8 = 2;
+
+impl EnvCompleter for Kubectl {
+    fn name(&self) -> &'static str {
+        "kubectl"
+    }
+
+    fn is(&self, name: &str) -> bool {
+        name == self.name()
+    }
+
+    fn write_registration(
+        &self,
+        var: &str,
+        _: &str,
+        _: &str,
+        completer: &str,
+        buf: &mut dyn Write,
+    ) -> io::Result<()> {
+        let (shell, plugin) = (self.name(), super::PLUGIN);
+        let program = completer.replace('\'', r"'\''");
+        write!(
+            buf,
+            r#"#!/bin/sh
 # Candidates for `kubectl cloudserver`: put this into PATH as kubectl_complete-cloudserver, executable.
-path=""
-previous=""
-last=""
-for word in "$@"; do
-  case "$path $last" in
-    {known}) path="$path $last" ;;
-  esac
-  previous="$last"
-  last="$word"
-done
-candidates=""
-directive=":4"
-case "$previous" in
-  -f|--filename|--kubeconfig|--token-file) directive=":0" ;;
-  *) case "$path" in
-{cases}  esac ;;
-esac
-for candidate in $candidates; do
-  case "$candidate" in
-    "$last"*) printf '%s\n' "$candidate" ;;
-  esac
-done
-echo "$directive"
-"##
-    )
-}
-
-/// A case for each command: the commands below it, and its flags.
-fn describe(command: &clap::Command, path: &str, known: &mut Vec<String>, cases: &mut String) {
-    let mut words = Vec::new();
-    for below in command
-        .get_subcommands()
-        .filter(|below| !below.is_hide_set())
-    {
-        let name = below.get_name();
-        let path = format!("{path} {name}");
-        known.push(format!("\"{path}\""));
-        describe(below, &path, known, cases);
-        words.push(name.to_owned());
+export {var}={shell}
+exec '{program}' -- {plugin} "$@"
+"#
+        )
     }
-    for argument in command
-        .get_arguments()
-        .filter(|argument| !argument.is_hide_set())
-    {
-        words.extend(argument.get_long().map(|long| format!("--{long}")));
-        if argument.is_positional() {
-            let values = argument.get_possible_values().into_iter();
-            words.extend(values.map(|value| value.get_name().to_owned()));
-        }
-    }
-    let words = words.join(" ");
-    cases.push_str(&format!("  \"{path}\") candidates=\"{words}\" ;;\n"));
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn each_shell_gets_a_script_that_knows_every_command() {
-        for shell in [
-            Shell::Bash,
-            Shell::Zsh,
-            Shell::Fish,
-            Shell::PowerShell,
-            Shell::Elvish,
-        ] {
-            let text = script(
-                shell,
-                &mut super::super::Cli::command(),
-                "cloud-server-operator",
-            );
-            for word in ["catalog", "instances", "import", "plan", "completion"] {
-                assert!(text.contains(word), "{shell}: {word}");
+    fn write_complete(
+        &self,
+        cmd: &mut clap::Command,
+        args: Vec<OsString>,
+        current_dir: Option<&Path>,
+        buf: &mut dyn Write,
+    ) -> io::Result<()> {
+        let index = args.len().saturating_sub(1);
+        let wants_flags = asks_for_flags(&args, index);
+        let all = complete(cmd, args, index, current_dir)?;
+        let values = all.iter().map(CompletionCandidate::get_value);
+        let values: Vec<_> = values.map(OsStr::to_string_lossy).collect();
+        let mut directive = NO_FILES;
+        for value in values
+            .iter()
+            .filter(|value| wants_flags || !value.starts_with('-'))
+        {
+            if value.ends_with('/') {
+                directive = NO_FILES | NO_SPACE;
             }
+            writeln!(buf, "{value}")?;
         }
-    }
-
-    #[test]
-    fn kubectl_is_told_the_commands_and_flags_of_what_was_typed() {
-        let mut command = super::super::Cli::command();
-        command.build();
-        let text = of_plugin(&command);
-        for line in [
-            "\" catalog regions\"",
-            "\" catalog\") candidates=\"regions packages images",
-            "--unowned",
-        ] {
-            assert!(text.contains(line), "{line}: {text}");
-        }
+        writeln!(buf, ":{directive}")
     }
 }

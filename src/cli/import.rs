@@ -2,6 +2,7 @@
 
 mod guess;
 
+use super::completion::values;
 use super::instances::owners;
 use super::output::print;
 use super::owners::Ownership;
@@ -10,8 +11,9 @@ use super::servers::{self, Within};
 use super::service::{Reached, ServiceArgs};
 use super::{asked, chain, unreadable};
 use crate::api::names::{DEFAULT_ACCOUNT, GROUP, MANAGER};
-use crate::api::{Account, Imports, Instance, printable};
+use crate::api::{Account, Imports, Instance, printable, valid};
 use crate::cloud::{Detail, Lane, ServerId};
+use crate::runtime::watch::ObjectKey;
 use clap::{Args, ValueEnum};
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -24,7 +26,7 @@ const SHOWN: usize = 10;
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
     /// The server: its identifier, or its exact name.
-    #[arg(value_name = "SERVER")]
+    #[arg(value_name = "SERVER", add = values::unowned())]
     server: String,
 
     #[command(flatten)]
@@ -39,11 +41,11 @@ pub(super) struct ImportArgs {
     name: Option<String>,
 
     /// Look only in this region, by code or name.
-    #[arg(long, value_name = "REGION")]
+    #[arg(long, value_name = "REGION", add = values::regions())]
     region: Option<String>,
 
     /// Look only in this zone, by code or name.
-    #[arg(long, value_name = "ZONE")]
+    #[arg(long, value_name = "ZONE", add = values::zones())]
     zone: Option<String>,
 
     /// The server's security group, which the service does not tell; needed where the region has several.
@@ -82,7 +84,7 @@ async fn manifest(args: &ImportArgs) -> Result<String, String> {
     let reached = args.service.reach().await.map_err(|error| chain(&error))?;
     let owners = owners(&reached, &progress).await;
     let detail = find(args, &reached, owners.as_ref(), &progress).await?;
-    let ownership = owners.map_or(Ownership::Unknown, |owners| {
+    let ownership = owners.as_ref().map_or(Ownership::Unknown, |owners| {
         owners.of(&detail.id, detail.name())
     });
     if let Ownership::Owned(owner) = &ownership {
@@ -92,23 +94,22 @@ async fn manifest(args: &ImportArgs) -> Result<String, String> {
             detail.id, owner.namespace, owner.name
         ));
     }
-    progress.say(|| "reading packages and security groups".to_owned());
+    is_within(args, &reached, owners.as_ref(), &detail).await?;
+    let name = name(args, &reached, owners.as_ref(), &detail)?;
+    progress.say(|| "reading packages, security groups and key pairs".to_owned());
     let place = Placed::of(&detail)?;
-    let package = guess::package(args, &reached.client, &detail, &place).await?;
-    let firewall = guess::firewall(args, &reached.client, &place).await?;
-    let (manifest, name) = put_together(
-        args,
-        reached.account.as_ref(),
-        &detail,
-        &place,
-        &package,
-        &firewall,
-    )?;
+    let (client, mut doubts) = (&reached.client, Vec::new());
+    let package = guess::package(args, client, &detail, &place, &mut doubts).await?;
+    let firewall = guess::firewall(args, client, &place, &mut doubts).await?;
+    guess::key(args, client, &mut doubts).await?;
+    let account = reached.account.as_ref();
+    let manifest = put_together(args, account, &detail, &place, &name, &package, &firewall);
     // What is printed is an Instance, whatever the service said.
     serde_json::from_value::<Instance>(manifest.clone())
         .map_err(|error| format!("server {} makes no Instance: {error}", detail.id))?;
     let denied = reached.account.as_ref().and_then(allow);
-    if let Some(words) = &denied {
+    doubts.extend(denied);
+    for words in &doubts {
         progress.note(&format!("{MANAGER}: {words}"));
     }
     drop(progress);
@@ -118,7 +119,7 @@ async fn manifest(args: &ImportArgs) -> Result<String, String> {
             let text = serde_saphyr::to_string(&manifest).map_err(|error| error.to_string())?;
             Ok(format!(
                 "{}{text}",
-                comments(args, &detail, &name, &ownership, denied.as_deref())
+                comments(args, &detail, &name, &ownership, &doubts)
             ))
         }
     }
@@ -142,7 +143,7 @@ fn comments(
     detail: &Detail,
     name: &str,
     ownership: &Ownership,
-    denied: Option<&str>,
+    doubts: &[String],
 ) -> String {
     let mut lines = vec![format!(
         "# Takes over server {} ({}); nothing is bought, installed or restarted by it.",
@@ -154,7 +155,8 @@ fn comments(
             .to_owned(),
     );
     lines.push(
-        "# The service tells neither package nor security group nor login of a server: what stands here is believed."
+        "# The service tells neither package nor security group nor login of a server. It lists what stands here; that it is the \
+         server's own is believed."
             .to_owned(),
     );
     if args.ssh_key.is_none() {
@@ -172,7 +174,7 @@ fn comments(
         ),
         Ownership::Owned(_) | Ownership::Unowned => {}
     }
-    lines.extend(denied.map(|words| format!("# {words}")));
+    lines.extend(doubts.iter().map(|words| format!("# {}", printable(words))));
     lines.join("\n") + "\n"
 }
 
@@ -232,6 +234,80 @@ async fn find(
     detail.map_err(|error| unread(&row.id, error))
 }
 
+/// Whether the server is where the flags say.
+async fn is_within(
+    args: &ImportArgs,
+    reached: &Reached,
+    owners: Option<&super::owners::Owners>,
+    detail: &Detail,
+) -> Result<(), String> {
+    let within = Within {
+        region: args.region.as_deref(),
+        zone: args.zone.as_deref(),
+    };
+    if within.region.is_none() && within.zone.is_none() {
+        return Ok(());
+    }
+    let (client, account) = (&reached.client, reached.account.as_ref());
+    let places = servers::places(client, owners, account, &within).await?;
+    let (region, zone) = (
+        detail.region().unwrap_or_default(),
+        detail.zone().unwrap_or_default(),
+    );
+    match places.fit(region, zone) {
+        true => Ok(()),
+        false => Err(format!(
+            "server {} is in {region}/{zone}, and --region and --zone say otherwise: leave them out, or name another server",
+            detail.id
+        )),
+    }
+}
+
+/// The name of the Instance: the one that was asked for, or one made of the server's; no Instance has it yet.
+fn name(
+    args: &ImportArgs,
+    reached: &Reached,
+    owners: Option<&super::owners::Owners>,
+    detail: &Detail,
+) -> Result<String, String> {
+    let name = match &args.name {
+        Some(name) => {
+            valid::object_name(name).map_err(|no_name| format!("--name: {no_name}: mend it"))?;
+            name.clone()
+        }
+        None => object_name(detail.name().unwrap_or(detail.id.as_str())).ok_or_else(|| {
+            format!(
+                "the name of server {} makes no name of an object: name the Instance with --name",
+                detail.id
+            )
+        })?,
+    };
+    let secret = args.password_secret.as_deref().map(secret_and_key);
+    if let Some((secret, _)) = secret {
+        valid::object_name(secret)
+            .map_err(|no_name| format!("--password-secret: {no_name}: mend it"))?;
+    }
+    let account = reached.account.as_ref().and_then(ResourceExt::namespace);
+    let cluster = reached.cluster.as_ref();
+    let namespace = account.or_else(|| cluster.map(|cluster| cluster.namespace.clone()));
+    let key = namespace.map(|namespace| ObjectKey {
+        namespace,
+        name: name.clone(),
+    });
+    match key.filter(|key| owners.is_some_and(|owners| owners.find(key).is_some())) {
+        Some(ObjectKey { namespace, name }) => Err(format!(
+            "Instance {namespace}/{name} exists already, and applying the manifest would change it: name another one with \
+             --name"
+        )),
+        None => Ok(name),
+    }
+}
+
+/// A Secret, and the key in it.
+fn secret_and_key(text: &str) -> (&str, &str) {
+    text.split_once('/').unwrap_or((text, "password"))
+}
+
 /// Where a server is, and what is on it.
 struct Placed {
     region: String,
@@ -256,28 +332,20 @@ impl Placed {
     }
 }
 
-/// The manifest, and the name of the Instance.
+/// The manifest.
 fn put_together(
     args: &ImportArgs,
     account: Option<&Account>,
     detail: &Detail,
     place: &Placed,
+    name: &str,
     package: &str,
     firewall: &str,
-) -> Result<(Value, String), String> {
-    let name = match &args.name {
-        Some(name) => name.clone(),
-        None => object_name(detail.name().unwrap_or(detail.id.as_str())).ok_or_else(|| {
-            format!(
-                "the name of server {} makes no name of an object: name the Instance with --name",
-                detail.id
-            )
-        })?,
-    };
+) -> Value {
     let login = match (&args.ssh_key, &args.password_secret) {
         (Some(key), _) => json!({"sshKey": {"id": key}}),
         (None, Some(secret)) => {
-            let (secret, key) = secret.split_once('/').unwrap_or((secret, "password"));
+            let (secret, key) = secret_and_key(secret);
             json!({"passwordSecretRef": {"name": secret, "key": key}})
         }
         (None, None) => {
@@ -306,7 +374,7 @@ fn put_together(
             manifest["spec"]["accountRef"] = json!({"name": account.name_any()});
         }
     }
-    Ok((manifest, name))
+    manifest
 }
 
 /// A name that Kubernetes takes, from one that the service took.

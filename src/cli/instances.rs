@@ -1,5 +1,6 @@
 //! `instances`: the servers of an account, and whose each is.
 
+use super::completion::values;
 use super::output::{Column, Output, print, render};
 use super::owners::{Owners, Ownership};
 use super::progress::Progress;
@@ -39,11 +40,11 @@ pub(super) struct InstancesArgs {
     owned: bool,
 
     /// Only this region, by code or name.
-    #[arg(long, value_name = "REGION")]
+    #[arg(long, value_name = "REGION", add = values::regions())]
     region: Option<String>,
 
     /// Only this zone, by code or name.
-    #[arg(long, value_name = "ZONE")]
+    #[arg(long, value_name = "ZONE", add = values::zones())]
     zone: Option<String>,
 }
 

@@ -126,6 +126,9 @@ pub fn main() -> ExitCode {
     if let Err(error) = memory::keep_private() {
         eprintln!("{MANAGER}: core dumps could not be turned off: {error}");
     }
+    if let Some(code) = completion::answer(command) {
+        return code;
+    }
     let parsed = command().try_get_matches();
     let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
@@ -140,7 +143,7 @@ pub fn main() -> ExitCode {
         Command::Import(args) => import::import(&args),
         Command::Plan(args) => plan::plan(&args),
         Command::Verb(command) => verbs::verb(&command),
-        Command::Completion(args) => completion::completion(&args, &mut command()),
+        Command::Completion(args) => completion::completion(&args, &command()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which service a command talks to: the one of an Account in the cluster, or one that is named outright.
 
 use super::chain;
+use super::completion::values;
 use crate::api::valid::{self, NoName};
 use crate::api::{Account, AccountSpec, SecretKeyRef, default_missing_codes, names};
 use crate::cloud::{AllowedEndpoints, Budget, BuildError, Client, Gate, Http, Paths};
@@ -8,6 +9,7 @@ use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{self, ClientError, call};
 use crate::session::{self, Credentials, Destination, Problem, Refusal, SecretProblem, UseProblem};
 use clap::Args;
+use kube::config::{Kubeconfig, KubeconfigError};
 use kube::{Api, ResourceExt};
 use secrecy::SecretString;
 use std::path::{Path, PathBuf};
@@ -23,7 +25,7 @@ const ENDPOINT: &str = "CSO_ENDPOINT";
 #[derive(Debug, Args)]
 pub(super) struct ClusterArgs {
     /// Namespace of the Account or Instance; that of the kubeconfig's context when absent.
-    #[arg(short, long, global = true, value_name = "NAME")]
+    #[arg(short, long, global = true, value_name = "NAME", add = values::namespaces())]
     pub(super) namespace: Option<String>,
 
     /// The kubeconfig; KUBECONFIG or ~/.kube/config when absent.
@@ -31,7 +33,7 @@ pub(super) struct ClusterArgs {
     kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig; its current one when absent.
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", add = values::contexts())]
     context: Option<String>,
 }
 
@@ -39,7 +41,7 @@ pub(super) struct ClusterArgs {
 #[derive(Debug, Args)]
 pub(super) struct ServiceArgs {
     /// The Account in the cluster whose endpoint and token are used; the one called default when absent.
-    #[arg(long, global = true, value_name = "NAME", conflicts_with = "endpoint")]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "endpoint", add = values::accounts())]
     account: Option<String>,
 
     #[command(flatten)]
@@ -177,6 +179,14 @@ impl ClusterArgs {
         })
     }
 
+    /// The kubeconfig that is asked for, as it stands.
+    pub(super) fn read(&self) -> Result<Kubeconfig, KubeconfigError> {
+        match &self.kubeconfig {
+            Some(file) => Kubeconfig::read_from(file),
+            None => Kubeconfig::read(),
+        }
+    }
+
     fn is_given(&self) -> bool {
         self.kubeconfig.is_some() || self.context.is_some() || self.namespace.is_some()
     }
@@ -206,7 +216,8 @@ impl ServiceArgs {
         })
     }
 
-    async fn reach_account(&self) -> Result<Reached, ServiceError> {
+    /// The Account that is asked for, and the cluster that has it.
+    pub(super) async fn account(&self) -> Result<(Cluster, Account), ServiceError> {
         let name = self.account.as_deref().unwrap_or(names::DEFAULT_ACCOUNT);
         valid::object_name(name).map_err(|no_name| ServiceError::NoName {
             place: "--account",
@@ -214,6 +225,11 @@ impl ServiceArgs {
         })?;
         let cluster = self.cluster.connect().await?;
         let account = read_account(&cluster, &cluster.namespace, name).await?;
+        Ok((cluster, account))
+    }
+
+    async fn reach_account(&self) -> Result<Reached, ServiceError> {
+        let (cluster, account) = self.account().await?;
         Ok(Reached {
             client: of_account(&cluster, &account).await?,
             endpoint: account.spec.endpoint.clone(),

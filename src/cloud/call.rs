@@ -16,6 +16,7 @@ use super::budget::{Room, Share};
 use super::decode::{Decoded, Decoder, TakeRow, Unfit};
 use super::error::{Cause, Error, Fault};
 use super::gate::{Gate, Lane, Passage};
+use super::health::Health;
 use super::operation::Operation;
 use super::paths::Paths;
 use super::transport::{Incoming, Line};
@@ -43,6 +44,7 @@ pub(super) struct Caller {
     pub header: HeaderValue,
     pub paths: Paths,
     pub gate: Gate,
+    pub health: Health,
     pub missing_codes: Vec<String>,
     pub observer: Option<Observer>,
     /// Rows of lists keep every field that they were served with.
@@ -88,7 +90,7 @@ impl Caller {
         }
     }
 
-    /// Makes the call, reads the answer, and tells the gate and the observer. `rows` takes the rows of its list as they arrive; what
+    /// Makes the call, reads the answer, and tells the gate, the observer and who asks whether the service answers. `rows` takes the rows of its list as they arrive; what
     /// it took is worth nothing unless the call succeeds.
     pub(super) async fn run<T>(
         &self,
@@ -105,7 +107,10 @@ impl Caller {
         };
         let ends = began + deadline(operation);
         let outcome = match self.room(&call, ends).await {
-            Ok(_room) => self.exchange(&call, ends, rows, &reading).await,
+            Ok(_room) => {
+                let exchange = self.exchange(&call, ends, rows, &reading);
+                self.health.attend(exchange).await
+            }
             Err(fault) => Err(fault),
         };
         let outcome = outcome.and_then(|answer| decode(answer, &reading));
@@ -114,6 +119,7 @@ impl Caller {
             path: self.paths.of(operation).into(),
             fault,
         });
+        self.health.heard(operation, began, outcome.as_ref().err());
         match &outcome {
             Err(error) if error.is_rate_limited() => self.gate.refused(error.retry_after()),
             // Nothing was heard of the limit.

@@ -13,7 +13,8 @@ use super::budget::{Charge, NoMemory};
 use super::call::{Call, Caller, Leave, Observer, Permit};
 use super::decode::{Unfit, fields, skip};
 use super::error::{BuildError, Error, Fault};
-use super::gate::{Gate, Lane};
+use super::gate::{Gate, Lane, Passage};
+use super::health::Health;
 use super::http::Http;
 use super::ids::{Place, ServerId, TaskId};
 use super::operation::Operation;
@@ -68,6 +69,7 @@ impl Client {
             header,
             paths,
             gate,
+            health: Health::default(),
             missing_codes: default_missing_codes(),
             observer: None,
             whole_rows: false,
@@ -139,6 +141,11 @@ impl Client {
     /// The gate that the calls of this client pass.
     pub fn gate(&self) -> &Gate {
         &self.caller.gate
+    }
+
+    /// Whether the service answers, as the calls of this client show.
+    pub fn health(&self) -> &Health {
+        &self.caller.health
     }
 
     /// Room in this client's part of the memory for listings, for a row that takes so many bytes.
@@ -236,15 +243,17 @@ impl Client {
     }
 
     /// Section 4.7, for one row: the cheapest call that an account must be allowed to make. Tells only whether the
-    /// service answers and takes the token.
+    /// service answers and takes the token. Goes beside calls that fill the gate, since those may be waiting for a service that
+    /// does not answer.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn probe(&self, lane: Lane) -> Result<(), Error> {
         let query = [("page", "1"), ("pageSize", "1")];
+        let passage = self.caller.gate.pass_beside(lane).await;
         let call = Call {
             bounds: Bounds::of_probe(),
-            ..self.read(lane, Operation::Keys, &query).await
+            ..looking(Operation::Keys, &query, passage)
         };
         let answered = |answer: Answer, reading: &Reading<'_>| {
             let answered = answer.listed.then_some(());
@@ -392,16 +401,22 @@ impl Client {
         operation: Operation,
         query: &'a [(&'a str, &'a str)],
     ) -> Call<'a> {
-        Call {
-            operation,
-            bounds: Bounds::of(operation),
-            query,
-            body: None,
-            secret: None,
-            leave: Leave::ToLook {
-                _passage: self.caller.gate.pass(lane).await,
-            },
-        }
+        looking(operation, query, self.caller.gate.pass(lane).await)
+    }
+}
+
+fn looking<'a>(
+    operation: Operation,
+    query: &'a [(&'a str, &'a str)],
+    passage: Passage,
+) -> Call<'a> {
+    Call {
+        operation,
+        bounds: Bounds::of(operation),
+        query,
+        body: None,
+        secret: None,
+        leave: Leave::ToLook { _passage: passage },
     }
 }
 

@@ -281,6 +281,21 @@ impl Error {
         }
     }
 
+    /// Whether it shows that the service cannot be reached, or does not answer as it does when all is well: nothing was heard of it, or
+    /// what was heard is no word of its own.
+    pub fn is_outage(&self) -> bool {
+        match &self.fault {
+            Fault::NotSent(Cause::NoRoom) | Fault::Oversized { .. } | Fault::Unkept { .. } => false,
+            Fault::NotSent(_) | Fault::Timeout(_) | Fault::Broken(_) | Fault::Garbled { .. } => {
+                true
+            }
+            Fault::Answered { refusal, .. } => {
+                let is_odd = refusal.is_none() && !self.is_unauthorized();
+                self.status() >= Some(500) || (is_odd && !self.is_rate_limited())
+            }
+        }
+    }
+
     /// A label for metrics, one of a fixed few.
     pub fn category(&self) -> &'static str {
         match &self.fault {

@@ -89,6 +89,9 @@ const FASTER_EVERY: Duration = Duration::from_secs(10);
 /// One permit in so many goes to whoever has waited longest: a stream of changes without end stops nothing else for ever.
 const OLDEST: u32 = 8;
 
+/// What asks whether the service answers waits for so long behind requests that may be waiting for just that.
+const BESIDE: Duration = Duration::from_secs(1);
+
 /// The gate that every request to the service passes. Cheap to clone; all clones are one gate.
 #[derive(Clone)]
 pub struct Gate {
@@ -166,7 +169,7 @@ impl Gate {
         loop {
             let turn = self.lock().turn_of(lane, waiting.number);
             match turn {
-                Turn::Pass => return Passage { gate: self.clone() },
+                Turn::Pass => return self.passage(),
                 Turn::Later => waiting.turn.notified().await,
                 Turn::At(instant) => {
                     tokio::select! {
@@ -181,6 +184,22 @@ impl Gate {
     /// What may be asked of the service, as the user allows it.
     pub fn limits(&self) -> Limits {
         self.lock().limits
+    }
+
+    /// The same, but for the number of requests in flight: where that is reached, one goes beside them, within rate and pauses.
+    pub(super) async fn pass_beside(&self, lane: Lane) -> Passage {
+        loop {
+            if let Ok(passage) = tokio::time::timeout(BESIDE, self.pass(lane)).await {
+                return passage;
+            }
+            if let Some(passage) = self.lock().beside(Instant::now()).then(|| self.passage()) {
+                return passage;
+            }
+        }
+    }
+
+    fn passage(&self) -> Passage {
+        Passage { gate: self.clone() }
     }
 
     /// New limits for every request from now on. Equal ones change nothing, so that a reconcile may call this freely.
@@ -276,6 +295,15 @@ impl State {
         self.passed = self.passed.wrapping_add(1);
         self.wake_first();
         Turn::Pass
+    }
+
+    /// Takes a place beyond those in flight, if these are all that stands in the way.
+    fn beside(&mut self, now: Instant) -> bool {
+        let is_full = self.in_flight >= self.limits.concurrent.max(1);
+        let is_held = self.held_until.is_some_and(|held| held > now);
+        let passes = is_full && !is_held && self.limiter.take(now).is_ok();
+        self.in_flight += usize::from(passes);
+        passes
     }
 
     /// Who passes next: the first of the highest lane, or once in a while whoever has waited longest.

@@ -10,6 +10,7 @@ use super::observe::{self, Fact, Observation};
 use super::plan::{self, Needs, Outlook, Plan};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Instance, ManagementPolicy};
+use crate::cloud::Place;
 use crate::runtime::watch::ObjectKey;
 use crate::session::Seat;
 use std::sync::{Arc, Mutex};
@@ -30,6 +31,8 @@ pub struct Foresight {
     pub restrained: Option<Verdict>,
     /// The Account whose service was asked.
     pub account: ObjectKey,
+    /// Where the server is to be, if that is known.
+    pub place: Option<Place>,
 }
 
 /// Looks at what an object of this shape would call for. `is_new`: the cluster does not have it yet, so that nothing can
@@ -50,6 +53,7 @@ pub async fn foresee(context: &Context, instance: &Instance, is_new: bool) -> Fo
     Foresight {
         restrained: plan::restrained_from(&seen),
         account: seen.account_key,
+        place: seen.facts.here,
         outlook,
     }
 }

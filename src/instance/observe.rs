@@ -26,9 +26,10 @@ use tokio::time::Instant;
 const GONE_FOR_SURE: Duration = Duration::from_secs(60);
 
 /// What became of looking at one thing.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub enum Fact<T> {
     /// Nobody asked.
+    #[default]
     NotAsked,
     /// It is there.
     Known(T),
@@ -247,6 +248,7 @@ pub async fn learn(
         }
         Needs::Candidate(id) if matches!(seen.candidate, Fact::NotAsked) => {
             look::at_candidate(seen, seat, context, id).await;
+            references::find::package_on_sale(seen, seat, context).await;
             true
         }
         Needs::Claim(id) if seen.claim == Claim::NotAsked => {

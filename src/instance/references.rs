@@ -13,7 +13,7 @@ use super::observe::{Fact, Observation};
 use crate::api::conditions::Verdict;
 use crate::api::references::is_code;
 use crate::api::{Binding, InstanceSpec, InstanceStatus, Pin, Resolved, Verb};
-use crate::cloud::Place;
+use crate::cloud::{Package, Place};
 use serde_json::Value;
 
 /// What one look-up gave: what the selector means, or what is to be said about it.
@@ -36,6 +36,8 @@ pub struct Found {
     pub image: Option<Answer>,
     /// The key pair.
     pub key: Option<Answer>,
+    /// The package that the spec names by its code, as the service sells it: looked up where a server is to be taken over.
+    pub on_sale: Fact<Package>,
 }
 
 /// Which references are looked up.

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::state::State;
 use super::watched::Watched;
-use super::{Census, Counts, PlaceCounts, Row, Unowned};
+use super::{Census, Counts, PlaceCensus, PlaceCounts, Row, Unowned};
 use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
 
@@ -108,17 +108,19 @@ impl State {
         }
     }
 
-    pub(super) fn census(&self, most: usize, owns: Claim<'_>) -> Option<Census> {
-        let is_listed = |watched: &Watched| watched.passes > 0;
-        if self.places.is_empty() || !self.places.values().all(is_listed) {
-            return None;
-        }
-        let places = self.places.iter();
-        let places = places.map(|(place, watched)| (place.clone(), self.count(watched, owns)));
-        Some(Census {
+    pub(super) fn census(&self, most: usize, owns: Claim<'_>) -> Census {
+        let places = self.places.iter().map(|(place, watched)| {
+            let newest = watched.view.newest.as_ref();
+            let known = PlaceCensus {
+                listed: newest.map(|_| self.count(watched, owns)),
+                failing: watched.failing.clone(),
+            };
+            (place.clone(), known)
+        });
+        Census {
             places: places.collect(),
             unowned: self.nobodys(most, owns),
-        })
+        }
     }
 
     pub(super) fn unowned(&self) -> Vec<Unowned> {

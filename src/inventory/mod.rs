@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -148,11 +149,45 @@ impl Counts {
     }
 }
 
+/// Why a place is not listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failing {
+    /// When the first of the passes failed that failed in a row.
+    pub since: Instant,
+    /// The same, to show to people.
+    pub began: Timestamp,
+    /// What is wrong, in the words of the first failure of its kind.
+    pub message: String,
+    kind: pass::Kind,
+}
+
+#[cfg(test)]
+impl Failing {
+    /// One made by hand.
+    pub(crate) fn of(since: Instant, began: Timestamp, message: &str) -> Self {
+        Self {
+            since,
+            began,
+            message: message.to_owned(),
+            kind: ("", None, None),
+        }
+    }
+}
+
+/// What is known of one place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlaceCensus {
+    /// Figures of the newest whole listing; none before the first one, which may never come.
+    pub listed: Option<PlaceCounts>,
+    /// Set while its listings fail.
+    pub failing: Option<Failing>,
+}
+
 /// What is listed in every watched place, and who owns it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Figures by place.
-    pub places: BTreeMap<Place, PlaceCounts>,
+    /// By place: each for itself, since one that cannot be listed says nothing of another.
+    pub places: BTreeMap<Place, PlaceCensus>,
     /// The first servers of nobody, by place and identifier.
     pub unowned: Vec<Unowned>,
 }
@@ -306,12 +341,8 @@ impl Inventory {
     }
 
     /// Figures of every watched place, and so many of the servers that neither an interest owns nor `owns` claims, which knows of
-    /// Instances that had no turn yet. None until every place was listed.
-    pub fn census(
-        &self,
-        most: usize,
-        owns: impl Fn(&ServerId, Option<&Marker>) -> bool,
-    ) -> Option<Census> {
+    /// Instances that had no turn yet.
+    pub fn census(&self, most: usize, owns: impl Fn(&ServerId, Option<&Marker>) -> bool) -> Census {
         self.shared.lock().census(most, &owns)
     }
 

@@ -76,7 +76,22 @@ pub enum PassError {
     Endless,
 }
 
+/// What tells one kind of failure from another, whatever words and numbers come with it.
+pub(super) type Kind = (&'static str, Option<u16>, Option<String>);
+
 impl PassError {
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Self::Cloud(error) => {
+                let code = error.code().map(ToOwned::to_owned);
+                (error.category(), error.status(), code)
+            }
+            Self::RowWithoutId { .. } => ("row_without_id", None, None),
+            Self::Repeats { .. } => ("repeats", None, None),
+            Self::Endless => ("endless", None, None),
+        }
+    }
+
     /// The service says that there is no such place.
     pub fn is_no_such_place(&self) -> bool {
         matches!(self, Self::Cloud(error) if error.is_no_such_place())

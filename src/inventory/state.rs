@@ -281,13 +281,12 @@ impl State {
         let pass = match result {
             Ok(pass) => Arc::new(pass),
             Err(error) => {
-                watched.failures_in_a_row = watched.failures_in_a_row.saturating_add(1);
-                watched.failures += 1;
-                watched.view.error = Some(Arc::new(error));
+                watched.fail(error, now);
                 return Vec::new();
             }
         };
         watched.failures_in_a_row = 0;
+        watched.failing = None;
         watched.passes += 1;
         watched.view.error = None;
         watched.view.previous = watched.view.newest.replace(pass.clone());

@@ -221,6 +221,23 @@ async fn a_zone_that_fails_or_hangs_does_not_hold_up_another() {
         view.sighting(&"ecs-8".into()),
         Sighting::Unknown(Why::NoPass)
     );
+    // Nor does it hide the others: what is listed counts.
+    let census = bench.inventory.census(9, |_, _| false);
+    let known = |place| &census.places[&zone(place)];
+    assert_eq!(known("a").listed.map(|counts| counts.servers), Some(1));
+    assert_eq!(
+        (known("a").failing.as_ref(), known("down").listed),
+        (None, None)
+    );
+    assert!(
+        known("down")
+            .failing
+            .as_ref()
+            .unwrap()
+            .message
+            .contains("503")
+    );
+    assert_eq!(*known("stuck"), PlaceCensus::default());
 }
 
 #[tokio::test]

@@ -10,8 +10,9 @@ use tokio::time::Instant;
 use super::breaker::Breaker;
 use super::pass::{Pass, PassError};
 use super::view::{View, Why};
-use super::{Interest, Settings, Subject};
+use super::{Failing, Interest, Settings, Subject};
 use crate::cloud::ServerId;
+use crate::runtime::chance;
 
 /// Longest pause between two tries of a pass: a service that came back is to be found within half a minute.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
@@ -35,6 +36,8 @@ pub(super) struct Watched {
     /// Factor of the next interval.
     pub stretch: f64,
     pub failures_in_a_row: u32,
+    /// Since when passes fail, and why; none once one was whole again.
+    pub failing: Option<Failing>,
     /// Passes in a row that were asked for and turned out to be no evidence.
     pub in_vain: u32,
     pub passes: u64,
@@ -89,6 +92,27 @@ impl Watched {
             due = due.max(self.ended.unwrap_or(now) + pause.mul_f64(self.stretch));
         }
         Some(due)
+    }
+
+    /// A pass failed. What is wrong is told in the words of the first failure of its kind: the service may put an identifier of
+    /// the request into each of its refusals.
+    pub(super) fn fail(&mut self, error: PassError, now: Instant) {
+        self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
+        self.failures += 1;
+        let kind = error.kind();
+        match &mut self.failing {
+            Some(failing) if failing.kind == kind => {}
+            Some(failing) => (failing.kind, failing.message) = (kind, error.to_string()),
+            failing @ None => {
+                *failing = Some(Failing {
+                    since: now,
+                    began: chance::time_of_day(),
+                    message: error.to_string(),
+                    kind,
+                });
+            }
+        }
+        self.view.error = Some(Arc::new(error));
     }
 
     /// The subjects whose wish for passes is fulfilled now, struck off the list.

@@ -78,7 +78,7 @@ fn is_well_formed(method: &Method, uri: &http::Uri) -> bool {
     };
     let is_name = |name: &str| valid::object_name(name).is_ok();
     let (kind, name) = match *rest {
-        ["namespaces", name] => ("namespaces", Some(name)),
+        ["namespaces", name] if valid::namespace(name).is_ok() => ("namespaces", Some(name)),
         ["namespaces", namespace, kind, ref object @ ..] if valid::namespace(namespace).is_ok() => {
             match *object {
                 [] => (kind, None),

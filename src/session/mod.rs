@@ -17,7 +17,7 @@ mod secrets;
 mod tls;
 
 use crate::api::{AccountSpec, Marker};
-use crate::cloud::{BuildError, Http, Place, ServerId};
+use crate::cloud::{Http, Place, ServerId};
 use crate::inventory::{Settings, Subject};
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::ObjectKey;
@@ -73,6 +73,7 @@ struct Inner {
     /// Every record of the roll counts.
     trusts_records: AtomicBool,
     copies: OnceLock<Copies>,
+    doubted: OnceLock<Box<opening::Doubted>>,
     /// Of the credentials in records.
     key: OnceLock<CredentialKey>,
     cancel: CancellationToken,
@@ -99,6 +100,7 @@ impl Sessions {
             began: Mutex::new(Instant::now()),
             trusts_records: AtomicBool::new(false),
             copies: OnceLock::new(),
+            doubted: OnceLock::new(),
             key: OnceLock::new(),
             cluster,
             http,
@@ -145,15 +147,6 @@ impl Sessions {
         self.seats()
             .retain(|account, entry| !entry.departed || !unneeded.contains(&account));
         self.open().retain(|_, session| session.strong_count() > 0);
-    }
-
-    /// Where requests of an Account go, if they may.
-    ///
-    /// # Errors
-    /// Its endpoint or proxy is none, or the endpoint is none that is allowed.
-    pub fn destination(&self, spec: &AccountSpec) -> Result<Destination, BuildError> {
-        self.inner.http.endpoint(&spec.endpoint)?;
-        Destination::of(spec)
     }
 
     /// Which Instances have a server, or are about to have one.

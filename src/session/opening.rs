@@ -3,10 +3,10 @@
 use super::digest::{gate_key, session_key};
 use super::line::Line;
 use super::seat::{Credentials, MadeFrom, Seat, Session, limits, most};
-use super::{CredentialKey, Durations, Sessions, tls};
+use super::{CredentialKey, Destination, Durations, Sessions, tls};
 use crate::api::AccountSpec;
 use crate::catalog::Catalog;
-use crate::cloud::{BuildError, Client, Gate, Observer, Paths};
+use crate::cloud::{BuildError, Client, Doubt, Gate, Observer, Paths};
 use crate::inventory::Inventory;
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::ObjectKey;
@@ -14,6 +14,9 @@ use secrecy::SecretString;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+/// Told of an Account that ought to be looked at.
+pub(super) type Doubted = dyn Fn(&ObjectKey, Doubt) + Send + Sync;
 
 impl Sessions {
     /// A new seat for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session; the
@@ -57,6 +60,15 @@ impl Sessions {
         }))
     }
 
+    /// Where requests of an Account go, if they may.
+    ///
+    /// # Errors
+    /// Its endpoint or proxy is none, or the endpoint is none that is allowed.
+    pub fn destination(&self, spec: &AccountSpec) -> Result<Destination, BuildError> {
+        self.inner.http.endpoint(&spec.endpoint)?;
+        Destination::of(spec)
+    }
+
     /// From here on credentials in records are made under this key. To be called before any seat is made; without it they are
     /// made under one that is gone with the process, and each restart looks like another token.
     pub fn key_credentials(&self, key: CredentialKey) {
@@ -71,6 +83,27 @@ impl Sessions {
         }
         let key = self.inner.key.get_or_init(CredentialKey::random);
         Some(key.credential(&self.inner.cluster, spec, token))
+    }
+
+    /// From here on somebody is told which Account ought to be looked at: what its calls show of the service may make it unusable.
+    pub fn on_doubt(&self, told: impl Fn(&ObjectKey, Doubt) + Send + Sync + 'static) {
+        // Set once, before any session is opened.
+        let _ = self.inner.doubted.set(Box::new(told));
+    }
+
+    /// Calls of a session cast doubt on the Accounts that are used through it. The others are tried again as it is.
+    fn doubted(&self, number: u64, doubt: Doubt) {
+        let Some(told) = self.inner.doubted.get() else {
+            return;
+        };
+        let doubted: Vec<ObjectKey> = {
+            let seats = self.seats();
+            let used = seats.iter().filter(
+                |(_, entry)| matches!(&entry.now, Some(Ok(seat)) if seat.session.number == number),
+            );
+            used.map(|(account, _)| account.clone()).collect()
+        };
+        doubted.iter().for_each(|account| told(account, doubt));
     }
 
     /// `namespace`: what its answers take of memory counts there, also where Accounts of others come to share it.
@@ -116,8 +149,15 @@ impl Sessions {
         let inner = self.inner.clone();
         let wake = move |subject| (inner.wake)(subject, None);
         let inventory = Inventory::spawn(client.clone(), self.inner.settings, wake, cancel.clone());
+        let number = self.inner.sessions.fetch_add(1, Ordering::Relaxed);
+        let sessions = Arc::downgrade(&self.inner);
+        client.health().on_doubt(move |doubt| {
+            if let Some(inner) = sessions.upgrade() {
+                Self { inner }.doubted(number, doubt);
+            }
+        });
         let session = Arc::new(Session {
-            number: self.inner.sessions.fetch_add(1, Ordering::Relaxed),
+            number,
             gate_key: shared,
             catalog: Catalog::new(client.clone()),
             client,

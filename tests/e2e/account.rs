@@ -1,6 +1,8 @@
 //! What an Account limits, what it tells, and that its token outlives it as long as somebody needs it.
 
 pub(crate) mod namespace;
+mod outage;
+mod zones;
 
 use crate::support::{
     EXECUTABLE, Setup, World, create_calls, eventually, insist, instance, is_for_now, is_ready,
@@ -209,7 +211,12 @@ async fn status_tells_the_servers_of_each_place_and_those_of_nobody() {
         let [place] = &status.inventory[..] else {
             return None;
         };
-        let counts = (place.servers, place.owned, place.unowned, place.in_flight);
+        let counts = (
+            place.servers?,
+            place.owned?,
+            place.unowned?,
+            place.in_flight,
+        );
         let here = (place.region.as_str(), place.zone.as_str()) == (example.region, example.zone);
         (here && counts == (3, 1, 2, 0)).then(|| status.clone())
     };

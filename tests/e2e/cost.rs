@@ -200,7 +200,7 @@ async fn converged(world: &World) {
             .unwrap()
             .status;
         let places = status.map(|status| status.inventory).unwrap_or_default();
-        let servers: i64 = places.iter().map(|place| place.owned).sum();
+        let servers: i64 = places.iter().filter_map(|place| place.owned).sum();
         let in_flight: i64 = places.iter().map(|place| place.in_flight).sum();
         if i64::try_from(FLEET) == Ok(servers) && in_flight == 0 {
             Ok(())

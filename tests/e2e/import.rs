@@ -102,8 +102,13 @@ async fn what_is_not_certain_is_not_taken_over_and_nothing_is_bought_instead() {
     console(&world, rename);
     let bought = create_calls(&world.sim);
     let other = cloud_simulator::catalogue::example().other_image;
-    let mut wrong = importing("differs", json!({"id": servers[0].id}));
+    let by_id = || importing("differs", json!({"id": servers[0].id}));
+    let mut wrong = by_id();
     wrong["spec"]["image"]["id"] = json!(other);
+    // It was bought with the smallest package, of 1 CPU.
+    let (mut large, mut filtered) = (by_id(), by_id());
+    large["spec"]["package"]["code"] = json!(cloud_simulator::catalogue::example().other_package);
+    filtered["spec"]["package"] = json!({"cpu": 2});
     for (manifest, why, word) in [
         (
             importing("none", json!({"id": "ecs-nobody"})),
@@ -116,11 +121,17 @@ async fn what_is_not_certain_is_not_taken_over_and_nothing_is_bought_instead() {
             servers[1].id.as_str(),
         ),
         (wrong, "ImportDiffers", "spec.image.id"),
+        (large, "ImportDiffers", "has 2 CPU"),
+        (filtered, "ImportDiffers", "at least 2 CPU"),
     ] {
         let name = manifest["metadata"]["name"].as_str().unwrap().to_owned();
         world.apply(&manifest).await;
-        let told = world.until_reason(&name, why).await;
-        assert!(message(&told).contains(word), "{}", outline(&told));
+        let told = world
+            .until(&name, word, |told| {
+                told.status.is_some() && reason(told) == why && message(told).contains(word)
+            })
+            .await;
+        assert!(id_of(&told).is_none(), "{}", outline(&told));
     }
     assert_eq!(world.sim.ledger().count("/instance/reinstallSystem"), 0);
     // Mended, it goes on.

@@ -168,7 +168,7 @@ fn what_a_server_has_already_stays_among_several() {
 }
 
 #[test]
-fn at_most_ten_candidates_are_named_and_long_names_are_cut() {
+fn at_most_four_candidates_are_named_and_long_names_are_cut() {
     let rows: Vec<Firewall> = (0..30)
         .map(|n| {
             read(&json!({"firewallUUID": format!("fw-{n:02}"), "firewallName": "w".repeat(200)}))
@@ -178,7 +178,7 @@ fn at_most_ten_candidates_are_named_and_long_names_are_cut() {
         panic!("one fits")
     };
     let text = near.to_string();
-    assert_eq!(text.matches("fw-").count(), 10);
+    assert_eq!(text.matches("fw-").count(), 4);
     assert!(text.ends_with(" and others") && text.len() < 800, "{text}");
 }
 
@@ -201,4 +201,28 @@ fn an_exact_code_wins_over_a_name() {
     assert!(matches!(region(&rows, "Tokyo"), Choice::Many(_)));
     assert!(matches!(region(&rows, "Berlin"), Choice::None(_)));
     assert_eq!(zone(&rows[0].zones, "Zone A"), Choice::One("a".into()));
+}
+
+#[test]
+fn a_mistyped_code_is_told_by_those_that_are_spelt_like_it() {
+    let all =
+        || ["p-c1m2-s40", "p-c8m16-s40", "p-c1m2-s80", "zz"].map(|code| (code.to_owned(), None));
+    assert_eq!(exact(all(), "zz"), Choice::One("zz".to_owned()));
+    let Choice::None(near) = exact(all(), "p-c8m1b-s40") else {
+        panic!("it is none of them");
+    };
+    assert!(
+        near.to_string().starts_with("p-c8m16-s40, p-c1m2-s40"),
+        "{near}"
+    );
+    // Whoever names by name what is to be named by identifier finds it first.
+    let named = [("img-a", "Debian 12"), ("img-z", "Ubuntu 24.04")];
+    let named = named.map(|(id, name)| (id.to_owned(), Some(name.to_owned())));
+    let Choice::None(near) = exact(named, "ubuntu") else {
+        panic!("a name is no identifier");
+    };
+    assert!(
+        near.to_string().starts_with("img-z (Ubuntu 24.04)"),
+        "{near}"
+    );
 }

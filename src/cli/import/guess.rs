@@ -1,35 +1,83 @@
-//! What the service does not tell of a server, as far as it can be told by what it tells.
+//! What the service does not tell of a server: told by what it tells, or by a flag, which is believed as far as nothing
+//! contradicts it.
 
 use super::super::unreadable;
-use super::{ImportArgs, Placed, SHOWN};
-use crate::api::printable;
-use crate::catalog;
-use crate::cloud::{Client, Detail, Firewall, Lane, Package};
+use super::{ImportArgs, Placed};
+use crate::catalog::{self, Candidates, Choice, Unread};
+use crate::cloud::{Client, Detail, Firewall, Key, Lane, Offer, Offers, Package};
 use serde_json::Value;
 
-/// The package that is like the server; of several the smallest, as a filter would have it.
+/// What nobody could check, for whoever reads the manifest.
+pub(super) type Doubts = Vec<String>;
+
+/// The package that is like the server; of several the smallest, as a filter would have it. One that was named has to be like it
+/// too.
 pub(super) async fn package(
     args: &ImportArgs,
     client: &Client,
     detail: &Detail,
     place: &Placed,
+    doubts: &mut Doubts,
 ) -> Result<String, String> {
-    if let Some(code) = &args.package {
-        return Ok(code.clone());
-    }
-    let listed = client
-        .packages(Lane::Urgent, &place.region, Some(&place.zone))
-        .await;
+    let Placed { region, zone, .. } = place;
+    let listed = client.packages(Lane::Urgent, region, Some(zone)).await;
     let listed = listed.map_err(|error| unreadable(client, "packages", error))?;
-    let alike = listed.rows.iter().filter(|row| is_like(row, detail));
-    let found = alike.min_by(catalog::order);
-    found.map(|row| row.code.clone()).ok_or_else(|| {
-        format!(
-            "no package on sale in {}/{} is like server {}: name the one that it was bought with, with --package CODE \
-             (`catalog packages --region {}` lists those on sale)",
-            place.region, place.zone, detail.id, place.region
-        )
-    })
+    sold(args.package.as_deref(), &listed, detail, place, doubts)
+}
+
+/// See [`package`].
+fn sold(
+    asked: Option<&str>,
+    listed: &Offers<Package>,
+    detail: &Detail,
+    place: &Placed,
+    doubts: &mut Doubts,
+) -> Result<String, String> {
+    let Placed { region, zone, .. } = place;
+    let mut alike: Vec<&Package> = listed.rows.iter().collect();
+    alike.retain(|row| is_like(row, detail));
+    alike.sort_by(catalog::order);
+    let near = Candidates::of(alike.iter().map(|row| (row.code.clone(), None)));
+    let remedy = match near.is_empty() {
+        true => format!(
+            "none on sale there is: name the one that it was bought with (`catalog packages --region {region}` lists those on sale)"
+        ),
+        false => format!("{near}: name one of these with --package, or leave it out"),
+    };
+    let id = &detail.id;
+    let Some(code) = asked else {
+        let smallest = alike.first().map(|row| row.code.clone());
+        return smallest.ok_or_else(|| {
+            format!(
+                "no package on sale in {region}/{zone} is like server {id}: name the one that it was bought with, with \
+                 --package CODE (`catalog packages --region {region}` lists those on sale)"
+            )
+        });
+    };
+    let named = listed.rows.iter().find(|row| row.code == code);
+    match named {
+        Some(row) if is_like(row, detail) => Ok(code.to_owned()),
+        Some(row) => {
+            let why = match catalog::unlike(row, detail) {
+                Some(unlike) => format!("server {id} has {unlike}"),
+                None => format!("server {id} has other disks, or its traffic is paid otherwise"),
+            };
+            Err(format!(
+                "--package {code} is not the package of that server: {why}. Like it: {remedy}"
+            ))
+        }
+        // What was sold once leaves the list: a server of it may be as old as that.
+        None if near.is_empty() || listed.unreadable > 0 => {
+            doubts.push(format!(
+                "package {code} is not on sale in {region}/{zone}, and none that is looks like the server: whether it was \
+                 bought with it nobody can check"
+            ));
+            Ok(code.to_owned())
+        }
+        None => Err(format!(
+            "--package {code}: the service lists no such package in {region}/{zone}. Like server {id}: {remedy}"
+        )),
+    }
 }
 
 /// Whether a server of this package would look like this one, as far as both tell.
@@ -62,36 +110,85 @@ pub(super) async fn firewall(
     args: &ImportArgs,
     client: &Client,
     place: &Placed,
+    doubts: &mut Doubts,
 ) -> Result<String, String> {
+    let Placed { region, .. } = place;
+    let read = |page| client.firewalls_page(Lane::Urgent, region, page);
+    let said = |row: &Firewall| (row.id.clone(), row.name.clone());
+    let (all, doubt) = listed(read, said)
+        .await
+        .map_err(|unread| unreadable(client, "security groups", unread))?;
     if let Some(id) = &args.firewall {
-        return Ok(id.clone());
+        let what = format!("security group in {region}");
+        return named("--firewall", &what, id, all, doubt, doubts);
     }
-    let read = |page| client.firewalls_page(Lane::Urgent, &place.region, page);
-    let listed = catalog::all::<Firewall, _>(read).await;
-    let listed = listed.map_err(|unread| unreadable(client, "security groups", unread))?;
-    match listed.rows.as_slice() {
-        [only] => Ok(only.id.clone()),
+    match all.as_slice() {
+        [(only, _)] => Ok(only.clone()),
         [] => Err(format!(
-            "region {} lists no security group: name the server's with --firewall ID",
-            place.region
+            "region {region} lists no security group: name the server's with --firewall ID"
         )),
-        several => {
-            let said = several.iter().take(SHOWN).map(|row| match &row.name {
-                Some(name) => format!("{} ({})", row.id, printable(name)),
-                None => row.id.clone(),
-            });
-            let said = said.collect::<Vec<_>>().join(", ");
-            let more = if several.len() > SHOWN {
-                " and others"
-            } else {
-                ""
-            };
-            Err(format!(
-                "the service does not tell the security group of a server, and region {} has several: name the server's with \
-                 --firewall: {said}{more}",
-                place.region
-            ))
+        _ => Err(format!(
+            "the service does not tell the security group of a server, and region {region} has several: name the server's \
+             with --firewall: {}",
+            Candidates::of(all)
+        )),
+    }
+}
+
+/// The key pair that was named, if one was.
+pub(super) async fn key(
+    args: &ImportArgs,
+    client: &Client,
+    doubts: &mut Doubts,
+) -> Result<(), String> {
+    let Some(id) = &args.ssh_key else {
+        return Ok(());
+    };
+    let read = |page| client.keys_page(Lane::Urgent, page);
+    let (all, doubt) = listed(read, |row: &Key| (row.id.clone(), row.name.clone()))
+        .await
+        .map_err(|unread| unreadable(client, "key pairs", unread))?;
+    named("--ssh-key", "key pair", id, all, doubt, doubts).map(|_| ())
+}
+
+/// Identifiers and names.
+type Rows = Vec<(String, Option<String>)>;
+
+/// A whole list, and why something may be missing in it.
+async fn listed<T: Offer, F>(
+    read: impl Fn(u32) -> F,
+    said: impl Fn(&T) -> (String, Option<String>),
+) -> Result<(Rows, Option<&'static str>), Unread>
+where
+    F: Future<Output = Result<Offers<T>, crate::cloud::Error>>,
+{
+    let list = catalog::all(read).await?;
+    Ok((list.rows.iter().map(said).collect(), list.doubt()))
+}
+
+/// What a flag names, if the service lists it.
+fn named(
+    flag: &str,
+    what: &str,
+    id: &str,
+    all: Rows,
+    doubt: Option<&str>,
+    doubts: &mut Doubts,
+) -> Result<String, String> {
+    match (catalog::exact(all, id), doubt) {
+        (Choice::One(id), _) => Ok(id),
+        (Choice::Many(_) | Choice::None(_), Some(why)) => {
+            doubts.push(format!(
+                "{flag} {id}: whether the service has it could not be found out: {why}"
+            ));
+            Ok(id.to_owned())
         }
+        (Choice::Many(near) | Choice::None(near), None) => Err(match near.is_empty() {
+            true => format!("{flag} {id}: the service lists no {what}: leave {flag} out"),
+            false => format!(
+                "{flag} {id}: the service lists no such {what}; it lists {near}: name one of these with {flag}"
+            ),
+        }),
     }
 }
 
@@ -126,5 +223,74 @@ mod tests {
         ] {
             assert!(!is_like(&package(other.clone()), &detail), "{other}");
         }
+    }
+
+    #[test]
+    fn a_package_that_was_named_is_believed_only_where_nothing_contradicts_it() {
+        let package = |code: &str, cpu: u64| {
+            let row = json!({"packageCode": code, "cpu": cpu, "memory": 2});
+            Package::read(row.as_object().unwrap()).unwrap()
+        };
+        let listed = |rows: Vec<Package>| Offers {
+            rows,
+            unreadable: 0,
+            row_count: None,
+            charge: None,
+        };
+        let fields = json!({"cpu": 1, "memory": 2});
+        let detail = Detail {
+            id: ServerId::from("ecs-1"),
+            fields: fields.as_object().cloned().unwrap(),
+        };
+        let place = Placed {
+            region: "r".to_owned(),
+            zone: "z".to_owned(),
+            image: "i".to_owned(),
+        };
+        let choose = |asked: Option<&str>, rows: Vec<Package>| {
+            let mut doubts = Vec::new();
+            let chosen = sold(asked, &listed(rows), &detail, &place, &mut doubts);
+            (chosen, doubts.len())
+        };
+        let all = || vec![package("small", 1), package("large", 8)];
+        assert_eq!(choose(None, all()), (Ok("small".to_owned()), 0));
+        assert_eq!(choose(Some("small"), all()), (Ok("small".to_owned()), 0));
+        for (asked, word) in [("large", "1 CPU and not 8 CPU"), ("mistyped", "no such")] {
+            let (chosen, _) = choose(Some(asked), all());
+            let why = chosen.unwrap_err();
+            for word in ["--package", asked, word, "small: name"] {
+                assert!(why.contains(word), "{word}: {why}");
+            }
+        }
+        // What is like it is not sold any more: it may have been this.
+        let none_like_it = || vec![package("large", 8)];
+        assert!(choose(None, none_like_it()).0.is_err());
+        assert!(choose(Some("large"), none_like_it()).0.is_err());
+        assert_eq!(
+            choose(Some("old"), none_like_it()),
+            (Ok("old".to_owned()), 1)
+        );
+    }
+
+    #[test]
+    fn what_a_flag_names_and_a_whole_list_does_not_have_is_told_with_what_there_is() {
+        let choose = |id: &str, all: &[&str], doubt: Option<&str>| {
+            let all = all.iter().map(|id| ((*id).to_owned(), None)).collect();
+            let mut doubts = Vec::new();
+            let chosen = named("--firewall", "security group", id, all, doubt, &mut doubts);
+            (chosen, doubts.len())
+        };
+        assert_eq!(choose("fw-1", &["fw-1"], None), (Ok("fw-1".to_owned()), 0));
+        let why = choose("fw-9", &["fw-1"], None).0.unwrap_err();
+        assert!(
+            why.contains("--firewall fw-9") && why.contains("fw-1:"),
+            "{why}"
+        );
+        assert!(choose("fw-9", &[], None).0.is_err());
+        // What is missing may stand where the list could not be read.
+        assert_eq!(
+            choose("fw-9", &["fw-1"], Some("moved")),
+            (Ok("fw-9".to_owned()), 1)
+        );
     }
 }

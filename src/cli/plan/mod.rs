@@ -5,12 +5,14 @@
 
 mod changes;
 mod files;
+mod offered;
 mod rehearsal;
 mod secrets;
 mod show;
 mod stage;
 mod verdict;
 
+use super::completion::values;
 use super::progress::Progress;
 use super::service::{Cluster, ClusterArgs};
 use super::{asked, chain, failed};
@@ -28,6 +30,9 @@ use verdict::{Answer, Effect, Said};
 
 /// Objects that are asked about at the same time.
 const AT_ONCE: usize = 8;
+
+/// Who applies manifests, mostly.
+const MANAGERS: [&str; 3] = ["kubectl", "kustomize-controller", "argocd-controller"];
 
 /// What a pipeline can go by.
 pub(super) const EXIT_STATUS: &str = "\
@@ -54,7 +59,7 @@ pub(super) struct PlanArgs {
     output: Form,
 
     /// Who will apply the manifests, as the cluster records it: kubectl, kustomize-controller (Flux), argocd-controller.
-    #[arg(long, default_value = "kubectl", value_name = "NAME")]
+    #[arg(long, default_value = "kubectl", value_name = "NAME", add = values::usual(&MANAGERS))]
     field_manager: String,
 }
 
@@ -219,7 +224,12 @@ async fn judged(
                 false => taken.changes.clone(),
             };
             let (effects, said) = verdict::effects(&foresight, &taken.changes);
-            (effects, changes, [taken.notes.clone(), said].concat())
+            let (effects, doubts) = stage.refuse(&foresight, &taken.object, effects).await;
+            (
+                effects,
+                changes,
+                [taken.notes.clone(), said, doubts].concat(),
+            )
         }
     };
     let namespace = manifest.namespace().unwrap_or(&cluster.namespace);

@@ -5,9 +5,11 @@ use super::super::owners::{Owners, enrol};
 use super::super::service::{Cluster, ServiceError, read_account, read_credentials_of};
 use super::super::{chain, remedy};
 use super::files::Manifest;
+use super::offered;
 use super::rehearsal::Taken;
-use crate::api::Account;
+use super::verdict::Said;
 use crate::api::conditions::Reason;
+use crate::api::{Account, Instance};
 use crate::cloud::{AllowedEndpoints, Budget, Http};
 use crate::instance::plan::Unknown;
 use crate::instance::{self, facts, foresee};
@@ -171,6 +173,21 @@ impl Stage {
             }
         }
         foresight
+    }
+
+    /// The effects once the service has been asked whether it knows what the spec names by identifier or code, and what could not
+    /// be found out about that.
+    pub(super) async fn refuse(
+        &self,
+        foresight: &foresee::Foresight,
+        instance: &Instance,
+        effects: Vec<Said>,
+    ) -> (Vec<Said>, Vec<String>) {
+        let Standing::Usable(seat) = self.context.sessions.standing(&foresight.account) else {
+            return (effects, Vec::new());
+        };
+        let catalog = &seat.session.catalog;
+        offered::refused(catalog, foresight, &instance.spec, effects).await
     }
 
     /// Which service it was that did not tell, and what to do about it. None where the words say it already: what is wrong with

@@ -25,7 +25,7 @@ pub(super) enum Effect {
     Waits,
     /// The disk is erased.
     ErasesDisk,
-    /// The cluster does not take the manifest.
+    /// The cluster does not take the manifest, or the service what would be asked of it.
     Refused,
     /// It could not be found out.
     Unknown,
@@ -148,6 +148,7 @@ pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Said>, 
         outlook,
         restrained,
         account: _,
+        place: _,
     } = foresight;
     let mut notes = outlook.notes.clone();
     if let Some(unseen) = &outlook.unseen {
@@ -259,6 +260,7 @@ mod tests {
             outlook,
             restrained,
             account: nobody(),
+            place: None,
         };
         let (all, _) = effects(&foresight, &changes);
         (weightiest(&all), status(all.iter().map(|said| said.effect)))
@@ -364,6 +366,7 @@ mod tests {
             outlook: acts(&[Deed::Operation(Verb::Reinstall)]),
             restrained: Some(Verdict::reconciling(Reason::Paused, "paused")),
             account: nobody(),
+            place: None,
         };
         let (all, notes) = effects(&foresight, &[]);
         assert_eq!(all[0].reason, Some("Paused"));

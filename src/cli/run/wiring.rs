@@ -3,7 +3,7 @@
 use super::referrers::Referrers;
 use crate::api::{Account, Instance};
 use crate::cli::owners;
-use crate::cloud::Http;
+use crate::cloud::{Doubt, Http};
 use crate::inventory::{Settings as ListingSettings, Subject};
 use crate::runtime::events::Events;
 use crate::runtime::queue::{Priority, Trigger};
@@ -83,13 +83,15 @@ impl Parts {
         );
         let events = Events::new(client.clone(), std::env::var("POD_NAME").ok());
         let account_memories = account::Memories::default();
-        let doubt_account = {
+        let look_at_account = {
             let (stores, memories) = (stores.clone(), account_memories.clone());
-            move |key: &ObjectKey| {
-                memories.doubt(key);
+            move |key: &ObjectKey, doubt| {
+                memories.doubt(key, doubt);
                 scopes_of(&stores, &key.namespace).for_each(|scope| scope.wake_account.wake(key));
             }
         };
+        sessions.on_doubt(look_at_account.clone());
+        let doubt_account = move |key: &ObjectKey| look_at_account(key, Doubt::Credentials);
         let wake_instances = {
             let stores = stores.clone();
             move |account: &ObjectKey| {

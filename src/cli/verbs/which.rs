@@ -3,6 +3,7 @@
 use crate::api::Instance;
 use crate::api::valid;
 use crate::cli::chain;
+use crate::cli::completion::values;
 use crate::cli::service::Cluster;
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::call;
@@ -18,7 +19,7 @@ const PAGE: u32 = 500;
 #[group(required = true, multiple = false)]
 pub(super) struct WhichArgs {
     /// The Instances, by name.
-    #[arg(value_name = "NAME", value_parser = object_name)]
+    #[arg(value_name = "NAME", value_parser = object_name, add = values::instances())]
     names: Vec<String>,
 
     /// All Instances of the namespace with these labels: a selector as of kubectl.

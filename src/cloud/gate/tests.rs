@@ -66,6 +66,21 @@ async fn a_higher_lane_goes_first_and_a_lane_keeps_its_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_asks_whether_the_service_answers_goes_beside_those_that_wait_for_it() {
+    let gate = Gate::new(limits(1.0, 2, 1));
+    let silent = gate.pass(Lane::Urgent).await;
+    let start = Instant::now();
+    let probe = gate.pass_beside(Lane::Urgent).await;
+    assert_eq!(start.elapsed(), BESIDE);
+    // Within the rate, and no longer than a pause lasts.
+    gate.hold_off(Duration::from_secs(20));
+    let another = gate.pass_beside(Lane::Urgent).await;
+    assert!(start.elapsed() >= Duration::from_secs(20));
+    drop((silent, probe, another));
+    assert_eq!(gate.lock().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_more_than_allowed_are_in_flight() {
     let gate = Gate::new(limits(1e4, 1000, 3));
     let (now, most) = (Arc::new(StdMutex::new(0)), Arc::new(StdMutex::new(0)));

@@ -462,8 +462,9 @@ fn room(seen: &Observation) -> Result<(), Box<Plan>> {
         }
         Room::Full(most) => {
             let message = format!(
-                "Account {account} may have {most} Instances with a server (spec.maxInstances), and as many have one or are \
-                 about to have one: delete one that is not needed, or raise the limit"
+                "Account {account} may have {} with a server (spec.maxInstances), and as many have one or are about to have \
+                 one: delete one that is not needed, or raise the limit",
+                counted(usize::try_from(most).unwrap_or(usize::MAX), "Instance")
             );
             let verdict = Verdict::reconciling(Reason::AccountLimitReached, message);
             Plan::rest(Tell::of(verdict), NO_ROOM)

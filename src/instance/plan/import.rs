@@ -3,7 +3,7 @@
 use super::{LONG, Needs, Plan, SOON, Step, Tell, buy, found, words};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Cause, Import, Imports};
-use crate::catalog::Candidates;
+use crate::catalog::{self, Candidates};
 use crate::cloud::{Detail, ServerId};
 use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
 use crate::instance::references;
@@ -249,7 +249,7 @@ fn fits(
         Some((field, has?, wanted)).filter(|_| has != Some(wanted))
     });
     match differs {
-        None => Ok(name.to_owned()),
+        None => fits_in_size(seen, id, detail).map(|()| name.to_owned()),
         Some((field, has, wanted)) => {
             let message = format!(
                 "server {id} has {has}, and {field} says {wanted}: set {field} to {has} to import it as it is"
@@ -259,9 +259,48 @@ fn fits(
     }
 }
 
+/// Whether the server is as large as the package that the spec names: what a server was bought as the service does not tell.
+fn fits_in_size(seen: &Observation, id: &ServerId, detail: &Detail) -> Result<(), Box<Plan>> {
+    let wanted = &seen.facts.spec.package;
+    let message = match (&wanted.code, &seen.found.on_sale) {
+        (None, _) => catalog::smaller(wanted, detail).map(|unlike| {
+            format!(
+                "server {id} has {}, and spec.package asks for at least {}: set spec.package to what the server has",
+                unlike.has(),
+                unlike.wanted()
+            )
+        }),
+        (Some(code), Fact::Known(row)) => catalog::unlike(row, detail).map(|unlike| {
+            format!(
+                "server {id} has {}, and package {code} has {}: set spec.package.code to the package that the server was \
+                 bought as",
+                unlike.has(),
+                unlike.wanted()
+            )
+        }),
+        (Some(code), Fact::Unknown(why)) => {
+            return Err(Box::new(looking(format!(
+                "the packages could not be read, so server {id} cannot be compared with package {code}: {why}"
+            ))));
+        }
+        // One that is not sold any more may be what an old server was bought as.
+        (Some(_), Fact::Absent | Fact::NotAsked) => None,
+    };
+    match message {
+        None => Ok(()),
+        Some(message) => Err(wrong(Reason::ImportDiffers, message)),
+    }
+}
+
 /// The record of it. What the spec says counts as applied, so that nothing is erased by an import.
 fn take_over(seen: &Observation, seat: &SeatFacts, id: &ServerId, name: String) -> Plan {
-    let note = format!("took over server {id}, called {name}");
+    let mut note = format!("took over server {id}, called {name}");
+    if let (Some(code), Fact::Absent) = (&seen.facts.spec.package.code, &seen.found.on_sale) {
+        note = format!(
+            "{note}; package {code} is not on sale in {}: whether it is the server's nobody can check",
+            seen.facts.place()
+        );
+    }
     let mut plan = found::record(seen, seat, id, None);
     if let Step::Record { binding } = &mut plan.step {
         binding.imported = Some(name);

@@ -77,6 +77,30 @@ pub async fn references(
     true
 }
 
+/// Looks up what the package is that the spec names by its code, where the service has shown a server to compare with it.
+pub async fn package_on_sale(seen: &mut Observation, seat: &Seat, context: &Context) {
+    let Some(code) = seen.facts.spec.package.code.clone() else {
+        return;
+    };
+    if !matches!(seen.candidate, Fact::Known(_)) {
+        return;
+    }
+    let sells = |list: &Listing<Package>| list.rows.iter().any(|row| row.code == code);
+    let (catalog, place) = (&seat.session.catalog, seen.facts.place());
+    seen.found.on_sale = match catalog.packages(&place, sells).await {
+        Ok(list) => match list.rows.iter().find(|row| row.code == code) {
+            Some(row) => Fact::Known(row.clone()),
+            None => Fact::Absent,
+        },
+        Err(trouble) => {
+            if trouble.unauthorized {
+                (context.doubt_account)(&seen.account_key);
+            }
+            Fact::Unknown(trouble.why)
+        }
+    };
+}
+
 fn is_well(seen: &Observation) -> bool {
     seen.found.trouble().is_none()
 }

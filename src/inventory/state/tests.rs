@@ -207,6 +207,9 @@ async fn a_failed_pass_wakes_nobody_changes_nothing_and_is_tried_again_with_a_gr
         bench.wait(pause);
     }
     assert_eq!(pauses, [5, 5, 5, 8, 16, 20, 20]);
+    let census = |bench: &Bench| bench.state.census(0, &|_, _| false).places[&place()].clone();
+    let failing = census(&bench).failing.unwrap();
+    assert!(bench.now > failing.since + 60 * S, "it does not move");
     let view = bench.state.view(&place());
     assert!(view.last_error().is_some());
     assert!(matches!(
@@ -215,6 +218,7 @@ async fn a_failed_pass_wakes_nobody_changes_nothing_and_is_tried_again_with_a_gr
     ));
     bench.pass(vec![]);
     assert!(bench.state.view(&place()).last_error().is_none());
+    assert_eq!(census(&bench).failing, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,46 +1,230 @@
-//! `completion`, for shells and for kubectl.
+//! `completion`, for shells and for kubectl: what is offered at a tab.
 
-use super::{EXECUTABLE, run};
+use super::unreachable::Silence;
+use super::{EXECUTABLE, Told, run};
+use crate::support::{Setup, eventually, instance};
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
 use tokio::process::Command;
 
+/// What the script of bash offers after these words, the last of them unfinished.
+async fn by_bash(words: &[&str]) -> Vec<String> {
+    let script = format!(
+        "source <('{EXECUTABLE}' completion bash) || exit 1\n\
+         COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9\n\
+         _clap_complete_cloud_server_operator \"$1\" \"${{@: -1}}\" ''\n\
+         printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", &script, "bash", "cloud-server-operator"]);
+    offered(&run(command.args(words), "").await)
+}
+
+/// What this program answers to the script of a shell.
+async fn by(shell: &str, words: &[&str]) -> Told {
+    let mut command = Command::new(EXECUTABLE);
+    command
+        .env("CSO_COMPLETE", shell)
+        .env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+    command.args(["--", "cloud-server-operator"]).args(words);
+    run(&mut command, "").await
+}
+
+fn offered(told: &Told) -> Vec<String> {
+    assert_eq!((told.status, told.err.as_str()), (0, ""), "{}", told.out);
+    let lines = told.out.lines().filter(|line| !line.is_empty());
+    lines.map(ToOwned::to_owned).collect()
+}
+
 #[tokio::test]
-async fn every_shell_gets_a_script_and_kubectl_gets_candidates() {
-    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+async fn bash_is_offered_values_where_values_belong_and_flags_where_a_hyphen_is_typed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("web.yaml");
+    std::fs::write(&file, "").unwrap();
+    let (file, part) = (
+        file.to_str().unwrap(),
+        format!("{}/we", directory.path().display()),
+    );
+    for (words, wanted) in [
+        (&["cata"][..], &["catalog"][..]),
+        (&["catalog", "fire"], &["firewalls"]),
+        (&["instances", "--unow"], &["--unowned"]),
+        (&["instances", "-o", ""], &["table", "wide", "json", "yaml"]),
+        (&["instances", "--output", "w"], &["wide"]),
+        (&["import", "--output", ""], &["yaml", "json"]),
+        (
+            &["catalog", "images", "--type", ""],
+            &["System", "Self", "Application"],
+        ),
+        (
+            &["plan", "--field-manager", "k"],
+            &["kubectl", "kustomize-controller"],
+        ),
+        (&["plan", "-f", &part], &[file]),
+        (&["catalog", "--token-file", &part], &[file]),
+        (&["completion", "ba"], &["bash"]),
+        // What nobody can know is left to whoever types.
+        (&["import", "--package", ""], &[]),
+        (&["pause", "--for", ""], &[]),
+    ] {
+        assert_eq!(by_bash(words).await, wanted, "{words:?}");
+    }
+    let flags = by_bash(&["catalog", "packages", "--"]).await;
+    assert!(flags.contains(&"--charge-mode".to_owned()), "{flags:?}");
+}
+
+#[tokio::test]
+async fn every_shell_has_a_script_that_asks_this_program() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish", "kubectl"] {
         let mut command = Command::new(EXECUTABLE);
         let told = run(command.args(["completion", shell]), "").await;
         assert_eq!(told.status, 0, "{}", told.err);
-        assert!(
-            told.out.contains("instances") && told.out.contains("unowned"),
-            "{}",
-            told.out
-        );
+        for word in ["CSO_COMPLETE", EXECUTABLE] {
+            assert!(told.out.contains(word), "{shell}: {}", told.out);
+        }
+        let told = by(shell, &["catalog", "regions", "--output", "w"]).await;
+        let first = told.out.split(['\t', ':', '\n']).next();
+        assert_eq!(first, Some("wide"), "{shell}: {}", told.err);
+        let told = by(shell, &["catalog", "regions", ""]).await;
+        assert!(!told.out.contains("--"), "{shell}: {}", told.out);
     }
+    // One that nobody asks is a program as any other.
+    let mut command = Command::new(EXECUTABLE);
+    let told = run(command.arg("--version").env("CSO_COMPLETE", ""), "").await;
+    assert!(
+        told.out.starts_with("cloud-server-operator"),
+        "{}",
+        told.out
+    );
+}
+
+#[tokio::test]
+async fn kubectl_gets_candidates_and_what_to_do_with_them() {
     let mut command = Command::new(EXECUTABLE);
     let told = run(command.args(["completion", "kubectl"]), "").await;
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("kubectl_complete-cloudserver");
     std::fs::write(&script, &told.out).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::create_dir(directory.path().join("all")).unwrap();
+    let here = directory.path().display();
     for (words, wanted) in [
-        (&["ca"][..], "catalog\n:4\n"),
-        (&["catalog", "fire"][..], "firewalls\n:4\n"),
+        (&["ca"][..], "catalog\n:4\n".to_owned()),
+        (&["catalog", "fire"][..], "firewalls\n:4\n".to_owned()),
         (
-            &["-n", "team", "instances", "--unow"][..],
-            "--unowned\n:4\n",
+            &["instances", "-n", "team", "--unow"][..],
+            "--unowned\n:4\n".to_owned(),
         ),
-        (&["completion", "ba"][..], "bash\n:4\n"),
-        (&["plan", "-f", ""][..], ":0\n"),
+        (&["completion", "ba"][..], "bash\n:4\n".to_owned()),
+        (
+            &["plan", "-f", &format!("{here}/kub")][..],
+            format!("{here}/kubectl_complete-cloudserver\n:4\n"),
+        ),
+        // It goes on in the directory.
+        (
+            &["plan", "-f", &format!("{here}/a")][..],
+            format!("{here}/all/\n:6\n"),
+        ),
     ] {
         let mut command = Command::new("sh");
         let told = run(command.arg(&script).args(words), "").await;
-        assert!(
-            told.out.ends_with(wanted),
-            "{words:?}: {}{}",
-            told.out,
-            told.err
-        );
+        assert_eq!(told.out, wanted, "{words:?}: {}", told.err);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_of_the_cluster_are_offered_where_it_answers() {
+    let world = Setup::default().imports().begin("completion").await;
+    for name in ["web", "wiki", "db"] {
+        world.apply(&instance(name)).await;
+        world.ready(name).await;
+    }
+    let strangers = super::strangers(&world, 1).await;
+    eventually("the Account counts its servers", async || {
+        let account = world.accounts().get("default").await.unwrap();
+        let status = account.status.unwrap_or_default();
+        match status.unowned.is_empty() || status.inventory.is_empty() {
+            true => Err(format!("{status:?}")),
+            false => Ok(()),
+        }
+    })
+    .await;
+    let kubeconfig = world.shared.cluster.kubeconfig_path().display().to_string();
+    let at = |words: &[&str]| {
+        let words = words.iter().map(|word| match *word {
+            "HERE" => world.namespace.clone(),
+            word => word.to_owned(),
+        });
+        let words: Vec<String> = words.collect();
+        let (world, kubeconfig) = (&world, kubeconfig.clone());
+        async move {
+            let [first, rest @ ..] = words.as_slice() else {
+                panic!("no words");
+            };
+            let mut all = vec![first.as_str(), "--kubeconfig", &kubeconfig];
+            all.extend(["-n", &world.namespace]);
+            all.extend(rest.iter().map(String::as_str));
+            let told = eventually("the cluster is quick", async || {
+                let began = Instant::now();
+                let told = by_bash(&all).await;
+                match told.is_empty() && began.elapsed() > Duration::from_secs(2) {
+                    true => Err("nothing came in time".to_owned()),
+                    false => Ok(told),
+                }
+            });
+            told.await
+        }
+    };
+    assert_eq!(at(&["stop", ""]).await, ["db", "web", "wiki"]);
+    assert_eq!(at(&["wait", "db", "w"]).await, ["web", "wiki"]);
+    assert_eq!(at(&["reinstall", "--yes", "d"]).await, ["db"]);
+    assert_eq!(at(&["instances", "--account", ""]).await, ["default"]);
+    let namespaces = at(&["plan", "--namespace", "kube-s"]).await;
+    assert_eq!(namespaces, ["kube-system"]);
+    assert_eq!(at(&["import", ""]).await, [strangers[0].id.clone()]);
+    let zones = at(&["instances", "--zone", ""]).await;
+    assert_eq!(
+        zones,
+        [cloud_simulator::catalogue::example().zone],
+        "each once"
+    );
+    // Those of another namespace are not offered.
+    let elsewhere = ["stop", "-n", "kube-system", "--kubeconfig", &kubeconfig, ""];
+    assert!(by_bash(&elsewhere).await.is_empty());
+    let contexts = ["instances", "--kubeconfig", &kubeconfig, "--context", ""];
+    assert!(!by_bash(&contexts).await.is_empty());
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_cluster_answers_nothing_is_offered_soon_and_without_a_word() {
+    let silence = Silence::new();
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("kubeconfig");
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let user = "token: t";
+    // Some credential plugins talk to whoever sits at the terminal.
+    let loud = "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: IfAvailable, \
+                args: [-c, \"echo trouble >&2; exit 1\"]}";
+    for (address, user) in [
+        (&silence.closed, user),
+        (&silence.mute, user),
+        (&silence.closed, loud),
+    ] {
+        std::fs::write(kubeconfig, super::unreachable::kubeconfig(address, user)).unwrap();
+        for words in [
+            &["stop", "--kubeconfig", kubeconfig, ""][..],
+            &["instances", "--kubeconfig", kubeconfig, "--account", ""],
+            &["plan", "--kubeconfig", kubeconfig, "--namespace", ""],
+        ] {
+            let began = Instant::now();
+            assert!(by_bash(words).await.is_empty(), "{words:?}");
+            let took = began.elapsed();
+            assert!(took < Duration::from_secs(10), "{words:?}: {took:?}");
+        }
+    }
+    let nowhere = ["stop", "--kubeconfig", "/nowhere/kubeconfig", ""];
+    assert!(by_bash(&nowhere).await.is_empty());
 }
 
 #[tokio::test]

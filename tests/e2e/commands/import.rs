@@ -57,7 +57,7 @@ async fn what_is_printed_takes_the_server_over_and_changes_nothing() {
         "--name",
         "db",
         "--ssh-key",
-        "key-1",
+        catalogue::example().key,
     ];
     let told = asked(&world, &[&flags[..], &firewall].concat(), "").await;
     let manifest: Value = told.json();
@@ -140,5 +140,70 @@ async fn where_the_account_allows_no_import_the_line_that_does_is_told_and_plan_
     assert!(!told.out.contains("kubectl patch") && !told.err.contains("kubectl patch"));
     let plan = asked(&world, &["plan", "-f", "-"], &told.out).await;
     assert!(plan.out.contains("takes over a server"), "{}", plan.out);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_there_or_not_the_servers_prints_no_manifest() {
+    let setup = Setup::default().imports().own_ids();
+    let world = setup.begin("import-command-checks").await;
+    world.apply(&instance("own")).await;
+    world.ready("own").await;
+    let server = strangers(&world, 1).await.remove(0);
+    let example = catalogue::example();
+    let mistyped = |id: &str| format!("{}x", &id[..id.len() - 1]);
+    let right = ["--firewall", example.firewall];
+    for (flag, value, words) in [
+        (
+            "--package",
+            mistyped(example.package),
+            &["no such package", example.package][..],
+        ),
+        (
+            "--package",
+            example.other_package.to_owned(),
+            &["1 CPU and not 2 CPU", example.package],
+        ),
+        (
+            "--firewall",
+            mistyped(example.firewall),
+            &["security group", example.firewall],
+        ),
+        (
+            "--ssh-key",
+            mistyped(example.key),
+            &["key pair", example.key],
+        ),
+        ("--zone", example.other_zone.to_owned(), &[example.zone]),
+        ("--region", "nowhere".to_owned(), &[example.region]),
+        ("--name", "No Name".to_owned(), &["no name"]),
+        ("--name", "own".to_owned(), &["/own exists already"]),
+        ("--password-secret", "No Name/key".to_owned(), &["no name"]),
+    ] {
+        let mut arguments = vec!["import", &server.id, flag, &value];
+        if flag != "--firewall" {
+            arguments.extend(right);
+        }
+        let told = asked(&world, &arguments, "").await;
+        assert_eq!((told.status, told.out.as_str()), (1, ""), "{arguments:?}");
+        for word in [&[flag][..], words].concat() {
+            assert!(told.err.contains(word), "{word}: {}", told.err);
+        }
+    }
+    // What is right is taken.
+    let flags = [
+        ["--package", example.package],
+        ["--ssh-key", example.key],
+        ["--zone", example.zone],
+        right,
+    ];
+    let told = asked(
+        &world,
+        &[&["import", &server.id][..], &flags.concat()].concat(),
+        "",
+    )
+    .await;
+    assert_eq!(told.status, 0, "{}", told.err);
+    assert_eq!(told.err, "");
     world.finish().await;
 }

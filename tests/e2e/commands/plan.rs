@@ -193,6 +193,10 @@ async fn files_of_all_shapes_are_read_and_what_is_no_instance_is_skipped() {
         "{}",
         told.err
     );
+    // What kustomize reads is nothing that anybody applies.
+    let kustomize =
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [one.yaml]\n";
+    write("kustomization.yaml", kustomize.to_owned());
     let whole = directory.path().display().to_string();
     let told = asked(&world, &["plan", "-f", &whole], "").await;
     assert!(
@@ -200,6 +204,7 @@ async fn files_of_all_shapes_are_read_and_what_is_no_instance_is_skipped() {
         "{}",
         told.out
     );
+    assert!(!told.err.contains("Kustomization"), "{}", told.err);
 
     // The Account's limit counts those of one file together.
     let few = json!({"spec": {"maxInstances": 3}}).to_string();

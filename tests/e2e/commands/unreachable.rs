@@ -7,14 +7,14 @@ use std::net::TcpListener;
 use tokio::process::Command;
 
 /// A place where nobody listens, and one where somebody takes connections and never says a word.
-struct Silence {
-    closed: String,
-    mute: String,
+pub(super) struct Silence {
+    pub(super) closed: String,
+    pub(super) mute: String,
     _listener: TcpListener,
 }
 
 impl Silence {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
         let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
         let (closed, mute) = (listen(), listen());
@@ -24,6 +24,15 @@ impl Silence {
             _listener: mute,
         }
     }
+}
+
+/// A kubeconfig of a cluster there, for this user.
+pub(super) fn kubeconfig(address: &str, user: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters: [{{name: c, cluster: {{server: \"https://{address}\", insecure-skip-tls-verify: true}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n"
+    )
 }
 
 /// Runs a command, which has to end by itself.
@@ -136,18 +145,13 @@ async fn an_apiserver_that_does_not_answer_is_named_with_what_to_check() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let silence = Silence::new();
     let directory = tempfile::tempdir().unwrap();
-    let kubeconfig = directory.path().join("kubeconfig");
+    let file = directory.path().join("kubeconfig");
     let many: Vec<_> = (0..40)
         .map(|n| instance(&format!("web-{n}")).to_string())
         .collect();
     let many = many.join("\n---\n");
     for address in [&silence.closed, &silence.mute] {
-        let text = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
-             clusters: [{{name: c, cluster: {{server: \"https://{address}\", insecure-skip-tls-verify: true}}}}]\n\
-             contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{token: t}}}}]\n"
-        );
-        std::fs::write(&kubeconfig, text).unwrap();
+        std::fs::write(&file, kubeconfig(address, "token: t")).unwrap();
         for (arguments, input) in [
             (&["catalog", "regions"][..], ""),
             (&["instances"], ""),
@@ -155,7 +159,7 @@ async fn an_apiserver_that_does_not_answer_is_named_with_what_to_check() {
             (&["plan", "-f", "-"], &many),
         ] {
             let mut command = Command::new(EXECUTABLE);
-            command.args(arguments).arg("--kubeconfig").arg(&kubeconfig);
+            command.args(arguments).arg("--kubeconfig").arg(&file);
             let told = ended(command.env_remove("CSO_ENDPOINT"), input).await;
             assert_names(&told, address, &["--kubeconfig", "--context"]);
             assert_eq!(told.out, "");
@@ -167,6 +171,70 @@ async fn an_apiserver_that_does_not_answer_is_named_with_what_to_check() {
                 told.err
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_there_is_told_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str, user: &str, cluster: &str| {
+        let file = directory.path().join(name);
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+             clusters: [{{name: c, cluster: {{server: \"https://127.0.0.1:1\"{cluster}}}}}]\n\
+             contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        file.display().to_string()
+    };
+    let authority = at("ca", "token: t", ", certificate-authority: /nowhere/ca.pem");
+    let certificate = at(
+        "cert",
+        "client-certificate: /nowhere/c.pem, client-key: /nowhere/k.pem",
+        "",
+    );
+    let token = at("token", "tokenFile: /nowhere/token", "");
+    let plugin = at(
+        "plugin",
+        "exec: {apiVersion: client.authentication.k8s.io/v1, command: /nowhere/plugin, interactiveMode: Never}",
+        "",
+    );
+    let of = |kubeconfig: &str| {
+        vec![
+            "instances".to_owned(),
+            "--kubeconfig".into(),
+            kubeconfig.into(),
+        ]
+    };
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    for arguments in [
+        of("/nowhere/kubeconfig"),
+        of(&authority),
+        of(&certificate),
+        of(&token),
+        of(&plugin),
+        words(&["stop", "web", "--kubeconfig", "/nowhere/kubeconfig"]),
+        words(&["plan", "-f", "/nowhere/web.yaml"]),
+        words(&[
+            "catalog",
+            "regions",
+            "--endpoint",
+            "http://127.0.0.1:1",
+            "--token-file",
+            "/nowhere/token",
+        ]),
+        words(&["catalog", "regions", "--context", "c"]),
+        words(&["instances"]),
+        words(&["run", "--leader-elect=false", "--keep-tokens=false"]),
+    ] {
+        let mut command = Command::new(EXECUTABLE);
+        command
+            .env("KUBECONFIG", "/nowhere/kubeconfig")
+            .env("HOME", "/nowhere");
+        let told = ended(command.args(&arguments).env_remove("CSO_ENDPOINT"), "").await;
+        assert_eq!(told.status, 1, "{arguments:?}: {}", told.out);
+        let said = told.err.matches("os error").count();
+        assert_eq!(said, 1, "{arguments:?}: {}", told.err);
     }
 }
 

@@ -1,7 +1,10 @@
 //! `plan`: policies, other managers, and files that are not as they should be.
 
 use super::{Told, asked};
-use crate::support::{Mark, Setup, World, busy, console, instance, mark, other_image, posts, with};
+use crate::support::{
+    Mark, Setup, World, busy, console, create_calls, instance, instance_by_key, mark, other_image,
+    posts, with,
+};
 use cloud_simulator::catalogue;
 use cloud_simulator::model::Console;
 use serde_json::{Value, json};
@@ -236,5 +239,97 @@ async fn what_is_wrong_in_a_file_is_told_with_line_or_field() {
     // Nothing at all is no success that a pipeline should go by without a word.
     let told = plan("").await;
     assert_told(&told, 0, &["no Instance"]);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_service_does_not_list_is_told_as_refused_with_what_comes_near() {
+    let world = Setup::default().begin("plan-unlisted").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    let example = catalogue::example();
+    let mistyped = |id: &str| format!("{}x", &id[..id.len() - 1]);
+    let bought = create_calls(&world.sim);
+    for (name, field, wrong, near, reason) in [
+        (
+            "a",
+            "/package/code",
+            mistyped(example.package),
+            example.package,
+            "CreateRefused",
+        ),
+        (
+            "b",
+            "/image/id",
+            mistyped(example.image),
+            example.image,
+            "CreateRefused",
+        ),
+        (
+            "c",
+            "/firewall/id",
+            mistyped(example.firewall),
+            example.firewall,
+            "CreateRefused",
+        ),
+        (
+            "d",
+            "/zone",
+            format!("{}x", example.zone),
+            example.zone,
+            "CreateRefused",
+        ),
+        (
+            "e",
+            "/region",
+            format!("{}1", example.region),
+            example.region,
+            "CreateRefused",
+        ),
+        // The disk of a server that is there would not be erased.
+        (
+            "web",
+            "/image/id",
+            mistyped(example.image),
+            example.image,
+            "OperationRefused",
+        ),
+    ] {
+        let mut manifest = instance(name);
+        *manifest["spec"].pointer_mut(field).unwrap() = json!(wrong);
+        let told = asked(
+            &world,
+            &["plan", "-f", "-", "-o", "json"],
+            &manifest.to_string(),
+        )
+        .await;
+        assert_eq!(told.status, 4, "{field}: {}{}", told.out, told.err);
+        let answer = &told.json()["instances"][0];
+        assert_eq!(answer["verdict"], "refused", "{answer}");
+        let effects = answer["effects"].as_array().unwrap();
+        assert_eq!(effects.len(), 1, "nothing is bought or erased: {answer}");
+        assert_eq!(effects[0]["reason"], reason, "{answer}");
+        let why = effects[0]["why"].as_str().unwrap();
+        let field = format!("spec{}", field.replace('/', "."));
+        assert!(why.starts_with(&field) && why.contains(&wrong), "{why}");
+        let listed = why.split_once("it lists ").unwrap().1;
+        assert!(listed.starts_with(near), "the nearest first: {why}");
+    }
+    let mut by_key = instance_by_key("f");
+    by_key["spec"]["login"]["sshKey"]["id"] = json!(mistyped(example.key));
+    let told = asked(&world, &["plan", "-f", "-"], &by_key.to_string()).await;
+    assert_told(
+        &told,
+        4,
+        &[
+            "refused",
+            "spec.login.sshKey.id",
+            mistyped(example.key).as_str(),
+            example.key,
+            "it stands in",
+        ],
+    );
+    assert!(!told.out.contains("new server"), "{}", told.out);
+    assert_eq!(create_calls(&world.sim), bought);
     world.finish().await;
 }

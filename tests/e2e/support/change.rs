@@ -1,6 +1,6 @@
 //! A change and what comes of it: calls, effects, writes, the operations that ended.
 
-use super::objects::{instance, is_ready, outline};
+use super::objects::{abnormal, instance, is_ready, outline};
 use super::wait::{eventually, stays};
 use super::world::World;
 use cloud_server_operator::api::{HistoryEntry, Instance, Verb};
@@ -156,8 +156,8 @@ pub fn at_rest(world: &World, instance: &Instance) -> ServerInfo {
     assert!(is_ready(instance), "{}", outline(instance));
     assert!(status.operation.is_none());
     assert_eq!(
-        status.conditions.len(),
-        1,
+        abnormal(status),
+        0,
         "abnormal conditions stand only while they are true: {}",
         outline(instance)
     );

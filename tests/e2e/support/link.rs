@@ -61,8 +61,13 @@ impl Drop for Link {
 impl Link {
     /// Lays it to this address, `http://` or `https://` or nothing before it.
     pub async fn to(far: &str) -> Self {
+        Self::at("127.0.0.1:0".parse().unwrap(), far).await
+    }
+
+    /// The same, beginning there. Where one is dropped, connections are refused.
+    pub async fn at(near: SocketAddr, far: &str) -> Self {
         let far = far.rsplit('/').next().unwrap().to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind(near).await.unwrap();
         let address = listener.local_addr().unwrap();
         let state = watch::Sender::new(State {
             weather: Weather::Fair,

@@ -33,10 +33,10 @@ pub use command::{EXECUTABLE, run};
 pub use fleet::{busiest, names};
 pub use forward::end_to_end;
 pub use install::{Manifests, token_of};
-pub use link::Weather;
+pub use link::{Link, Weather};
 pub use objects::{
-    condition, instance, instance_by_key, is_ready, other_image, outline, reason, stopped, token,
-    with,
+    abnormal, condition, instance, instance_by_key, is_ready, other_image, outline, reason,
+    stopped, token, with,
 };
 pub use operator::get;
 pub use setup::Setup;

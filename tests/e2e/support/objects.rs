@@ -1,6 +1,6 @@
 //! Objects as users write them, and what their status says.
 
-use cloud_server_operator::api::Instance;
+use cloud_server_operator::api::{Instance, InstanceStatus};
 use cloud_simulator::catalogue;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
@@ -97,4 +97,11 @@ pub fn outline(instance: &Instance) -> String {
         status.id,
         conditions.join("; ")
     )
+}
+
+/// How many conditions stand beside `Ready` and `Synced`, which stand where all is well.
+pub fn abnormal(status: &InstanceStatus) -> usize {
+    let told = status.conditions.iter().map(|told| told.type_.as_str());
+    told.filter(|told| !["Ready", "Synced"].contains(told))
+        .count()
 }

@@ -3,6 +3,7 @@
 use super::{Due, Known, Running, Who};
 use crate::apiserver::{name_in, place};
 use crate::link::Link;
+use cloud_server_operator::cloud::Doubt;
 use cloud_server_operator::inventory::{Settings as ListingSettings, Subject};
 use cloud_server_operator::runtime::events::Events;
 use cloud_server_operator::runtime::kubernetes::writes_within;
@@ -49,13 +50,15 @@ impl Running {
         let events = Events::new(client.clone(), None);
         let (secrets, rights) = (SecretVersions::default(), Rights::default());
         let account_memories = account::Memories::default();
-        let doubt_account = {
+        let look_at_account = {
             let (due, memories) = (due.clone(), account_memories.clone());
-            move |key: &ObjectKey| {
-                memories.doubt(key);
+            move |key: &ObjectKey, doubt| {
+                memories.doubt(key, doubt);
                 due.now(Who::Account(name_of(key)), None);
             }
         };
+        sessions.on_doubt(look_at_account.clone());
+        let doubt_account = move |key: &ObjectKey| look_at_account(key, Doubt::Credentials);
         let wake_instances = {
             let (due, known) = (due.clone(), known.clone());
             move |account: &ObjectKey| {

@@ -1,5 +1,7 @@
 use super::*;
-use crate::api::Import;
+use crate::api::{Import, PackageRef, Pin};
+use crate::cloud::{Offer, Package};
+use crate::instance::references::Scope;
 
 /// An Instance that is to import this, before a listing that shows these servers.
 fn scene(import: Import, servers: &[(&str, &str)]) -> Scene {
@@ -138,6 +140,65 @@ fn what_does_not_fit_or_cannot_be_seen_is_not_taken_over() {
         let plan = listed().with(|seen| seen.candidate = fact).plan();
         assert_eq!(told(&plan).0, Reason::Importing);
     }
+}
+
+#[test]
+fn a_server_of_another_size_than_the_package_is_not_taken_over() {
+    let sells = |cpu: u64| {
+        let row = json!({"packageCode": "p", "cpu": cpu, "memory": 2});
+        Fact::Known(Package::read(row.as_object().unwrap()).unwrap())
+    };
+    let small = |on_sale: Fact<Package>| {
+        scene(by_id(ID), BY_HAND).with(|seen| {
+            let mut shown = detail(&[("instanceName", "by-hand")]);
+            shown.fields.insert("cpu".to_owned(), json!(1));
+            shown.fields.insert("memory".to_owned(), json!(2));
+            seen.candidate = Fact::Known(shown);
+            seen.found.on_sale = on_sale;
+        })
+    };
+    let plan = small(sells(8)).plan();
+    let (reason, state, message) = told(&plan);
+    assert_eq!((reason, state), (Reason::ImportDiffers, State::Stalled));
+    for word in ["1 CPU", "8 CPU", "package p", "spec.package.code"] {
+        assert!(message.contains(word), "{word}: {message}");
+    }
+    assert_eq!(small(sells(1)).plan().needs, Needs::Claim(ID.into()));
+    // Not read is not unlike.
+    let unread = small(Fact::Unknown("503".to_owned())).plan();
+    assert_eq!(told(&unread).0, Reason::Importing);
+    assert!(told(&unread).2.contains("503"), "{unread:?}");
+    // What is not sold any more nobody can compare, and that is said.
+    let gone = small(Fact::Absent)
+        .with(|seen| seen.claim = Claim::Taken)
+        .plan();
+    assert!(matches!(gone.step, Step::Record { .. }), "{gone:?}");
+    let said = format!("{:?}", gone.tell.news);
+    assert!(said.contains("package p is not on sale"), "{said}");
+
+    let filtered = |cpu: i32| {
+        let scene = small(Fact::NotAsked).with(|seen| {
+            let mut spec = (*seen.facts.spec).clone();
+            spec.package = PackageRef {
+                cpu: Some(cpu),
+                ..PackageRef::default()
+            };
+            seen.facts.spec = spec.into();
+            seen.found.scope = Scope::Purchase;
+            seen.found.package = Some(Ok(Pin {
+                id: "p".to_owned(),
+                from: format!(
+                    "{} in {}",
+                    seen.facts.spec.package.selector().unwrap(),
+                    here()
+                ),
+            }));
+        });
+        scene.plan()
+    };
+    assert_eq!(told(&filtered(2)).0, Reason::ImportDiffers);
+    assert!(told(&filtered(2)).2.contains("at least 2 CPU"));
+    assert_eq!(filtered(1).needs, Needs::Claim(ID.into()));
 }
 
 #[test]

@@ -1,0 +1,202 @@
+//! Whether the service answers and takes the token: one cheap authorised call, where nothing else has shown it lately.
+
+use super::observe::{Usable, name_it, token_place};
+use super::{Context, Outage, REFUSED, UNREACHABLE};
+use crate::api::Account;
+use crate::api::conditions::{READY, Reason};
+use crate::cloud::{Error, Lane, Target, Trouble};
+use crate::runtime::chance;
+use crate::runtime::watch::ObjectKey;
+use crate::session::{Problem, Seat, Standing};
+use jiff::Timestamp;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// A listing or a probe that succeeded within this time shows that the account can be used, unless a call failed since.
+const FRESH: Duration = Duration::from_secs(150);
+
+/// Where calls fail now and then, the service is asked no more often than this whether it answers.
+const ASKED_AGAIN: Duration = Duration::from_secs(10);
+
+/// An Account that could be used can be used until nothing was answered for so long, the probe included: a service that breaks a
+/// connection now and then is not away.
+const CERTAIN: Duration = Duration::from_secs(5);
+
+/// A probe that is not answered for so long is told as unanswered, if nobody else was answered meanwhile. With the time in which
+/// the first call casts doubt that is less than half a minute; and a service that is slower than this is of no use.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How often it is looked whether somebody was answered.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Longest wait for a probe, the wait for the request limit included: longer than its own deadline, so that only a pause that the
+/// service asked for takes it.
+const PROBE: Duration = Duration::from_secs(50);
+
+/// What a probe came to.
+enum Probed {
+    Answered(Result<(), Error>),
+    /// Neither it nor any other call was answered.
+    Silent,
+    /// It was not made.
+    NotMade,
+}
+
+/// Whether the seat can be used.
+pub(super) async fn try_seat(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+    seat: Arc<Seat>,
+) -> Usable {
+    let memory = context.memories.get(key);
+    let now = Instant::now();
+    let standing = context.sessions.standing(key);
+    let is_new = !matches!(&standing, Standing::Usable(known) if Arc::ptr_eq(known, &seat));
+    let trouble = || seat.session.client.health().trouble();
+    let probed_within = |time| {
+        let probed = memory.probed.filter(|_| !is_new);
+        probed.is_some_and(|(at, well)| well && now < at + time)
+    };
+    let is_shown = seat.session.inventory.listed_within(FRESH) || probed_within(FRESH);
+    let is_asked = trouble().is_none() || probed_within(ASKED_AGAIN);
+    if !is_new && !memory.doubted && is_shown && is_asked {
+        return Usable::Yes(seat);
+    }
+    // A refused token is tried once for everybody, however many ask.
+    if let Standing::Unusable(known) = standing
+        && known.reason == Reason::TokenRefused
+        && memory
+            .probed
+            .is_some_and(|(at, well)| !well && now < at + REFUSED - Duration::from_secs(1))
+    {
+        return Usable::No(known, Some(seat));
+    }
+    let probed = probe(&seat).await;
+    if !matches!(probed, Probed::NotMade) {
+        let is_well = matches!(probed, Probed::Answered(Ok(())));
+        context.memories.update(key, |memory| {
+            memory.probed = Some((now, is_well));
+            memory.doubted = false;
+        });
+    }
+    let problem = match probed {
+        Probed::Answered(Ok(())) => return Usable::Yes(seat),
+        Probed::Answered(Err(error)) => match what_is_wrong(&error, account) {
+            Some(problem) => problem,
+            None => {
+                let lasts = trouble().map_or(CERTAIN, |trouble| trouble.since.elapsed());
+                if !is_new && lasts < CERTAIN {
+                    return Usable::Yes(seat);
+                }
+                unreachable(context, account, key, trouble(), &error.to_string())
+            }
+        },
+        Probed::Silent => {
+            let seen = format!("no call is answered within {} s", PATIENCE.as_secs());
+            unreachable(context, account, key, trouble(), &seen)
+        }
+        Probed::NotMade => {
+            let message = "the service was not asked for a while, since the request limit, or a pause that the service asked for, left no \
+                           room: it goes on by itself";
+            Problem {
+                reason: Reason::RateLimited,
+                message: message.to_owned(),
+            }
+        }
+    };
+    Usable::No(problem, Some(seat))
+}
+
+async fn probe(seat: &Seat) -> Probed {
+    let client = &seat.session.client;
+    let began = Instant::now();
+    let mut probe = pin!(timeout(PROBE, client.probe(Lane::Urgent)));
+    loop {
+        tokio::select! {
+            biased;
+            probed = probe.as_mut() => return probed.map_or(Probed::NotMade, Probed::Answered),
+            () = sleep(TICK) => {
+                let is_silent = |trouble: Trouble| trouble.since.elapsed() >= PATIENCE;
+                if began.elapsed() >= PATIENCE && client.health().trouble().is_some_and(is_silent) {
+                    return Probed::Silent;
+                }
+            }
+        }
+    }
+}
+
+/// The service does not answer. The words are those of the first try that showed it, and its time: tries do not move them.
+fn unreachable(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+    trouble: Option<Trouble>,
+    seen: &str,
+) -> Problem {
+    let memory = context.memories.get(key);
+    if let Some(outage) = memory.outage {
+        return outage.problem;
+    }
+    // A process that has told nothing yet goes on with what its predecessor told.
+    let stood = told_since(account).filter(|_| memory.written.is_none());
+    let began = trouble.map(|trouble| trouble.began);
+    let since = stood.or(began).unwrap_or_else(chance::time_of_day);
+    let (endpoint, seconds) = (&account.spec.endpoint, UNREACHABLE.as_secs());
+    let problem = Problem {
+        reason: Reason::ServiceUnreachable,
+        message: format!(
+            "the service does not answer as it should since {since}: {seen}. It is tried again every {seconds} s: check spec.endpoint \
+             ({endpoint}), the network and the service"
+        ),
+    };
+    let outage = Outage {
+        since,
+        problem: problem.clone(),
+    };
+    context
+        .memories
+        .update(key, |memory| memory.outage = Some(outage));
+    problem
+}
+
+/// Since when the service does not answer, as status tells.
+fn told_since(account: &Account) -> Option<Timestamp> {
+    let status = account.status.as_ref()?;
+    let mut conditions = status.conditions.iter();
+    let reason = Reason::ServiceUnreachable.as_str();
+    conditions.find(|told| told.type_ == READY && told.reason == reason)?;
+    status.unreachable_since.as_ref().map(|since| since.0)
+}
+
+/// What the service says of us; none where it does not answer as it should.
+fn what_is_wrong(error: &Error, account: &Account) -> Option<Problem> {
+    let (reason, message) = if error.is_unauthorized() {
+        (
+            Reason::TokenRefused,
+            format!("{error}: put a valid token into {}", token_place(account)),
+        )
+    } else if error.is_account_not_normal() {
+        (
+            Reason::AccountNotNormal,
+            format!("{error}: settle the account's status at the service"),
+        )
+    } else if error.refused_address().is_some() {
+        // With a proxy, its name is the only one that is resolved here.
+        let target = match account.spec.proxy {
+            Some(_) => Target::Proxy,
+            None => Target::Endpoint,
+        };
+        (
+            Reason::AddressRefused,
+            format!("{error}: {}", name_it(&account.spec, target)),
+        )
+    } else if error.is_rate_limited() {
+        (Reason::RateLimited, error.to_string())
+    } else {
+        return None;
+    };
+    Some(Problem { reason, message })
+}

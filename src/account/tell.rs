@@ -1,0 +1,114 @@
+//! Events and log lines of an Account: what status says anew.
+
+use super::Context;
+use crate::api::conditions::{READY, Reason, State, Verdict};
+use crate::api::{Account, AccountStatus};
+use crate::runtime::events::News;
+use crate::runtime::watch::ObjectKey;
+use jiff::Timestamp;
+use kube::Resource;
+
+/// Tells what changed between what stood in status and what was written.
+pub(super) async fn tell(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+    former: &AccountStatus,
+    next: &AccountStatus,
+    verdict: &Verdict,
+    wall: Timestamp,
+) {
+    for news in changes(former, next, verdict, wall) {
+        let (namespace, name, reason) = (&key.namespace, &key.name, news.reason);
+        tracing::info!(namespace, name, reason, note = news.note, "account");
+        context.events.tell(&account.object_ref(&()), &news).await;
+    }
+}
+
+/// What is worth an Event. Pure.
+fn changes(
+    former: &AccountStatus,
+    next: &AccountStatus,
+    verdict: &Verdict,
+    wall: Timestamp,
+) -> Vec<News> {
+    let reason = |status: &AccountStatus| {
+        let mut conditions = status.conditions.iter();
+        let ready = conditions.find(|condition| condition.type_ == READY);
+        ready.map(|ready| ready.reason.clone())
+    };
+    let mut news = Vec::new();
+    if let (Some(since), None) = (&former.unreachable_since, &next.unreachable_since) {
+        let seconds = wall.duration_since(since.0).as_secs().max(0);
+        let note = format!(
+            "the service answers again: it did not for {}",
+            span(seconds)
+        );
+        news.push(News::normal("ServiceAnswers", note));
+    }
+    if reason(former) != reason(next) {
+        let (reason, message) = (verdict.reason.as_str(), verdict.message.clone());
+        news.push(match verdict.state {
+            State::Ready => News::normal(reason, message),
+            // The service's wish, and nothing that anybody has to mend.
+            State::Reconciling if verdict.reason == Reason::RateLimited => {
+                News::normal(reason, message)
+            }
+            State::Reconciling | State::Stalled | State::Drifted => News::warning(reason, message),
+        });
+    }
+    news
+}
+
+/// A time in words, to the second.
+fn span(seconds: i64) -> String {
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, m, s) => format!("{m} min {s} s"),
+        (h, m, _) => format!("{h} h {m} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    fn said(verdict: &Verdict, since: Option<i64>) -> AccountStatus {
+        let at = |second| Time(Timestamp::from_second(second).unwrap());
+        AccountStatus {
+            conditions: verdict.to_conditions(&[], 1, Timestamp::UNIX_EPOCH),
+            unreachable_since: since.map(at),
+            ..AccountStatus::default()
+        }
+    }
+
+    #[test]
+    fn an_outage_is_told_when_it_begins_and_when_it_ends_with_how_long_it_was() {
+        let wall = Timestamp::from_second(300).unwrap();
+        let well = Verdict::ready(Reason::Available, "well");
+        let away = Verdict::reconciling(Reason::ServiceUnreachable, "away since then");
+        let (up, down) = (said(&well, None), said(&away, Some(95)));
+        let told = |a: &AccountStatus, b: &AccountStatus, verdict: &Verdict| {
+            let news = changes(a, b, verdict, wall).into_iter();
+            let told = news.map(|news| (news.warning, news.reason, news.note));
+            told.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            told(&up, &down, &away),
+            [(true, "ServiceUnreachable", "away since then".to_owned())]
+        );
+        let again = "the service answers again: it did not for 3 min 25 s".to_owned();
+        assert_eq!(
+            told(&down, &up, &well),
+            [
+                (false, "ServiceAnswers", again),
+                (false, "Available", "well".to_owned())
+            ]
+        );
+        assert_eq!(told(&up, &up, &well), []);
+        assert_eq!(told(&down, &down, &away), []);
+        let first = told(&AccountStatus::default(), &up, &well);
+        assert_eq!(first, [(false, "Available", "well".to_owned())]);
+    }
+}

@@ -1,0 +1,186 @@
+use super::*;
+use crate::inventory::PlaceCounts;
+use jiff::Timestamp;
+use serde_json::json;
+
+fn account(name: &str) -> Account {
+    importing(name, "Allowed")
+}
+
+fn importing(name: &str, imports: &str) -> Account {
+    serde_json::from_value(json!({
+        "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account",
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": {"endpoint": "http://127.0.0.1", "tokenSecretRef": {"name": "t", "key": "t"}, "imports": imports},
+    }))
+    .unwrap()
+}
+
+fn at(second: i64) -> Time {
+    Time(Timestamp::from_second(second).unwrap())
+}
+
+fn listed(servers: usize, unowned: usize) -> PlaceCensus {
+    let counts = PlaceCounts {
+        servers,
+        unowned,
+        ..PlaceCounts::default()
+    };
+    PlaceCensus {
+        listed: Some(counts),
+        failing: None,
+    }
+}
+
+/// A zone that began to fail at this second of the day, now.
+fn failing(second: i64, message: &str) -> PlaceCensus {
+    PlaceCensus {
+        listed: None,
+        failing: Some(Failing::of(Instant::now(), at(second).0, message)),
+    }
+}
+
+fn census(zones: &[(&str, PlaceCensus)]) -> Census {
+    let places = zones.iter();
+    Census {
+        places: places
+            .map(|(zone, known)| (Place::new("r", *zone), known.clone()))
+            .collect(),
+        unowned: Vec::new(),
+    }
+}
+
+/// What follows a status at an Account whose service answers since then.
+fn after(former: &AccountStatus, zones: &[(&str, PlaceCensus)], since: Instant) -> AccountStatus {
+    counted(&census(zones), former, &account("default"), Some(since))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_that_fails_hides_nothing_of_another_and_says_since_when() {
+    let began = Instant::now();
+    let down = failing(7, "no such zone");
+    let zones = [("a", listed(3, 1)), ("nope", down)];
+    let none = AccountStatus::default();
+    let first = after(&none, &zones, began);
+    assert_eq!((first.servers, first.unowned_servers), (Some(3), Some(1)));
+    assert_eq!(first.listed_zones.as_deref(), Some("1/2"));
+    assert_eq!(first.inventory[1].failing_since, None, "it may be a hiccup");
+    tokio::time::advance(LASTS).await;
+    let told = after(&first, &zones, began);
+    let nope = &told.inventory[1];
+    assert_eq!(nope.failing_since, Some(at(7)));
+    assert_eq!(nope.message.as_deref(), Some("no such zone"));
+    assert_eq!((nope.servers, nope.owned, nope.unowned), (None, None, None));
+    assert_eq!((told.servers, told.unowned_servers), (Some(3), Some(1)));
+    // A new process finds it failing anew: the time stands.
+    let again = [("a", listed(3, 1)), ("nope", failing(90, "no such zone"))];
+    assert_eq!(after(&told, &again, began), told);
+    tokio::time::advance(LASTS).await;
+    assert_eq!(after(&told, &again, began), told);
+    // Listed at last.
+    let well = after(&told, &[("a", listed(3, 1)), ("nope", listed(2, 0))], began);
+    assert_eq!(well.listed_zones.as_deref(), Some("2/2"));
+    assert_eq!((well.servers, well.unowned_servers), (Some(5), Some(1)));
+    assert_eq!(well.inventory[1].failing_since, None);
+    assert_eq!(well.inventory[1].message, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_that_was_listed_counts_as_it_was_listed_last_while_it_fails() {
+    let began = Instant::now();
+    let known = after(
+        &AccountStatus::default(),
+        &[("a", listed(3, 1)), ("b", listed(2, 2))],
+        began,
+    );
+    let down = PlaceCensus {
+        failing: failing(7, "503").failing,
+        ..listed(2, 2)
+    };
+    tokio::time::advance(LASTS).await;
+    let told = after(&known, &[("a", listed(3, 1)), ("b", down)], began);
+    assert_eq!((told.servers, told.unowned_servers), (Some(5), Some(3)));
+    assert_eq!(told.listed_zones.as_deref(), Some("1/2"));
+    assert_eq!(told.inventory[1].failing_since, Some(at(7)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_former_process_listed_stands_until_it_is_listed_again() {
+    let began = Instant::now();
+    let mut known = after(
+        &AccountStatus::default(),
+        &[("a", listed(3, 1)), ("b", listed(2, 0))],
+        began,
+    );
+    known.unowned = vec![UnownedServer {
+        id: "ecs-1".into(),
+        region: "r".into(),
+        zone: "a".into(),
+        ..UnownedServer::default()
+    }];
+    let unknown = [("a", PlaceCensus::default()), ("b", PlaceCensus::default())];
+    assert_eq!(after(&known, &unknown, began), known);
+    // One zone after the other; what is nobody's in the first stands as well.
+    let half = [("a", PlaceCensus::default()), ("b", listed(4, 0))];
+    let told = after(&known, &half, began);
+    assert_eq!((told.servers, told.unowned_servers), (Some(7), Some(1)));
+    assert_eq!(told.unowned, known.unowned);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_service_is_no_zones_failure() {
+    let known = after(
+        &AccountStatus::default(),
+        &[("a", listed(3, 1))],
+        Instant::now(),
+    );
+    let down = PlaceCensus {
+        failing: failing(7, "503").failing,
+        ..listed(3, 1)
+    };
+    let zones = [("a", down)];
+    tokio::time::advance(10 * LASTS).await;
+    let outage = counted(&census(&zones), &known, &account("default"), None);
+    assert_eq!(outage, known);
+    // It answers again, and the zone is not tried yet.
+    let back = Instant::now();
+    assert_eq!(after(&known, &zones, back), known);
+    tokio::time::advance(LASTS).await;
+    assert_ne!(after(&known, &zones, back), known);
+}
+
+#[test]
+fn a_server_of_nobody_comes_with_the_command_that_imports_it() {
+    let told = import(&account("default"), "ecs-1_a.B");
+    assert_eq!(
+        told.as_deref(),
+        Some("kubectl cloudserver import ecs-1_a.B -n team-a")
+    );
+    let told = import(&account("other"), "ecs-1");
+    assert_eq!(
+        told.as_deref(),
+        Some("kubectl cloudserver import ecs-1 -n team-a --account other")
+    );
+}
+
+#[test]
+fn where_nothing_may_be_imported_no_command_says_how() {
+    assert_eq!(import(&importing("default", "Denied"), "ecs-1"), None);
+}
+
+#[test]
+fn an_identifier_that_a_shell_would_read_otherwise_makes_no_command() {
+    let long = "e".repeat(LONGEST_ID + 1);
+    for id in [
+        "",
+        "a b",
+        "a;b",
+        "$(a)",
+        "--all",
+        "a\nb",
+        "ä",
+        long.as_str(),
+    ] {
+        assert_eq!(import(&account("default"), id), None, "{id}");
+    }
+}

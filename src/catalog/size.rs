@@ -1,0 +1,120 @@
+//! How large a server is, beside what it is said to be. Pure.
+//!
+//! CPU and memory alone: nobody changes them once a server is bought, while a disk or the traffic may have grown since.
+
+use crate::api::PackageRef;
+use crate::cloud::{Detail, Package};
+use serde_json::Value;
+use std::fmt;
+
+/// A figure of a server that contradicts what it is said to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unlike {
+    unit: &'static str,
+    has: u64,
+    wanted: u64,
+}
+
+impl Unlike {
+    /// What the server has.
+    pub fn has(&self) -> String {
+        self.words(self.has)
+    }
+
+    /// What it would have.
+    pub fn wanted(&self) -> String {
+        self.words(self.wanted)
+    }
+
+    fn words(&self, figure: u64) -> String {
+        format!("{figure} {}", self.unit)
+    }
+}
+
+impl fmt::Display for Unlike {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} and not {}", self.has(), self.wanted())
+    }
+}
+
+/// CPU and memory that a server shows, with their units.
+fn shown(detail: &Detail) -> [(&'static str, Option<u64>); 2] {
+    let number = |field: &str| detail.fields.get(field).and_then(Value::as_u64);
+    [("CPU", number("cpu")), ("GiB of memory", number("memory"))]
+}
+
+fn first(
+    detail: &Detail,
+    wanted: [Option<u64>; 2],
+    fits: impl Fn(u64, u64) -> bool,
+) -> Option<Unlike> {
+    let pairs = shown(detail).into_iter().zip(wanted);
+    pairs
+        .filter_map(|((unit, has), wanted)| {
+            let (has, wanted) = (has?, wanted?);
+            Some(Unlike { unit, has, wanted })
+        })
+        .find(|figure| !fits(figure.has, figure.wanted))
+}
+
+/// What of a server contradicts that it was bought as this package. What either does not tell contradicts nothing.
+pub fn unlike(row: &Package, detail: &Detail) -> Option<Unlike> {
+    first(detail, [row.cpu, row.memory], |has, wanted| has == wanted)
+}
+
+/// What of a server is less than a filter asks for at least.
+pub fn smaller(wanted: &PackageRef, detail: &Detail) -> Option<Unlike> {
+    let least = |figure: Option<i32>| u64::try_from(figure?).ok();
+    let wanted = [least(wanted.cpu), least(wanted.memory)];
+    first(detail, wanted, |has, wanted| has >= wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::{Offer, ServerId};
+    use serde_json::json;
+
+    fn detail(fields: &Value) -> Detail {
+        Detail {
+            id: ServerId::from("ecs-1"),
+            fields: fields.as_object().cloned().unwrap(),
+        }
+    }
+
+    fn package(fields: &Value) -> Package {
+        Package::read(fields.as_object().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn only_what_both_tell_contradicts() {
+        let large = package(&json!({"packageCode": "p", "cpu": 8, "memory": 16}));
+        for (shown, told) in [
+            (json!({"cpu": 1, "memory": 2}), Some("1 CPU and not 8 CPU")),
+            (
+                json!({"cpu": 8, "memory": 2}),
+                Some("2 GiB of memory and not 16 GiB of memory"),
+            ),
+            (json!({"cpu": 8, "memory": 16, "systemDiskSize": 500}), None),
+            (json!({"memory": 16}), None),
+            (json!({"cpu": "eight"}), None),
+        ] {
+            let unlike = unlike(&large, &detail(&shown)).map(|unlike| unlike.to_string());
+            assert_eq!(unlike.as_deref(), told, "{shown}");
+        }
+        let silent = package(&json!({"packageCode": "p"}));
+        assert_eq!(unlike(&silent, &detail(&json!({"cpu": 1}))), None);
+    }
+
+    #[test]
+    fn a_filter_is_contradicted_by_less_and_not_by_more() {
+        let wanted = PackageRef {
+            cpu: Some(2),
+            ..PackageRef::default()
+        };
+        for (cpu, is_less) in [(1, true), (2, false), (4, false)] {
+            let shown = detail(&json!({"cpu": cpu, "memory": 1}));
+            assert_eq!(smaller(&wanted, &shown).is_some(), is_less, "{cpu}");
+        }
+    }
+}

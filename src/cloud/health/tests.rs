@@ -1,0 +1,113 @@
+use super::super::error::{Cause, Fault};
+use super::super::transport::Lost;
+use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const S: Duration = Duration::from_secs(1);
+
+fn error(operation: Operation, fault: Fault) -> Error {
+    Error {
+        operation,
+        path: "/x".into(),
+        fault,
+    }
+}
+
+fn lost() -> Error {
+    let fault = Fault::NotSent(Cause::Carrier(Lost::NotSent));
+    error(Operation::Task, fault)
+}
+
+fn refused(operation: Operation, status: u16, code: &str) -> Error {
+    let refusal = super::super::error::Refusal {
+        status: None,
+        code: Some(code.to_owned()),
+        message: None,
+        missing: false,
+    };
+    let fault = Fault::Answered {
+        status,
+        refusal: Some(refusal),
+        retry_after: None,
+    };
+    error(operation, fault)
+}
+
+/// One that counts how often it casts doubt on the service.
+fn counting() -> (Health, Arc<AtomicUsize>) {
+    let (health, doubts) = (Health::default(), Arc::<AtomicUsize>::default());
+    let counted = doubts.clone();
+    health.on_doubt(move |doubt| {
+        counted.fetch_add(usize::from(doubt == Doubt::Service), Ordering::SeqCst);
+    });
+    (health, doubts)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_call_that_fails_casts_doubt_and_the_next_that_is_answered_takes_it_away() {
+    let (health, doubts) = counting();
+    let began = Instant::now();
+    for _ in 0..3 {
+        health.heard(Operation::Task, Instant::now(), Some(&lost()));
+        tokio::time::advance(S).await;
+    }
+    assert_eq!(health.trouble().unwrap().since, began, "it does not move");
+    assert_eq!(doubts.load(Ordering::SeqCst), 1);
+    // A refusal that can be read is an answer.
+    let busy = refused(Operation::Stop, 409, "Busy");
+    health.heard(Operation::Stop, Instant::now(), Some(&busy));
+    assert_eq!(health.trouble(), None);
+    health.heard(Operation::Task, Instant::now(), Some(&lost()));
+    assert_eq!(doubts.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_casts_doubt_long_before_its_deadline() {
+    let (health, doubts) = counting();
+    let began = Instant::now();
+    let waits = health.attend(tokio::time::sleep(30 * S));
+    let watched = async {
+        tokio::time::sleep(SILENT - S).await;
+        assert_eq!(health.trouble(), None);
+        // Others are answered meanwhile: only since then nobody is.
+        health.heard(Operation::Task, began, None);
+        tokio::time::sleep(2 * S).await;
+        assert_eq!(health.trouble().unwrap().since, began + SILENT - S);
+    };
+    tokio::join!(waits, watched);
+    assert_eq!(began.elapsed(), 30 * S, "it is waited for all the same");
+    assert_eq!(doubts.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_service_says_no_to_is_no_outage_and_what_it_cannot_say_is() {
+    for (error, outage) in [
+        (lost(), true),
+        (refused(Operation::Task, 503, "Maintenance"), true),
+        (refused(Operation::Task, 429, "TooMany"), false),
+        (refused(Operation::Task, 401, "Authenticated.Token"), false),
+        (refused(Operation::Task, 404, "NotFound"), false),
+        (error(Operation::Task, Fault::NotSent(Cause::NoRoom)), false),
+    ] {
+        let (health, _) = counting();
+        health.heard(Operation::Task, Instant::now(), Some(&error));
+        assert_eq!(health.trouble().is_some(), outage, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_may_not_buy_is_so_until_it_buys() {
+    let (health, _) = counting();
+    let now = Instant::now();
+    let arrears = refused(Operation::Create, 403, "AccountStatus.Abnormal");
+    health.heard(Operation::Create, now, Some(&arrears));
+    health.heard(Operation::Release, now, None);
+    health.heard(Operation::Keys, now, None);
+    let Standing::Abnormal(abnormal) = health.standing() else {
+        panic!("it was refused");
+    };
+    assert_eq!(abnormal.operation, Operation::Create);
+    assert!(abnormal.message.contains("AccountStatus.Abnormal"));
+    health.heard(Operation::Create, now, None);
+    assert_eq!(health.standing(), Standing::Normal);
+}

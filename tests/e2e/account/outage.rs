@@ -1,0 +1,216 @@
+//! A service that does not answer is told within half a minute, once, with since when; and so is that it is back.
+
+use super::until_account;
+use crate::support::{
+    Link, Setup, Weather, World, condition, eventually, instance, is_ready, names, stays, stopped,
+};
+use cloud_server_operator::api::Account;
+use cloud_simulator::AccountStatus;
+use cloud_simulator::faults::{Act, Rule, When};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// From the first call that fails to the word of it, and from the service's return to the word of that.
+const BOUND: Duration = Duration::from_secs(30);
+
+fn ready(account: &Account) -> Option<&Condition> {
+    let conditions = &account.status.as_ref()?.conditions;
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready")
+}
+
+async fn until_says(world: &World, reason: &str) -> Account {
+    until_account(world, &format!("the Account says {reason}"), |account| {
+        let told = ready(account)?;
+        (told.reason == reason).then(|| account.clone())
+    })
+    .await
+}
+
+/// Waits until an Event of the Account was told, once.
+async fn until_event(world: &World, reason: &str) {
+    eventually(&format!("one Event {reason} of the Account"), async || {
+        let mut events = world.events(reason).await;
+        let is_ours = |kind: &Option<String>| kind.as_deref() == Some("Account");
+        events.retain(|event| {
+            event
+                .regarding
+                .as_ref()
+                .is_some_and(|about| is_ours(&about.kind))
+        });
+        match events.len() {
+            1 => Ok(()),
+            n => Err(format!("{n}")),
+        }
+    })
+    .await;
+}
+
+/// Writes of Accounts since then.
+async fn account_writes(world: &World, since: Timestamp) -> Vec<String> {
+    let writes = world.all_writes_since(since).await.into_iter();
+    let writes = writes.filter(|entry| entry.resource == "accounts");
+    writes.map(|entry| format!("{entry:?}")).collect()
+}
+
+/// The service goes away while a server is to be stopped, and comes back.
+async fn is_told(world: &World, away: impl AsyncFnOnce(), back: impl AsyncFnOnce()) {
+    let fleet = names("web", 3);
+    world.apply_all(&fleet, instance).await;
+    world.all_ready(&fleet).await;
+    until_says(world, "Available").await;
+    away().await;
+    world.apply(&stopped("web-0")).await;
+    let first_call = Instant::now();
+    let told = until_says(world, "ServiceUnreachable").await;
+    let took = first_call.elapsed();
+    println!("OUTAGE: told after {took:.1?}");
+    assert!(took < BOUND, "{took:?}");
+    let since = told.status.as_ref().unwrap().unreachable_since.clone();
+    let since = since.expect("it says since when").0;
+    let message = &ready(&told).unwrap().message;
+    for word in [since.to_string().as_str(), "every 20 s", "spec.endpoint"] {
+        assert!(message.contains(word), "{message}");
+    }
+    until_event(world, "ServiceUnreachable").await;
+
+    // Tries move nothing of it, and a restart neither.
+    let begun = Timestamp::now();
+    stays(
+        "the same",
+        Duration::from_secs(45),
+        async || match &account_writes(world, begun).await[..] {
+            [] => Ok(()),
+            writes => Err(format!("{writes:#?}")),
+        },
+    )
+    .await;
+    for name in &fleet[1..] {
+        assert!(
+            is_ready(&world.get(name).await),
+            "what rests is as it was seen"
+        );
+    }
+
+    back().await;
+    let returned = Instant::now();
+    let well = until_says(world, "Available").await;
+    let took = returned.elapsed();
+    println!("OUTAGE: back, told after {took:.1?}");
+    assert!(took < BOUND, "{took:?}");
+    assert_eq!(well.status.unwrap().unreachable_since, None);
+    until_event(world, "ServiceAnswers").await;
+    world
+        .until("web-0", "is stopped", |i| {
+            let status = i.status.as_ref().unwrap();
+            let shows = status.detail.get("ecsStatus");
+            is_ready(i) && shows.is_some_and(|shows| shows == "STOPPED")
+        })
+        .await;
+    assert!(world.logs().contains("ServiceAnswers"), "a line of the log");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_refuses_connections_is_told_within_half_a_minute_and_so_is_its_return() {
+    let world = Setup::default().begin("outage-refused").await;
+    let link = Link::to(world.sim.url()).await;
+    let (address, far) = (link.address(), world.sim.url().to_owned());
+    world.account("default", &format!("http://{address}")).await;
+    let mut again = None;
+    let back = async || again = Some(Link::at(address, &far).await);
+    is_told(&world, async || drop(link), back).await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_takes_connections_and_is_silent_is_told_within_half_a_minute_and_so_is_its_return()
+ {
+    let world = Setup::default().links().begin("outage-silent").await;
+    let service = &world.links().service;
+    let away = async || service.set(Weather::Silent);
+    is_told(&world, away, async || service.set(Weather::Fair)).await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_fail_beside_others_that_do_not_make_no_outage() {
+    let world = Setup::default().begin("outage-none").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    until_says(&world, "Available").await;
+    until_account(&world, "its zone is counted", |account| {
+        (account.status.as_ref()?.servers == Some(1)).then_some(())
+    })
+    .await;
+    let fails = Act::Error {
+        status: 503,
+        code: "Maintenance".to_owned(),
+        message: "of details".to_owned(),
+        retry_after: None,
+        when: When::BeforeEffect,
+    };
+    world.sim.fault(Rule::on("/instance/detail", fails));
+    let (seq, since) = (world.sim.ledger().last_seq(), Timestamp::now());
+    let mut looked = instance("web");
+    looked["spec"]["reconcile"] = json!({"token": "look"});
+    world.apply(&looked).await;
+    eventually("details fail again and again", async || {
+        let failed = world.calls_since(seq).into_iter();
+        match failed.filter(|call| !call.faults.is_empty()).count() {
+            3.. => Ok(()),
+            n => Err(format!("{n}")),
+        }
+    })
+    .await;
+    assert_eq!(account_writes(&world, since).await, [] as [String; 0]);
+    let calls = world.calls_since(seq);
+    let probes = calls
+        .iter()
+        .filter(|call| call.path == "/sshkey/list")
+        .count();
+    let failed = calls.iter().filter(|call| !call.faults.is_empty()).count();
+    assert!((1..=failed).contains(&probes), "{probes} of {failed}");
+    world.sim.faults().clear();
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_in_arrears_is_not_ready_until_it_buys_again_and_all_else_goes_on() {
+    let mut world = Setup::default().begin("arrears").await;
+    world.apply(&instance("old")).await;
+    world.ready("old").await;
+    let standing = |status| world.sim.set_account_status("default", status).unwrap();
+    standing(AccountStatus::Arrears);
+    world.apply(&instance("new")).await;
+    world.until_reason("new", "AccountNotNormal").await;
+    let told = until_says(&world, "AccountNotNormal").await;
+    let told = ready(&told).unwrap();
+    assert_eq!(told.status, "False");
+    assert!(told.message.contains("AccountStatus.Abnormal"));
+    until_event(&world, "AccountNotNormal").await;
+    world.apply(&stopped("old")).await;
+    world
+        .until("old", "is stopped", |i| {
+            let shows = i.status.as_ref().unwrap().detail.get("ecsStatus").cloned();
+            is_ready(i) && shows.is_some_and(|shows| shows == "STOPPED")
+        })
+        .await;
+    let since = Timestamp::now();
+    world.restart().await;
+    let is_same = async || match &account_writes(&world, since).await[..] {
+        [] => Ok(()),
+        writes => Err(format!("{writes:#?}")),
+    };
+    stays("the same", Duration::from_secs(10), is_same).await;
+    world
+        .sim
+        .set_account_status("default", AccountStatus::Normal)
+        .unwrap();
+    let new = world.ready("new").await;
+    assert!(condition(&new, "Stalled").is_none());
+    until_says(&world, "Available").await;
+    world.finish().await;
+}

@@ -1,0 +1,82 @@
+//! Zones fail one by one, and each says since when.
+
+use super::until_account;
+use crate::support::{Setup, World, instance, stays, with};
+use cloud_server_operator::api::{Account, AccountStatus, PlaceInventory};
+use cloud_simulator::faults::{Act, Rule, When};
+use serde_json::json;
+use std::time::Duration;
+
+/// What the Account tells of the zone that there is, and of the other one.
+fn zones(status: &AccountStatus) -> Option<(&PlaceInventory, &PlaceInventory)> {
+    let there = cloud_simulator::catalogue::example().zone;
+    let (known, other): (Vec<_>, Vec<_>) = status.inventory.iter().partition(|z| z.zone == there);
+    match (&known[..], &other[..]) {
+        ([known], [other]) => Some((known, other)),
+        _ => None,
+    }
+}
+
+/// The servers of the zone that there is are told, and that the other one fails.
+fn one_fails(account: &Account) -> Option<AccountStatus> {
+    let status = account.status.as_ref()?;
+    let (known, other) = zones(status)?;
+    let counts = (known.servers?, known.owned?, known.unowned?);
+    let all = (status.servers?, status.unowned_servers?);
+    let is_told = known.failing_since.is_none() && other.failing_since.is_some();
+    (is_told && counts == (3, 1, 2) && all == (3, 2)).then(|| status.clone())
+}
+
+/// Longer than the Account rests between two looks.
+async fn stands(world: &World, told: &AccountStatus) {
+    stays("the same", Duration::from_secs(35), async || {
+        let account = world.accounts().get("default").await;
+        match account.map(|account| account.status) {
+            Ok(status) if status.as_ref() != Some(told) => Err(format!("{status:#?}")),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_zone_that_does_not_exist_hides_nothing_of_the_others_and_is_told_since_when() {
+    let mut world = Setup::default().begin("zones").await;
+    world.strangers(World::TOKEN, 2);
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    // A service that refuses to list a zone which it does not know.
+    let refusal = Act::Error {
+        status: 400,
+        code: "InvalidParameter.Zone".to_owned(),
+        message: "no such zone".to_owned(),
+        retry_after: None,
+        when: When::BeforeEffect,
+    };
+    world
+        .sim
+        .fault(Rule::on("/instance/list", refusal).containing("nope"));
+    let mistyped = with("mistyped", |it| it["spec"]["zone"] = json!("nope"));
+    world.apply(&mistyped).await;
+    let told = until_account(&world, "the zones are told", one_fails).await;
+    assert_eq!(told.listed_zones.as_deref(), Some("1/2"));
+    let (_, nope) = zones(&told).unwrap();
+    assert!(nope.message.as_ref().unwrap().contains("no such zone"));
+    assert_eq!((nope.servers, nope.unowned), (None, None));
+
+    // Neither tries without end nor a restart move anything of it.
+    stands(&world, &told).await;
+    world.restart().await;
+    stands(&world, &told).await;
+
+    // With its Instance the zone goes too.
+    world.sim.faults().clear();
+    world.delete("mistyped").await;
+    world.gone("mistyped").await;
+    until_account(&world, "one zone is left", |account| {
+        let status = account.status.as_ref()?;
+        (status.listed_zones.as_deref() == Some("1/1")).then_some(())
+    })
+    .await;
+    world.finish().await;
+}
