@@ -96,6 +96,8 @@ fn every_field_of_the_record_is_described() {
             started_at: jiff::Timestamp::UNIX_EPOCH,
             generation: 1,
             uid: "u".into(),
+            cause: None,
+            power_cut: false,
             target: crate::api::Applied::default(),
             waiting_password: false,
             before: crate::api::Before::default(),

@@ -1,4 +1,4 @@
-use super::{Marker, Resolved};
+use super::{Cause, Marker, Resolved};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -105,6 +105,16 @@ pub struct OpenOperation {
     /// record of its former life.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
+    /// Why it is done; shown to people, decides nothing. None in a record of an older version.
+    #[serde(
+        default,
+        deserialize_with = "Cause::read",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub cause: Option<Cause>,
+    /// It cuts the server's power: a stop that does not ask the operating system.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub power_cut: bool,
     /// What the server is to be afterwards.
     #[serde(default)]
     pub target: Applied,
@@ -333,6 +343,8 @@ mod tests {
                 started_at: Timestamp::UNIX_EPOCH,
                 generation: 1,
                 uid: String::new(),
+                cause: None,
+                power_cut: false,
                 target: Applied::default(),
                 waiting_password: false,
                 before: Before::default(),
@@ -387,6 +399,17 @@ mod tests {
             Marker::of_uid("u1")
         );
         assert_eq!(Binding::parse(&old).unwrap(), binding());
+    }
+
+    #[test]
+    fn a_cause_that_only_a_newer_version_knows_makes_no_record_unreadable() {
+        let mut json = serde_json::to_value(binding()).unwrap();
+        json["operation"]["cause"] = "Whim".into();
+        assert_eq!(Binding::parse(&json.to_string()).unwrap(), binding());
+        let mut known = binding();
+        known.operation.cause = Some(Cause::Drift);
+        known.operation.power_cut = true;
+        assert_eq!(Binding::parse(&known.to_text()).unwrap(), known);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::policies::{
 use super::references::{FirewallRef, ImageRef, PackageRef, Resolved, SshKeyRef};
 use super::secrets::{ConnectionSecretRef, GeneratedLogin};
 use super::valid::{NAME_MESSAGE, NAME_RULE};
-use super::{Applied, Verb};
+use super::{Applied, Cause, Verb};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -386,6 +386,22 @@ pub struct HistoryEntry {
     /// What the service said about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Why it was begun.
+    #[serde(
+        default,
+        deserialize_with = "Cause::read",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub cause: Option<Cause>,
+    /// Generation of the spec that it was begun for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// Name, key, UID and resourceVersion of the Secret whose password it was to bring.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_secret: Option<String>,
+    /// The server's power was cut, or may have been: its operating system was not asked to stop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub power_cut: bool,
     /// When the operation was recorded.
     pub started_at: Time,
     /// When its end was seen.

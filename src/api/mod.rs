@@ -7,6 +7,7 @@
 mod account;
 mod account_status;
 mod binding;
+mod cause;
 pub mod conditions;
 mod import;
 mod instance;
@@ -28,6 +29,7 @@ pub use account_status::{AccountStatus, PlaceInventory, UnownedServer};
 pub use binding::{
     Applied, Before, Binding, BindingError, OpenOperation, Speaks, Verb, attempt_number,
 };
+pub use cause::Cause;
 pub use import::Import;
 pub use instance::{
     AccountRef, Addresses, EndReason, HistoryEntry, Instance, InstanceSpec, InstanceStatus, Login,

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::panic::PanicHookInfo;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{ParseError, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -19,6 +19,9 @@ use non_blocking::{Guard, NonBlocking, non_blocking};
 
 /// What is logged where `RUST_LOG` says nothing.
 const DEFAULT: &str = "info";
+/// What is not logged unless `RUST_LOG` names it: each request that fails is an error to the Kubernetes client, and a line of our own
+/// says what follows from it.
+const QUIET: &str = "kube_client=off,kube_runtime=off";
 
 /// The log of the process. Dropping it writes what waits, for a second at most.
 pub(super) struct Log {
@@ -36,14 +39,7 @@ impl Log {
         let stderr = File::from(std::io::stderr().as_fd().try_clone_to_owned()?);
         let (writer, guard) = non_blocking(stderr)?;
         let asked = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
-        let filter = match asked.trim() {
-            "" => Ok(EnvFilter::new(DEFAULT)),
-            asked => EnvFilter::try_new(asked),
-        };
-        let (filter, unread) = match filter {
-            Ok(filter) => (filter, None),
-            Err(why) => (EnvFilter::new(DEFAULT), Some(why)),
-        };
+        let (filter, unread) = filter(&asked);
         let is_terminal = std::io::stderr().is_terminal();
         subscriber(filter, writer.clone(), is_terminal).init();
         tracing::trace!("lines of our own are logged at every level");
@@ -70,6 +66,19 @@ impl Log {
     pub(super) fn dropped(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
         let writer = self.writer.clone();
         move || writer.dropped()
+    }
+}
+
+/// What `RUST_LOG` asks for; and why it is the default, where it cannot be read.
+fn filter(asked: &str) -> (EnvFilter, Option<ParseError>) {
+    let asked = match asked.trim() {
+        "" => DEFAULT,
+        asked => asked,
+    };
+    // Of two words about one target the later one counts.
+    match EnvFilter::try_new(format!("{QUIET},{asked}")) {
+        Ok(filter) => (filter, None),
+        Err(why) => (EnvFilter::new(format!("{QUIET},{DEFAULT}")), Some(why)),
     }
 }
 

@@ -41,7 +41,16 @@ pub enum Outcome {
         recorded: bool,
     },
     /// The service took, or did not take, a call within an attempt.
-    Aside(Option<String>),
+    Aside {
+        /// Start or Stop.
+        verb: Verb,
+        /// It cuts the server's power.
+        power_cut: bool,
+        /// No such call was made within this attempt before.
+        is_first: bool,
+        /// What stood in the way.
+        trouble: Option<String>,
+    },
     /// The service refused the call, or it never left: nothing was done.
     Refused {
         /// The service's words.
@@ -61,6 +70,8 @@ pub enum Outcome {
         id: ServerId,
         /// Why.
         why: ReleaseReason,
+        /// The service had not taken it before.
+        is_first: bool,
         /// What stood in the way.
         trouble: Option<String>,
     },
@@ -314,6 +325,8 @@ impl Attempt<'_> {
             return late;
         }
         let answer = post(seat, permit, request, None).await;
+        let power_cut = matches!(request, Request::Stop { force: true, .. });
+        let may_have_happened = answer.as_ref().err().is_none_or(Error::may_have_happened);
         let refusal = answer.as_ref().err();
         let is_refused = refusal.is_some_and(|error| error.is_conflict() || !error.is_retryable());
         let trouble = answer.err().map(|error| error.to_string());
@@ -323,6 +336,14 @@ impl Attempt<'_> {
         };
         let mut memory = open(self.memory);
         let binding = self.facts.binding();
+        let attempt = binding.map(|binding| binding.attempt);
+        // One that was not taken before is told with the try that is.
+        let last = memory.aside.as_ref();
+        let was_taken = last.is_some_and(|last| last.verb == verb && last.trouble.is_none());
+        let is_first = !was_taken || (power_cut && memory.cut_for != attempt);
+        if power_cut && may_have_happened {
+            memory.cut_for = attempt;
+        }
         let of_reinstall = binding.filter(|binding| binding.operation.verb == Verb::Reinstall);
         if let (Verb::Stop, Some(binding)) = (verb, of_reinstall) {
             memory.stopped_for = Some(binding.attempt);
@@ -342,7 +363,12 @@ impl Attempt<'_> {
         if !is_known {
             memory.looked = None;
         }
-        Outcome::Aside(trouble)
+        Outcome::Aside {
+            verb,
+            power_cut,
+            is_first,
+            trouble,
+        }
     }
 
     fn set_post(&self, attempt: u32, post: Post) {

@@ -82,6 +82,10 @@ pub struct Memory {
     pub aside: Option<Aside>,
     /// The attempt for which the operator stopped the server.
     pub stopped_for: Option<u32>,
+    /// The attempt for which the operator cut the server's power, or may have.
+    pub cut_for: Option<u32>,
+    /// What went wrong last, in its words: the same is logged once.
+    pub trouble: Option<String>,
     /// When the newest operation on a server that was there ended.
     pub operated: Option<Instant>,
     /// The record of the newest operation that this process announced, or follows, until that ended: should the annotation be
@@ -164,6 +168,8 @@ impl Memory {
             pending_seen: false,
             aside: None,
             stopped_for: None,
+            cut_for: None,
+            trouble: None,
             operated: None,
             announced: None,
             purchase: None,
@@ -345,6 +351,13 @@ impl Memory {
         if verb.bears_login() {
             self.password.sent = digest;
         }
+    }
+
+    /// Whether this went wrong otherwise than the last time.
+    pub fn is_new_trouble(&mut self, words: &str) -> bool {
+        let is_new = self.trouble.as_deref() != Some(words);
+        self.trouble = Some(words.to_owned());
+        is_new
     }
 
     /// The password of the newest call may be on the server by now.

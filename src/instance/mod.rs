@@ -6,6 +6,7 @@ mod behind;
 pub mod facts;
 mod flow;
 pub mod foresee;
+mod journal;
 pub mod listing;
 mod login;
 pub mod memory;
@@ -175,13 +176,13 @@ async fn reconcile(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> D
         // What was read and is not in status is read again; of what a failed create left behind nothing stands there.
         open(memory).forget_looks();
     }
+    journal::reconciled(&seen.facts, &plan, &outcome, again);
     match said {
         Ok(held) => held.map_or(again, |held| again.min(held)),
         Err(Unsaid::TooSoon(rest)) => rest,
         Err(Unsaid::Failed(error)) => {
-            let Facts { key, .. } = &seen.facts;
-            tracing::warn!(namespace = key.namespace, name = key.name, %error, "status not written");
             let mut memory = open(memory);
+            warn(&mut memory, &seen, &error.to_string(), "status not written");
             let wait = memory.backoff.fail();
             let wait = wait.min(not_written_again(error.is_refusal()));
             // What is stale is put right by the event that shows it.
@@ -251,6 +252,7 @@ fn rested(
     // As long as it cannot be said, something fails.
     if is_said && verdict.is_some_and(|verdict| verdict.state == State::Ready) {
         memory.backoff.reset();
+        memory.trouble = None;
     }
     let poll = memory
         .poll
@@ -277,10 +279,6 @@ fn next(
     is_said: bool,
 ) -> Duration {
     let mut memory = open(memory);
-    let (name, namespace) = (
-        seen.facts.key.name.as_str(),
-        seen.facts.key.namespace.as_str(),
-    );
     match outcome {
         Outcome::Rested => rested(seat, plan, &mut memory, seen, is_said),
         Outcome::Accepted {
@@ -290,28 +288,60 @@ fn next(
             memory.not_before = None;
             // A server in the making is not expected in a listing yet.
             memory.wants.attention = Attention::InFlight;
-            tracing::info!(namespace, name, server = %id, %verb, "the service took the call");
+            memory.trouble = None;
+            if let plan::Step::Call { binding, .. } = &plan.step {
+                journal::called(&seen.facts, *verb, id, binding);
+            }
             if *recorded {
                 schedule(seat, *verb).next(None)
             } else {
                 AFTER_STALE
             }
         }
-        Outcome::Aside(trouble) => {
-            if let Some(why) = trouble {
-                tracing::warn!(namespace, name, why, "the service did not take the call");
+        Outcome::Aside {
+            verb,
+            power_cut,
+            trouble,
+            ..
+        } => {
+            match (trouble, seen.facts.told_id()) {
+                (Some(why), _) => {
+                    warn(&mut memory, seen, why, "the service did not take the call");
+                }
+                (None, Some(id)) => journal::called_beside(&seen.facts, *verb, &id, *power_cut),
+                (None, None) => {}
             }
             schedule(seat, Verb::Stop).next(None)
         }
         Outcome::Written => AFTER_STALE,
-        Outcome::Released { trouble: None, .. } => schedule(seat, Verb::Release).next(None),
-        Outcome::Released { id, .. } => {
+        Outcome::Released {
+            id,
+            why,
+            trouble: None,
+            ..
+        } => {
+            journal::releases(&seen.facts, id, *why);
+            schedule(seat, Verb::Release).next(None)
+        }
+        Outcome::Released { id, trouble, .. } => {
+            let why = trouble.as_deref().unwrap_or_default();
+            warn(
+                &mut memory,
+                seen,
+                why,
+                "the service did not take the release",
+            );
             let not_before = memory.releases.get(id).and_then(|call| call.not_before);
             not_before.map_or(AFTER_STALE, |at| {
                 at.saturating_duration_since(Instant::now())
             })
         }
-        Outcome::Refused { after, reason, .. } => {
+        Outcome::Refused {
+            after,
+            reason,
+            message,
+        } => {
+            warn(&mut memory, seen, message, "the service refused the call");
             let wait = match (reason, &plan.step) {
                 (Reason::CreateRefused, _) => memory.backoff.fail().max(AFTER_REFUSAL),
                 (
@@ -340,13 +370,13 @@ fn next(
             wait
         }
         Outcome::Unknown(why) => {
-            tracing::warn!(namespace, name, why, "the outcome of a call is unknown");
+            warn(&mut memory, seen, why, "the outcome of a call is unknown");
             AFTER_STALE
         }
         Outcome::Finished => plan::LONG,
         Outcome::Stale => memory.backoff.fail().min(pace::DEPENDENCY),
         Outcome::NotDone(why, verdict) => {
-            tracing::warn!(namespace, name, why, "not done, trying again");
+            warn(&mut memory, seen, why, "not done, trying again");
             let wait = memory.backoff.fail();
             let wait = wait.min(not_written_again(verdict.is_some()));
             if plan.buys() {
@@ -355,6 +385,13 @@ fn next(
             }
             wait
         }
+    }
+}
+
+/// The same trouble is told once, as long as no call gets through in between.
+fn warn(memory: &mut Memory, seen: &observe::Observation, why: &str, what: &'static str) {
+    if memory.is_new_trouble(why) {
+        journal::not_done(&seen.facts, why, what);
     }
 }
 

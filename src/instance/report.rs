@@ -1,17 +1,18 @@
 //! Says what was seen and done: one status, written only if something but time differs; then Events.
 
+mod audit;
 mod gainsaid;
 mod synced;
 
 pub use synced::again as confirmed_again;
 
-use super::Context;
 use super::act::Outcome;
 use super::facts::Facts;
 use super::memory::{Memory, Said, open};
 use super::observe::Observation;
-use super::plan::{Plan, ReleaseReason, Step, Tell, doing, ended, operation, refused};
+use super::plan::{Plan, Step, Tell, doing, ended, operation, refused};
 use super::references;
+use super::{Context, journal};
 use crate::api::conditions::{READY, Reason, STALLED, SYNCED, Synced, Verdict};
 use crate::api::names::BINDING;
 use crate::api::{Addresses, Binding, EndReason, Instance, InstanceStatus, Verb, printable};
@@ -61,6 +62,21 @@ pub async fn report(
     outcome: &Outcome,
     memory: &Mutex<Memory>,
 ) -> Result<Option<Duration>, Unsaid> {
+    let said = tell_status(context, seen, plan, outcome, memory).await;
+    // That the service took a call is told whatever became of the status.
+    if let Some(news) = audit::of(seen, plan, outcome) {
+        context.events.tell(&seen.facts.reference, &news).await;
+    }
+    said
+}
+
+async fn tell_status(
+    context: &Context,
+    seen: &Observation,
+    plan: &Plan,
+    outcome: &Outcome,
+    memory: &Mutex<Memory>,
+) -> Result<Option<Duration>, Unsaid> {
     if matches!(outcome, Outcome::Stale | Outcome::Finished) {
         // What the plan was made from is not what stands: there is nothing to say about it.
         return Ok(None);
@@ -92,11 +108,17 @@ pub async fn report(
             return Ok(None);
         }
     }
-    let changed = change_of_ready(&facts.status.conditions, &status.conditions).filter(|_| writes);
+    let changed = change_of_ready(&facts.status.conditions, &status.conditions)
+        .filter(|news| writes && !audit::tells(news, seen, tell, outcome));
     // What a plan has to tell is told with the status that shows it, or once its record is written.
     let told = writes || matches!(outcome, Outcome::Written);
-    let planned = tell.news.iter().filter(|_| told);
-    for news in changed.iter().chain(planned).chain(&news_of(outcome)) {
+    let planned = || tell.news.iter().filter(|_| told);
+    let server = tell.id.as_ref().map(ServerId::as_str);
+    match tell.ended.as_ref().filter(|_| writes) {
+        Some(entry) => journal::ended(facts, server, entry),
+        None => planned().for_each(|news| journal::told(facts, server, news)),
+    }
+    for news in changed.iter().chain(planned()) {
         context.events.tell(&facts.reference, news).await;
     }
     Ok(held)
@@ -125,6 +147,10 @@ pub(super) async fn say(
         Ok(Some(version)) => {
             if gainsaid::stands(facts, &memory) {
                 memory.gainsaid = Some(now);
+            }
+            let news = change_of_ready(&facts.status.conditions, &status.conditions);
+            if let (Some(news), Some(now)) = (news, ready(&status.conditions)) {
+                journal::ready(facts, status.id.as_deref(), now.status == "True", &news);
             }
             memory.unsaid_until = None;
             memory.wrote(Some(&version), now);
@@ -200,7 +226,7 @@ fn verdict(plan: &Plan, outcome: &Outcome) -> Option<Verdict> {
         Outcome::Stale | Outcome::Finished => None,
         Outcome::Rested
         | Outcome::Accepted { .. }
-        | Outcome::Aside(_)
+        | Outcome::Aside { .. }
         | Outcome::Written
         | Outcome::Released { .. } => plan.tell.verdict.clone(),
     }
@@ -464,31 +490,6 @@ fn change_of_ready(former: &[Condition], next: &[Condition]) -> Option<News> {
         reason: reason.as_str(),
         note: now.message.clone(),
     })
-}
-
-/// Steps that stand for themselves, whatever the status says.
-fn news_of(outcome: &Outcome) -> Option<News> {
-    match outcome {
-        Outcome::Released {
-            id,
-            why: ReleaseReason::Surplus,
-            trouble: None,
-            ..
-        } => Some(News::warning(
-            "SurplusReleased",
-            format!("released server {id}: another server is recorded for this Instance"),
-        )),
-        Outcome::Released {
-            id,
-            why: ReleaseReason::Failed,
-            trouble: None,
-            ..
-        } => Some(News::normal(
-            "Releasing",
-            format!("releasing server {id}, which its failed create left behind"),
-        )),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 
 mod account;
 mod acknowledge;
+mod audit;
 mod catalog;
 mod commands;
 mod consent;

@@ -44,7 +44,9 @@ impl Attempt<'_> {
                     // Only a server that this very call bought has no other home.
                     if receipt.operation.verb == Verb::Create {
                         let name = &self.facts.key.name;
-                        tracing::warn!(server = %id, name, "the Instance is gone: releasing its new server");
+                        let namespace = &self.facts.key.namespace;
+                        let generation = self.facts.generation;
+                        tracing::warn!(namespace, name, generation, server = %id, "the Instance is gone: releasing its new server");
                         self.release_homeless(seat, receipt, id).await;
                     }
                     return false;

@@ -4,7 +4,7 @@ use super::{Attempt, Outcome, not_written, room};
 use crate::api::Binding;
 use crate::api::names::{BINDING, FINALIZER};
 use crate::cloud::ServerId;
-use crate::instance::facts::Facts;
+use crate::instance::journal;
 use crate::instance::memory::{ReleaseCall, open};
 use crate::instance::pace;
 use crate::instance::plan::ReleaseReason;
@@ -31,6 +31,7 @@ impl Attempt<'_> {
         let now = Instant::now();
         let mut memory = open(self.memory);
         let former = memory.releases.get(&id).cloned();
+        let is_first = !former.as_ref().is_some_and(|call| call.accepted);
         let call = match answer {
             Ok(accepted) => {
                 // A new operation: asked for at its own pace.
@@ -73,7 +74,12 @@ impl Attempt<'_> {
         }
         memory.releases.insert(id.clone(), call);
         memory.looked = None;
-        Outcome::Released { id, why, trouble }
+        Outcome::Released {
+            id,
+            why,
+            is_first,
+            trouble,
+        }
     }
 
     /// Takes the finalizer away, if record and UID are still the ones that the proof was made for, and remembers the
@@ -87,7 +93,9 @@ impl Attempt<'_> {
         }
         // The Event first: afterwards there is nothing left to tell it about.
         let released = self.seen.own_id().map(|id| {
-            let note = format!("server {id} is released and confirmed gone");
+            let note = format!(
+                "server {id} is released and confirmed gone, since this Instance was deleted"
+            );
             News::normal("Released", note)
         });
         let news = released.or_else(|| self.left_behind());
@@ -114,20 +122,7 @@ impl Attempt<'_> {
     /// Takes the finalizer away and leaves what there is at the service, if the spec that wants it so still stands. Its marker
     /// is not remembered: a server of it that turns up late is kept as well.
     pub(super) async fn let_go(&self, news: Option<News>) -> Outcome {
-        let Facts {
-            key,
-            generation,
-            status,
-            ..
-        } = self.facts;
-        let server = self.facts.id().map(|id| id.to_string());
-        let server = server.or_else(|| status.id.clone());
-        tracing::info!(
-            namespace = key.namespace,
-            name = key.name,
-            server,
-            "kept at the service"
-        );
+        let generation = self.facts.generation;
         let is_wanted = json!({"op": "test", "path": "/metadata/generation", "value": generation});
         self.take_finalizer(news, vec![is_wanted]).await
     }
@@ -160,6 +155,8 @@ impl Attempt<'_> {
         }
         patch.push(json!({"op": "replace", "path": "/metadata/finalizers", "value": kept}));
         if let Some(news) = &news {
+            let server = facts.told_id();
+            journal::told(facts, server.as_ref().map(ServerId::as_str), news);
             self.context.events.tell(&facts.reference, news).await;
         }
         let written = self

@@ -2,11 +2,13 @@
 
 use super::refer::{self, Purchase};
 use super::{
-    Needs, Plan, Request, SOON, Step, Tell, found, frozen, import, replace, restraint, secret,
-    want, words,
+    Needs, Plan, Request, SOON, Step, Tell, cause, found, frozen, import, replace, restraint,
+    secret, want, words,
 };
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Before, Binding, Import, OpenOperation, Verb, attempt_number, counted, names};
+use crate::api::{
+    Before, Binding, Cause, Import, OpenOperation, Verb, attempt_number, counted, names,
+};
 use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
 use crate::instance::listing::Listing;
 use crate::instance::login::{Credentials, LoginFact};
@@ -243,6 +245,8 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
         recreated,
         ..blank(seen, seat)
     };
+    let is_released = matches!(origin, Origin::Released(_));
+    binding.operation.cause = Some(cause::of_purchase(former, is_released));
     binding.operation.target = want::as_read(seen, &login);
     binding.operation.waiting_password = login.is_waiting();
     binding.resolved.clone_from(&purchase.pins);
@@ -375,6 +379,8 @@ pub(super) fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
             started_at: seen.wall,
             generation: facts.generation,
             uid: facts.uid.clone(),
+            cause: Some(Cause::Spec),
+            power_cut: false,
             // Of a server that was found nobody knows what was asked for: what the spec says counts.
             target: want::as_specified(seen),
             waiting_password: false,

@@ -3,7 +3,7 @@
 
 use super::{Plan, Step, Tell, buy, keep, recover, want, words};
 use crate::api::conditions::Reason;
-use crate::api::{Applied, Binding, HistoryEntry, Verb};
+use crate::api::{Applied, Binding, Cause, HistoryEntry, Verb};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::observe::{Fact, Observation, SeatFacts};
 use crate::runtime::events::News;
@@ -23,6 +23,11 @@ pub(super) fn adopt(seen: &Observation, seat: &SeatFacts, since: Option<Instant>
         .or_else(|| found.into_iter().next())?;
     let note = format!("found server {id} by its name and recorded it");
     let mut plan = record(seen, seat, &id, None);
+    if let Step::Record { binding } = &mut plan.step
+        && binding.operation.verb == Verb::Create
+    {
+        binding.operation.cause = Some(Cause::Adoption);
+    }
     plan.tell.news.push(News::normal("Adopted", note));
     Some(plan)
 }
@@ -144,6 +149,8 @@ pub(super) fn record(
                 binding.attempt = buy::next_attempt(seen);
                 binding.nonce.clear();
                 binding.operation.verb = Verb::Create;
+                binding.operation.cause = Some(Cause::Adoption);
+                binding.operation.power_cut = false;
             }
             binding.lost = binding.lost.saturating_add(u32::from(task.is_none()));
             binding.recreated = binding.recreated.max(seen.memory.recreated);

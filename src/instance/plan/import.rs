@@ -2,7 +2,7 @@
 
 use super::{LONG, Needs, Plan, SOON, Step, Tell, buy, found, words};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Import, Imports};
+use crate::api::{Cause, Import, Imports};
 use crate::catalog::{self, Candidates};
 use crate::cloud::{Detail, ServerId};
 use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
@@ -323,6 +323,7 @@ fn take_over(seen: &Observation, seat: &SeatFacts, id: &ServerId, name: String) 
             (binding.account, binding.credential) = (now.account, now.credential);
             (binding.unfinished, binding.failed) = (None, 0);
         }
+        binding.operation.cause = Some(Cause::Import);
         binding.resolved = references::pins(seen);
         if seen.facts.spec.login.generate.is_some() {
             // Nobody has set it yet.

@@ -2,11 +2,11 @@
 
 use super::judge::{judge, pending};
 use super::{
-    FAILED, LONG, Needs, Plan, ReleaseReason, SOON, Step, Tell, buy, found, frozen, import,
+    FAILED, LONG, Needs, Plan, ReleaseReason, SOON, Step, Tell, buy, cause, found, frozen, import,
     is_our_account, pursue, refer, replace, restraint, secret, surplus, want, words,
 };
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, EndReason, HistoryEntry, OnExternalDeletion, Verb};
+use crate::api::{Binding, Cause, EndReason, HistoryEntry, OnExternalDeletion, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
 use crate::inventory::{Absence, Sighting};
@@ -161,9 +161,14 @@ fn done(seen: &Observation, binding: &Binding, id: &ServerId, detail: &Detail) -
     tell.applied = Some(want::taken_over(seen, binding, applied, &detail.fields));
     tell.detail = Some(detail.fields.clone());
     tell.ended = Some(ended(seen, binding, None, None));
-    if binding.imported.is_none() {
+    // Of one that was found or taken over that was told when it was recorded.
+    let is_found = binding.imported.is_some() || binding.operation.cause == Some(Cause::Adoption);
+    if !is_found {
         let place = seen.facts.place();
-        let note = format!("server {id} was created in {place}");
+        let note = format!(
+            "server {id} was created in {place} ({})",
+            cause::told(binding)
+        );
         tell.news.push(News::normal("Created", note));
     }
     let listed = seen
@@ -457,12 +462,18 @@ pub(in crate::instance) fn ended(
     reason: Option<EndReason>,
     message: Option<String>,
 ) -> HistoryEntry {
+    let operation = &binding.operation;
+    let secret = operation.target.password_secret.clone();
     HistoryEntry {
         verb: binding.operation.verb,
         attempt: i64::from(binding.attempt),
         succeeded: reason.is_none(),
         reason,
         message,
+        cause: operation.cause,
+        generation: Some(operation.generation),
+        password_secret: secret.filter(|_| operation.verb.bears_login()),
+        power_cut: operation.power_cut || seen.memory.cut_for == Some(binding.attempt),
         started_at: Time(binding.operation.started_at),
         finished_at: Time(seen.wall),
     }

@@ -8,6 +8,7 @@
 //! [`outlook`](mod@outlook) tells all that would come of an object before it is applied.
 
 mod buy;
+mod cause;
 mod erase;
 mod found;
 mod import;
@@ -41,11 +42,12 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::Instant;
 
+pub(super) use cause::told as why;
 pub(super) use keep::{UNREAD, ended};
 pub use outlook::{Act, Deed, Outlook, Unknown, outlook};
 pub(super) use pursue::refused_again;
 pub use restraint::restrained_from;
-pub(super) use words::{doing, operation, refused};
+pub(super) use words::{doing, operation, reason, refused};
 
 /// Somebody at the console may well stop a server twice; after that something else is the matter.
 const POWER_TIMES: usize = 3;

@@ -78,6 +78,8 @@ pub(super) fn in_flight(seen: &Observation, older: Binding) -> Option<Binding> {
         started_at: shown.started_at.0,
         generation: seen.facts.generation,
         uid: seen.facts.uid.clone(),
+        cause: None, // nothing tells it
+        power_cut: false,
         target,
         waiting_password: false,
         before: Before {

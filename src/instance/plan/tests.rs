@@ -1,6 +1,7 @@
 //! One row of the way at a time: an observation in, a step and a reason out.
 
 mod buy;
+mod cause;
 mod chores;
 mod import;
 mod keep;
@@ -110,6 +111,10 @@ impl Scene {
             succeeded: true,
             reason: None,
             message: None,
+            cause: None,
+            generation: None,
+            password_secret: None,
+            power_cut: false,
             started_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH),
             finished_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
                 Timestamp::UNIX_EPOCH,
@@ -200,6 +205,8 @@ fn binding() -> Binding {
             started_at: Timestamp::UNIX_EPOCH,
             generation: 1,
             uid: UID.into(),
+            cause: None,
+            power_cut: false,
             target: Applied {
                 image: "img-1".into(),
                 key: None,

@@ -5,7 +5,8 @@
 //! is open is resolved in [`pursue`](super::pursue) before the spec is looked at again.
 
 use super::{
-    Needs, Plan, Request, Step, Tell, buy, erase, frozen, judge, pursue, refer, restraint, words,
+    Needs, Plan, Request, Step, Tell, buy, cause, erase, frozen, judge, pursue, refer, restraint,
+    words,
 };
 use crate::api::{Applied, Before, Binding, ForceStop, OpenOperation, PowerState, Verb};
 use crate::cloud::{ImageId, Login, PasswordRequest, ReinstallRequest, ServerId};
@@ -114,7 +115,7 @@ fn last_applied(seen: &Observation, binding: &Binding) -> Applied {
 }
 
 /// Whether the history tells that the recorded operation was not done.
-fn ended_badly(seen: &Observation, binding: &Binding) -> bool {
+pub(super) fn ended_badly(seen: &Observation, binding: &Binding) -> bool {
     let history = &seen.facts.status.history;
     let entry = history
         .iter()
@@ -373,12 +374,15 @@ fn announce(
         Some(credentials) => as_read(seen, credentials),
         None => as_specified(seen),
     };
+    let target = target(verb, applied, specified);
     let operation = OpenOperation {
         verb,
         started_at: seen.wall,
         generation: seen.facts.generation,
         uid: seen.facts.uid.clone(),
-        target: target(verb, applied, specified),
+        cause: Some(cause::of(seen, binding, verb, applied, &target)),
+        power_cut: verb == Verb::Stop && seen.facts.spec.stop_policy.force == ForceStop::Always,
+        target,
         waiting_password,
         before: Before {
             image: judge::text(detail, "imageResourceUUID").map(ToOwned::to_owned),

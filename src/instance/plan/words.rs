@@ -1,5 +1,6 @@
 //! What is said about an operation: reasons, sentences, Events.
 
+use super::cause;
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, InstanceSpec, OperationStatus, Verb};
 use crate::cloud::{Detail, ServerId, TaskId};
@@ -20,7 +21,7 @@ pub(super) fn another(spec: &InstanceSpec) -> String {
 }
 
 /// What stands in a condition while an operation runs.
-pub(super) fn reason(verb: Verb) -> Reason {
+pub(in crate::instance) fn reason(verb: Verb) -> Reason {
     match verb {
         Verb::Create => Reason::Creating,
         Verb::Release => Reason::Releasing,
@@ -94,7 +95,7 @@ pub(super) fn done(binding: &Binding, id: &ServerId) -> News {
         Verb::Stop => ("Stopped", format!("server {id} was stopped")),
         Verb::Restart => ("Restarted", format!("server {id} was restarted")),
     };
-    News::normal(reason, note)
+    News::normal(reason, format!("{note} ({})", cause::told(binding)))
 }
 
 /// An operation that ended badly and is tried again; Stalled once it has failed so often that waiting is not enough.

@@ -48,6 +48,8 @@ fn meta_of(name: &str, record: Option<Option<&str>>, imported: bool) -> ObjectMe
                 started_at: Timestamp::UNIX_EPOCH,
                 generation: 1,
                 uid: String::new(),
+                cause: None,
+                power_cut: false,
                 target: Applied::default(),
                 waiting_password: false,
                 before: Before::default(),

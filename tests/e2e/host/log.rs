@@ -1,6 +1,10 @@
 //! A log that nobody reads any more, and one whose reader is gone: neither stops the work.
 
-use crate::support::{Setup, instance, names, other_image, quiet_all, side_by_side};
+use crate::support::{
+    Setup, Weather, World, eventually, instance, is_ready, names, other_image, quiet_all,
+    side_by_side, stopped,
+};
+use serde_json::Value;
 
 /// What becomes of the reader once the operator has said where it listens.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +42,7 @@ async fn a_log_that_nobody_reads_stops_no_work() {
         for name in &fleet {
             world
                 .until(name, "is reinstalled", |i| {
-                    crate::support::is_ready(i) && i.status.as_ref().unwrap().history.len() == 2
+                    is_ready(i) && i.status.as_ref().unwrap().history.len() == 2
                 })
                 .await;
         }
@@ -48,4 +52,102 @@ async fn a_log_that_nobody_reads_stops_no_work() {
         world.finish().await;
     })
     .await;
+}
+
+/// What stands in the log about an Instance: the message, with the verb or the reason.
+fn about(world: &World, name: &str) -> Vec<(String, String)> {
+    let logs = world.logs();
+    let lines = logs
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let lines = lines.filter(|line: &Value| line["name"] == name);
+    lines
+        .map(|line| {
+            assert_eq!(line["namespace"], world.namespace, "{line}");
+            assert!(line["generation"].is_i64(), "{line}");
+            let text = |field: &str| line[field].as_str().map(ToOwned::to_owned);
+            let what = text("verb").or_else(|| text("reason")).unwrap_or_default();
+            (text("message").unwrap_or_default(), what)
+        })
+        .collect()
+}
+
+const READY: &str = "condition Ready changed";
+const TOOK: &str = "the service took the call";
+const ENDED: &str = "the operation ended";
+
+/// The lines that docs/operations.md tells of: one for each decision.
+const LINES: [(&str, &str); 9] = [
+    (TOOK, "create"),
+    (READY, "Available"),
+    (ENDED, "create"),
+    (READY, "Stopping"),
+    (TOOK, "stop"),
+    (READY, "Available"),
+    (ENDED, "stop"),
+    (READY, "Releasing"),
+    (TOOK, "release"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_is_logged_for_each_decision_and_more_where_more_is_asked_for() {
+    let filters = ["info", "info,cloud_server_operator=debug"];
+    side_by_side(2, filters, |filter| async move {
+        let world = Setup::default().filter(filter).begin("lines").await;
+        world.apply(&instance("web")).await;
+        world.ready("web").await;
+        world.apply(&stopped("web")).await;
+        world
+            .until("web", "is stopped", |i| {
+                is_ready(i) && i.status.as_ref().unwrap().history.len() == 2
+            })
+            .await;
+        quiet_all(&world).await;
+        world.delete("web").await;
+        world.gone("web").await;
+        eventually("its release is logged", async || {
+            let lines = about(&world, "web");
+            match lines.iter().any(|(_, what)| what == "Released") {
+                true => Ok(()),
+                false => Err(format!("{lines:#?}")),
+            }
+        })
+        .await;
+        let mut lines = about(&world, "web");
+        if filter == "info" {
+            let last = lines.pop().unwrap();
+            assert_eq!(last.1, "Released", "{last:?}");
+            let lines: Vec<(&str, &str)> = lines
+                .iter()
+                .map(|(message, what)| (message.as_str(), what.as_str()))
+                .collect();
+            assert_eq!(lines, LINES);
+        } else {
+            let reconciles = lines.iter().filter(|(message, _)| message == "reconciled");
+            assert!(reconciles.count() > 5, "{lines:#?}");
+            lines.retain(|(message, _)| message != "reconciled");
+            assert!(lines.len() > LINES.len(), "{lines:#?}");
+        }
+        world.finish().await;
+    })
+    .await;
+}
+
+/// The client library calls each answer of 5xx an error, and so do lines of ours.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_apiserver_fails_to_do_is_logged_once() {
+    let world = Setup::default().links().begin("once").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    world.links().kubernetes.set(Weather::Cut);
+    eventually("it is logged", async || {
+        match world.logs().contains("watch failed, going on") {
+            true => Ok(()),
+            false => Err("not yet".to_owned()),
+        }
+    })
+    .await;
+    assert!(!world.logs().contains("\"kube_"), "{}", world.logs());
+    world.links().kubernetes.set(Weather::Fair);
+    world.finish().await;
 }

@@ -214,6 +214,31 @@ async fn what_is_not_seen_and_what_steers_a_terminal_stands_in_no_line() {
 }
 
 #[tokio::test]
+async fn the_kubernetes_client_repeats_no_line_of_ours_unless_asked_to() {
+    for (asked, lines) in [
+        ("", 2),
+        ("info,cloud_server_operator=debug", 3),
+        ("info,kube_client=error", 3),
+        ("=,=", 2),
+    ] {
+        let page = Page::default();
+        let written = page.clone();
+        let (filter, _) = super::super::filter(asked);
+        let _guard = subscriber(filter, move || written.clone(), false).set_default();
+        tracing::error!(target: "kube_client::client::builder", "failed with status 503");
+        tracing::warn!(target: "cloud_server_operator::runtime::watch", "watch failed, going on");
+        tracing::debug!(target: "cloud_server_operator::instance", "reconciled");
+        tracing::error!(target: "hyper::proto", "told");
+        assert_eq!(
+            page.text().lines().count(),
+            lines,
+            "{asked}: {}",
+            page.text()
+        );
+    }
+}
+
+#[tokio::test]
 async fn errors_of_libraries_and_lines_of_our_own_are_logged() {
     let page = Page::default();
     let _guard = ours("info")(page.clone()).set_default();

@@ -65,7 +65,11 @@ impl Open<'_> {
                 }
                 let mut tell = Tell::of(judge::judge(seen, binding, &applied, fields));
                 tell.applied = Some(want::taken_over(seen, binding, &applied, fields));
-                tell.news.push(words::done(binding, self.id));
+                let mut news = words::done(binding, self.id);
+                if seen.memory.cut_for == Some(binding.attempt) || binding.operation.power_cut {
+                    news.note.push_str("; its power was cut");
+                }
+                tell.news.push(news);
                 (tell, None, None, None)
             }
             End::Failed(words) => {

@@ -1,0 +1,66 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+
+/// Why an operation was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Cause {
+    /// The spec was applied or edited.
+    Spec,
+    /// The password in the Secret is another one.
+    Secret,
+    /// A generated password was old enough.
+    Rotation,
+    /// Somebody else started or stopped the server.
+    Drift,
+    /// Somebody else released the server, and spec.onExternalDeletion is Recreate.
+    ExternalDeletion,
+    /// A server was found by its name, and is the one of this Instance.
+    Adoption,
+    /// The server that spec.import names was taken over.
+    Import,
+}
+
+impl Cause {
+    /// Reads a cause. One that only a newer version knows is as none: neither a record nor a status is unreadable because of it.
+    ///
+    /// # Errors
+    /// It is no JSON.
+    pub fn read<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Self>, D::Error> {
+        let value = serde_json::Value::deserialize(source)?;
+        Ok(Self::deserialize(value).ok())
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Spec => "as the spec asks",
+            Self::Secret => "since the Secret holds another password",
+            Self::Rotation => "since the generated password is to be rotated",
+            Self::Drift => "since its power is not as the spec says, and the spec was not edited",
+            Self::ExternalDeletion => {
+                "since somebody else released the former server, and spec.onExternalDeletion is Recreate"
+            }
+            Self::Adoption => "since it was found by its name",
+            Self::Import => "as spec.import asks",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::api::HistoryEntry;
+    use serde_json::json;
+
+    #[test]
+    fn an_entry_of_an_older_or_a_newer_version_is_read() {
+        let mut entry = json!({"verb": "Stop", "attempt": 1, "succeeded": true,
+            "startedAt": "1970-01-01T00:00:00Z", "finishedAt": "1970-01-01T00:00:00Z"});
+        let older: HistoryEntry = serde_json::from_value(entry.clone()).unwrap();
+        assert_eq!((older.cause, older.generation), (None, None));
+        entry["cause"] = "Whim".into();
+        let newer: HistoryEntry = serde_json::from_value(entry).unwrap();
+        assert_eq!(newer, older);
+    }
+}

@@ -1,0 +1,103 @@
+//! Why an operation is begun: told in record, history, Events and log, and never decided by.
+
+use super::want;
+use crate::api::conditions::{READY, Reason};
+use crate::api::{Applied, Binding, Cause, HistoryEntry, PowerState, Verb};
+use crate::instance::observe::Observation;
+
+/// Why an operation on a server that is there is begun.
+pub(super) fn of(
+    seen: &Observation,
+    former: &Binding,
+    verb: Verb,
+    applied: &Applied,
+    target: &Applied,
+) -> Cause {
+    let last = &former.operation;
+    let is_again = last.verb == verb
+        && last.generation == seen.facts.generation
+        && want::ended_badly(seen, former);
+    if let Some(cause) = last.cause.filter(|_| is_again) {
+        return cause;
+    }
+    match verb {
+        Verb::Start | Verb::Stop => match was_as_specified(seen) {
+            true => Cause::Drift,
+            false => Cause::Spec,
+        },
+        Verb::ModifyPassword => of_password(seen, applied, target),
+        Verb::Create | Verb::Release | Verb::Reinstall | Verb::Restart => Cause::Spec,
+    }
+}
+
+/// Why a server is bought, after this attempt.
+pub(super) fn of_purchase(former: Option<&Binding>, somebody_released: bool) -> Cause {
+    let before = former.map(|former| &former.operation);
+    let before = before.filter(|before| before.verb == Verb::Create);
+    let is_again = before.is_some_and(|before| before.cause == Some(Cause::ExternalDeletion));
+    match somebody_released || is_again {
+        true => Cause::ExternalDeletion,
+        false => Cause::Spec,
+    }
+}
+
+/// Whether the server was as the spec, of this very generation, says: what differs by now, somebody else did.
+fn was_as_specified(seen: &Observation) -> bool {
+    let (status, generation) = (&seen.facts.status, seen.facts.generation);
+    let differs = Reason::PowerStateDiffers.as_str();
+    let mut told = status.conditions.iter();
+    let is_told = told.any(|told| {
+        told.type_ == READY
+            && told.observed_generation == Some(generation)
+            && (told.status == "True" || told.reason == differs)
+    });
+    let wants_it_off = seen.facts.spec.power_state == PowerState::Stopped;
+    let brought = |entry: &HistoryEntry| {
+        let is_of_it = entry.succeeded && entry.generation == Some(generation);
+        is_of_it
+            && match entry.verb {
+                Verb::Stop => wants_it_off,
+                Verb::Create | Verb::Start | Verb::Restart => !wants_it_off,
+                Verb::Release | Verb::Reinstall | Verb::ModifyPassword => false,
+            }
+    };
+    is_told || status.history.iter().any(brought)
+}
+
+/// The Secret is another one than before, or the spec names another one.
+fn of_password(seen: &Observation, applied: &Applied, target: &Applied) -> Cause {
+    let (Some(before), Some(now)) = (&applied.password_secret, &target.password_secret) else {
+        return Cause::Spec;
+    };
+    // Name, key, UID and version.
+    let parts = |secret: &str| {
+        let (object, _) = secret.rsplit_once('/')?;
+        let (name, uid) = object.rsplit_once('/')?;
+        Some((name.to_owned(), uid.to_owned()))
+    };
+    let (Some(before), Some(now)) = (parts(before), parts(now)) else {
+        return Cause::Spec;
+    };
+    let generates = seen.facts.spec.login.generate.is_some();
+    match (before.0 == now.0, before.1 == now.1) {
+        (false, _) => Cause::Spec,
+        (true, true) if generates => Cause::Rotation,
+        (true, _) => Cause::Secret,
+    }
+}
+
+/// Why, and for which spec: the end of a sentence.
+pub(in crate::instance) fn told(binding: &Binding) -> String {
+    let operation = &binding.operation;
+    let why = operation
+        .cause
+        .map_or_else(String::new, |cause| format!("{cause}, "));
+    let secret = operation.target.password_secret.as_ref();
+    let secret = secret.filter(|_| operation.verb.bears_login());
+    let version =
+        secret.and_then(|secret| Some((secret.split_once('/')?.0, secret.rsplit_once('/')?.1)));
+    let version = version.map_or_else(String::new, |(name, version)| {
+        format!(", Secret {name} of version {version}")
+    });
+    format!("{why}spec of generation {}{version}", operation.generation)
+}

@@ -1,0 +1,123 @@
+//! Why an operation is begun, as record and history tell it.
+
+use super::want::{as_bought, server, with_spec};
+use super::*;
+use crate::api::conditions::Verdict;
+use crate::api::{Cause, EndReason, PowerState, Restart};
+
+/// Verb and cause of the operation that a plan announces.
+fn begun(scene: &Scene) -> Option<(Verb, Cause)> {
+    let plan = scene.plan();
+    let operation = announced(&plan)?.operation.clone();
+    Some((operation.verb, operation.cause?))
+}
+
+/// Status said of the spec, as it stands, that all is as it says.
+fn told_ready(scene: Scene) -> Scene {
+    scene.with(|seen| {
+        let (generation, verdict) = (
+            seen.facts.generation,
+            Verdict::ready(Reason::Available, "running as specified"),
+        );
+        let mut status = InstanceStatus::clone(&seen.facts.status);
+        status.observed_generation = generation;
+        status.conditions = verdict.to_conditions(&[], generation, Timestamp::UNIX_EPOCH);
+        seen.facts.status = status.into();
+    })
+}
+
+const OFF: &[(&str, &str)] = &[("ecsStatus", "STOPPED")];
+
+#[test]
+fn a_power_state_that_somebody_else_changed_is_a_drift_and_an_edited_one_is_not() {
+    let drifted = told_ready(server(as_bought(), OFF));
+    assert_eq!(begun(&drifted), Some((Verb::Start, Cause::Drift)));
+    let edited = with_spec(told_ready(server(as_bought(), OFF)), |_| {});
+    assert_eq!(begun(&edited), Some((Verb::Start, Cause::Spec)));
+    let stop = with_spec(told_ready(server(as_bought(), &[])), |spec| {
+        spec.power_state = PowerState::Stopped;
+    });
+    assert_eq!(begun(&stop), Some((Verb::Stop, Cause::Spec)));
+}
+
+#[test]
+fn a_token_is_a_wish_of_the_spec() {
+    let token = "a".to_owned();
+    let scene = with_spec(told_ready(server(as_bought(), &[])), |spec| {
+        spec.restart = Some(Restart { token });
+    });
+    assert_eq!(begun(&scene), Some((Verb::Restart, Cause::Spec)));
+}
+
+#[test]
+fn another_version_of_the_same_secret_is_told_apart_from_another_secret() {
+    let password = |before: &str, now: &str| {
+        let applied = Applied {
+            password_secret: Some(before.into()),
+            ..as_bought()
+        };
+        let now = Some(now.to_owned());
+        let target = Applied {
+            password_secret: now,
+            ..applied.clone()
+        };
+        let scene = told_ready(server(applied.clone(), &[]));
+        let binding = binding();
+        super::super::cause::of(&scene.0, &binding, Verb::ModifyPassword, &applied, &target)
+    };
+    assert_eq!(password("a/key/u/1", "a/key/u/2"), Cause::Secret);
+    assert_eq!(password("a/key/u/1", "a/key/v/2"), Cause::Secret);
+    assert_eq!(password("a/key/u/1", "b/key/v/2"), Cause::Spec);
+    assert_eq!(password("a/key/u/1", "a/other/u/1"), Cause::Spec);
+}
+
+#[test]
+fn what_failed_is_tried_again_for_the_same_cause() {
+    let mut former = binding();
+    former.attempt = 2;
+    former.operation.verb = Verb::Start;
+    former.operation.cause = Some(Cause::Drift);
+    let scene = server(as_bought(), OFF).with(|seen| {
+        let mut status = InstanceStatus::clone(&seen.facts.status);
+        let mut entry = status.history[0].clone();
+        entry.verb = Verb::Start;
+        entry.attempt = 2;
+        entry.succeeded = false;
+        entry.reason = Some(EndReason::Failed);
+        status.history.insert(0, entry);
+        seen.facts.status = status.into();
+    });
+    let applied = as_bought();
+    let cause = super::super::cause::of(&scene.0, &former, Verb::Start, &applied, &applied);
+    assert_eq!(cause, Cause::Drift);
+}
+
+#[test]
+fn a_history_entry_says_why_for_which_spec_and_with_which_secret() {
+    let mut password = binding();
+    password.operation.verb = Verb::ModifyPassword;
+    password.operation.cause = Some(Cause::Rotation);
+    password.operation.generation = 4;
+    password.operation.target.password_secret = Some("login/password/u/7".into());
+    let scene = server(as_bought(), &[]);
+    let entry = ended(&scene.0, &password, None, None);
+    assert_eq!(
+        (
+            entry.cause,
+            entry.generation,
+            entry.password_secret.as_deref()
+        ),
+        (Some(Cause::Rotation), Some(4), Some("login/password/u/7"))
+    );
+    assert!(!entry.power_cut);
+    let told = super::super::why(&password);
+    for word in ["rotated", "generation 4", "Secret login of version 7"] {
+        assert!(told.contains(word), "{told}");
+    }
+    // A stop brings no password; that its power was cut, the process that cut it knows.
+    let mut stop = password;
+    stop.operation.verb = Verb::Stop;
+    let cut = scene.memory(|memory| memory.cut_for = Some(1));
+    let entry = ended(&cut.0, &stop, None, None);
+    assert!(entry.power_cut && entry.password_secret.is_none());
+}

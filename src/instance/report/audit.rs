@@ -1,0 +1,125 @@
+//! Each call that changes something at the service is an Event once it was taken: what it is, why, and for which spec.
+
+use crate::api::Verb;
+use crate::cloud::ServerId;
+use crate::instance::act::Outcome;
+use crate::instance::memory::Post;
+use crate::instance::observe::Observation;
+use crate::instance::plan::{self, Plan, ReleaseReason, Step, Tell};
+use crate::runtime::events::News;
+
+/// The Event of the call that was taken in this turn; one for each attempt, none for a repetition within it.
+pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<News> {
+    match (outcome, &plan.step) {
+        (Outcome::Accepted { verb, id, .. }, Step::Call { binding, .. }) => {
+            let why = plan::why(binding);
+            Some(match binding.operation.power_cut {
+                true => {
+                    let rule = "spec.stopPolicy.force is Always";
+                    power_cut(id, &format!("{rule} ({why})"))
+                }
+                false => {
+                    let note = format!("{} ({why})", plan::doing(*verb, id));
+                    News::normal(plan::reason(*verb).as_str(), note)
+                }
+            })
+        }
+        (
+            Outcome::Aside {
+                verb,
+                power_cut,
+                is_first: true,
+                trouble: None,
+            },
+            _,
+        ) => beside(seen, *verb, *power_cut),
+        (
+            Outcome::Released {
+                id,
+                why,
+                is_first: true,
+                trouble: None,
+            },
+            _,
+        ) => Some(released(seen, id, *why)),
+        _ => None,
+    }
+}
+
+/// A call within an attempt.
+fn beside(seen: &Observation, verb: Verb, is_cut: bool) -> Option<News> {
+    let (binding, id) = (seen.facts.binding()?, seen.facts.id()?);
+    let why = plan::why(binding);
+    let of_reinstall = binding.operation.verb == Verb::Reinstall;
+    Some(match (is_cut, of_reinstall) {
+        (true, true) => {
+            let words = format!("it did not stop for its reinstall ({why})");
+            power_cut(&id, &words)
+        }
+        (true, false) => {
+            let rule =
+                "it did not stop within spec.stopPolicy.gracePeriodSeconds, or its stop failed";
+            power_cut(&id, &format!("{rule} ({why})"))
+        }
+        (false, _) => {
+            let note = format!("{} for its reinstall ({why})", plan::doing(verb, &id));
+            News::normal(plan::reason(verb).as_str(), note)
+        }
+    })
+}
+
+fn power_cut(id: &ServerId, why: &str) -> News {
+    News::warning(
+        "PowerCut",
+        format!("the power of server {id} is cut: {why}"),
+    )
+}
+
+fn released(seen: &Observation, id: &ServerId, why: ReleaseReason) -> News {
+    match why {
+        ReleaseReason::Deleted => News::normal(
+            "Releasing",
+            format!(
+                "the service is releasing server {id}: this Instance is deleted, and spec.deletionPolicy is {:?} (spec of \
+                 generation {})",
+                seen.facts.spec.deletion_policy, seen.facts.generation
+            ),
+        ),
+        ReleaseReason::Surplus => News::warning(
+            "SurplusReleased",
+            format!("released server {id}: another server is recorded for this Instance"),
+        ),
+        ReleaseReason::Failed => News::normal(
+            "Releasing",
+            format!("releasing server {id}, which its failed create left behind"),
+        ),
+    }
+}
+
+/// Whether a change of Ready says no more than the Event of a call: the one that was taken, or the one that comes next.
+pub(super) fn tells(news: &News, seen: &Observation, tell: &Tell, outcome: &Outcome) -> bool {
+    let verbs = [
+        Verb::Create,
+        Verb::Reinstall,
+        Verb::ModifyPassword,
+        Verb::Start,
+        Verb::Stop,
+        Verb::Restart,
+    ];
+    let verb = verbs
+        .into_iter()
+        .find(|verb| plan::reason(*verb).as_str() == news.reason);
+    let Some(verb) = verb.filter(|_| !news.warning) else {
+        return false;
+    };
+    let attempt = seen
+        .facts
+        .binding()
+        .and_then(|binding| seen.memory.attempt(binding));
+    let is_taken = matches!(outcome, Outcome::Accepted { .. });
+    let was_taken = is_taken
+        || attempt.is_some_and(|attempt| {
+            attempt.verb == verb && matches!(attempt.post, Post::Accepted { .. })
+        });
+    tell.operation.is_none() || was_taken
+}
