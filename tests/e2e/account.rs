@@ -10,6 +10,8 @@ use crate::support::{
 };
 use cloud_server_operator::api::{Account, Instance};
 use jiff::Timestamp;
+use k8s_openapi::api::events::v1::Event;
+use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::process::Command;
@@ -65,6 +67,44 @@ async fn no_more_instances_have_a_server_than_the_account_allows_and_the_rest_go
         assert!(message.contains(word), "{message}");
     }
     assert_eq!(create_calls(&world.sim), 3, "{}", world.ledger_text());
+    let limits = until_account(&world, "the Account tells who waits", |account| {
+        let limits = account.status.as_ref()?.limits.clone()?;
+        (limits.waiting == 3).then_some(limits)
+    })
+    .await;
+    let used = (limits.instances.used, limits.instances.allowed);
+    assert_eq!(used, (3, Some(3)));
+    let mut line: Vec<_> = waiting.iter().collect();
+    line.sort_by_key(|i| {
+        (
+            i.metadata.creation_timestamp.clone().map(|at| at.0),
+            i.uid(),
+        )
+    });
+    let line: Vec<_> = line.iter().map(|i| i.name_any()).collect();
+    let told: Vec<_> = limits.next.iter().map(|waits| waits.name.clone()).collect();
+    assert_eq!(told, line, "first come, first served");
+    let is_told = |event: &Event| {
+        let note = event.note.as_deref().unwrap_or_default();
+        let about = event
+            .regarding
+            .as_ref()
+            .and_then(|about| about.kind.as_deref());
+        about == Some("Account") && note.contains(&line[0])
+    };
+    eventually("an Event of the Account says so", async || {
+        match world
+            .events("AccountLimitReached")
+            .await
+            .iter()
+            .filter(|e| is_told(e))
+            .count()
+        {
+            1 => Ok(()),
+            n => Err(format!("{n}")),
+        }
+    })
+    .await;
 
     // A process that knows nothing of them counts them all the same, and writes nothing.
     world.restart().await;
@@ -88,6 +128,10 @@ async fn no_more_instances_have_a_server_than_the_account_allows_and_the_rest_go
     world.delete(gone).await;
     world.gone(gone).await;
     until_split(&world, 3, 2, "AccountLimitReached").await;
+    assert!(
+        is_ready(&world.get(&line[0]).await),
+        "the first in line came"
+    );
     assert_eq!(
         (create_calls(&world.sim), world.sim.live_servers().len()),
         (4, 3)
@@ -222,6 +266,9 @@ async fn status_tells_the_servers_of_each_place_and_those_of_nobody() {
     };
     let status = until_account(&world, "three servers, one of them ours", told).await;
     assert_eq!((status.servers, status.unowned_servers), (Some(3), Some(2)));
+    let listed = status.inventory[0].last_listed_time.as_ref();
+    let age = Timestamp::now().duration_since(listed.expect("it says when").0);
+    assert!((-1..=120).contains(&age.as_secs()), "{age:?}");
     let mut strangers: Vec<_> = world.sim.live_servers();
     strangers.retain(|stranger| stranger.id != server.id);
     strangers.sort_by(|a, b| a.id.cmp(&b.id));
