@@ -1,5 +1,6 @@
 //! The way of an Account: its token, its session, its readiness, and the servers that nobody owns any more.
 
+mod limits;
 mod observe;
 mod probe;
 mod report;

@@ -1,8 +1,8 @@
-//! Writes an Account's status: when something changed, counts and what was said before at most once in 30 s, never only to
-//! say when it was looked at.
+//! Writes an Account's status: when something changed, counts and what was said before at most once in 30 s; only to say when its
+//! zones were listed, at most once in five minutes.
 
 use super::observe::{Observation, Usable};
-use super::{Context, Written, tell, zones};
+use super::{Context, Written, limits, tell, zones};
 use crate::api::conditions::{INSECURE_ENDPOINT, Reason, Verdict, Warning};
 use crate::api::{Account, AccountStatus};
 use crate::cloud::goes_in_the_clear;
@@ -36,14 +36,22 @@ pub(super) async fn report(
     let memory = context.memories.get(key);
     let mut next = status(account, &former, verdict, &warnings, wall);
     next.unreachable_since = memory.outage.map(|outage| Time(outage.since));
-    next = with_zones(next, account, &former, seen, memory.usable_since);
+    let usable_since = memory.usable_since;
+    let usable_since = usable_since.filter(|_| matches!(seen.usable, Usable::Yes(_)));
+    let used = context.sessions.roll().used(key, Instant::now());
+    let limits = limits::told(&used, &account.spec, former.limits.as_ref(), usable_since);
+    next.limits = Some(limits);
+    next = with_zones(next, account, &former, seen, usable_since);
     let written = memory.written;
     // An older CustomResourceDefinition drops fields: what was written and is still so would be written for ever.
     let is_dropped = written.as_ref().is_some_and(|written| {
-        without_times(&written.status) == without_times(&next)
-            && as_older(&next) == as_older(&former)
+        as_older(&next) == as_older(&former)
+            && zones::differ_in_times_alone(&written.status, &next)
+            && !zones::is_out_of_date(&next, &written.status)
     });
-    if is_dropped || next == former {
+    let is_same =
+        zones::differ_in_times_alone(&next, &former) && !zones::is_out_of_date(&next, &former);
+    if is_dropped || is_same {
         return Ok(None);
     }
     let only_counts = next.conditions == former.conditions
@@ -93,11 +101,13 @@ pub(super) async fn report(
 fn as_older(status: &AccountStatus) -> AccountStatus {
     let mut status = without_times(status);
     (status.listed_zones, status.unreachable_since) = (None, None);
+    status.limits = None;
     for server in &mut status.unowned {
         server.import = None;
     }
     for zone in &mut status.inventory {
         (zone.failing_since, zone.message) = (None, None);
+        zone.last_listed_time = None;
     }
     status
 }
@@ -122,12 +132,12 @@ fn with_zones(
         // Nobody has asked for a listing since the process began: what stands is the best that is known.
         return next;
     };
-    let usable_since = usable_since.filter(|_| matches!(seen.usable, Usable::Yes(_)));
     let counted = zones::counted(census, former, account, usable_since);
     AccountStatus {
         observed_generation: next.observed_generation,
         last_observed_time: next.last_observed_time,
         unreachable_since: next.unreachable_since,
+        limits: next.limits,
         conditions: next.conditions,
         ..counted
     }

@@ -57,7 +57,36 @@ fn changes(
             State::Reconciling | State::Stalled | State::Drifted => News::warning(reason, message),
         });
     }
+    news.extend(limit_reached(former, next));
     news
+}
+
+/// Somebody begins to wait for a limit for which nobody waited before.
+fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<News> {
+    let former = former.limits.as_ref().map_or(0, |limits| limits.waiting);
+    let limits = next.limits.as_ref();
+    let limits = limits.filter(|limits| former == 0 && limits.waiting > 0)?;
+    let first = limits.next.first()?;
+    let names = limits.next.iter().map(|waits| waits.name.as_str());
+    let names = names.collect::<Vec<_>>().join(", ");
+    let others = limits.waiting - i64::try_from(limits.next.len()).unwrap_or_default();
+    let others = match others {
+        1.. => format!(", and {others} more"),
+        _ => String::new(),
+    };
+    let reason = Reason::AccountLimitReached.as_str();
+    if first.reason == reason {
+        let (used, allowed) = (limits.instances.used, limits.instances.allowed);
+        let allowed = allowed.unwrap_or_default();
+        let note = format!(
+            "{used} Instances have a server or are about to have one, and {allowed} may (spec.maxInstances): in line are {names}{others}"
+        );
+        return Some(News::warning(reason, note));
+    }
+    let note = format!(
+        "as many servers were bought as spec.createRate.perMinute allows: in line are {names}{others}"
+    );
+    Some(News::normal(Reason::CreateRateReached.as_str(), note))
 }
 
 /// A time in words, to the second.
@@ -72,6 +101,7 @@ fn span(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{LimitsStatus, WaitingInstance};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     fn said(verdict: &Verdict, since: Option<i64>) -> AccountStatus {
@@ -80,6 +110,13 @@ mod tests {
             conditions: verdict.to_conditions(&[], 1, Timestamp::UNIX_EPOCH),
             unreachable_since: since.map(at),
             ..AccountStatus::default()
+        }
+    }
+
+    fn waits(name: &str) -> WaitingInstance {
+        WaitingInstance {
+            name: name.to_owned(),
+            reason: "AccountLimitReached".to_owned(),
         }
     }
 
@@ -108,6 +145,24 @@ mod tests {
         );
         assert_eq!(told(&up, &up, &well), []);
         assert_eq!(told(&down, &down, &away), []);
+        let limits = |waiting, names: &[&str]| LimitsStatus {
+            waiting,
+            next: names.iter().map(|name| waits(name)).collect(),
+            ..LimitsStatus::default()
+        };
+        let full = AccountStatus {
+            limits: Some(limits(3, &["a", "b"])),
+            ..up.clone()
+        };
+        let [(true, "AccountLimitReached", note)] = &told(&up, &full, &well)[..] else {
+            panic!("a limit that is reached is told");
+        };
+        assert!(note.ends_with("in line are a, b, and 1 more"), "{note}");
+        let fuller = AccountStatus {
+            limits: Some(limits(4, &["a"])),
+            ..up.clone()
+        };
+        assert_eq!(told(&full, &fuller, &well), [], "once");
         let first = told(&AccountStatus::default(), &up, &well);
         assert_eq!(first, [(false, "Available", "well".to_owned())]);
     }

@@ -23,6 +23,37 @@ const MESSAGE_MAX: usize = 500;
 /// listed again within this time (pauses between tries end at 20 s).
 const LASTS: Duration = Duration::from_secs(25);
 
+/// Times of listings alone are written this seldom: often enough to tell a zone that is listed from one that is not, and a write of an
+/// Account in five minutes is nothing, however many there are.
+const FRESHER: Duration = Duration::from_secs(300);
+
+/// Whether status says the same, but for when zones were listed.
+pub(super) fn differ_in_times_alone(next: &AccountStatus, former: &AccountStatus) -> bool {
+    let timeless = |status: &AccountStatus| {
+        let mut status = status.clone();
+        for zone in &mut status.inventory {
+            zone.last_listed_time = None;
+        }
+        status
+    };
+    timeless(next) == timeless(former)
+}
+
+/// Whether a zone was listed so much later than status says that this alone is to be written. A clock that was set back is no
+/// reason to write again and again, nor to keep what lies ahead.
+pub(super) fn is_out_of_date(next: &AccountStatus, former: &AccountStatus) -> bool {
+    let pairs = next.inventory.iter().zip(&former.inventory);
+    pairs.into_iter().any(|(next, former)| {
+        match (&next.last_listed_time, &former.last_listed_time) {
+            (Some(next), Some(former)) => {
+                let apart = next.0.duration_since(former.0).unsigned_abs();
+                apart >= FRESHER
+            }
+            (next, former) => next != former,
+        }
+    })
+}
+
 /// What status tells of the listings. A zone that was not listed since the process began stands as it stood.
 ///
 /// `trusted_since`: since when the service answers, so that a zone which fails since fails for itself; none while the service does
@@ -98,6 +129,7 @@ fn zone(
         (Some(_) | None, _) => (stood.failing_since, stood.message),
     };
     PlaceInventory {
+        last_listed_time: known.listed_at.map(Time).or(stood.last_listed_time),
         failing_since,
         message,
         ..told

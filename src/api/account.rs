@@ -34,6 +34,11 @@ use serde::{Deserialize, Serialize};
         type_ = "integer",
         json_path = ".status.unownedServers"
     ),
+    printcolumn(
+        name = "Waiting",
+        type_ = "integer",
+        json_path = ".status.limits.waiting"
+    ),
     printcolumn(name = "Zones", type_ = "string", json_path = ".status.listedZones"),
     printcolumn(
         name = "Age",

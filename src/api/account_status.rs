@@ -5,7 +5,8 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the operator has seen of the account. Written when something changes, at most once in 30 seconds.
+/// What the operator has seen of the account. Written when something changes, counts at most once in 30 seconds; to say when zones
+/// were last listed, at most once in five minutes.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = {"observedGeneration": -1}))]
@@ -13,6 +14,9 @@ pub struct AccountStatus {
     /// Generation of the spec that the conditions speak of; -1 until the operator has looked.
     #[serde(default = "minus_one")]
     pub observed_generation: i64,
+    /// What is used of spec.maxInstances and spec.createRate, and who waits for more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsStatus>,
     /// Servers in the zones that Instances name, as far as those could be listed: what the zones of inventory add up to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<i64>,
@@ -45,6 +49,44 @@ pub struct AccountStatus {
     pub conditions: Vec<Condition>,
 }
 
+/// What is used of an Account's limits, and who waits. Instances that wait are served in the order in which they were created.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitsStatus {
+    /// Instances that have a server or are about to have one, and how many may (spec.maxInstances).
+    pub instances: LimitUse,
+    /// Servers bought in the last minute, and how many may be (spec.createRate.perMinute). Left out without that limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creates_per_minute: Option<LimitUse>,
+    /// Instances that wait for one of the two.
+    pub waiting: i64,
+    /// The first ten of them, in the order in which they are served.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    pub next: Vec<WaitingInstance>,
+}
+
+/// One limit.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitUse {
+    /// How many there are.
+    pub used: i64,
+    /// How many there may be; left out where there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<i64>,
+}
+
+/// An Instance that waits for a limit of its Account.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingInstance {
+    /// Its name.
+    pub name: String,
+    /// What for: AccountLimitReached or CreateRateReached, as in its condition Ready.
+    pub reason: String,
+}
+
 /// The servers of one place.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
@@ -64,6 +106,11 @@ pub struct PlaceInventory {
     pub unowned: Option<i64>,
     /// Instances with something in flight there, when it was counted.
     pub in_flight: i64,
+    /// When the zone was last listed to its end, for all Instances in it: how old what their status shows may be. Written with other
+    /// changes, and by itself once it is five minutes newer than what stands here; zones are listed every minute, and every five
+    /// where only servers of Instances that are gone are looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_listed_time: Option<Time>,
     /// Since when the zone cannot be listed, where that is so: the service knows no such zone, or fails for it alone. It does not
     /// move while listings go on failing. Where the service does not answer at all, the condition Ready says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,6 +151,7 @@ impl Default for AccountStatus {
             observed_generation: minus_one(),
             servers: None,
             unowned_servers: None,
+            limits: None,
             listed_zones: None,
             inventory: Vec::new(),
             unowned: Vec::new(),

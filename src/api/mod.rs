@@ -25,7 +25,9 @@ pub use account::{
     Account, AccountSpec, CreateRate, Imports, KeyLoginPassword, RequestLimits, SecretKeyRef,
     default_missing_codes,
 };
-pub use account_status::{AccountStatus, PlaceInventory, UnownedServer};
+pub use account_status::{
+    AccountStatus, LimitUse, LimitsStatus, PlaceInventory, UnownedServer, WaitingInstance,
+};
 pub use binding::{
     Applied, Before, Binding, BindingError, OpenOperation, Speaks, Verb, attempt_number,
 };

@@ -109,11 +109,17 @@ impl State {
     }
 
     pub(super) fn census(&self, most: usize, owns: Claim<'_>) -> Census {
-        let places = self.places.iter().map(|(place, watched)| {
+        // A zone in which only servers of Instances that are gone are looked for: that it cannot be listed concerns nobody.
+        let concerns = |watched: &Watched| !watched.members.is_empty();
+        let places = self.places.iter();
+        let known =
+            places.filter(|(_, watched)| concerns(watched) || watched.view.newest.is_some());
+        let places = known.map(|(place, watched)| {
             let newest = watched.view.newest.as_ref();
             let known = PlaceCensus {
                 listed: newest.map(|_| self.count(watched, owns)),
-                failing: watched.failing.clone(),
+                listed_at: watched.listed,
+                failing: watched.failing.clone().filter(|_| concerns(watched)),
             };
             (place.clone(), known)
         });

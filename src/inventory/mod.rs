@@ -179,6 +179,8 @@ impl Failing {
 pub struct PlaceCensus {
     /// Figures of the newest whole listing; none before the first one, which may never come.
     pub listed: Option<PlaceCounts>,
+    /// When that listing ended, to show to people.
+    pub listed_at: Option<Timestamp>,
     /// Set while its listings fail.
     pub failing: Option<Failing>,
 }

@@ -13,6 +13,7 @@ use super::watched::{Watched, evidence, fingerprint, wanted};
 use super::{Attention, Interest, Settings, Sighting, Subject};
 use crate::api::Marker;
 use crate::cloud::{Lane, Place, ServerId};
+use crate::runtime::chance;
 
 /// All that an inventory knows.
 pub(super) struct State {
@@ -288,6 +289,7 @@ impl State {
         watched.failures_in_a_row = 0;
         watched.failing = None;
         watched.passes += 1;
+        watched.listed = Some(chance::time_of_day());
         watched.view.error = None;
         watched.view.previous = watched.view.newest.replace(pass.clone());
         // One that was called gone and is listed again is no longer gone.

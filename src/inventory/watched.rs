@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::breaker::Breaker;
@@ -41,6 +42,8 @@ pub(super) struct Watched {
     /// Passes in a row that were asked for and turned out to be no evidence.
     pub in_vain: u32,
     pub passes: u64,
+    /// When the newest pass ended, to show to people.
+    pub listed: Option<Timestamp>,
     pub failures: u64,
 }
 

@@ -34,7 +34,7 @@ pub use consent::{Destination, Refusal, Use, UseProblem, read_for, read_token};
 pub use copies::{Copies, TokenCopy};
 pub use durations::Durations;
 pub use key::CredentialKey;
-pub use roll::{Backing, Claim, Most, Owned, Rival, Roll, Room, Say, Turn};
+pub use roll::{Backing, Claim, Limit, Most, Owned, Rival, Roll, Room, Say, Turn, Usage};
 pub use seat::{Credentials, MadeFrom, Problem, Seat, Session, Standing, limits};
 pub use secrets::{Content, SecretProblem, SecretVersions, read, read_key};
 pub use tls::{bundle_version, names_config_map, read_tls, route, tls_secrets, tls_version};

@@ -7,6 +7,8 @@
 //! soon as the service agrees. What the roll does not know is another process: that only one acts is what the Lease is for.
 
 mod kinds;
+mod places;
+mod queue;
 
 use crate::api::names::BINDING;
 use crate::api::{Binding, Marker, Speaks};
@@ -20,11 +22,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-pub use kinds::{Backing, Claim, Most, Owned, Rival, Room, Say};
+use queue::Queue;
+
+pub use kinds::{Backing, Claim, Limit, Most, Owned, Rival, Room, Say, Usage};
 
 /// The time in which creates are counted.
 const MINUTE: Duration = Duration::from_secs(60);
-
 /// The roll of a process; cheap to clone.
 #[derive(Clone)]
 pub struct Roll(Arc<Inner>);
@@ -42,7 +45,9 @@ struct State {
     is_whole: bool,
     entries: BTreeMap<Subject, Entry>,
     /// Who waits for a place in which Account.
-    waiting: HashMap<ObjectKey, BTreeSet<Subject>>,
+    waiting: HashMap<ObjectKey, Queue>,
+    /// For a place in which Account it asked in the turn that runs.
+    asked: HashMap<Subject, ObjectKey>,
     /// When servers were bought with which Account.
     creates: HashMap<ObjectKey, VecDeque<(Instant, Subject)>>,
     /// The one that the turn of an Instance counted.
@@ -52,6 +57,8 @@ struct State {
 /// What is known of one Instance.
 struct Entry {
     key: ObjectKey,
+    /// When the object was created, in seconds of Unix time.
+    created: i64,
     marker: Marker,
     /// What the object shows.
     recorded: Option<Recorded>,
@@ -157,6 +164,8 @@ impl Roll {
                 let speaks = binding.speaks_for(&self.0.cluster, &key.namespace, &key.name, &uid);
                 speaks != Speaks::Other
             });
+        let created = meta.creation_timestamp.as_ref();
+        let created = created.map_or(i64::MAX, |created| created.0.as_second());
         let marker = binding
             .as_ref()
             .map_or_else(|| Marker::of_uid(&uid), |binding| binding.marker.clone());
@@ -185,6 +194,7 @@ impl Roll {
             let taken = taken.filter(|taken| !taken.is_in(recorded.as_ref()));
             let entry = Entry {
                 key,
+                created,
                 marker,
                 recorded,
                 taken,
@@ -200,12 +210,11 @@ impl Roll {
     pub fn gone(&self, uid: &str) {
         let woken = {
             let mut state = self.lock();
-            state.waiting.values_mut().for_each(|waiting| {
-                waiting.remove(uid);
-            });
+            let mut woken = state.give_up(uid, None);
             let former = state.entries.remove(uid);
             let accounts = former.as_ref().map(Entry::accounts).unwrap_or_default();
-            state.freed(accounts.iter())
+            woken.extend(state.freed(accounts.iter()));
+            woken
         };
         self.wake(woken);
         self.0.left.notify_one();
@@ -214,54 +223,42 @@ impl Roll {
     /// Asks for a place of an Instance whose server could be bought now: for the rest of its turn, and for good once its
     /// record is announced. Who has a place already keeps it; where the limit was lowered below those who have one, servers
     /// come first, then UIDs in their order, so that it is never more than one who waits for another.
+    ///
+    /// Of those who have none yet, who came first is served first.
     pub fn take(&self, uid: &str, account: &ObjectKey, most: Most, now: Instant) -> Room {
         let subject = Subject::from(uid);
         let mut state = self.lock();
-        let has_place = state
-            .entries
-            .get(&subject)
-            .is_some_and(|entry| entry.is_in(account));
-        if let Some(instances) = most.instances {
-            let others = state
-                .entries
-                .iter()
-                .filter(|(other, entry)| **other != subject && entry.is_in(account));
-            let before = others
-                .filter(|(other, entry)| !has_place || entry.id().is_some() || **other < subject);
-            if before.count() >= instances {
-                state
-                    .waiting
-                    .entry(account.clone())
-                    .or_default()
-                    .insert(subject);
-                return Room::Full(instances);
-            }
+        let room = state.take(&subject, account, most, now);
+        let limit = match room {
+            Room::Full(_) => Some(Limit::Instances),
+            Room::TooFast { .. } => Some(Limit::Creates),
+            Room::Taken | Room::NotAsked => None,
+        };
+        let stands = state.stands(&subject);
+        let queue = state.waiting.entry(account.clone()).or_default();
+        match limit {
+            Some(limit) => queue.join(stands, limit),
+            None => drop(queue.leave(uid)),
         }
-        if let Some(per_minute) = most.creates {
-            let creates = state.creates.entry(account.clone()).or_default();
-            while creates.front().is_some_and(|(at, _)| now >= *at + MINUTE) {
-                creates.pop_front();
-            }
-            if creates.len() >= per_minute {
-                let room = creates.len() - per_minute;
-                let at = creates.get(room).map_or(now, |(at, _)| *at);
-                let wait = (at + MINUTE).saturating_duration_since(now);
-                return Room::TooFast { per_minute, wait };
-            }
-            creates.push_back((now, subject.clone()));
-            state.counted.insert(subject.clone(), now);
+        state.asked.insert(subject, account.clone());
+        room
+    }
+
+    /// What is used of an Account's limits, and who waits for more of it, in order.
+    pub fn used(&self, account: &ObjectKey, now: Instant) -> Usage {
+        let state = self.lock();
+        let creates = state.creates.get(account).into_iter().flatten();
+        let queue = state.waiting.get(account);
+        let waiting = queue.into_iter().flat_map(Queue::iter);
+        let named = |(subject, limit)| {
+            let entry = state.entries.get(subject)?;
+            Some((entry.key.name.clone(), limit))
+        };
+        Usage {
+            instances: state.places_in(account),
+            creates: creates.filter(|(at, _)| now < *at + MINUTE).count(),
+            waiting: waiting.filter_map(named).collect(),
         }
-        if let Some(waiting) = state.waiting.get_mut(account) {
-            waiting.remove(&subject);
-        }
-        if let Some(entry) = state.entries.get_mut(&subject) {
-            entry.taken = Some(Taken {
-                account: account.name.clone(),
-                id: None,
-                is_announced: false,
-            });
-        }
-        Room::Taken
     }
 
     /// Asks for a server that is to be taken over: nobody else may have it on record, be about to take it, or be the one
@@ -335,6 +332,7 @@ impl Roll {
         let subject = Subject::from(uid);
         let mut state = self.lock();
         state.counted.remove(&subject);
+        state.asked.remove(&subject);
         let entry = state.entries.get_mut(&subject);
         if let Some(taken) = entry.and_then(|entry| entry.taken.as_mut()) {
             taken.is_announced = false;
@@ -400,7 +398,10 @@ impl Roll {
                     creates.retain(|(at, other)| *at != counted || other != subject);
                 }
             }
-            state.freed(before.iter())
+            let asked = state.asked.remove(subject);
+            let mut woken = state.give_up(subject, asked.as_ref());
+            woken.extend(state.freed(before.iter()));
+            woken
         };
         self.wake(woken);
     }
@@ -411,14 +412,6 @@ impl Roll {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// Places became free: who waits for one asks again.
-    fn freed<'a>(&mut self, accounts: impl Iterator<Item = &'a ObjectKey>) -> BTreeSet<Subject> {
-        let waiting = accounts.filter_map(|account| self.waiting.remove(account));
-        waiting.flatten().collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod namespace;
 mod outage;
+mod token;
 mod zones;
 
 use crate::support::{
@@ -10,6 +11,8 @@ use crate::support::{
 };
 use cloud_server_operator::api::{Account, Instance};
 use jiff::Timestamp;
+use k8s_openapi::api::events::v1::Event;
+use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::process::Command;
@@ -65,6 +68,44 @@ async fn no_more_instances_have_a_server_than_the_account_allows_and_the_rest_go
         assert!(message.contains(word), "{message}");
     }
     assert_eq!(create_calls(&world.sim), 3, "{}", world.ledger_text());
+    let limits = until_account(&world, "the Account tells who waits", |account| {
+        let limits = account.status.as_ref()?.limits.clone()?;
+        (limits.waiting == 3).then_some(limits)
+    })
+    .await;
+    let used = (limits.instances.used, limits.instances.allowed);
+    assert_eq!(used, (3, Some(3)));
+    let mut line: Vec<_> = waiting.iter().collect();
+    line.sort_by_key(|i| {
+        (
+            i.metadata.creation_timestamp.clone().map(|at| at.0),
+            i.uid(),
+        )
+    });
+    let line: Vec<_> = line.iter().map(|i| i.name_any()).collect();
+    let told: Vec<_> = limits.next.iter().map(|waits| waits.name.clone()).collect();
+    assert_eq!(told, line, "first come, first served");
+    let is_told = |event: &Event| {
+        let note = event.note.as_deref().unwrap_or_default();
+        let about = event
+            .regarding
+            .as_ref()
+            .and_then(|about| about.kind.as_deref());
+        about == Some("Account") && note.contains(&line[0])
+    };
+    eventually("an Event of the Account says so", async || {
+        match world
+            .events("AccountLimitReached")
+            .await
+            .iter()
+            .filter(|e| is_told(e))
+            .count()
+        {
+            1 => Ok(()),
+            n => Err(format!("{n}")),
+        }
+    })
+    .await;
 
     // A process that knows nothing of them counts them all the same, and writes nothing.
     world.restart().await;
@@ -88,6 +129,10 @@ async fn no_more_instances_have_a_server_than_the_account_allows_and_the_rest_go
     world.delete(gone).await;
     world.gone(gone).await;
     until_split(&world, 3, 2, "AccountLimitReached").await;
+    assert!(
+        is_ready(&world.get(&line[0]).await),
+        "the first in line came"
+    );
     assert_eq!(
         (create_calls(&world.sim), world.sim.live_servers().len()),
         (4, 3)
@@ -222,6 +267,9 @@ async fn status_tells_the_servers_of_each_place_and_those_of_nobody() {
     };
     let status = until_account(&world, "three servers, one of them ours", told).await;
     assert_eq!((status.servers, status.unowned_servers), (Some(3), Some(2)));
+    let listed = status.inventory[0].last_listed_time.as_ref();
+    let age = Timestamp::now().duration_since(listed.expect("it says when").0);
+    assert!((-1..=120).contains(&age.as_secs()), "{age:?}");
     let mut strangers: Vec<_> = world.sim.live_servers();
     strangers.retain(|stranger| stranger.id != server.id);
     strangers.sort_by(|a, b| a.id.cmp(&b.id));
@@ -336,66 +384,4 @@ async fn until_account<T>(world: &World, what: &str, told: impl Fn(&Account) -> 
         told(&account).ok_or_else(|| format!("{:#?}", account.status))
     })
     .await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_token_is_told_by_the_account_changes_no_server_and_all_go_on_once_it_is_mended()
-{
-    let world = Setup::default().begin("outage").await;
-    let (before, new) = (names("before", 2), names("new", 5));
-    world.apply_all(&before, instance).await;
-    world.all_ready(&before).await;
-    world.sim.set_token("default", "rotated-canary-3d").unwrap();
-    world.apply_all(&new, instance).await;
-    let refused = |i: &Instance| reason(i) == "TokenRefused";
-    world.until_all(&new, "say so", refused).await;
-    until_account(&world, "the Account says so", |account| {
-        let conditions = &account.status.as_ref()?.conditions;
-        let told = conditions.iter().find(|c| c.type_ == "Ready")?;
-        (told.reason == "TokenRefused" && told.message.contains("cloud-token")).then_some(())
-    })
-    .await;
-    let standing = world.all().await;
-    let since = Timestamp::now();
-    // Longer than the pause between two tries of the token (25 s).
-    stays("what was seen", Duration::from_secs(30), async || {
-        let now = world.all().await;
-        let differs = before
-            .iter()
-            .find(|n| now[*n].status != standing[*n].status);
-        differs.map_or(Ok(()), |name| Err(outline(&now[name])))
-    })
-    .await;
-    let mut told = world.all_writes_since(since).await;
-    told.retain(|e| e.resource == "accounts");
-    assert!(told.is_empty(), "{told:#?}");
-    let mut took = mended(&world, "rotated-canary-3d", &new).await;
-    world.all_ready(&new).await;
-    // A stall makes any one of them late; the best of three tells the Secret's event from the next try of the token.
-    for (token, beginning) in [("rotated-canary-4e", "more"), ("rotated-canary-5f", "last")] {
-        if took < BY_EVENT {
-            break;
-        }
-        world.sim.set_token("default", token).unwrap();
-        let more = names(beginning, 5);
-        world.apply_all(&more, instance).await;
-        world.until_all(&more, "say so", refused).await;
-        took = took.min(mended(&world, token, &more).await);
-        world.all_ready(&more).await;
-    }
-    assert!(took < BY_EVENT, "{took:?}");
-    assert!(!world.logs().contains("rotated-canary"));
-    world.finish().await;
-}
-
-/// Sooner than the next try of a token that was refused (25 s).
-const BY_EVENT: Duration = Duration::from_secs(15);
-
-/// Writes the token that the service takes. Gives how long it took until all of these were bought.
-async fn mended(world: &World, token: &str, new: &[String]) -> Duration {
-    let begun = Instant::now();
-    world.secret("cloud-token", "token", token).await;
-    let is_bought = |i: &Instance| i.status.as_ref().is_some_and(|s| s.id.is_some());
-    world.until_all(new, "are bought", is_bought).await;
-    begun.elapsed()
 }

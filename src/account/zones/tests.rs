@@ -28,15 +28,15 @@ fn listed(servers: usize, unowned: usize) -> PlaceCensus {
     };
     PlaceCensus {
         listed: Some(counts),
-        failing: None,
+        ..PlaceCensus::default()
     }
 }
 
 /// A zone that began to fail at this second of the day, now.
 fn failing(second: i64, message: &str) -> PlaceCensus {
     PlaceCensus {
-        listed: None,
         failing: Some(Failing::of(Instant::now(), at(second).0, message)),
+        ..PlaceCensus::default()
     }
 }
 
@@ -125,6 +125,43 @@ async fn what_a_former_process_listed_stands_until_it_is_listed_again() {
     let told = after(&known, &half, began);
     assert_eq!((told.servers, told.unowned_servers), (Some(7), Some(1)));
     assert_eq!(told.unowned, known.unowned);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_a_zone_was_listed_is_written_once_in_five_minutes_where_nothing_else_changes() {
+    let began = Instant::now();
+    let listed_at = |second: i64| {
+        let known = PlaceCensus {
+            listed_at: Some(at(second).0),
+            ..listed(3, 1)
+        };
+        let zones = [("a", known), ("b", listed(2, 0))];
+        after(&AccountStatus::default(), &zones, began)
+    };
+    let known = listed_at(1000);
+    assert_eq!(known.inventory[0].last_listed_time, Some(at(1000)));
+    for (second, is_written) in [
+        (1060, false),
+        (1299, false),
+        (1300, true),
+        (900, false),
+        (600, true),
+    ] {
+        let next = listed_at(second);
+        assert!(differ_in_times_alone(&next, &known));
+        assert_eq!(is_out_of_date(&next, &known), is_written, "{second}");
+    }
+    // A process that has not listed it yet knows what stands.
+    let unlisted = [("a", PlaceCensus::default()), ("b", listed(2, 0))];
+    assert_eq!(after(&known, &unlisted, began), known);
+    // What an older version wrote has no time.
+    let older = after(
+        &AccountStatus::default(),
+        &[("a", listed(3, 1)), ("b", listed(2, 0))],
+        began,
+    );
+    assert!(is_out_of_date(&known, &older));
+    assert!(!differ_in_times_alone(&known, &AccountStatus::default()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,6 +15,26 @@ pub struct Most {
     pub creates: Option<usize>,
 }
 
+/// What an Instance waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// A place among the Instances (`spec.maxInstances`).
+    Instances,
+    /// A place in the minute (`spec.createRate`).
+    Creates,
+}
+
+/// What is used of an Account's limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Instances that have a server or are about to have one.
+    pub instances: usize,
+    /// Servers that were bought within a minute.
+    pub creates: usize,
+    /// The names of those that wait, and for what, in the order in which they are served.
+    pub waiting: Vec<(String, Limit)>,
+}
+
 /// Whether an Instance may have a server bought now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Room {

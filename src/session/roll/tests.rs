@@ -117,6 +117,81 @@ fn no_more_have_a_place_than_may_and_one_that_goes_makes_room_for_one_that_waits
     assert_eq!(roll.take("b", &account(), most(2), now), Room::Taken);
 }
 
+/// An Instance without a record, created at this second.
+fn created(roll: &Roll, name: &str, second: i64) {
+    let mut meta = meta(name, None);
+    let at = Timestamp::from_second(second).unwrap();
+    meta.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at));
+    roll.note(&meta, Some("default"), None);
+}
+
+#[test]
+fn who_came_first_is_served_first_and_one_that_asks_no_more_holds_up_nobody() {
+    let (roll, woken) = roll();
+    sees(&roll, "has-one", Some(Some("ecs-1")));
+    for (name, second) in [("c", 30), ("a", 10), ("b", 20)] {
+        created(&roll, name, second);
+    }
+    let now = Instant::now();
+    let ask = |name: &str, most: Most| {
+        let turn = roll.turn(name);
+        (roll.take(name, &account(), most, now), turn)
+    };
+    for name in ["c", "b", "a"] {
+        assert_eq!(ask(name, most(1)).0, Room::Full(1));
+    }
+    let names = |roll: &Roll| {
+        let waiting = roll.used(&account(), now).waiting.into_iter();
+        waiting.map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&roll), ["a", "b", "c"]);
+    roll.gone("has-one");
+    assert_eq!(*woken.lock().unwrap(), ["a"], "there is room for one");
+    // Whoever happens to ask, it is the first one's.
+    assert_eq!(ask("c", most(1)).0, Room::Full(1));
+    // That one waits for something else by now: the next is woken, and goes.
+    drop(roll.turn("a"));
+    assert_eq!(*woken.lock().unwrap(), ["a", "b"]);
+    assert_eq!(names(&roll), ["b", "c"]);
+    let (room, turn) = ask("b", most(1));
+    assert_eq!(room, Room::Taken);
+    assert_eq!(roll.used(&account(), now).instances, 1);
+    // It asks again, and stands where it stood.
+    assert_eq!(ask("a", most(1)).0, Room::Full(1));
+    assert_eq!(names(&roll), ["a", "c"]);
+    drop(turn); // b's turn came to nothing
+    assert_eq!(*woken.lock().unwrap(), ["a", "b", "a"]);
+    assert_eq!(ask("a", most(1)).0, Room::Taken);
+}
+
+#[test]
+fn the_rate_is_shared_in_the_same_order() {
+    let (roll, _) = roll();
+    for (name, second) in [("c", 30), ("a", 10), ("b", 20)] {
+        created(&roll, name, second);
+    }
+    let pace = Most {
+        instances: None,
+        creates: Some(1),
+    };
+    let now = Instant::now();
+    let ask = |name: &str, after: u64| {
+        let mut turn = roll.turn(name);
+        turn.buys(true);
+        roll.take(name, &account(), pace, now + Duration::from_secs(after))
+    };
+    assert_eq!(ask("c", 0), Room::Taken, "nobody else asked");
+    assert!(matches!(ask("b", 1), Room::TooFast { .. }));
+    assert!(matches!(ask("a", 2), Room::TooFast { .. }));
+    assert_eq!(roll.used(&account(), now).creates, 1);
+    assert!(
+        matches!(ask("b", 60), Room::TooFast { .. }),
+        "a stands before it"
+    );
+    assert_eq!(ask("a", 60), Room::Taken);
+    assert_eq!(ask("b", 120), Room::Taken);
+}
+
 #[test]
 fn who_was_before_a_restart_counts_from_what_the_watch_shows() {
     let (roll, _) = roll();

@@ -1,0 +1,69 @@
+//! A token that the service refuses.
+
+use super::until_account;
+use crate::support::{Setup, World, instance, names, outline, reason, stays};
+use cloud_server_operator::api::Instance;
+use jiff::Timestamp;
+use std::time::{Duration, Instant};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_token_is_told_by_the_account_changes_no_server_and_all_go_on_once_it_is_mended()
+{
+    let world = Setup::default().begin("outage").await;
+    let (before, new) = (names("before", 2), names("new", 5));
+    world.apply_all(&before, instance).await;
+    world.all_ready(&before).await;
+    world.sim.set_token("default", "rotated-canary-3d").unwrap();
+    world.apply_all(&new, instance).await;
+    let refused = |i: &Instance| reason(i) == "TokenRefused";
+    world.until_all(&new, "say so", refused).await;
+    until_account(&world, "the Account says so", |account| {
+        let conditions = &account.status.as_ref()?.conditions;
+        let told = conditions.iter().find(|c| c.type_ == "Ready")?;
+        (told.reason == "TokenRefused" && told.message.contains("cloud-token")).then_some(())
+    })
+    .await;
+    let standing = world.all().await;
+    let since = Timestamp::now();
+    // Longer than the pause between two tries of the token (25 s).
+    stays("what was seen", Duration::from_secs(30), async || {
+        let now = world.all().await;
+        let differs = before
+            .iter()
+            .find(|n| now[*n].status != standing[*n].status);
+        differs.map_or(Ok(()), |name| Err(outline(&now[name])))
+    })
+    .await;
+    let mut told = world.all_writes_since(since).await;
+    told.retain(|e| e.resource == "accounts");
+    assert!(told.is_empty(), "{told:#?}");
+    let mut took = mended(&world, "rotated-canary-3d", &new).await;
+    world.all_ready(&new).await;
+    // A stall makes any one of them late; the best of three tells the Secret's event from the next try of the token.
+    for (token, beginning) in [("rotated-canary-4e", "more"), ("rotated-canary-5f", "last")] {
+        if took < BY_EVENT {
+            break;
+        }
+        world.sim.set_token("default", token).unwrap();
+        let more = names(beginning, 5);
+        world.apply_all(&more, instance).await;
+        world.until_all(&more, "say so", refused).await;
+        took = took.min(mended(&world, token, &more).await);
+        world.all_ready(&more).await;
+    }
+    assert!(took < BY_EVENT, "{took:?}");
+    assert!(!world.logs().contains("rotated-canary"));
+    world.finish().await;
+}
+
+/// Sooner than the next try of a token that was refused (25 s).
+const BY_EVENT: Duration = Duration::from_secs(15);
+
+/// Writes the token that the service takes. Gives how long it took until all of these were bought.
+async fn mended(world: &World, token: &str, new: &[String]) -> Duration {
+    let begun = Instant::now();
+    world.secret("cloud-token", "token", token).await;
+    let is_bought = |i: &Instance| i.status.as_ref().is_some_and(|s| s.id.is_some());
+    world.until_all(new, "are bought", is_bought).await;
+    begun.elapsed()
+}
