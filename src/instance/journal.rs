@@ -59,7 +59,7 @@ pub(super) fn releases(facts: &Facts, id: &ServerId, why: ReleaseReason) {
     line!(info, facts, id.as_str(), verb = %Verb::Release, cause = ?why, "the service took the call");
 }
 
-/// An operation ended, and status says so.
+/// An operation ended, and status says so. The words of the service stand there: it may say a password that it refuses.
 pub(super) fn ended(facts: &Facts, server: Option<&str>, entry: &HistoryEntry) {
     let outcome = entry
         .reason
@@ -73,7 +73,6 @@ pub(super) fn ended(facts: &Facts, server: Option<&str>, entry: &HistoryEntry) {
         cause = entry.cause.map(|cause| format!("{cause:?}")),
         outcome,
         power_cut = entry.power_cut,
-        why = entry.message,
         "the operation ended"
     );
 }

@@ -261,7 +261,8 @@ fn hold(
     };
     let shown =
         ready(&facts.status.conditions).is_some_and(|c| c.reason == verdict.reason.as_str());
-    if shown {
+    let is_new_operation = tell.operation.is_some() && facts.status.operation.is_none();
+    if shown && !is_new_operation {
         let news = tell.id.is_some()
             && tell.id.as_ref().map(ServerId::as_str) != facts.status.id.as_deref();
         let stale = facts.status.observed_generation != facts.generation;
@@ -299,7 +300,10 @@ fn is_owed(facts: &Facts, tell: &Tell) -> bool {
     let shown = ready(&status.conditions);
     let says_ready = shown.is_some_and(|c| c.status == "True");
     // What stood in the way, or was about to come, is not so any more.
+    let reason = tell.verdict.as_ref().map(|verdict| verdict.reason.as_str());
+    let is_told = shown.is_some_and(|shown| Some(shown.reason.as_str()) == reason);
     let is_untrue = !says_ready
+        && !is_told
         && operation.verb != Verb::Create
         && operation.task_id.is_some()
         && status.operation.is_none();

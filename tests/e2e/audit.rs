@@ -181,7 +181,8 @@ async fn audit_a_server_that_was_found_or_taken_over_is_not_told_as_created() {
     let ready = world.ready("old").await;
     entry(&ready, Verb::Create, Cause::Import);
     world.told("Imported", 1).await;
-    world.told("Available", 2).await;
+    // Both, and their Account.
+    world.told("Available", 3).await;
     assert_eq!(world.events("Created").await.len(), 0);
     assert_eq!(lines(&world, "the service took the call").len(), 0);
     world.finish().await;

@@ -279,7 +279,7 @@ async fn a_server_released_at_the_console_is_reported_and_not_bought_again() {
         .iter()
         .map(|c| c.type_.as_str())
         .collect();
-    assert_eq!(kinds, ["Ready", "Stalled"]);
+    assert_eq!(kinds, ["Ready", "Stalled", "Synced"]);
     assert!(
         missing.status.as_ref().unwrap().conditions[0]
             .message

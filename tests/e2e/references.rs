@@ -194,7 +194,7 @@ async fn another_image_of_the_same_name_reinstalls_nothing_and_another_name_does
     assert_eq!(at_rest(&world, &changed).image, example.other_image);
     assert_eq!(resolved(&changed, "image"), example.other_image);
     let writes = written(&world, "web", &before).await;
-    assert!(writes.len() <= 3, "{writes:?}");
+    assert!(writes.len() <= 4, "{writes:?}");
     quiet(&world, "web").await;
     world.finish().await;
 }

@@ -108,7 +108,7 @@ async fn columns_short_names_and_category_show_what_matters() {
     assert_eq!(
         header,
         [
-            "NAME", "STATE", "ADDRESS", "IMAGE", "PACKAGE", "READY", "AGE"
+            "NAME", "STATE", "ADDRESS", "IMAGE", "PACKAGE", "READY", "REASON", "AGE"
         ]
     );
     let at = text.find("PACKAGE").unwrap();

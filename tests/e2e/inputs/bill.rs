@@ -9,6 +9,8 @@ const CALLS: usize = 6;
 /// Passes of the listing are shared by all Instances of an Account and counted apart: one every five seconds,
 /// which vary by a tenth.
 const PASSES: usize = 14;
+/// Writes of the record of an Instance whose create is refused in a minute: an intent and its end for each try.
+const WRITES: usize = 4;
 /// Writes of the Account's status in a minute: it follows the counts of its servers, at most once in 30 s.
 const ACCOUNT_WRITES: usize = 2;
 /// Turns of the object in a minute: more would be a hot loop, also where it calls and writes nothing.
@@ -58,6 +60,8 @@ pub struct Bill {
     pub writes: usize,
     /// Writes on Accounts.
     pub account_writes: usize,
+    /// Writes of the status of Instances.
+    pub statuses: usize,
     /// Turns of Instances.
     pub turns: usize,
 }
@@ -74,6 +78,10 @@ impl Bill {
             calls: now.calls - before.calls,
             passes: now.passes - before.passes,
             unsent: now.unsent - before.unsent,
+            statuses: writes
+                .iter()
+                .filter(|e| e.resource == "instances" && e.subresource == "status")
+                .count(),
             writes: on("instances"),
             account_writes: on("accounts"),
             turns: now.turns - before.turns,
@@ -86,7 +94,8 @@ impl Bill {
         let bounds = [
             ("calls", self.calls + self.unsent, most(CALLS)),
             ("passes of the listing", self.passes, most(PASSES)),
-            ("writes", self.writes, 0),
+            ("writes of status", self.statuses, 0),
+            ("writes", self.writes, most(WRITES)),
             (
                 "writes of Accounts",
                 self.account_writes,

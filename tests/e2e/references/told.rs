@@ -26,7 +26,7 @@ async fn none_and_several_are_told_with_candidates_and_go_on_when_that_is_mended
     }
     assert_eq!(
         message(&none).matches("img-").count(),
-        10,
+        4,
         "{}",
         message(&none)
     );
