@@ -25,7 +25,9 @@ fn is_behind(facts: &Facts) -> bool {
     let status = &facts.status;
     let mut told = status.conditions.iter();
     let says_ready = told.any(|told| told.type_ == READY && told.status == "True");
-    status.observed_generation < facts.generation
+    let is_over = facts.deleting && !facts.is_held();
+    !is_over
+        && status.observed_generation < facts.generation
         && (says_ready || (facts.deleting && facts.is_held()))
 }
 
@@ -105,11 +107,11 @@ fn waits(facts: &Facts, why: String) -> Verdict {
     match facts.deleting {
         true => Verdict::reconciling(
             Reason::Releasing,
-            format!("the server is to be released: {why}"),
+            format!("this Instance is being deleted: {why}"),
         ),
         false => Verdict::reconciling(
             Reason::WaitingForService,
-            format!("the edit is carried out once the service answers: {why}"),
+            format!("the edit is looked at once the service answers: {why}"),
         ),
     }
 }

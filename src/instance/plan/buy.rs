@@ -138,6 +138,8 @@ fn refused_before(seen: &Observation, seat: &SeatFacts, binding: &Binding, messa
     let known = seen.listing.as_ref().map(Listing::of_known_places);
     match known.map(|listing| listing.absent_once(&seen.facts.marker, since)) {
         Some(Absence::Proven) => create(seen, seat, &Origin::Refused(binding)),
+        // The spec of now was not refused.
+        _ if binding.operation.generation != seen.facts.generation => looking(seen, since),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
             let verdict = words::refused(message, Reason::CreateRefused);
             Plan::rest(Tell::of(verdict), SOON).wanting(since, 1)

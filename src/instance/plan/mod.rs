@@ -335,7 +335,8 @@ fn hold_again(seen: &Observation, binding: &Binding) -> Plan {
 fn without_account(seen: &Observation, reason: Reason, message: String) -> Plan {
     let rests = !seen.facts.deleting && !seen.facts.is_open();
     let was_seen = rests && !seen.facts.status.detail.is_empty();
-    if was_seen && seen.facts.status.observed_generation == seen.facts.generation {
+    let waits = keep::is_told(seen, Reason::WaitingForService);
+    if was_seen && !waits && seen.facts.status.observed_generation == seen.facts.generation {
         return Plan::rest(Tell::default(), LONG);
     }
     Plan::rest(Tell::of(Verdict::reconciling(reason, message)), LONG)

@@ -28,7 +28,9 @@ pub(super) fn synced(seen: &Observation) -> Option<Synced> {
             return Some(Synced::No(Reason::AccountNotFound, why));
         }
         AccountFact::Unusable(problem) if waits_for_somebody(problem.reason) || is_late => {
-            (problem.reason, problem.message.clone())
+            // The service's words may be others at each try: the Account says them.
+            let why = "it cannot be used, and its status says why";
+            (problem.reason, why.to_owned())
         }
         // What stands in the way may be other words at each look.
         AccountFact::Seat(_) if is_late => {
