@@ -33,7 +33,12 @@ fn is_behind(facts: &Facts) -> bool {
 
 /// Has the plan say first what it is about to do, if status does not tell it yet. A step that calls comes right after that.
 pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>) {
-    if !is_behind(&seen.facts) || plan.is_ready() {
+    if !is_behind(&seen.facts) {
+        // In a store that goes back the generation may come again, of another edit.
+        open(memory).acknowledged = None;
+        return;
+    }
+    if plan.is_ready() {
         return;
     }
     match &plan.step {
@@ -41,11 +46,9 @@ pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>)
         // What changes nothing at the service does not take long, or is the end.
         Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => return,
     }
-    let mut memory = open(memory);
-    if memory.acknowledged == Some(seen.facts.generation) {
+    if open(memory).acknowledged == Some(seen.facts.generation) {
         return;
     }
-    memory.acknowledged = Some(seen.facts.generation);
     plan.tell.progress = false;
     plan.tell
         .verdict
@@ -62,16 +65,17 @@ pub(super) async fn while_waiting(
     of: &Facts,
     memory: &Mutex<Memory>,
 ) -> Infallible {
+    let mut tried = None;
     loop {
         tokio::time::sleep(LATE).await;
         let Some(facts) = (context.latest)(&of.key).filter(|now| now.uid == of.uid) else {
             continue;
         };
         let is_told = open(memory).acknowledged == Some(facts.generation);
-        if is_told || !is_behind(&facts) {
+        if is_told || tried == Some(facts.generation) || !is_behind(&facts) {
             continue;
         }
-        open(memory).acknowledged = Some(facts.generation);
+        tried = Some(facts.generation);
         let verdict = waits(&facts, "the service has not answered yet".to_owned());
         let status = report::status(
             &facts,
@@ -79,16 +83,15 @@ pub(super) async fn while_waiting(
             &as_it_stands(&facts),
             Some(&verdict),
         );
-        if let Err(error) = report::say(
+        let said = report::say(
             context,
             &facts,
             &Step::Rest,
             &status,
             Some(&verdict),
             memory,
-        )
-        .await
-        {
+        );
+        if let Err(error) = said.await {
             tracing::debug!(namespace = of.key.namespace, name = of.key.name, %error, "an edit was not acknowledged");
         }
     }

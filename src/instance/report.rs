@@ -143,6 +143,13 @@ pub(super) async fn say(
         id: status.id.clone(),
     });
     let (now, mut memory) = (Instant::now(), open(memory));
+    // An edit is acknowledged by a status that stands, not by one that is on its way. Where none is let in, nothing waits for it.
+    let is_let_in =
+        |error: &KubeError| !error.is_refusal() || (error.is_stale() && !error.is_denied());
+    let is_told = written.as_ref().err().is_none_or(|error| !is_let_in(error));
+    if is_told && status.observed_generation == facts.generation {
+        memory.acknowledged = Some(facts.generation);
+    }
     match written {
         Ok(Some(version)) => {
             if gainsaid::stands(facts, &memory) {
@@ -343,7 +350,11 @@ pub fn status(
     if let Some(token) = &tell.reconciled {
         next.last_reconcile_token = Some(token.clone());
     }
-    if let Some(detail) = &tell.detail {
+    // What a server shows is told with what follows from it: it may not be as the Ready of before says.
+    let says_ready = ready(&former.conditions).is_some_and(|c| c.status == "True");
+    if let Some(detail) = &tell.detail
+        && (verdict.is_some() || !says_ready)
+    {
         next.detail = detail.clone();
         next.addresses = addresses(detail);
     }

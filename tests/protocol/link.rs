@@ -125,7 +125,18 @@ impl Link {
     }
 
     /// One request and its answer, through whatever happens to it.
-    async fn send(&self, kind: Kind, about: &About, mut effect: Effect) -> Result<Reply, Lost> {
+    async fn send(&self, kind: Kind, about: &About, effect: Effect) -> Result<Reply, Lost> {
+        let answer = self.carry(kind, about, effect).await;
+        if kind.is_cloud() && !about.is_neighbours() {
+            let is_sent = !matches!(answer, Err(Lost::NotSent));
+            let (process, reply) = (self.state.process, answer.as_ref().ok());
+            let mut universe = self.universe.lock();
+            universe.arrives(process, about, reply, is_sent);
+        }
+        answer
+    }
+
+    async fn carry(&self, kind: Kind, about: &About, mut effect: Effect) -> Result<Reply, Lost> {
         // What stands still between its last look at the clock and the wire is excused, what did not look is not.
         if kind.is_mutating_call() && !self.is_dead() && !self.state.term.holds() {
             let violation = format!("S1b: {kind:?} was called when the term was over");
@@ -218,8 +229,9 @@ impl Link {
                 }
                 let kind = kind_of(&raw.path);
                 let about = About::Call(raw.clone());
+                let by = (link.state.process, kind);
                 let effect = Box::new(move |u: &mut Universe, act: Option<&Act>| {
-                    u.call(kind, &raw, script_of(act))
+                    u.call(by, &raw, script_of(act))
                 });
                 let reply = link.send(kind, &about, effect).await?;
                 let body = match &reply.body {
@@ -354,7 +366,7 @@ impl Link {
         let mut universe = self.universe.lock();
         let oracle = &mut universe.oracle;
         match reply.status {
-            200 if kind == Kind::Status => oracle.has_said(self.state.process, &reply.body),
+            200 if kind == Kind::Status => oracle.has_said(self.state.process, key, &reply.body),
             404 => oracle.hears(self.state.process, key, None),
             200 if is_word => oracle.hears(self.state.process, key, Some(&reply.body)),
             _ => {}

@@ -438,6 +438,12 @@ schedules! {
         lease().at(4_000, Delete(1)).at(4_050, Terminate(0)).at(8_000, Terminate(1));
     handed_over_with_a_watch_that_is_late:
         lease().stale(25).at(4_000, EditImage(1)).at(5_000, Terminate(0)).at(9_000, EditImage(1)).at(9_500, Terminate(1));
+    t_edited_and_paused_before_that_is_acknowledged:
+        one().at(60_000, EditImage(1)).on(Read, 3, PauseAfter(60));
+    t_edited_while_the_apiserver_is_away:
+        one().away(9_768, Dependency::Apiserver, 5).at(9_867, EditImage(1));
+    t_stopped_at_the_console_and_the_intent_to_start_it_is_lost:
+        one().at(64_000, Step::ConsoleOff(1)).on(Intent, 2, LoseRequest);
     told_to_end_again_and_again:
         one().tasks(5).at(700, Terminate(0)).at(2_000, Terminate(0)).at(4_000, Terminate(0)).at(30_000, Delete(1)).at(30_100, Terminate(0));
 }

@@ -3,14 +3,18 @@
 //!
 //! This file is about what is known of a run, and [`troubles`] about what cannot be promised in it; [`wishes`] is what users
 //! asked for, [`servers`] judges what the service did, [`written`] what the operator wrote, [`passwords`] the Secrets that it
-//! made, [`rest`] what is left at the end.
+//! made, [`rest`] what is left at the end. [`heard`] is what the service told whom, and [`truth`] and [`claims`] judge status
+//! by that.
 
+mod claims;
 mod effort;
+mod heard;
 mod looks;
 mod passwords;
 mod rest;
 mod servers;
 mod troubles;
+mod truth;
 mod wishes;
 mod written;
 
@@ -20,6 +24,7 @@ use cloud_server_operator::api::names::BINDING;
 use cloud_server_operator::api::{Binding, Marker, Verb};
 use cloud_simulator::model::{Answer, Reply, Request, ServerInfo, World};
 use effort::Effort;
+use heard::Talk;
 use looks::Looks;
 use passwords::Passwords;
 use serde_json::Value;
@@ -27,6 +32,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 use troubles::{Lists, Troubles};
+use truth::Truth;
+pub use truth::{Count, Rule};
 use wishes::{Property, Wishes};
 
 /// By then everybody knows of lists that were changed: they are kept for five minutes, and who waits for something in them looks
@@ -60,6 +67,8 @@ pub struct Oracle {
     passwords: Passwords,
     effort: Effort,
     looks: Looks,
+    talk: Talk,
+    truth: Truth,
     /// Which server a task is about.
     tasks: BTreeMap<String, String>,
     /// What intents announced that they would ask for: package, firewall, image and key of a purchase, by marker; image and key
@@ -165,19 +174,32 @@ impl Oracle {
     }
 
     /// A process calls the service, whatever becomes of it.
-    pub fn calls(&mut self, process: ProcessId, request: &Request, cloud: &World) {
+    pub fn calls(
+        &mut self,
+        process: ProcessId,
+        request: &Request,
+        cloud: &World,
+        kube: &Apiserver,
+    ) {
         self.counts_call(process, request, cloud);
-        self.judge_look(process, request, cloud);
+        if let Some(seen) = self.judge_look(process, request, cloud) {
+            self.judge_acknowledged(process, request, &seen);
+        }
+        self.begins_call(process, request, cloud, kube);
     }
 
     /// A process writes this object, as it is there now.
     pub fn writes(&mut self, process: ProcessId, kind: Kind, key: &Key, object: Option<&Value>) {
         self.counts_write(process, kind, key);
         self.lets_go(process, kind, object);
+        if kind == Kind::Status {
+            self.says_status(process, key, false);
+        }
     }
 
     /// The service answered.
-    pub fn answered(&mut self, reply: &Reply) {
+    pub fn answered(&mut self, process: ProcessId, request: &Request, reply: &Reply) {
+        self.has_begun(process, request, reply);
         if let Ok(Answer::Accepted { task, server, .. }) = &reply.outcome {
             self.tasks.insert(task.clone(), server.clone());
         }
@@ -185,6 +207,7 @@ impl Oracle {
 
     /// A user made an object.
     pub fn created(&mut self, object: &Value) {
+        self.specifies(object);
         let name = name_of(object);
         let wishes = self.wishes.entry(name.to_owned()).or_default();
         wishes.are_born(object);
@@ -198,6 +221,7 @@ impl Oracle {
 
     /// A user changed an object.
     pub fn edited(&mut self, object: &Value) {
+        self.specifies(object);
         let wishes = self.wishes.entry(name_of(object).to_owned()).or_default();
         wishes.are_told(object);
         self.troubles.same_image |= wishes.may_leave_the_image();
@@ -218,6 +242,7 @@ impl Oracle {
         for (_, object) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {
             let wishes = self.wishes.entry(name_of(object).to_owned()).or_default();
             wishes.go_back(object);
+            self.specifies(object);
             let record = record(object).filter(|record| speaks(record, object));
             let known = record.as_ref().and_then(|record| record.id.as_ref());
             // The store knows that it was announced, and no more.

@@ -1,6 +1,7 @@
 //! One run: a schedule is played until everything is quiet, and judged.
 
 use crate::fault::{Kind, Rule, Timed};
+use crate::oracle::{Count, Rule as Judged};
 use crate::process::Process;
 use crate::tenants::Pace;
 use crate::universe::{Setting, Shared};
@@ -73,6 +74,8 @@ pub struct Outcome {
     pub alive: usize,
     /// How soon each object was served.
     pub pace: Pace,
+    /// How often the judge of truth was asked, by rule, and how often it excused.
+    pub truth: BTreeMap<Judged, Count>,
     /// Calls of the neighbours' services.
     pub neighbours: u64,
 }
@@ -460,6 +463,7 @@ fn outcome(universe: &super::universe::Universe) -> Outcome {
         bought: universe.oracle.bought,
         alive: universe.cloud.live_servers().len(),
         pace: universe.pace.clone(),
+        truth: universe.oracle.counted(),
         neighbours: universe.neighbours.calls,
     }
 }

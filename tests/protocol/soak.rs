@@ -1,8 +1,10 @@
 //! Schedules by chance, on all processors.
 
 use crate::exhaust::ENOUGH;
+use crate::oracle::{Count, Rule};
 use crate::random::schedule;
 use crate::run::{Look, Schedule, run};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,6 +15,7 @@ struct Sum {
     runs: u64,
     requests: u64,
     surplus: u64,
+    truth: BTreeMap<Rule, Count>,
     failed: Vec<(u64, Vec<String>)>,
 }
 
@@ -39,6 +42,11 @@ fn play(first: u64, count: u64, longest: Option<Duration>) -> (Sum, Duration) {
                     sum.runs += 1;
                     sum.requests += u64::from(outcome.requests);
                     sum.surplus += outcome.surplus as u64;
+                    for (rule, count) in outcome.truth {
+                        let all = sum.truth.entry(rule).or_default();
+                        all.judged += count.judged;
+                        all.excused += count.excused;
+                    }
                     if !outcome.violations.is_empty() {
                         sum.failed.push((seed, outcome.violations));
                     }
@@ -59,6 +67,9 @@ fn assert_well(sum: &Sum, took: Duration) {
         sum.surplus,
         sum.failed.len(),
     );
+    for (rule, Count { judged, excused }) in &sum.truth {
+        println!("truth, {rule:?}: judged {judged} times, excused {excused}");
+    }
     for (seed, violations) in sum.failed.iter().take(20) {
         println!("seed {seed}: {}", violations.join("; "));
     }

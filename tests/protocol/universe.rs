@@ -347,14 +347,36 @@ impl Universe {
                 if let Ok((_, request)) = parse(raw) {
                     let object = self.oracle.object_of(&request, &self.cloud);
                     self.pace.called(self.began.elapsed(), kind, object);
-                    self.oracle.calls(process, &request, &self.cloud);
+                    self.oracle
+                        .calls(process, &request, &self.cloud, &self.kube);
                 }
             }
         }
     }
 
+    /// A process hears what came of its request to the service; `is_sent`: it may have arrived.
+    pub fn arrives(
+        &mut self,
+        process: ProcessId,
+        about: &About,
+        answer: Option<&Reply>,
+        is_sent: bool,
+    ) {
+        if let About::Call(raw) = about
+            && let Ok((_, request)) = parse(raw)
+        {
+            self.oracle
+                .hears_service(process, &request, answer, is_sent);
+        }
+    }
+
     /// One call of the service.
-    pub fn call(&mut self, kind: Kind, raw: &RawRequest, script: TaskScript) -> Reply {
+    pub fn call(
+        &mut self,
+        (process, kind): (ProcessId, Kind),
+        raw: &RawRequest,
+        script: TaskScript,
+    ) -> Reply {
         let now = self.timestamp();
         self.advance();
         let script = match self.tasks_fail {
@@ -379,7 +401,7 @@ impl Universe {
                     self.changed(object.as_deref().unwrap_or("nobody"));
                 }
                 self.happened(&reply.effect);
-                self.oracle.answered(&reply);
+                self.oracle.answered(process, &request, &reply);
                 render(endpoint, &readings, &reply.outcome)
             }
             Err(Unserved::Refused(refusal)) => render_refusal(&readings, &refusal),

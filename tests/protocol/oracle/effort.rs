@@ -184,7 +184,8 @@ impl Oracle {
     }
 
     /// A process is told that its status stands.
-    pub fn has_said(&mut self, process: ProcessId, object: &Value) {
+    pub fn has_said(&mut self, process: ProcessId, key: &Key, object: &Value) {
+        self.says_status(process, key, true);
         self.effort
             .said
             .insert((process, uid(object)), said(object));

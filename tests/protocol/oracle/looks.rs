@@ -54,9 +54,14 @@ impl Oracle {
         }
     }
 
-    /// A process is about to call this.
-    pub(super) fn judge_look(&mut self, process: ProcessId, request: &Request, cloud: &World) {
-        let Some(verb) = request.verb() else { return };
+    /// A process is about to call this. Gives the object that it stands on, as the process saw it.
+    pub(super) fn judge_look(
+        &mut self,
+        process: ProcessId,
+        request: &Request,
+        cloud: &World,
+    ) -> Option<Value> {
+        let verb = request.verb()?;
         let id = server_of(request).unwrap_or_default();
         let name = match request {
             Request::Create(body) => body.instance_name.clone(),
@@ -70,8 +75,7 @@ impl Oracle {
         });
         if let Some((key, _)) = stands_on {
             let key = key.clone();
-            self.looks.fresh.remove(&key);
-            return;
+            return self.looks.fresh.remove(&key);
         }
         let is_homeless = marker.is_some_and(|marker| {
             let homeless = &self.looks.homeless;
@@ -82,6 +86,7 @@ impl Oracle {
                 "S3: {verb} of {id} {name:?} was called without a look at its object in the same turn"
             ));
         }
+        None
     }
 }
 

@@ -38,6 +38,7 @@ impl Oracle {
             if let Some(why) = self.instance_at_rest(object, &alive, world) {
                 wrong.push(format!("L1: {}: {why}", key.1));
             }
+            wrong.extend(self.is_told_truly(object, cloud));
         }
         let t = &self.troubles;
         // What no rule can reach: nothing is left that knows of such a server (docs, "What is not promised").

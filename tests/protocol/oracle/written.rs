@@ -30,10 +30,14 @@ impl Oracle {
         kube: &Apiserver,
     ) {
         match kind {
-            Kind::Intent | Kind::Receipt => self.judge_record(former, now, cloud, kube),
+            Kind::Intent | Kind::Receipt => {
+                self.announced_by(process, now);
+                self.judge_record(former, now, cloud, kube);
+            }
             Kind::Status => {
                 self.judge_silence(process, former, now);
                 self.judge_status(former, now, cloud);
+                self.judge_truth(process, former, now, cloud);
             }
             Kind::Finalizer => self.judge_finalizer(former, cloud, kube),
             Kind::Secret => self.changed_secret(former, now, cloud, kube),

@@ -1,0 +1,164 @@
+//! Judges what status tells of an outcome: refused, lost or done is what the service answered.
+
+use super::heard::{Begun, Call, Fate, uids};
+use super::truth::{ALL, Rule};
+use super::{Oracle, ProcessId, condition, name_of, record, speaks};
+use cloud_server_operator::api::Binding;
+use cloud_simulator::model::{Progress, Verb, World};
+use serde_json::Value;
+
+impl Oracle {
+    /// Whether the reason that status gives is what the service answered.
+    pub(super) fn judge_claim(&mut self, process: ProcessId, now: &Value) -> Option<String> {
+        let ready = condition(now, "Ready");
+        let message = ready["message"].as_str().unwrap_or_default();
+        let (is_excused, why) = match ready["reason"].as_str().unwrap_or_default() {
+            "CreateRefused" => self.was_refused(now, &[Verb::Create], message, None),
+            "OperationRefused" => self.was_refused(now, &ALL, message, None),
+            "CreateUnconfirmed" => self.may_be_bought(process, now),
+            _ => return None,
+        };
+        self.truth.counts(Rule::Claimed, is_excused);
+        why
+    }
+
+    /// Whether the service refused such a call for this object, in the words that are told.
+    fn was_refused(
+        &self,
+        now: &Value,
+        verbs: &[Verb],
+        message: &str,
+        attempt: Option<i64>,
+    ) -> (bool, Option<String>) {
+        let mut calls = self.calls_for(now, verbs);
+        let is_so = calls.any(|call| {
+            let is_it = attempt.is_none_or(|attempt| i64::from(call.attempt) == attempt);
+            matches!(&call.fate, Fate::Refused(code) if message.contains(code.as_str())) && is_it
+        });
+        let why = || format!("told as refused, and the service refused no such call: {message}");
+        (false, (!is_so).then(why))
+    }
+
+    /// Whether a create may have happened of whose end this process does not know.
+    fn may_be_bought(&self, process: ProcessId, now: &Value) -> (bool, Option<String>) {
+        let record = record(now).filter(|record| speaks(record, now));
+        if record.as_ref().is_some_and(Binding::bought_nothing) {
+            let why = "told as unconfirmed, and the record says that the create was refused";
+            return (false, Some(why.to_owned()));
+        }
+        let is_lost = |call: &Call| match call.fate {
+            Fate::Open | Fate::Lost => true,
+            // What it said is with whom it told.
+            Fate::Accepted => call.process != process,
+            Fate::NotSent | Fate::Refused(_) => false,
+        };
+        let announcers = &self.truth.announcers;
+        let is_others = record.as_ref().is_some_and(|record| {
+            record.lost > 0
+                || announcers
+                    .get(&record.nonce)
+                    .is_some_and(|announcer| *announcer != process)
+        });
+        if is_others || self.calls_for(now, &[Verb::Create]).any(is_lost) {
+            return (false, None);
+        }
+        // The record is gone, by force or with the store, and what it said with it.
+        if self.is_tampered(name_of(now)) || self.troubles.copied {
+            return (true, None);
+        }
+        let why = "told as unconfirmed, and no create was left without an answer";
+        (false, Some(why.to_owned()))
+    }
+
+    /// Whether an entry of the history is what became of its attempt.
+    pub(super) fn is_history_true(
+        &self,
+        process: ProcessId,
+        now: &Value,
+        entry: &Value,
+        cloud: &World,
+    ) -> (bool, Option<String>) {
+        let attempt = entry["attempt"].as_i64().unwrap_or(0);
+        let told = entry["verb"].as_str().unwrap_or_default();
+        let Some(verb) = verb_of(told) else {
+            return (false, None);
+        };
+        if entry["reason"] == "Refused" {
+            let message = entry["message"].as_str().unwrap_or_default();
+            return self.was_refused(now, &ALL, message, Some(attempt));
+        }
+        if entry["succeeded"] != true {
+            return (false, None);
+        }
+        let of = uids(now);
+        let on_record = record(now);
+        let imported = on_record.as_ref().and_then(|r| r.imported.as_ref());
+        let id = on_record.as_ref().and_then(|record| record.id.clone());
+        let id = id.unwrap_or_default();
+        let begun: Vec<&Begun> = self
+            .talk
+            .begun
+            .iter()
+            .filter(|begun| of.contains(&begun.object) && begun.verb == verb)
+            // Whoever finds a server by its name has it under an attempt of its own.
+            .filter(|begun| verb == Verb::Create || i64::from(begun.attempt) == attempt)
+            .collect();
+        let has_ended = |begun: &&Begun| {
+            let task = cloud.task(&begun.task);
+            task.is_none_or(|task| task.progress == Progress::Succeeded)
+        };
+        if begun.iter().any(has_ended) {
+            return (false, None);
+        }
+        // It was there once: that is all that an import is.
+        let mut shown = self.talk.shown(process, &id);
+        let row = match imported {
+            Some(_) => shown.find_map(|shown| shown.row.as_ref()),
+            None => shown.next().and_then(|shown| shown.row.as_ref()),
+        };
+        let shows = |field: &str, values: &[&str]| {
+            row.is_some_and(|row| values.iter().any(|value| row[field] == *value))
+        };
+        let target = record(now).map(|record| record.operation.target.image);
+        let is_shown = match verb {
+            Verb::Create => shows("ecsStatus", &["STARTED", "STOPPED"]),
+            Verb::Start => shows("ecsStatus", &["STARTED"]),
+            Verb::Stop => shows("ecsStatus", &["STOPPED"]),
+            Verb::Reinstall => {
+                target.is_some_and(|image| shows("imageResourceUUID", &[image.as_str()]))
+            }
+            Verb::Restart | Verb::Password | Verb::Release => false,
+        };
+        if is_shown {
+            return (false, None);
+        }
+        // The service does not tell how a task ended that it says it does not know (docs).
+        let is_untold = |begun: &&Begun| self.talk.unknown_tasks.contains(&begun.task);
+        // Nor of one whose answer reached nobody.
+        let heard = on_record.as_ref().is_some_and(|r| r.task.is_some());
+        // A server that went before its end was known: what made or erased it counts as done, so that nothing does it again (docs).
+        let is_gone = cloud
+            .server(&id)
+            .is_none_or(|server| !super::is_alive(&server));
+        let is_assumed = matches!(verb, Verb::Create | Verb::Reinstall) && is_gone;
+        if begun.iter().any(is_untold) || !heard || is_assumed {
+            return (true, None);
+        }
+        let why = format!("attempt {attempt} is told as done, and no {told} was");
+        (false, Some(why))
+    }
+}
+
+/// The service's name for what the history tells.
+fn verb_of(told: &str) -> Option<Verb> {
+    Some(match told {
+        "Create" => Verb::Create,
+        "Release" => Verb::Release,
+        "Reinstall" => Verb::Reinstall,
+        "ModifyPassword" => Verb::Password,
+        "Start" => Verb::Start,
+        "Stop" => Verb::Stop,
+        "Restart" => Verb::Restart,
+        _ => return None,
+    })
+}
