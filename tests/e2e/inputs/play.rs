@@ -102,11 +102,17 @@ pub fn redacted(world: &World, text: &str, server: Option<&str>) -> String {
 fn without_times(text: &str) -> String {
     let is_time = |word: &str| {
         let word = word.trim_end_matches([':', ',', '.', ')']);
-        word.parse::<jiff::Timestamp>().is_ok()
+        word.parse::<jiff::Timestamp>().is_ok() || word.parse::<jiff::civil::Time>().is_ok()
+    };
+    // The marker in a name comes of a UID.
+    let is_marked = |word: &str| {
+        let word = word.trim_end_matches([':', ',', '.', ')', ';']);
+        cloud_server_operator::api::Marker::in_name(word).is_some()
     };
     let line = |line: &str| {
         let words = line.split(' ').map(|word| match is_time(word) {
             true => word.replace(|c: char| c.is_ascii_digit(), "0"),
+            false if is_marked(word) => "<marked>".to_owned(),
             false => word.to_owned(),
         });
         words.collect::<Vec<_>>().join(" ")
