@@ -336,12 +336,10 @@ fn next(
                 at.saturating_duration_since(Instant::now())
             })
         }
-        Outcome::Refused {
-            after,
-            reason,
-            message,
-        } => {
-            warn(&mut memory, seen, message, "the service refused the call");
+        Outcome::Refused { after, reason, .. } => {
+            // Status has the service's words: they may say a password that is refused, and a log goes further.
+            let why = reason.as_str();
+            warn(&mut memory, seen, why, "the service refused the call");
             let wait = match (reason, &plan.step) {
                 (Reason::CreateRefused, _) => memory.backoff.fail().max(AFTER_REFUSAL),
                 (

@@ -131,8 +131,8 @@ async fn columns_short_names_and_category_show_what_matters() {
     assert_eq!(
         header,
         [
-            "NAME", "STATE", "ADDRESS", "IMAGE", "PACKAGE", "READY", "AGE", "REGION", "ID",
-            "REASON"
+            "NAME", "STATE", "ADDRESS", "IMAGE", "PACKAGE", "READY", "REASON", "AGE", "REGION",
+            "ID"
         ]
     );
     let row = text.lines().find(|line| line.starts_with("web ")).unwrap();

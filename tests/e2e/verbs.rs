@@ -52,7 +52,7 @@ fn applied(instance: &Instance) -> cloud_server_operator::api::Applied {
 
 /// Short and long tasks, and what a reinstall and a restart may cost in writes with each: one beside intent, receipt and end, which
 /// says that Ready is false before the service is called, and one that shows the operation where it lasts.
-const DURATIONS: [(u64, usize); 2] = [(300, 4), (4_000, 5)];
+const DURATIONS: [(u64, usize); 2] = [(300, 5), (4_000, 5)];
 /// The effects of a reinstall.
 const REINSTALLED: [&str; 2] = ["ReinstallAccepted", "Reinstalled"];
 /// What a password change, a start and a stop may cost, however long they take.
@@ -91,7 +91,7 @@ async fn verbs_a_change_from_password_to_key_reinstalls_once() {
     // Force: the same manager gives the password up.
     world.apply(&instance_by_key("web")).await;
     let ready = done(&world, "web", &before, &[Verb::Reinstall]).await;
-    cost(&world, &before, "reinstallSystem", REINSTALLED, 4).await;
+    cost(&world, &before, "reinstallSystem", REINSTALLED, 5).await;
     assert_eq!(
         applied(&ready).key.as_deref(),
         Some(catalogue::example().key)
@@ -100,7 +100,7 @@ async fn verbs_a_change_from_password_to_key_reinstalls_once() {
     let before = mark(&world, "web").await;
     world.apply(&instance("web")).await;
     let ready = done(&world, "web", &before, &[Verb::Reinstall]).await;
-    cost(&world, &before, "reinstallSystem", REINSTALLED, 4).await;
+    cost(&world, &before, "reinstallSystem", REINSTALLED, 5).await;
     assert_eq!(applied(&ready).key, None);
     let id = world.only_server(&ready).id;
     assert_eq!(password_of(&world, &id).as_deref(), Some(World::PASSWORD));
@@ -175,7 +175,7 @@ async fn verbs_image_and_password_together_are_one_reinstall() {
     world.apply(&other_image("web")).await;
     world.start().await;
     done(&world, "web", &before, &[Verb::Reinstall]).await;
-    cost(&world, &before, "reinstallSystem", REINSTALLED, 4).await;
+    cost(&world, &before, "reinstallSystem", REINSTALLED, 5).await;
     assert_eq!(
         password_of(&world, &id).as_deref(),
         Some(World::NEW_PASSWORD)
@@ -237,7 +237,7 @@ async fn verbs_a_reinstall_token_reinstalls_once_with_the_same_image() {
     let asked = with("web", |spec| spec["reinstall"] = json!({"token": "one"}));
     world.apply(&asked).await;
     let now = done(&world, "web", &before, &[Verb::Reinstall]).await;
-    cost(&world, &before, "reinstallSystem", REINSTALLED, 4).await;
+    cost(&world, &before, "reinstallSystem", REINSTALLED, 5).await;
     assert_eq!(applied(&now).reinstall.as_deref(), Some("one"));
     assert_eq!(world.only_server(&ready).image, catalogue::example().image);
     // Taken away, and there again: it was asked for once.

@@ -102,7 +102,9 @@ pub fn redacted(world: &World, text: &str, server: Option<&str>) -> String {
 fn without_times(text: &str) -> String {
     let is_time = |word: &str| {
         let word = word.trim_end_matches([':', ',', '.', ')']);
-        word.parse::<jiff::Timestamp>().is_ok() || word.parse::<jiff::civil::Time>().is_ok()
+        let is_of_a_day = word.matches(':').count() == 2;
+        word.parse::<jiff::Timestamp>().is_ok()
+            || (is_of_a_day && word.parse::<jiff::civil::Time>().is_ok())
     };
     // The marker in a name comes of a UID.
     let is_marked = |word: &str| {

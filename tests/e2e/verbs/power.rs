@@ -148,7 +148,7 @@ async fn verbs_a_restart_token_of_any_text_restarts_once_and_holds_no_deletion()
     let spec = ready.spec.restart.as_ref().map(|restart| &restart.token);
     assert_eq!(applied(&ready).restart.as_ref(), spec);
     let restarted = ["RestartAccepted", "Restarted"];
-    cost(&world, &before, "restart", restarted, 4).await;
+    cost(&world, &before, "restart", restarted, 5).await;
     world.delete("web").await;
     world.gone("web").await;
     let refused = world.writes().await;
