@@ -76,7 +76,7 @@ pub(super) async fn while_waiting(
             continue;
         }
         tried = Some(facts.generation);
-        let verdict = waits(&facts, "the service has not answered yet".to_owned());
+        let verdict = waits(&facts, "the service has not answered yet");
         let status = report::status(
             &facts,
             chance::time_of_day(),
@@ -106,7 +106,7 @@ fn as_it_stands(facts: &Facts) -> Tell {
     }
 }
 
-fn waits(facts: &Facts, why: String) -> Verdict {
+fn waits(facts: &Facts, why: &str) -> Verdict {
     match facts.deleting {
         true => Verdict::reconciling(
             Reason::Releasing,
@@ -119,9 +119,9 @@ fn waits(facts: &Facts, why: String) -> Verdict {
     }
 }
 
-fn why(seen: &Observation) -> String {
+fn why(seen: &Observation) -> &str {
     match (&seen.detail, &seen.task) {
-        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => why.clone(),
-        _ => "the server is looked at first".to_owned(),
+        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => why,
+        _ => "the server is looked at first",
     }
 }

@@ -26,6 +26,7 @@ use crate::api::{Instance, Verb};
 use crate::inventory::{Attention, Subject};
 use crate::runtime::events::Events;
 use crate::runtime::queue::TURN;
+use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Metrics, Rights, Term};
 use crate::session::{Access, Seat, SecretVersions, Sessions};
 use act::Outcome;
@@ -64,6 +65,9 @@ pub struct Settings {
     pub cluster: String,
 }
 
+/// An object as the watch shows it by now; none where it is gone.
+pub type Latest = Arc<dyn Fn(&ObjectKey) -> Option<Facts> + Send + Sync>;
+
 /// What every turn works with; cheap to clone.
 #[derive(Clone)]
 pub struct Context {
@@ -88,9 +92,9 @@ pub struct Context {
     /// The highest resourceVersion that this process has seen.
     pub highest_version: Arc<AtomicU64>,
     /// An object as the watch shows it by now.
-    pub latest: Arc<dyn Fn(&crate::runtime::watch::ObjectKey) -> Option<Facts> + Send + Sync>,
+    pub latest: Latest,
     /// Asks for a look at the Account, when the service refuses its token.
-    pub doubt_account: Arc<dyn Fn(&crate::runtime::watch::ObjectKey) + Send + Sync>,
+    pub doubt_account: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
 }
 
 /// One turn of one object; gives the time until the next.
@@ -101,7 +105,7 @@ pub async fn turn(context: &Context, instance: &Instance) -> Duration {
     };
     let beside = facts.clone();
     tokio::select! {
-        again = reconcile(context, facts, &memory) => again,
+        again = Box::pin(reconcile(context, facts, &memory)) => again,
         never = acknowledge::while_waiting(context, &beside, &memory) => match never {},
     }
 }

@@ -165,7 +165,8 @@ impl Stage {
 
     /// What would come of an Instance.
     pub(super) async fn foresee(&self, taken: &Taken) -> foresee::Foresight {
-        let mut foresight = foresee::foresee(&self.context, &taken.object, taken.is_new).await;
+        let mut foresight =
+            Box::pin(foresee::foresee(&self.context, &taken.object, taken.is_new)).await;
         let outlook = &mut foresight.outlook;
         for unknown in outlook.unknown.iter_mut().chain(&mut outlook.unseen) {
             if let Some(remedy) = self.remedy(&foresight.account, unknown) {

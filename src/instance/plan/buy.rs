@@ -62,7 +62,7 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
     match absence {
         Absence::NotYet(_) | Absence::Present(_) if doubtful => {
             let doubt = "the record of an earlier create is lost, so it may have been carried out";
-            waiting_to_settle(seen, doubt.to_owned(), settled)
+            waiting_to_settle(seen, doubt, settled)
         }
         Absence::NotYet(_) | Absence::Present(_) => looking(seen, since),
         // A server was known once and is nowhere now. Missing is not gone: nothing is bought in its place.
@@ -356,7 +356,7 @@ fn settle(seen: &Observation, seat: &SeatFacts, binding: &Binding, settled: Inst
             )
         }
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
-            waiting_to_settle(seen, words::doubt(seen, binding), settled)
+            waiting_to_settle(seen, &words::doubt(seen, binding), settled)
         }
     }
 }
@@ -466,7 +466,7 @@ fn room(seen: &Observation) -> Result<(), Box<Plan>> {
             let message = format!(
                 "Account {account} may have {} with a server (spec.maxInstances), and as many have one or are about to have \
                  one: delete one that is not needed, or raise the limit",
-                counted(usize::try_from(most).unwrap_or(usize::MAX), "Instance")
+                counted(most, "Instance")
             );
             let verdict = Verdict::reconciling(Reason::AccountLimitReached, message);
             Plan::rest(Tell::of(verdict), NO_ROOM)
@@ -475,7 +475,7 @@ fn room(seen: &Observation) -> Result<(), Box<Plan>> {
             let message = format!(
                 "Account {account} may buy {} a minute (spec.createRate.perMinute), and as many were bought: it goes on by \
                  itself",
-                counted(usize::try_from(per_minute).unwrap_or(usize::MAX), "server")
+                counted(per_minute, "server")
             );
             let wait = wait.max(super::NEXT);
             Plan::rest(Tell::progress(Reason::CreateRateReached, message), wait)
@@ -506,7 +506,7 @@ fn looking(seen: &Observation, since: Instant) -> Plan {
     Plan::rest(Tell::progress(Reason::LookingForServer, message), SOON).wanting(since, 1)
 }
 
-fn waiting_to_settle(seen: &Observation, doubt: String, settled: Instant) -> Plan {
+fn waiting_to_settle(seen: &Observation, doubt: &str, settled: Instant) -> Plan {
     let message = format!(
         "{doubt}: looking for a server named {}; nothing is bought before {} (settleSeconds), and two listings in a row without \
          it",

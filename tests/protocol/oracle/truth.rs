@@ -7,7 +7,7 @@ use super::heard::{Begun, uids};
 use super::wishes::Property;
 use super::{Oracle, ProcessId, condition, is_ready, name_of, record};
 use crate::apiserver::{Key, uid};
-use cloud_simulator::model::{Request, Verb, World};
+use cloud_simulator::model::{Request, Task, Verb, World};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -178,8 +178,7 @@ impl Oracle {
         let id = now["status"]["id"].as_str().unwrap_or_default();
         let looked = self.talk.shown(process, id).next().map(|shown| shown.at);
         let open = self.talk.begun.iter().filter(|begun| begun.server == id);
-        let mut open =
-            open.filter(|begun| cloud.task(&begun.task).is_some_and(|task| task.is_open()));
+        let mut open = open.filter(|begun| cloud.task(&begun.task).is_some_and(Task::is_open));
         // Another process called after this one looked, or a call came late that was for a former owner of the server: nothing could
         // tell it.
         let of = uids(now);
@@ -234,7 +233,7 @@ impl Oracle {
             .as_str()
             .filter(|_| is_ready(object))?;
         let mut begun = self.talk.begun.iter().filter(|begun| begun.server == id);
-        let open = begun.find(|begun| cloud.task(&begun.task).is_some_and(|task| task.is_open()));
+        let open = begun.find(|begun| cloud.task(&begun.task).is_some_and(Task::is_open));
         open.map(|begun| format!("T: Ready, and a {} of server {id} is open", begun.verb))
     }
 
