@@ -93,7 +93,7 @@ async fn an_instance_becomes_one_server_and_its_status_tells_all_of_it() {
     );
 
     assert_eq!(
-        abnormal(&status),
+        abnormal(status),
         0,
         "abnormal conditions stand only while they are true"
     );

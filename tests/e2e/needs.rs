@@ -269,7 +269,7 @@ async fn a_create_without_a_clear_answer_tells_the_services_words_and_what_follo
 }
 
 /// Follows what is told of an Instance, and fails when it is this.
-async fn never_told(world: &World, name: &str, reason: &'static str) -> JoinHandle<()> {
+fn never_told(world: &World, name: &str, reason: &'static str) -> JoinHandle<()> {
     let (api, name) = (world.instances(), name.to_owned());
     tokio::spawn(async move {
         let stream = watcher(api, watcher::Config::default()).default_backoff();
@@ -302,7 +302,7 @@ async fn a_refusal_is_remembered_over_a_restart() {
     ];
     for manifest in &refused {
         let name = manifest["metadata"]["name"].as_str().unwrap();
-        watchers.push(never_told(&world, name, "CreateUnconfirmed").await);
+        watchers.push(never_told(&world, name, "CreateUnconfirmed"));
         world.apply(manifest).await;
         let (kinds, _) = told(&world, name, "CreateRefused").await;
         assert_eq!(kinds, ["Stalled"]);
