@@ -26,6 +26,8 @@ const EACH: usize = 8;
 /// How often an operation that runs is asked for within a minute: its task and its server, each as often as
 /// `instance::pace` allows while it is young.
 const FOLLOWED: usize = 36;
+/// And each further one that began within that minute: as often as it is asked for before its pauses grow.
+const YOUNG: usize = 12;
 /// And how many writes.
 const WRITTEN: usize = 6;
 /// What happened longer ago than a minute and this is no reason any more to ask.
@@ -46,6 +48,8 @@ enum Cost {
 #[derive(Debug, Default)]
 pub(super) struct Effort {
     spent: BTreeMap<(ProcessId, Cost, String), VecDeque<Instant>>,
+    /// When each object had a call that may begin an operation, lately.
+    begun: BTreeMap<String, VecDeque<Instant>>,
     /// What was too much already.
     told: BTreeSet<(ProcessId, Cost, String)>,
     /// When something happened that is not the operator's own doing.
@@ -80,9 +84,12 @@ impl Effort {
         }
         let news = self.news.len();
         if cost == Cost::Looks {
-            let is_new = spent > FOLLOWED * wanting && self.told.insert(of);
+            let begun = self.begun.get(object).into_iter().flatten();
+            let begun = begun.filter(|at| **at + MINUTE > now).count();
+            let most = (FOLLOWED + YOUNG * begun.saturating_sub(1)) * wanting;
+            let is_new = spent > most && self.told.insert(of);
             return is_new.then(|| {
-                format!("L3: {spent} {cost:?} for {object} within {MINUTE:?}, at most {FOLLOWED}")
+                format!("L3: {spent} {cost:?} for {object} within {MINUTE:?}, at most {most}")
             });
         }
         let woken = if cost == Cost::Calls { WOKEN } else { 0 };
@@ -142,6 +149,11 @@ impl Oracle {
             if is_gone && self.effort.found_gone.insert((process, id.clone())) {
                 self.has_news();
             }
+        }
+        if request.verb().is_some() {
+            let begun = self.effort.begun.entry(object.clone()).or_default();
+            begun.retain(|at| *at + MINUTE > Instant::now());
+            begun.push_back(Instant::now());
         }
         // A server that is imported may be looked at for each Instance that wants it; and what one of two processes says is news to
         // the other.
