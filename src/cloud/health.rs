@@ -112,9 +112,13 @@ impl Health {
         let mut state = self.lock();
         state.answered = Some(Instant::now());
         state.trouble = None;
+        let was_refused = matches!(state.standing, Standing::Abnormal(_));
         state.stands(operation, error);
         drop(state);
-        let casts_doubt = |error: &Error| error.is_unauthorized() || error.is_account_not_normal();
+        // That an operation is refused for the account's standing says so once: the next refusals show nothing new.
+        let is_known = was_refused && operation.is_mutating();
+        let casts_doubt =
+            |error: &Error| error.is_unauthorized() || (error.is_account_not_normal() && !is_known);
         if error.is_some_and(casts_doubt) {
             self.doubt(Doubt::Credentials);
         }

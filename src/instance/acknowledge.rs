@@ -46,7 +46,13 @@ pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>)
         // What changes nothing at the service does not take long, or is the end.
         Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => return,
     }
-    if open(memory).acknowledged == Some(seen.facts.generation) {
+    let (is_told, is_unsaid) = {
+        let memory = open(memory);
+        let is_told = memory.acknowledged == Some(seen.facts.generation);
+        (is_told, memory.unsaid_until.is_some())
+    };
+    // A release needs no write before it: where status cannot be written, a deletion goes on all the same.
+    if is_told || (is_unsaid && seen.facts.deleting) {
         return;
     }
     plan.tell.progress = false;

@@ -146,10 +146,15 @@ async fn columns_short_names_and_category_show_what_matters() {
         "True",
         example.region,
         &status.id.unwrap(),
-        "Available",
     ] {
         assert!(row.contains(value), "{value:?} is not in {row:?}");
     }
+    assert!(
+        !row.contains("Available"),
+        "a reason where all is well: {row:?}"
+    );
+    let waits = text.lines().find(|line| line.starts_with("waits"));
+    assert!(waits.unwrap().contains("LoginSecretNotFound"), "{text}");
 
     let (_, text) = world.kubectl(&["get", "cloudserver"], "").await;
     assert!(

@@ -199,11 +199,23 @@ async fn an_account_in_arrears_is_not_ready_until_it_buys_again_and_all_else_goe
             is_ready(i) && shows.is_some_and(|shows| shows == "STOPPED")
         })
         .await;
+    // Counts follow at most every 30 s: what is still to be written is not the restart's doing.
+    until_account(&world, "nothing is in flight", |account| {
+        let status = account.status.as_ref()?;
+        let used = status.limits.as_ref()?.instances.used;
+        let is_at_rest = status.inventory.iter().all(|zone| zone.in_flight == 0);
+        (is_at_rest && used == 2 && status.servers == Some(1)).then_some(())
+    })
+    .await;
+    let stood = world.accounts().get("default").await.unwrap().status;
     let since = Timestamp::now();
     world.restart().await;
     let is_same = async || match &account_writes(&world, since).await[..] {
         [] => Ok(()),
-        writes => Err(format!("{writes:#?}")),
+        writes => {
+            let stands = world.accounts().get("default").await.unwrap().status;
+            Err(format!("{writes:#?}: {stood:#?}, now {stands:#?}"))
+        }
     };
     stays("the same", Duration::from_secs(10), is_same).await;
     world
