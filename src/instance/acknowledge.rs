@@ -46,13 +46,7 @@ pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>)
         // What changes nothing at the service does not take long, or is the end.
         Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => return,
     }
-    let (is_told, is_unsaid) = {
-        let memory = open(memory);
-        let is_told = memory.acknowledged == Some(seen.facts.generation);
-        (is_told, memory.unsaid_until.is_some())
-    };
-    // A release needs no write before it: where status cannot be written, a deletion goes on all the same.
-    if is_told || (is_unsaid && seen.facts.deleting) {
+    if open(memory).acknowledged == Some(seen.facts.generation) {
         return;
     }
     plan.tell.progress = false;

@@ -192,6 +192,10 @@ async fn reconcile(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> D
             // What is stale is put right by the event that shows it.
             let is_stale = error.is_stale() && !error.is_denied();
             memory.unsaid_until = (!is_stale).then(|| Instant::now() + wait);
+            if seen.facts.deleting && !is_stale {
+                // A release needs no write before it: where status cannot be written, a deletion goes on all the same.
+                memory.acknowledged = Some(seen.facts.generation);
+            }
             wait
         }
     }
