@@ -1,6 +1,6 @@
 //! Faults on the Kubernetes side: the apiserver, its store, the watches, the caches behind them, other writers, rights.
 //! Whatever it is, nothing is bought or released because of it, and everything goes on within half a minute after it is
-//! over, without a restart. The rows are those of the catalogue in `docs/reliability.md`.
+//! over, without a restart. The rows are those of the catalogue in `docs/maintainers/faults.md`.
 //!
 //! What harms a control plane has one of its own; the others meet their faults on the wire before a shared one.
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const ANOTHER: &str = "another";
 const LIST: &str = "/instance/list";
-/// A listing this old still counts as a look at the server before its release (docs/architecture.md).
+/// A listing this old still counts as a look at the server before its release (docs/decisions/0016-deletion.md).
 const JUST_LISTED: Duration = Duration::from_secs(10);
 
 /// The server of an Instance is gone, and its identifier is that of another one.

@@ -59,7 +59,7 @@ pub struct Report {
     pub reached: bool,
     /// What must not be.
     pub findings: Vec<Finding>,
-    /// Repeats that docs/architecture.md names.
+    /// Repeats that docs/reliability.md names (E2).
     pub known_repeats: usize,
     /// Servers that a process bought which was no longer the active one, and that were found and released.
     pub surplus_healed: usize,
