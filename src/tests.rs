@@ -75,7 +75,7 @@ fn every_description_of_the_definitions_is_written() {
 
 #[test]
 fn every_field_of_the_record_is_described() {
-    use crate::api::{Binding, Marker, Pin, Resolved};
+    use crate::api::{Binding, Marker, Pin, Refusal, Resolved};
     let pin = || Pin {
         id: "img-1".into(),
         from: "name \"Ubuntu\"".into(),
@@ -112,7 +112,10 @@ fn every_field_of_the_record_is_described() {
         places: vec!["r/z".into()],
         lost: 1,
         failed: 1,
-        refused: Some("create was refused".into()),
+        refused: Some(Refusal {
+            reason: "CreateRefused".into(),
+            message: "create was refused".into(),
+        }),
         recreated: 1,
         account: "default".into(),
         credential: "0".into(),

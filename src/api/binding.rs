@@ -62,7 +62,7 @@ pub struct Binding {
     /// What the service said when it refused the newest attempt, which is a create: nothing was bought by it, and no call is made
     /// under it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused: Option<String>,
+    pub refused: Option<Refusal>,
     /// Servers that were bought in the place of one that somebody else had released.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub recreated: u32,
@@ -89,6 +89,16 @@ const MOST: u32 = 1_000_000_000;
 pub fn attempt_number(told: i64) -> Option<u32> {
     let number = u32::try_from(told).ok();
     number.filter(|number| *number <= MOST)
+}
+
+/// What the service said to a create that it refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refusal {
+    /// What it means, as in the condition Ready.
+    pub reason: String,
+    /// In the service's words.
+    pub message: String,
 }
 
 /// The operation that an intent announces.

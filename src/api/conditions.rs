@@ -354,6 +354,26 @@ pub enum State {
     Drifted,
 }
 
+impl Reason {
+    /// The reason of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|reason| reason.as_str() == name)
+    }
+
+    /// Whether the service said no to a call, and will for a while: it may be asked again, but not in seconds.
+    pub fn is_lasting_refusal(self) -> bool {
+        matches!(
+            self,
+            Self::CreateRefused
+                | Self::OperationRefused
+                | Self::TokenRefused
+                | Self::AccountNotNormal
+                | Self::ServiceBusy
+        )
+    }
+}
+
 impl Verdict {
     /// The desired state is reached.
     pub fn ready(reason: Reason, message: impl Into<String>) -> Self {

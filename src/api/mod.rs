@@ -29,7 +29,7 @@ pub use account_status::{
     AccountStatus, LimitUse, LimitsStatus, PlaceInventory, UnownedServer, WaitingInstance,
 };
 pub use binding::{
-    Applied, Before, Binding, BindingError, OpenOperation, Speaks, Verb, attempt_number,
+    Applied, Before, Binding, BindingError, OpenOperation, Refusal, Speaks, Verb, attempt_number,
 };
 pub use cause::Cause;
 pub use import::Import;

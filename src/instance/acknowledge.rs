@@ -9,7 +9,7 @@ use super::memory::{Memory, open};
 use super::observe::{Fact, Observation};
 use super::plan::{Plan, Step, Tell};
 use super::report;
-use crate::api::conditions::{READY, Reason, Verdict};
+use crate::api::conditions::{READY, Reason, STALLED, Verdict};
 use crate::runtime::chance;
 use std::convert::Infallible;
 use std::sync::Mutex;
@@ -17,18 +17,23 @@ use std::time::Duration;
 
 /// An edit is answered within 0.5 s: a reconcile that takes longer than this waits for the service.
 const LATE: Duration = Duration::from_millis(200);
+/// Longest pause between two tries of that write.
+const SLOWEST: Duration = Duration::from_secs(5);
 /// The call follows that soon after what is said before it, should the watch not bring it sooner.
 const AFTER: Duration = Duration::from_millis(100);
 
 /// Whether status speaks of an older spec in a way that misleads: as if all were done, or as if nobody had asked for the deletion.
 fn is_behind(facts: &Facts) -> bool {
     let status = &facts.status;
+    // That a spec cannot be carried out is no word about another one.
+    let misleads = [READY, STALLED];
     let mut told = status.conditions.iter();
-    let says_ready = told.any(|told| told.type_ == READY && told.status == "True");
+    let misleads =
+        told.any(|told| misleads.contains(&told.type_.as_str()) && told.status == "True");
     let is_over = facts.deleting && !facts.is_held();
     !is_over
         && status.observed_generation < facts.generation
-        && (says_ready || (facts.deleting && facts.is_held()))
+        && (misleads || (facts.deleting && facts.is_held()))
 }
 
 /// Has the plan say first what it is about to do, if status does not tell it yet. A step that calls comes right after that.
@@ -65,9 +70,9 @@ pub(super) async fn while_waiting(
     of: &Facts,
     memory: &Mutex<Memory>,
 ) -> Infallible {
-    let mut tried = None;
+    let (mut tried, mut wait) = (None, LATE);
     loop {
-        tokio::time::sleep(LATE).await;
+        tokio::time::sleep(wait).await;
         let Some(facts) = (context.latest)(&of.key).filter(|now| now.uid == of.uid) else {
             continue;
         };
@@ -75,8 +80,10 @@ pub(super) async fn while_waiting(
         if is_told || tried == Some(facts.generation) || !is_behind(&facts) {
             continue;
         }
-        tried = Some(facts.generation);
-        let verdict = waits(&facts, "the service has not answered yet");
+        let verdict = waits(
+            &facts,
+            "the operator waits for the service, or for its place under spec.requests of the Account",
+        );
         let status = report::status(
             &facts,
             chance::time_of_day(),
@@ -91,8 +98,12 @@ pub(super) async fn while_waiting(
             Some(&verdict),
             memory,
         );
-        if let Err(error) = said.await {
-            tracing::debug!(namespace = of.key.namespace, name = of.key.name, %error, "an edit was not acknowledged");
+        match said.await {
+            Ok(_) => (tried, wait) = (Some(facts.generation), LATE),
+            Err(error) => {
+                tracing::debug!(namespace = of.key.namespace, name = of.key.name, %error, "an edit was not acknowledged");
+                wait = (wait * 2).min(SLOWEST);
+            }
         }
     }
 }
@@ -110,11 +121,11 @@ fn waits(facts: &Facts, why: &str) -> Verdict {
     match facts.deleting {
         true => Verdict::reconciling(
             Reason::Releasing,
-            format!("this Instance is being deleted: {why}"),
+            format!("this Instance is being deleted; {why}"),
         ),
         false => Verdict::reconciling(
             Reason::WaitingForService,
-            format!("the edit is looked at once the service answers: {why}"),
+            format!("the spec was changed; {why}"),
         ),
     }
 }
@@ -122,6 +133,6 @@ fn waits(facts: &Facts, why: &str) -> Verdict {
 fn why(seen: &Observation) -> &str {
     match (&seen.detail, &seen.task) {
         (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => why,
-        _ => "the server is looked at first",
+        _ => "the state of the server is read before anything is done to it",
     }
 }

@@ -258,12 +258,12 @@ impl Attempt<'_> {
             Err(error) => {
                 let outcome = self.refused(&binding, verb, &error);
                 if let Outcome::Refused {
-                    message,
-                    reason: Reason::CreateRefused,
-                    ..
+                    message, reason, ..
                 } = &outcome
+                    && verb == Verb::Create
+                    && reason.is_lasting_refusal()
                 {
-                    self.close(text, &binding, message).await;
+                    self.close(text, &binding, *reason, message).await;
                 }
                 outcome
             }

@@ -207,7 +207,10 @@ impl Facts {
     pub fn account(&self, memory: &Memory) -> ObjectKey {
         let recorded = self
             .binding()
-            .filter(|binding| !memory.nothing_bought(binding));
+            .filter(|binding| !memory.nothing_bought(binding))
+            .filter(|binding| {
+                !binding.bought_nothing() || memory.in_doubt_since(binding).is_some()
+            });
         let name = match recorded {
             Some(binding) => binding.account.as_str(),
             None if self.binding().is_none() => memory

@@ -33,16 +33,6 @@ impl Listing {
         }
     }
 
-    /// The same without the places that the service says do not exist.
-    pub fn of_known_places(&self) -> Self {
-        let both = self.places.iter().zip(&self.views);
-        let known = both.filter(|(_, view)| !view.is_nowhere());
-        let (places, views) = known
-            .map(|(place, view)| (place.clone(), view.clone()))
-            .unzip();
-        Self { places, views }
-    }
-
     /// Where a server was listed.
     pub fn place_of(&self, id: &ServerId) -> Option<&Place> {
         let mut both = self.places.iter().zip(&self.views);

@@ -267,9 +267,11 @@ fn rested(
         .as_ref()
         .filter(|poll| poll.ended.is_none())
         .zip(seen.following);
-    poll.map_or(plan.again, |(poll, verb)| {
+    let again = poll.map_or(plan.again, |(poll, verb)| {
         plan.again.min(schedule(seat, verb).due_in(poll, now))
-    })
+    });
+    let look = seen.look_again.filter(|_| seen.facts.is_open());
+    look.map_or(again, |at| again.min(at.saturating_duration_since(now)))
 }
 
 /// When the task of such an operation is asked for.
@@ -350,6 +352,11 @@ fn next(
             warn(&mut memory, seen, why, "the service refused the call");
             let wait = match (reason, &plan.step) {
                 (Reason::CreateRefused, _) => memory.backoff.fail().max(AFTER_REFUSAL),
+                // Each try is announced and closed, which are two writes.
+                (reason, _) if plan.buys() && reason.is_lasting_refusal() => {
+                    memory.backoff.fail();
+                    AFTER_REFUSAL
+                }
                 (
                     Reason::OperationRefused,
                     plan::Step::Call {

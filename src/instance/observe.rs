@@ -14,7 +14,7 @@ use crate::api::conditions::Reason;
 use crate::api::{Imports, Marker, Verb};
 use crate::cloud::{Detail, Lane, ServerId, TaskId, TaskState};
 use crate::inventory::{Interest, Sighting, Subject};
-use crate::runtime::chance;
+use crate::runtime::chance::{self, Day};
 use crate::runtime::watch::ObjectKey;
 use crate::session::{Access, Claim, Problem, Rival, Room, Say, Seat, Standing};
 use jiff::Timestamp;
@@ -80,6 +80,8 @@ pub struct Observation {
     pub task: Fact<TaskState>,
     /// What kind of task that is, if there is one.
     pub following: Option<Verb>,
+    /// When the server of an open operation is looked at again, where it and not its task tells the end.
+    pub look_again: Option<Instant>,
     /// The service's detail of it.
     pub detail: Fact<Detail>,
     /// The Secret that the login names and its version (see [`login::named_version`]), if it exists.
@@ -106,6 +108,8 @@ pub struct Observation {
     pub now: Instant,
     /// Time to show to people.
     pub wall: Timestamp,
+    /// What tells the time of day of an instant.
+    pub day: Day,
 }
 
 /// Whether status says that a server is being bought.
@@ -145,6 +149,7 @@ pub async fn observe(
         listing: None,
         task: Fact::NotAsked,
         following: None,
+        look_again: None,
         detail: Fact::NotAsked,
         secret_version: secret_version(context, &facts),
         login: login::LoginFact::NotAsked,
@@ -163,6 +168,7 @@ pub async fn observe(
         now,
         // Whole seconds, as status keeps them: a fraction would look like a change at every turn.
         wall: chance::time_of_day(),
+        day: chance::day(),
         facts,
     };
     // An object that others hold while it is deleted is no matter of ours any more.

@@ -18,6 +18,8 @@ const APART: Duration = Duration::from_millis(200);
 const MISSED: Duration = Duration::from_millis(500);
 /// The queries of all operations together take at most this part of the request limit.
 const SHARE: f64 = 0.8;
+/// Where many operations share the request limit, the expected end is waited for as long as so many of its shares.
+const PATIENT: u32 = 4;
 /// Longest wait after a failure whose cause is a dependency (the service or the apiserver is down): within 30 s after it is
 /// back, everything goes on.
 pub const DEPENDENCY: Duration = Duration::from_secs(20);
@@ -39,7 +41,7 @@ impl Schedule {
     pub fn of(seat: &Seat, verb: Verb) -> Self {
         let session = &seat.session;
         let per_second = session.client.gate().limits().per_second * SHARE;
-        let running = u32::try_from(session.inventory.in_flight()).unwrap_or(u32::MAX);
+        let running = u32::try_from(session.inventory.followed()).unwrap_or(u32::MAX);
         let spread = Duration::try_from_secs_f64(f64::from(running) / per_second);
         Self {
             expected: session.durations.expected(verb),
@@ -56,9 +58,14 @@ impl Schedule {
     pub fn next(&self, last: Option<Duration>) -> Duration {
         let known = last.unwrap_or_default();
         let regular = known + self.pause(known);
-        let Some(expected) = self.expected.filter(|_| self.spread <= SHORTEST) else {
+        let Some(expected) = self.expected else {
             return regular;
         };
+        if self.spread > SHORTEST {
+            // Many share the request limit: one query at the expected end is worth more than one before it.
+            let comes = expected > known && expected <= known + self.spread * PATIENT;
+            return if comes { expected } else { regular };
+        }
         let soonest = last.map_or(Duration::ZERO, |last| last + APART);
         let missed = last.filter(|last| *last >= expected && *last < expected + MISSED);
         let extra = match missed {

@@ -358,7 +358,13 @@ pub fn status(
         next.detail = detail.clone();
         next.addresses = addresses(detail);
     }
-    if verdict.is_some_and(|verdict| verdict.reason == Reason::ServerMissing) {
+    let is_gone = |verdict: &Verdict| {
+        matches!(
+            verdict.reason,
+            Reason::ServerMissing | Reason::RecreateLimitReached
+        )
+    };
+    if verdict.is_some_and(is_gone) {
         // Neither is known of a server that is not there.
         next.addresses = None;
         for field in STATES {

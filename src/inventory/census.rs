@@ -84,10 +84,6 @@ impl State {
             .any(|pass| now.saturating_duration_since(pass.ended) < time)
     }
 
-    pub(super) fn in_flight(&self) -> usize {
-        self.places.values().map(|place| place.in_flight).sum()
-    }
-
     pub(super) fn counts(&self) -> Counts {
         let places = self.places.iter();
         let places = places

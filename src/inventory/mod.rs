@@ -59,6 +59,13 @@ pub struct Interest {
     pub credential: Option<Arc<str>>,
 }
 
+impl Interest {
+    /// Whether something is in flight on its server: its task or the server itself is asked for.
+    fn is_followed(&self) -> bool {
+        self.attention == Attention::InFlight && self.id.is_some()
+    }
+}
+
 /// How often a place is listed for an interest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attention {
@@ -332,9 +339,9 @@ impl Inventory {
         self.shared.lock().listed_within(time, Instant::now())
     }
 
-    /// Interests that have something in flight, in all places.
-    pub fn in_flight(&self) -> usize {
-        self.shared.lock().in_flight()
+    /// Interests in a server that something is in flight for: whose task or server is asked for.
+    pub fn followed(&self) -> usize {
+        self.shared.lock().followed
     }
 
     /// Figures of every watched place.

@@ -23,6 +23,8 @@ pub(super) struct State {
     /// How many interests record an id, and bear a marker.
     pub ids: HashMap<ServerId, usize>,
     pub markers: HashMap<Marker, usize>,
+    /// How many interests have something in flight on a server that is on record.
+    pub followed: usize,
     /// Servers on record that the service itself called gone.
     gone: HashSet<ServerId>,
     pub tombs: Tombs,
@@ -54,6 +56,7 @@ impl State {
             places: BTreeMap::new(),
             ids: HashMap::new(),
             markers: HashMap::new(),
+            followed: 0,
             gone: HashSet::new(),
             tombs: Tombs::default(),
             expired: None,
@@ -79,6 +82,7 @@ impl State {
         }
         // First in, then out, so that a place or an id that both share is not forgotten in between.
         *self.markers.entry(interest.marker.clone()).or_default() += 1;
+        self.followed += usize::from(interest.is_followed());
         interest
             .id
             .iter()
@@ -177,6 +181,7 @@ impl State {
     /// Takes an interest out of every account, but keeps the places that it goes on with.
     fn withdraw(&mut self, subject: &Subject, former: &Interest, keep: &[Place]) {
         release(&mut self.markers, &former.marker);
+        self.followed -= usize::from(former.is_followed());
         if let Some(id) = &former.id {
             release(&mut self.ids, id);
             if !self.ids.contains_key(id) {
@@ -291,6 +296,7 @@ impl State {
         watched.passes += 1;
         watched.listed = Some(chance::time_of_day());
         watched.view.error = None;
+        watched.view.nowhere = [None; 2];
         watched.view.previous = watched.view.newest.replace(pass.clone());
         // One that was called gone and is listed again is no longer gone.
         self.gone.retain(|id| !pass.rows.contains_key(id));

@@ -23,6 +23,9 @@ pub struct View {
     pub(super) previous: Option<Arc<Pass>>,
     pub(super) error: Option<Arc<PassError>>,
     pub(super) frozen: Option<Frozen>,
+    /// When the last two tries began that were answered with "no such place"; the newest last. Only of a place that was never
+    /// listed.
+    pub(super) nowhere: [Option<Instant>; 2],
 }
 
 /// What a listing says of one server.
@@ -98,12 +101,6 @@ impl View {
     /// Why the latest attempt at a pass failed, if it did.
     pub fn last_error(&self) -> Option<&PassError> {
         self.error.as_deref()
-    }
-
-    /// The service says that there is no such place, and never listed it: no server is there.
-    pub fn is_nowhere(&self) -> bool {
-        let error = self.error.as_deref();
-        self.newest.is_none() && error.is_some_and(PassError::is_no_such_place)
     }
 
     /// Whether so many known servers vanished at once that nothing may be concluded from it.
@@ -204,6 +201,10 @@ impl View {
         {
             return Absence::Present(ids);
         }
+        // A place that the service does not know and never listed holds no server, unless one is on record there.
+        if id.is_none() && self.is_nowhere(since, passes) {
+            return Absence::Proven;
+        }
         if let Err(why) = self.evidence(since, passes) {
             return Absence::NotYet(why);
         }
@@ -211,6 +212,16 @@ impl View {
             return Absence::NotYet(Why::Nameless);
         }
         Absence::Proven
+    }
+
+    /// Whether the service said as often that there is no such place, in tries that began after `since`.
+    fn is_nowhere(&self, since: Instant, passes: u8) -> bool {
+        let said = self
+            .nowhere
+            .iter()
+            .flatten()
+            .filter(|began| **began > since);
+        self.newest.is_none() && said.count() >= usize::from(passes)
     }
 
     /// Whether the newest pass, or the two newest, are evidence of what they do not show.

@@ -103,8 +103,11 @@ impl Watched {
         self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
         self.failures += 1;
         let kind = error.kind();
+        if error.is_no_such_place() {
+            self.view.nowhere = [self.view.nowhere[1], self.began];
+        }
         match &mut self.failing {
-            Some(failing) if failing.kind == kind => {}
+            Some(failing) if failing.kind == kind => return,
             Some(failing) => (failing.kind, failing.message) = (kind, error.to_string()),
             failing @ None => {
                 *failing = Some(Failing {

@@ -1,10 +1,11 @@
 //! Everything that looks random, and the time of day, from one place, so that a run in virtual time can be repeated from its
 //! seed.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use std::cell::{Cell, RefCell};
+use std::sync::OnceLock;
 use tokio::time::Instant;
 
 /// The day of a thread that was given a seed: some day, in seconds of Unix time.
@@ -36,6 +37,43 @@ pub fn time_of_day() -> Timestamp {
         Timestamp::now().as_second()
     };
     Timestamp::from_second(second).unwrap_or_default()
+}
+
+/// An instant and its time of day: with it, each instant has a time of day that does not move, whenever it is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Day {
+    /// The instant.
+    pub instant: Instant,
+    /// Its time of day.
+    pub time: Timestamp,
+}
+
+impl Day {
+    /// The time of day of an instant, to show to people.
+    pub fn at(self, instant: Instant) -> Timestamp {
+        let later = SignedDuration::try_from(instant.saturating_duration_since(self.instant));
+        let sooner = SignedDuration::try_from(self.instant.saturating_duration_since(instant));
+        let (later, sooner) = (later.unwrap_or_default(), sooner.unwrap_or_default());
+        let at = self.time.checked_add(later - sooner);
+        at.unwrap_or(self.time)
+    }
+}
+
+/// The same day for as long as the process lives, or as the seed of this thread holds.
+pub fn day() -> Day {
+    static STARTED: OnceLock<Day> = OnceLock::new();
+    if SEEDED.with_borrow(Option::is_some) {
+        let instant = BEGAN.get().unwrap_or_else(Instant::now);
+        BEGAN.set(Some(instant));
+        return Day {
+            instant,
+            time: Timestamp::from_second(SEEDED_DAY).unwrap_or_default(),
+        };
+    }
+    *STARTED.get_or_init(|| Day {
+        instant: Instant::now(),
+        time: Timestamp::now(),
+    })
 }
 
 /// A word that nobody else has drawn.

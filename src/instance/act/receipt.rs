@@ -1,8 +1,9 @@
 //! What the service answered becomes part of the record, at once and only where it belongs.
 
 use super::{Attempt, room};
+use crate::api::conditions::Reason;
 use crate::api::names::BINDING;
-use crate::api::{Binding, Instance, Verb};
+use crate::api::{Binding, Instance, Refusal, Verb};
 use crate::cloud::{Place, ServerId};
 use crate::instance::facts::Facts;
 use crate::instance::memory::open;
@@ -67,9 +68,18 @@ impl Attempt<'_> {
 
     /// The service refused the create: the record says so, conditional on the intent as it was written, so that a process that
     /// comes after this one takes it for no lost answer. Where that cannot be written, this process still knows it.
-    pub(super) async fn close(&self, intent: &str, binding: &Binding, message: &str) {
+    pub(super) async fn close(
+        &self,
+        intent: &str,
+        binding: &Binding,
+        reason: Reason,
+        message: &str,
+    ) {
         let closed = Binding {
-            refused: Some(message.to_owned()),
+            refused: Some(Refusal {
+                reason: reason.as_str().to_owned(),
+                message: message.to_owned(),
+            }),
             ..binding.clone()
         };
         let written = self.replace_record(intent, &closed.to_text()).await;

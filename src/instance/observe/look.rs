@@ -89,9 +89,11 @@ async fn at_operation(seen: &mut Observation, seat: &Access, context: &Context, 
         .as_ref()
         .is_some_and(|poll| poll.odd.is_some());
     let tells = ended || vanished || is_odd || (idle.is_some() && asked.is_some());
-    if just_ended || (tells && detail_is_due(seen, &id, Schedule::of(seat, verb))) {
+    let schedule = Schedule::of(seat, verb);
+    if just_ended || (tells && detail_is_due(seen, &id, schedule)) {
         at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
     }
+    seen.look_again = look_again(seen, schedule).filter(|_| tells);
     let (idle, busy) = match &seen.detail {
         Fact::Known(detail) => (is_idle(detail.pending()), !is_idle(detail.pending())),
         Fact::Absent => (false, false),
@@ -176,13 +178,37 @@ fn detail_is_due(seen: &Observation, id: &ServerId, schedule: Schedule) -> bool 
         // Listings do not make it readable.
         return seen.now >= looked + UNREAD;
     }
+    led || seen.now
+        >= looked + schedule.pause(seen.now.saturating_duration_since(worked_since(seen)))
+}
+
+/// When the server was last given something to do, or its task was found done.
+fn worked_since(seen: &Observation) -> Instant {
+    let memory = &seen.memory;
     let binding = seen.facts.binding();
-    let attempt = binding.and_then(|binding| seen.memory.attempt(binding));
-    let since = attempt.map(|attempt| attempt.since);
-    let age = since.map_or(Duration::ZERO, |since| {
-        seen.now.saturating_duration_since(since)
-    });
-    led || seen.now >= looked + schedule.pause(age)
+    let attempt = binding.and_then(|binding| memory.attempt(binding));
+    let poll = memory.poll.as_ref().filter(|poll| poll.ended.is_some());
+    let known = [
+        attempt.map(|attempt| attempt.since),
+        memory.aside.as_ref().map(|aside| aside.at),
+        poll.and_then(|poll| poll.last),
+    ];
+    known.into_iter().flatten().max().unwrap_or(seen.now)
+}
+
+/// When the server is looked at again whose task is done or is not known: while it is seen at work, as often as a task is asked for;
+/// while its task is done and it does not show it yet, less and less.
+fn look_again(seen: &Observation, schedule: Schedule) -> Option<Instant> {
+    let looked = seen.memory.looked.filter(|_| !seen.memory.unread)?;
+    let age = seen.now.saturating_duration_since(worked_since(seen));
+    let poll = seen.memory.poll.as_ref();
+    match seen.memory.at_rest_since {
+        None => Some(looked + schedule.pause(age)),
+        Some(_) if poll.is_some_and(|poll| poll.ended.is_some()) => {
+            Some(looked + schedule.pause(3 * age))
+        }
+        Some(_) => None,
+    }
 }
 
 /// Whether the listing shows something that it did not show when the detail was read last.

@@ -84,7 +84,19 @@ fn many_operations_share_the_request_limit() {
         expected: Some(5 * SECOND),
         spread: 20 * SECOND,
     };
-    assert_eq!(asked(busy, 30 * SECOND), [20 * SECOND, 40 * SECOND]);
+    let at = |seconds: &[u32]| seconds.iter().map(|s| *s * SECOND).collect::<Vec<_>>();
+    assert_eq!(asked(busy, 30 * SECOND), at(&[5, 25, 45]));
+    // What is known to end in a minute is asked for when it does.
+    let known = Schedule {
+        expected: Some(60 * SECOND),
+        ..busy
+    };
+    assert_eq!(asked(known, 60 * SECOND), at(&[60]));
+    let unknown = Schedule {
+        expected: None,
+        ..busy
+    };
+    assert_eq!(asked(unknown, 30 * SECOND), at(&[20, 40]));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{
-    Before, Binding, Cause, Import, OpenOperation, Verb, attempt_number, counted, names,
+    Before, Binding, Cause, Import, OpenOperation, Refusal, Verb, attempt_number, counted, names,
 };
 use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
 use crate::instance::listing::Listing;
@@ -99,8 +99,8 @@ pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> 
         return settle(seen, seat, binding, since + seat.settle);
     }
     let is_strange = attempt.is_none_or(|attempt| !attempt.is_own && attempt.post == Post::Unknown);
-    if let Some(message) = binding.refused.as_deref().filter(|_| is_strange) {
-        return refused_before(seen, seat, binding, message);
+    if let Some(refusal) = binding.refused.as_ref().filter(|_| is_strange) {
+        return refused_before(seen, seat, binding, refusal);
     }
     // One that only an older listing shows was not taken for its server: whether it is there the next one tells.
     let is_shown = !found::bearing(seen).is_empty();
@@ -132,16 +132,24 @@ pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> 
 
 /// The service refused the attempt to a process before this one, which is on record: that is no lost answer. Whether some other
 /// server bears the marker, one listing of the places that there are tells.
-fn refused_before(seen: &Observation, seat: &SeatFacts, binding: &Binding, message: &str) -> Plan {
+fn refused_before(
+    seen: &Observation,
+    seat: &SeatFacts,
+    binding: &Binding,
+    refusal: &Refusal,
+) -> Plan {
     let met = seen.memory.attempt(binding).map(|attempt| attempt.since);
     let since = met.unwrap_or(seen.memory.first_seen);
-    let known = seen.listing.as_ref().map(Listing::of_known_places);
-    match known.map(|listing| listing.absent_once(&seen.facts.marker, since)) {
+    let listing = seen.listing.as_ref();
+    match listing.map(|listing| listing.absent_once(&seen.facts.marker, since)) {
         Some(Absence::Proven) => create(seen, seat, &Origin::Refused(binding)),
         // The spec of now was not refused.
         _ if binding.operation.generation != seen.facts.generation => looking(seen, since),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
-            let verdict = words::refused(message, Reason::CreateRefused);
+            let verdict = words::refused(
+                &refusal.message,
+                Reason::of(&refusal.reason).unwrap_or(Reason::CreateRefused),
+            );
             Plan::rest(Tell::of(verdict), SOON).wanting(since, 1)
         }
     }
@@ -507,15 +515,21 @@ fn looking(seen: &Observation, since: Instant) -> Plan {
 }
 
 fn waiting_to_settle(seen: &Observation, doubt: &str, settled: Instant) -> Plan {
-    let message = format!(
-        "{doubt}: looking for a server named {}; nothing is bought before {} (settleSeconds), and two listings in a row without \
-         it",
-        names::server_name(&seen.facts.key.name, &seen.facts.marker),
-        words::time_of_day(seen, settled)
-    );
+    let name = names::server_name(&seen.facts.key.name, &seen.facts.marker);
+    let until = words::until(seen, settled);
+    let listings = match seen.listing.as_ref().and_then(Listing::trouble) {
+        _ if !until.is_empty() => {
+            format!("{until} (settleSeconds), and nothing is bought before that")
+        }
+        None => "; nothing is bought before two listings in a row are without it".to_owned(),
+        Some(trouble) => format!(
+            "; nothing is bought before two listings in a row are without it, and none can be read: {trouble}"
+        ),
+    };
+    let message = format!("{doubt}: looking for a server named {name}{listings}");
     let tell = match replace::is_told_withdrawn(seen) {
         true => Tell::default(),
-        false => Tell::progress(Reason::CreateUnconfirmed, message),
+        false => words::anew(seen, Tell::progress(Reason::CreateUnconfirmed, message)),
     };
     let rest = settled.saturating_duration_since(seen.now);
     if rest.is_zero() {

@@ -13,7 +13,6 @@ use crate::instance::memory::{Gone, Post, ReleaseCall};
 use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
 use crate::inventory::Absence;
 use crate::runtime::events::News;
-use std::borrow::Cow;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -69,8 +68,7 @@ pub(super) fn without_the_service(seen: &Observation) -> Option<Plan> {
 
 /// A server is to be kept and none is known, though one may have been bought: it is looked for, so that it can be told.
 fn find_out(seen: &Observation, seat: &SeatFacts) -> Plan {
-    let listing = places(seen);
-    let listing = listing.as_deref();
+    let listing = seen.listing.as_ref();
     let found: Vec<ServerId> = listing
         .iter()
         .flat_map(|listing| listing.bearing(&seen.facts.marker))
@@ -80,13 +78,17 @@ fn find_out(seen: &Observation, seat: &SeatFacts) -> Plan {
         return let_go(seen, &found);
     }
     let since = clock(seen, seat);
+    let bought_nothing = record.is_some_and(Binding::bought_nothing);
     match listing.map(|listing| listing.proven_absent(&seen.facts.marker, None, since)) {
-        Some(Absence::Proven) if is_our_account(seen, seat) => let_go(seen, &[]),
+        Some(Absence::Proven) if is_our_account(seen, seat) || bought_nothing => let_go(seen, &[]),
         Some(Absence::Proven) => unconfirmed(),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
-            let message = "a create may have bought a server: it is looked for by its name, so that it can be told before this \
-                           Instance goes; nothing is released";
-            let tell = Tell::progress(Reason::CreateUnconfirmed, message);
+            let message = format!(
+                "a create may have bought a server: it is looked for by its name{}, so that it can be told before this Instance \
+                 goes; nothing is released",
+                words::until(seen, since)
+            );
+            let tell = words::anew(seen, Tell::progress(Reason::CreateUnconfirmed, message));
             let rest = since.saturating_duration_since(seen.now);
             if rest.is_zero() {
                 Plan::rest(tell, SOON).wanting(since, 2)
@@ -230,16 +232,19 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
         return Plan::act(Step::Finish, Tell::default());
     }
     let since = clock(seen, seat);
-    let absence =
-        places(seen).map(|listing| listing.proven_absent(&seen.facts.marker, id.as_ref(), since));
+    let absence = seen
+        .listing
+        .as_ref()
+        .map(|listing| listing.proven_absent(&seen.facts.marker, id.as_ref(), since));
     let how = id
         .as_ref()
         .and_then(|id| seen.memory.gone.get(id))
         .map(|(how, _)| *how);
+    let bought_nothing = record.is_some_and(Binding::bought_nothing);
     let told_by_task = how == Some(Gone::Released) && is_clean(seen);
     match absence {
         // The service's word on our own release, or a listing of the account that bought it.
-        Some(Absence::Proven) if told_by_task || is_our_account(seen, seat) => {
+        Some(Absence::Proven) if told_by_task || bought_nothing || is_our_account(seen, seat) => {
             Plan::act(Step::Finish, Tell::default().with_id(id))
         }
         Some(Absence::Proven) => {
@@ -250,15 +255,17 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
             let trouble = seen.listing.as_ref().and_then(Listing::trouble);
             let rest = since.saturating_duration_since(seen.now);
-            let note = match trouble {
+            let note = match &trouble {
                 Some(trouble) => format!("confirming that no server is left: {trouble}"),
                 None if rest.is_zero() => "confirming that no server is left".to_owned(),
                 None => format!(
-                    "confirming that no server is left until {}, since an earlier create may still be carried out (settleSeconds)",
-                    words::time_of_day(seen, since)
+                    "confirming that no server is left{}, since an earlier create may still be carried out (settleSeconds)",
+                    words::until(seen, since)
                 ),
             };
-            let tell = releasing(seen, note);
+            let is_awaited = trouble.is_some() || !rest.is_zero();
+            let mut tell = releasing(seen, note);
+            tell.progress &= !is_awaited;
             let plan = Plan::rest(tell, if rest.is_zero() { SOON } else { rest.min(SOON) });
             if rest.is_zero() {
                 plan.wanting(since, 2)
@@ -267,17 +274,6 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
             }
         }
     }
-}
-
-/// The listings in which a server of this object may be. Where every attempt was refused, none can be in a place that the service
-/// does not know.
-fn places(seen: &Observation) -> Option<Cow<'_, Listing>> {
-    let listing = seen.listing.as_ref()?;
-    let record = seen.facts.binding();
-    Some(match record.is_some_and(Binding::bought_nothing) {
-        true => Cow::Owned(listing.of_known_places()),
-        false => Cow::Borrowed(listing),
-    })
 }
 
 /// Nothing shows that it is our account whose listing lacks the server.

@@ -16,6 +16,7 @@ use crate::api::{Binding, EndReason, HistoryEntry, OnExternalDeletion, Verb};
 use crate::cloud::{ServerId, TaskState};
 use crate::instance::observe::{Fact, Observation, SeatFacts};
 use crate::inventory::Absence;
+use tokio::time::Instant;
 
 /// What the purchase of another server waits for, in the words of [`buy::after_loss`], and that it is not proven yet. What else
 /// may stand in status is from before the loss, or says nothing about a purchase (a pause, an Account that cannot be used).
@@ -96,7 +97,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
     match (absence, &seen.detail) {
         // First the status forgets it: what was applied to it says nothing about another one.
         (Some(Absence::Proven), _) if seen.facts.status.id.is_some() => {
-            let mut plan = Plan::rest(proving(seen, id), NEXT);
+            let mut plan = Plan::rest(proving(seen, id, settled), NEXT);
             plan.tell.id = None;
             plan.tell.forget_server = true;
             // Nothing tells it later: the server would be named again with each turn that proves less.
@@ -112,7 +113,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
         // No server is bought after a look of yesterday. Status has let it go: it is not named again because the service does not
         // answer, or each turn would take back what the other one said.
         (Some(Absence::Proven), _) => {
-            let mut plan = Plan::rest(proving(seen, id), UNREAD);
+            let mut plan = Plan::rest(proving(seen, id, settled), UNREAD);
             plan.tell.id = None;
             if !seen.memory.unread || seen.has_not_looked_for(UNREAD) {
                 plan.needs = Needs::Detail;
@@ -121,7 +122,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
         }
         _ => {
             let rest = settled.saturating_duration_since(seen.now);
-            let plan = Plan::rest(proving(seen, id), SOON);
+            let plan = Plan::rest(proving(seen, id, settled), SOON);
             Some(if rest.is_zero() {
                 plan.wanting(settled, 2)
             } else {
@@ -196,7 +197,7 @@ fn called_off(seen: &Observation, recreated: u32) -> Option<Verdict> {
     })
 }
 
-fn proving(seen: &Observation, id: &ServerId) -> Tell {
+fn proving(seen: &Observation, id: &ServerId, settled: Instant) -> Tell {
     if is_told(seen) {
         return Tell::default();
     }
@@ -205,8 +206,9 @@ fn proving(seen: &Observation, id: &ServerId) -> Tell {
         None => "another one",
     };
     let message = format!(
-        "server {id} is not at the service any more: {another} takes its place once it is proven gone, since \
-         spec.onExternalDeletion is Recreate"
+        "server {id} is not at the service any more: it is looked for{}, and once it is proven gone {another} takes its place, \
+         since spec.onExternalDeletion is Recreate",
+        words::until(seen, settled)
     );
     let verdict = Verdict::reconciling(Reason::ServerMissing, message);
     Tell::of(verdict).with_id(seen.facts.told_id())

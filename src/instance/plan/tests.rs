@@ -24,6 +24,7 @@ use crate::instance::memory::{Attempt, Doubts, Gone, Memories, Memory, Post, Rel
 use crate::instance::observe::Fact;
 use crate::instance::vault::connection::ConnectionFact;
 use crate::inventory::testing;
+use crate::runtime::chance::Day;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{Claim, Rival, Room};
 use jiff::Timestamp;
@@ -60,6 +61,7 @@ impl Scene {
             listing: Some(Listing::of(here(), testing::view(None, None))),
             task: Fact::NotAsked,
             following: None,
+            look_again: None,
             account_key: ObjectKey {
                 namespace: "ns".into(),
                 name: "default".into(),
@@ -82,6 +84,10 @@ impl Scene {
             memory,
             now,
             wall: Timestamp::UNIX_EPOCH,
+            day: Day {
+                instant: now,
+                time: Timestamp::UNIX_EPOCH,
+            },
         })
     }
 

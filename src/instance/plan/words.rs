@@ -1,12 +1,11 @@
 //! What is said about an operation: reasons, sentences, Events.
 
-use super::cause;
+use super::{Tell, cause, keep};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, InstanceSpec, OperationStatus, Verb};
 use crate::cloud::{Detail, ServerId, TaskId};
 use crate::instance::observe::{Fact, Observation, is_idle};
 use crate::runtime::events::News;
-use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -120,12 +119,24 @@ pub(super) fn doubt(seen: &Observation, binding: &Binding) -> String {
     }
 }
 
-/// A time of day that does not move, such as the end of a settling time: in whole seconds, never too early.
-pub(super) fn time_of_day(seen: &Observation, at: Instant) -> String {
-    let rest = at.saturating_duration_since(seen.now) + Duration::from_millis(999);
-    let at = SignedDuration::try_from(rest).ok();
-    let at = at.and_then(|rest| seen.wall.checked_add(rest).ok());
-    at.unwrap_or(seen.wall).strftime("%H:%M:%S UTC").to_string()
+/// Until when something is waited for, as a time of day that does not move: in whole seconds, never too early. Nothing once it is
+/// over.
+pub(super) fn until(seen: &Observation, at: Instant) -> String {
+    if at <= seen.now {
+        return String::new();
+    }
+    let at = seen.day.at(at + Duration::from_millis(999));
+    format!(" until {}", at.strftime("%H:%M:%S UTC"))
+}
+
+/// Once such a wait is told, other words for it are told at once: its cause or its end is another one.
+pub(super) fn anew(seen: &Observation, tell: Tell) -> Tell {
+    let reason = tell.verdict.as_ref().map(|verdict| verdict.reason);
+    let is_told = reason.is_some_and(|reason| keep::is_told(seen, reason));
+    Tell {
+        progress: tell.progress && !is_told,
+        ..tell
+    }
 }
 
 /// The answer to a call was lost, and the server does not show that it was carried out.

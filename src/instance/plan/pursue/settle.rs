@@ -110,9 +110,10 @@ impl Open<'_> {
 
     fn unconfirmed(&self, settled: Instant) -> Plan {
         let note = format!(
-            "{}: server {} will show whether it was",
+            "{}: server {} is looked at{}, and will show whether it was",
             words::doubt(self.seen, self.binding),
-            self.id
+            self.id,
+            words::until(self.seen, settled)
         );
         let mut plan = self.running(note);
         let rest = settled.saturating_duration_since(self.seen.now);
