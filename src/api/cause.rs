@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Cause {
     /// The spec was applied or edited.
     Spec,
-    /// The password in the Secret is another one.
+    /// The Secret with the password was changed.
     Secret,
     /// A generated password was old enough.
     Rotation,
@@ -36,9 +36,9 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Spec => "as the spec asks",
-            Self::Secret => "since the Secret holds another password",
+            Self::Secret => "since the Secret was changed",
             Self::Rotation => "since the generated password is to be rotated",
-            Self::Drift => "since its power is not as the spec says, and the spec was not edited",
+            Self::Drift => "since somebody else changed its power",
             Self::ExternalDeletion => {
                 "since somebody else released the former server, and spec.onExternalDeletion is Recreate"
             }
