@@ -236,7 +236,11 @@ pub enum BindingError {
         reason: String,
     },
     /// The marker is not the one of the UID.
-    #[error("annotation {annotation} has a marker that does not belong to its uid", annotation = super::names::BINDING)]
+    #[error(
+        "annotation {annotation} has a marker that does not belong to its uid: restore it, or remove it, and the server is found \
+         by its name",
+        annotation = super::names::BINDING
+    )]
     Forged,
     /// A number in it is none that was counted.
     #[error(
