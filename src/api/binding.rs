@@ -439,10 +439,10 @@ mod tests {
     fn a_marker_of_another_uid_is_refused() {
         let mut forged = binding();
         forged.marker = Marker::of_uid("u2");
-        assert!(matches!(
-            Binding::parse(&forged.to_text()),
-            Err(BindingError::Forged)
-        ));
+        let error = Binding::parse(&forged.to_text()).unwrap_err();
+        assert!(matches!(error, BindingError::Forged));
+        let told = error.to_string();
+        assert!(told.contains("restore it, or remove it"), "{told}");
         assert!(matches!(
             Binding::parse("{}"),
             Err(BindingError::Malformed { .. })

@@ -54,6 +54,16 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn a_secret_that_was_only_touched_and_an_edit_of_something_else_are_told_truly() {
+        assert_eq!(
+            super::Cause::Secret.to_string(),
+            "since the Secret was changed"
+        );
+        let drift = super::Cause::Drift.to_string();
+        assert_eq!(drift, "since somebody else changed its power");
+    }
+
+    #[test]
     fn an_entry_of_an_older_or_a_newer_version_is_read() {
         let mut entry = json!({"verb": "Stop", "attempt": 1, "succeeded": true,
             "startedAt": "1970-01-01T00:00:00Z", "finishedAt": "1970-01-01T00:00:00Z"});
