@@ -48,6 +48,13 @@ macro_rules! reasons {
                 match self { $(Self::$variant => $meaning,)* }
             }
 
+            /// The first sentence of its meaning, without the full stop.
+            pub fn gist(self) -> &'static str {
+                let meaning = self.meaning();
+                let first = meaning.split_once(". ").map_or(meaning, |(first, _)| first);
+                first.trim_end_matches('.')
+            }
+
             /// What a person can do about it.
             pub const fn remedy(self) -> &'static str {
                 match self { $(Self::$variant => $remedy,)* }
@@ -391,7 +398,8 @@ impl Verdict {
         }
     }
 
-    /// The conditions that say it. Transition times are kept from `former` where the status value is the same.
+    /// The conditions that say it: the message in Ready, the first sentence of the reason's meaning in the others. Transition times
+    /// are kept from `former` where the status value is the same.
     pub fn to_conditions(
         &self,
         former: &[Condition],
@@ -406,7 +414,14 @@ impl Verdict {
         };
         wanted
             .iter()
-            .map(|&what| condition(what, self.reason, &self.message, former, generation, now))
+            .map(|&what| {
+                // The message stands once; whoever reads one of the others alone is told enough to go by.
+                let message = match what.0 {
+                    READY => self.message.clone(),
+                    _ => format!("{}; see condition {READY}", self.reason.gist()),
+                };
+                condition(what, self.reason, &message, former, generation, now)
+            })
             .collect()
     }
 }
@@ -462,6 +477,37 @@ mod tests {
             (ready[0].status.as_str(), ready[0].last_transition_time.0),
             ("True", t1)
         );
+    }
+
+    #[test]
+    fn a_message_stands_once_and_the_other_conditions_point_to_it() {
+        let message = "create was refused with 404: mend spec.image.id (img-1)";
+        let of = |verdict: Verdict| verdict.to_conditions(&[], 1, Timestamp::UNIX_EPOCH);
+        for (told, types) in [
+            (
+                of(Verdict::stalled(Reason::CreateRefused, message)),
+                [READY, STALLED].as_slice(),
+            ),
+            (
+                of(Verdict::reconciling(Reason::CreateRefused, message)),
+                &[READY, RECONCILING],
+            ),
+            (
+                of(Verdict::drifted(Reason::CreateRefused, message)),
+                &[READY, STALLED, DRIFTED],
+            ),
+        ] {
+            let found: Vec<&str> = told.iter().map(|c| c.type_.as_str()).collect();
+            assert_eq!(found, types);
+            assert_eq!(told[0].message, message);
+            for other in &told[1..] {
+                assert_eq!(
+                    other.message,
+                    "The service refused the create; nothing was bought; see condition Ready"
+                );
+                assert_eq!(other.reason, "CreateRefused");
+            }
+        }
     }
 
     #[test]
