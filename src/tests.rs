@@ -34,8 +34,9 @@ fn the_pages_of_reasons_are_up_to_date() {
     let mut index = String::from(
         "# Reasons of the conditions\n\n\
          What stands in `reason` of a condition of an Instance or Account, and what it says about the world; a page for each says\n\
-         what a person can do about it. `Ready` always stands; `Reconciling` (waiting helps), `Stalled` (waiting cannot help) and\n\
-         `Drifted` (only a human may resolve it) stand only while they are true, and so does `UnsafeRights` of an\n\
+         what a person can do about it. `Ready` always stands; `Reconciling` (waiting helps), `Stalled` (somebody has to\n\
+         mend something; most of it is tried again all the same, slowly) and `Drifted` (only a human may resolve it) stand only\n\
+         while they are true, and point to the message of `Ready`. So does `UnsafeRights` of an\n\
          Account (the operator may do what it must not). `Synced` of an Instance says how far its status can be believed: it is\n\
          false, with the reason of its Account, where the server could not be confirmed for five minutes, or where somebody has\n\
          to mend the Account first; `Ready` then says what was seen last. Generated from `src/api/conditions.rs`.\n\n\

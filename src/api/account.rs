@@ -91,7 +91,7 @@ pub struct AccountSpec {
     #[serde(default)]
     pub requests: RequestLimits,
 
-    /// Seconds after which a create whose answer was lost is believed not to happen any more: longer than the longest
+    /// Seconds after which a create without a clear answer is believed not to happen any more: longer than the longest
     /// late execution at the service and the latest appearance of a new server in its listing.
     #[serde(default = "default_settle_seconds")]
     #[schemars(range(min = 1, max = 3600))]

@@ -39,7 +39,7 @@ pub struct AccountStatus {
     /// When the values that stand here were first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_observed_time: Option<Time>,
-    /// Since when the service has not answered, while that is so; it does not move with tries. The condition Ready says what was seen.
+    /// Since when the service has not answered, while that is so; it stays the same while retries fail. The condition Ready says what was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable_since: Option<Time>,
     /// Ready: the service answers and takes the token.
@@ -111,8 +111,8 @@ pub struct PlaceInventory {
     /// where only servers of Instances that are gone are looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_listed_time: Option<Time>,
-    /// Since when the zone cannot be listed, where that is so: the service knows no such zone, or fails for it alone. It does not
-    /// move while listings go on failing. Where the service does not answer at all, the condition Ready says so.
+    /// Since when the zone cannot be listed, where that is so: the service knows no such zone, or fails for it alone. It stays the same
+    /// while retries fail. Where the service does not answer at all, the condition Ready says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
     /// What is wrong with it.

@@ -246,7 +246,11 @@ pub enum BindingError {
         reason: String,
     },
     /// The marker is not the one of the UID.
-    #[error("annotation {annotation} has a marker that does not belong to its uid", annotation = super::names::BINDING)]
+    #[error(
+        "annotation {annotation} has a marker that does not belong to its uid: restore it, or remove it, and the server is found \
+         by its name",
+        annotation = super::names::BINDING
+    )]
     Forged,
     /// A number in it is none that was counted.
     #[error(
@@ -445,10 +449,10 @@ mod tests {
     fn a_marker_of_another_uid_is_refused() {
         let mut forged = binding();
         forged.marker = Marker::of_uid("u2");
-        assert!(matches!(
-            Binding::parse(&forged.to_text()),
-            Err(BindingError::Forged)
-        ));
+        let error = Binding::parse(&forged.to_text()).unwrap_err();
+        assert!(matches!(error, BindingError::Forged));
+        let told = error.to_string();
+        assert!(told.contains("restore it, or remove it"), "{told}");
         assert!(matches!(
             Binding::parse("{}"),
             Err(BindingError::Malformed { .. })

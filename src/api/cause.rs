@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Cause {
     /// The spec was applied or edited.
     Spec,
-    /// The password in the Secret is another one.
+    /// The Secret with the password was changed.
     Secret,
     /// A generated password was old enough.
     Rotation,
@@ -36,9 +36,9 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Spec => "as the spec asks",
-            Self::Secret => "since the Secret holds another password",
+            Self::Secret => "since the Secret was changed",
             Self::Rotation => "since the generated password is to be rotated",
-            Self::Drift => "since its power is not as the spec says, and the spec was not edited",
+            Self::Drift => "since somebody else changed its power",
             Self::ExternalDeletion => {
                 "since somebody else released the former server, and spec.onExternalDeletion is Recreate"
             }
@@ -52,6 +52,16 @@ impl fmt::Display for Cause {
 mod tests {
     use crate::api::HistoryEntry;
     use serde_json::json;
+
+    #[test]
+    fn a_secret_that_was_only_touched_and_an_edit_of_something_else_are_told_truly() {
+        assert_eq!(
+            super::Cause::Secret.to_string(),
+            "since the Secret was changed"
+        );
+        let drift = super::Cause::Drift.to_string();
+        assert_eq!(drift, "since somebody else changed its power");
+    }
 
     #[test]
     fn an_entry_of_an_older_or_a_newer_version_is_read() {

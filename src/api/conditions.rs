@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 pub const READY: &str = "Ready";
 /// Something is being done, or waited for.
 pub const RECONCILING: &str = "Reconciling";
-/// Waiting cannot help.
+/// Somebody has to mend something: nothing shows that waiting helps. Most of it is tried again all the same, slowly.
 pub const STALLED: &str = "Stalled";
 /// The server differs from the spec in a way that only a human may resolve.
 pub const DRIFTED: &str = "Drifted";
@@ -48,6 +48,13 @@ macro_rules! reasons {
                 match self { $(Self::$variant => $meaning,)* }
             }
 
+            /// The first sentence of its meaning, without the full stop.
+            pub fn gist(self) -> &'static str {
+                let meaning = self.meaning();
+                let first = meaning.split_once(". ").map_or(meaning, |(first, _)| first);
+                first.trim_end_matches('.')
+            }
+
             /// What a person can do about it.
             pub const fn remedy(self) -> &'static str {
                 match self { $(Self::$variant => $remedy,)* }
@@ -64,7 +71,7 @@ reasons! {
         "The service is creating the server.",
         "Wait; the service's task is polled.";
     CreateUnconfirmed:
-        "The answer to a create was lost, so a server may or may not have been bought; its name is being looked for, and nothing is bought until it is proven absent.",
+        "It is not known whether a create was carried out: it had no answer, or one that settles nothing (a 5xx). The server is looked for by its name, and nothing is bought until it is proven absent.",
         "Wait for the Account's settleSeconds and two listings. Where the token was changed meanwhile, do what the message says.";
     LookingForServer:
         "Before anything is bought, the service's listing is read for a server that this Instance already has.",
@@ -103,16 +110,16 @@ reasons! {
         "The service is restarting the server, as spec.restart.token asked.",
         "Wait; the service's task is polled.";
     OperationFailed:
-        "An operation failed at the service, or its answer was lost and the server does not show it; it is tried again.",
+        "An operation failed at the service, or it is not known whether it was carried out and the server does not show it; it is tried again.",
         "Read the service's words in the message. After three failures in a row the Instance is Stalled and tried again slowly.";
     OperationRefused:
         "The service refused an operation; nothing was done.",
         "Mend what the message names, in the spec or at the service. It is tried again when the spec changes, and slowly without that.";
     OutcomeUnknown:
-        "The answer to an operation was lost, and nothing at the service tells whether it was carried out; repeating it might do it twice.",
+        "It is not known whether an operation was carried out, and nothing at the service tells; repeating it might do it twice.",
         "Look at the server. A new spec.reinstall.token asks again; taking back what asked for it (spec.image, spec.login or the token) asks for nothing.";
     WaitingForService:
-        "The spec was changed, and the service has not answered yet to what has to be asked before that is acted upon.",
+        "The spec was changed. Before that is acted upon the service has to be asked, and it has not answered yet.",
         "Wait; it goes on by itself. If it stays, read the message and look at the Account.";
     ServiceBusy:
         "The service cannot do it now: another operation holds the server, or something is not in the state that it needs.",
@@ -176,7 +183,7 @@ reasons! {
         "Wait; it is told within half a minute whether the Account can be used.";
     AccountNotFound:
         "The Account that the Instance names does not exist in its namespace.",
-        "Create the Account, or name another one in spec.accountRef.";
+        "Create the Account. As long as the Instance has no server, spec.accountRef can name another one.";
     TokenNotFound:
         "The Secret or the key in it that holds the Account's token does not exist or is empty.",
         "Create the Secret with the key that spec.tokenSecretRef names.";
@@ -193,7 +200,7 @@ reasons! {
         "The service does not take the Account's token.",
         "Put a valid token into the Secret; it is read again when it changes.";
     AccountNotNormal:
-        "The service does not create servers for this account: its status is not normal. The Account is not Ready until it takes a create again, or for ten minutes after the last refusal; all else goes on.",
+        "The service refuses operations for this account, since its status is not normal. The Account is not Ready until the service takes such an operation again, or for ten minutes after the last refusal; all else goes on.",
         "Settle the account's status at the service (payment, verification); it is tried again by itself.";
     RateLimited:
         "The service asks for fewer requests.",
@@ -348,7 +355,7 @@ pub enum State {
     Ready,
     /// Ready=False, Reconciling=True: waiting helps.
     Reconciling,
-    /// Ready=False, Stalled=True: waiting cannot help.
+    /// Ready=False, Stalled=True: somebody has to mend something.
     Stalled,
     /// Ready=False, Stalled=True, Drifted=True: only a human may resolve it.
     Drifted,
@@ -393,7 +400,7 @@ impl Verdict {
         }
     }
 
-    /// Waiting cannot help.
+    /// Somebody has to mend something.
     pub fn stalled(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             state: State::Stalled,
@@ -411,7 +418,8 @@ impl Verdict {
         }
     }
 
-    /// The conditions that say it. Transition times are kept from `former` where the status value is the same.
+    /// The conditions that say it: the message in Ready, the first sentence of the reason's meaning in the others. Transition times
+    /// are kept from `former` where the status value is the same.
     pub fn to_conditions(
         &self,
         former: &[Condition],
@@ -426,7 +434,14 @@ impl Verdict {
         };
         wanted
             .iter()
-            .map(|&what| condition(what, self.reason, &self.message, former, generation, now))
+            .map(|&what| {
+                // The message stands once; whoever reads one of the others alone is told enough to go by.
+                let message = match what.0 {
+                    READY => self.message.clone(),
+                    _ => format!("{}; see condition {READY}", self.reason.gist()),
+                };
+                condition(what, self.reason, &message, former, generation, now)
+            })
             .collect()
     }
 }
@@ -482,6 +497,37 @@ mod tests {
             (ready[0].status.as_str(), ready[0].last_transition_time.0),
             ("True", t1)
         );
+    }
+
+    #[test]
+    fn a_message_stands_once_and_the_other_conditions_point_to_it() {
+        let message = "create was refused with 404: mend spec.image.id (img-1)";
+        let of = |verdict: Verdict| verdict.to_conditions(&[], 1, Timestamp::UNIX_EPOCH);
+        for (told, types) in [
+            (
+                of(Verdict::stalled(Reason::CreateRefused, message)),
+                [READY, STALLED].as_slice(),
+            ),
+            (
+                of(Verdict::reconciling(Reason::CreateRefused, message)),
+                &[READY, RECONCILING],
+            ),
+            (
+                of(Verdict::drifted(Reason::CreateRefused, message)),
+                &[READY, STALLED, DRIFTED],
+            ),
+        ] {
+            let found: Vec<&str> = told.iter().map(|c| c.type_.as_str()).collect();
+            assert_eq!(found, types);
+            assert_eq!(told[0].message, message);
+            for other in &told[1..] {
+                assert_eq!(
+                    other.message,
+                    "The service refused the create; nothing was bought; see condition Ready"
+                );
+                assert_eq!(other.reason, "CreateRefused");
+            }
+        }
     }
 
     #[test]

@@ -415,7 +415,7 @@ pub enum EndReason {
     Failed,
     /// The service did not want it.
     Refused,
-    /// Its answer was lost, and the server does not show it.
+    /// It is not known whether it was carried out, and the server does not show it.
     AnswerLost,
     /// Nothing was done yet, and the spec or a Secret asked for something else.
     Superseded,

@@ -3,10 +3,11 @@
 use super::completion::values;
 use super::output::{Column, Output, print, render};
 use super::progress::Progress;
+use super::servers::no_region;
 use super::service::ServiceArgs;
 use super::{asked, chain, unreadable};
 use crate::api::{ChargeMode, ImageKind, PackageRef};
-use crate::catalog::{self, Catalog, Choice, Listing, Looked};
+use crate::catalog::{self, Candidates, Catalog, Choice, Listing, Looked};
 use crate::cloud::{Lane, Offer, Region};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
@@ -248,10 +249,7 @@ impl View<'_> {
                 ));
             }
             Choice::None(near) => {
-                return Err(format!(
-                    "the service lists no region {text} (one that is sold out may be missing); it lists {near}: name one of \
-                     these with --region"
-                ));
+                return Err(no_region(text, &near));
             }
         };
         let chosen = all.rows.iter().filter(|row| row.code == code);
@@ -283,10 +281,7 @@ impl View<'_> {
                         ));
                     }
                     Choice::None(near) => {
-                        return Err(format!(
-                            "region {} has no zone {text}; it has {near}: name one of these with --zone",
-                            region.code
-                        ));
+                        return Err(no_zone(&region.code, text, &near));
                     }
                 },
             };
@@ -411,4 +406,31 @@ fn by_zone(regions: &[Value]) -> Vec<Value> {
         zones.iter().map(line).collect()
     };
     regions.iter().flat_map(lines).collect()
+}
+
+/// A region has no such zone; these come nearest.
+fn no_zone(region: &str, text: &str, near: &Candidates) -> String {
+    let there = match near.is_empty() {
+        true => "the service lists none there: leave --zone out, or name another region".to_owned(),
+        false => format!("it has {near}: name one of these with --zone"),
+    };
+    format!("region {region} has no zone {text}; {there}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_without_zones_is_told_as_such() {
+        let near = Candidates::of([("r-1-a".to_owned(), Some("A".to_owned()))]);
+        assert_eq!(
+            no_zone("r-1", "x", &near),
+            "region r-1 has no zone x; it has r-1-a (A): name one of these with --zone"
+        );
+        assert_eq!(
+            no_zone("r-1", "x", &Candidates::default()),
+            "region r-1 has no zone x; the service lists none there: leave --zone out, or name another region"
+        );
+    }
 }

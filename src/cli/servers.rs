@@ -3,7 +3,7 @@
 use super::owners::Owners;
 use super::progress::Progress;
 use crate::api::Account;
-use crate::catalog::{self, Catalog, Choice, Listing};
+use crate::catalog::{self, Candidates, Catalog, Choice, Listing};
 use crate::cloud::{Client, Lane, Offer, Place, Region, Server};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -137,11 +137,17 @@ fn region_code(rows: &[Region], known: &BTreeSet<Place>, text: &str) -> Result<S
         Choice::Many(several) => Err(format!(
             "several regions are called {text}: {several}: name one by its code with --region"
         )),
-        Choice::None(near) => Err(format!(
-            "the service lists no region {text} (one that is sold out may be missing); it lists {near}: name one of these \
-             with --region"
-        )),
+        Choice::None(near) => Err(no_region(text, &near)),
     }
+}
+
+/// The service lists no such region; these come nearest.
+pub(super) fn no_region(text: &str, near: &Candidates) -> String {
+    let there = match near.is_empty() {
+        true => "it lists none at all: leave --region out".to_owned(),
+        false => format!("it lists {near}: name one of these with --region"),
+    };
+    format!("the service lists no region {text} (one that is sold out may be missing); {there}")
 }
 
 /// The row with all that its detail tells, where the listing tells too little.
@@ -205,6 +211,14 @@ mod tests {
         ] {
             assert_eq!(here.fit(region, zone), fits, "{region} {zone}");
             assert!(anywhere.fit(region, zone));
+        }
+        let named = Candidates::of([("r-1".to_owned(), None)]);
+        for (near, told) in [
+            (named, "it lists r-1: name one"),
+            (Candidates::default(), "it lists none at all: leave"),
+        ] {
+            let said = no_region("x", &near);
+            assert!(said.contains(told), "{said}");
         }
         let region = places(Some("r-1"), None);
         assert!(region.fit("One", "mistyped") && !region.fit("r-2", "r-2-a"));

@@ -51,8 +51,8 @@ pub enum BuildError {
 
 /// A call that did not bring what was asked for.
 ///
-/// `Display` names operation and path once, and never a token, a password or a whole body; what lies beneath is in
-/// the source chain.
+/// `Display` names the call and its path once, says what follows where that is sure, and never has a token, a password or a whole
+/// body; what lies beneath is in the source chain.
 #[derive(Debug)]
 pub struct Error {
     pub(super) operation: Operation,
@@ -296,6 +296,31 @@ impl Error {
         }
     }
 
+    /// Nothing was done, and the same call may be taken later. Calls that change something are the operator's alone, and it makes
+    /// such a one again.
+    fn is_made_again(&self) -> bool {
+        let is_of_the_account = self.is_unauthorized() || self.is_account_not_normal();
+        self.operation.is_mutating()
+            && self.is_retryable()
+            && !self.may_have_happened()
+            && !is_of_the_account
+    }
+
+    /// Whether the answer is one of a server that does not know the path: a 404 that can be read speaks of a thing instead.
+    fn doubts_the_path(&self) -> bool {
+        match &self.fault {
+            Fault::Answered {
+                status, refusal, ..
+            } => matches!(status, 405 | 501) || (*status == 404 && refusal.is_none()),
+            Fault::NotSent(_)
+            | Fault::Timeout(_)
+            | Fault::Broken(_)
+            | Fault::Garbled { .. }
+            | Fault::Oversized { .. }
+            | Fault::Unkept { .. } => false,
+        }
+    }
+
     /// A label for metrics, one of a fixed few.
     pub fn category(&self) -> &'static str {
         match &self.fault {
@@ -368,13 +393,29 @@ fn starts_with(code: &str, prefix: &str) -> bool {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.what_happened(f)?;
+        if self.doubts_the_path() {
+            f.write_str(
+                " (if this lasts, the path may be wrong: check spec.paths of the Account)",
+            )?;
+        }
+        match self.is_made_again() {
+            true => f.write_str("; it is tried again by itself"),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Error {
+    fn what_happened(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_unauthorized() {
             return write!(f, "the token was refused ({})", Answer(self));
         }
         if self.is_rate_limited() {
             return write!(f, "the service asks for fewer requests ({})", Answer(self));
         }
-        write!(f, "{} ({}) ", self.operation, self.path)?;
+        let (call, method) = (self.operation.words(), self.operation.method());
+        write!(f, "{call} ({method} {}) ", self.path)?;
         match &self.fault {
             Fault::NotSent(source) => {
                 write!(f, "could not reach the service ({})", obstacle(source))
@@ -414,16 +455,13 @@ struct Answer<'a>(&'a Error);
 
 impl fmt::Display for Answer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Error {
-            operation, path, ..
-        } = self.0;
         if let Some(status) = self.0.status() {
             write!(f, "{status}")?;
         }
         if let Some(refusal) = self.0.refusal() {
             write!(f, "{refusal}")?;
         }
-        write!(f, ", to {operation} ({path})")
+        write!(f, ", at {} {}", self.0.operation.method(), self.0.path)
     }
 }
 

@@ -38,7 +38,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The name that metrics and messages use.
+    /// The name that metrics use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -56,6 +56,35 @@ impl Operation {
             Self::Keys => "keys",
             Self::Packages => "packages",
             Self::Regions => "regions",
+        }
+    }
+
+    /// What messages call it.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Release => "release",
+            Self::Reinstall => "reinstall",
+            Self::ModifyPassword => "the password change",
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Restart => "restart",
+            Self::Detail => "the call for the server's detail",
+            Self::Task => "the call for the task",
+            Self::Instances => "the call for servers",
+            Self::Firewalls => "the call for security groups",
+            Self::Images => "the call for images",
+            Self::Keys => "the call for key pairs",
+            Self::Packages => "the call for packages",
+            Self::Regions => "the call for regions",
+        }
+    }
+
+    /// The method of its request.
+    pub(super) fn method(self) -> &'static str {
+        match self.is_mutating() {
+            true => "POST",
+            false => "GET",
         }
     }
 

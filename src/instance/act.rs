@@ -454,7 +454,9 @@ fn remedy(error: &Error, seen: &Observation) -> String {
     match spoken_of {
         Some((field, value)) => format!("mend {field} ({value})"),
         None => {
-            "mend the spec, or settle it at the service; it is tried again by itself".to_owned()
+            "mend the spec, or settle it at the service; it is tried again at once when the spec changes, and every few \
+             minutes without that"
+                .to_owned()
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::act::Outcome;
 use super::facts::Facts;
 use super::plan::{Plan, ReleaseReason, Step};
+use crate::api::conditions::Reason;
 use crate::api::{Binding, HistoryEntry, Verb};
 use crate::cloud::ServerId;
 use crate::runtime::events::News;
@@ -79,7 +80,8 @@ pub(super) fn ended(facts: &Facts, server: Option<&str>, entry: &HistoryEntry) {
 
 /// Status says another reason of Ready than before.
 pub(super) fn ready(facts: &Facts, server: Option<&str>, is_ready: bool, news: &News) {
-    let (reason, why) = (news.reason, &news.note);
+    let reason = news.reason;
+    let why = Some(&news.note).filter(|_| !quotes_the_service(reason));
     line!(
         info,
         facts,
@@ -89,6 +91,20 @@ pub(super) fn ready(facts: &Facts, server: Option<&str>, is_ready: bool, news: &
         why,
         "condition Ready changed"
     );
+}
+
+/// Whether the message of such a condition has words of the service about a call that changes something. They stand in status alone: they
+/// may say a password that the service refuses, and a log goes further.
+fn quotes_the_service(reason: &str) -> bool {
+    let quotes = [
+        Reason::CreateUnconfirmed,
+        Reason::CreateFailed,
+        Reason::CreateRefused,
+        Reason::OperationFailed,
+        Reason::OperationRefused,
+        Reason::OutcomeUnknown,
+    ];
+    quotes.iter().any(|quotes| quotes.as_str() == reason)
 }
 
 /// What an Event tells as well.
@@ -111,20 +127,20 @@ pub(super) fn not_done(facts: &Facts, why: &str, what: &'static str) {
 /// A reconcile, for whoever wants to know them all.
 pub(super) fn reconciled(facts: &Facts, plan: &Plan, outcome: &Outcome, again: Duration) {
     let step = match &plan.step {
-        Step::Rest => "rest",
+        Step::Rest => "nothing",
         Step::Call { announce: true, .. } => "call",
         Step::Call { .. } => "call again",
-        Step::Aside { .. } => "call within an attempt",
+        Step::Aside { .. } => "auxiliary call",
         Step::Record { .. } => "record",
         Step::Secret(_) => "write a Secret",
         Step::Release { .. } => "release",
         Step::Finish => "finish",
-        Step::LetGo { .. } => "let go",
+        Step::LetGo { .. } => "remove the finalizer and keep the server",
     };
     let outcome = match outcome {
-        Outcome::Rested => "rested",
+        Outcome::Rested => "nothing done",
         Outcome::Accepted { .. } => "accepted",
-        Outcome::Aside { .. } => "called within an attempt",
+        Outcome::Aside { .. } => "auxiliary call made",
         Outcome::Refused { .. } => "refused",
         Outcome::Unknown(_) => "unknown",
         Outcome::Written => "written",
@@ -151,4 +167,19 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, outcome: &Outcome, again: D
         again_in_ms = u64::try_from(again.as_millis()).unwrap_or(u64::MAX),
         "reconciled"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_the_service_about_a_change_stay_out_of_the_log() {
+        for reason in ["CreateRefused", "OperationRefused", "OutcomeUnknown"] {
+            assert!(quotes_the_service(reason), "{reason}");
+        }
+        for reason in ["Available", "Creating", "ReinstallPending"] {
+            assert!(!quotes_the_service(reason), "{reason}");
+        }
+    }
 }

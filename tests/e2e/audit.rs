@@ -57,14 +57,24 @@ async fn audit_each_call_tells_why_it_was_made_and_for_which_spec() {
     let secret = entry(&ready, Verb::ModifyPassword, Cause::Secret).password_secret;
     let applied = ready.status.as_ref().unwrap().applied.clone().unwrap();
     assert_eq!(secret, applied.password_secret);
-    told(&world, "PasswordChanged", &["Secret login of version"]).await;
+    told(
+        &world,
+        "PasswordChanged",
+        &["Secret login at resourceVersion"],
+    )
+    .await;
 
     let before = mark(&world, "web").await;
     let server = world.only_server(&ready).id;
     console(&world, Console::PowerOff { server });
     let ready = done(&world, "web", &before, &[Verb::Start]).await;
     entry(&ready, Verb::Start, Cause::Drift);
-    told(&world, "Started", &["not edited", "generation 1"]).await;
+    told(
+        &world,
+        "Started",
+        &["somebody else changed its power", "generation 1"],
+    )
+    .await;
 
     let before = mark(&world, "web").await;
     world.apply(&token("web", "one")).await;

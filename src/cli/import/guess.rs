@@ -10,8 +10,8 @@ use serde_json::Value;
 /// What nobody could check, for whoever reads the manifest.
 pub(super) type Doubts = Vec<String>;
 
-/// The package that is like the server; of several the smallest, as a filter would have it. One that was named has to be like it
-/// too.
+/// The package that is like the server; of several the smallest, as a filter would have it. One that was named is believed where CPU
+/// and memory agree: a disk or the traffic may have grown since.
 pub(super) async fn package(
     args: &ImportArgs,
     client: &Client,
@@ -38,13 +38,16 @@ fn sold(
     alike.retain(|row| is_like(row, detail));
     alike.sort_by(catalog::order);
     let near = Candidates::of(alike.iter().map(|row| (row.code.clone(), None)));
+    let id = &detail.id;
     let remedy = match near.is_empty() {
         true => format!(
-            "none on sale there is: name the one that it was bought with (`catalog packages --region {region}` lists those on sale)"
+            "No package on sale is like server {id}: name the one that it was bought with (`catalog packages --region {region}` lists those \
+             on sale)"
         ),
-        false => format!("{near}: name one of these with --package, or leave it out"),
+        false => {
+            format!("Like server {id}: {near}: name one of these with --package, or leave it out")
+        }
     };
-    let id = &detail.id;
     let Some(code) = asked else {
         let smallest = alike.first().map(|row| row.code.clone());
         return smallest.ok_or_else(|| {
@@ -57,25 +60,27 @@ fn sold(
     let named = listed.rows.iter().find(|row| row.code == code);
     match named {
         Some(row) if is_like(row, detail) => Ok(code.to_owned()),
-        Some(row) => {
-            let why = match catalog::unlike(row, detail) {
-                Some(unlike) => format!("server {id} has {unlike}"),
-                None => format!("server {id} has other disks, or its traffic is paid otherwise"),
-            };
-            Err(format!(
-                "--package {code} is not the package of that server: {why}. Like it: {remedy}"
-            ))
-        }
+        Some(row) => match catalog::unlike(row, detail) {
+            Some(unlike) => Err(format!(
+                "--package {code} is not the package of that server: server {id} has {unlike}. {remedy}"
+            )),
+            None => {
+                doubts.push(format!(
+                    "package {code} has other disks or traffic than server {id}: nobody can check whether it was bought with it"
+                ));
+                Ok(code.to_owned())
+            }
+        },
         // What was sold once leaves the list: a server of it may be as old as that.
         None if near.is_empty() || listed.unreadable > 0 => {
             doubts.push(format!(
-                "package {code} is not on sale in {region}/{zone}, and none that is looks like the server: whether it was \
-                 bought with it nobody can check"
+                "package {code} is not on sale in {region}/{zone}, and no package on sale looks like the server: nobody can \
+                 check whether it was bought with it"
             ));
             Ok(code.to_owned())
         }
         None => Err(format!(
-            "--package {code}: the service lists no such package in {region}/{zone}. Like server {id}: {remedy}"
+            "--package {code}: the service lists no such package in {region}/{zone}. {remedy}"
         )),
     }
 }
@@ -261,6 +266,32 @@ mod tests {
             for word in ["--package", asked, word, "small: name"] {
                 assert!(why.contains(word), "{word}: {why}");
             }
+        }
+        // Its disk or its traffic grew since it was bought: no package is like it any more, and the one that was named may be it.
+        let grown = |fields: Value| {
+            let detail = Detail {
+                id: ServerId::from("ecs-1"),
+                fields: fields.as_object().cloned().unwrap(),
+            };
+            let row = json!({"packageCode": "small", "cpu": 1, "memory": 2, "systemDiskSize": 50, "freeFlow": 1000});
+            let listed = listed(vec![Package::read(row.as_object().unwrap()).unwrap()]);
+            let mut doubts = Vec::new();
+            assert!(sold(None, &listed, &detail, &place, &mut doubts).is_err());
+            let chosen = sold(Some("small"), &listed, &detail, &place, &mut doubts);
+            (chosen, doubts)
+        };
+        for fields in [
+            json!({"cpu": 1, "memory": 2, "systemDiskSize": 80, "freeFlow": 1000}),
+            json!({"cpu": 1, "memory": 2, "systemDiskSize": 50, "freeFlow": 2000}),
+        ] {
+            let (chosen, doubts) = grown(fields);
+            assert_eq!(chosen, Ok("small".to_owned()));
+            assert_eq!(
+                doubts,
+                [
+                    "package small has other disks or traffic than server ecs-1: nobody can check whether it was bought with it"
+                ]
+            );
         }
         // What is like it is not sold any more: it may have been this.
         let none_like_it = || vec![package("large", 8)];

@@ -28,6 +28,8 @@ struct Named<'a> {
     id: &'a str,
     /// Where it is looked for.
     within: &'a str,
+    /// What else is to be known of what the service lists.
+    hint: &'static str,
 }
 
 /// The effects, with a refusal in the place of what the service would refuse, and what could not be found out.
@@ -75,9 +77,10 @@ impl Found {
         if is_code(&spec.region) {
             let named = Named {
                 field: "spec.region",
-                what: "region (one that is sold out may be missing)",
+                what: "region",
                 id: region,
                 within: "",
+                hint: " (one that is sold out may be missing)",
             };
             let said = |row: &crate::cloud::Region| (row.code.clone(), row.name.clone());
             if !self.look(&regions, &named, said) {
@@ -94,6 +97,7 @@ impl Found {
                 what: "zone",
                 id: zone,
                 within: &within,
+                hint: "",
             };
             // A region without a row was looked up by name, or could not be.
             if here.is_some() && !self.judge(list.doubt(), catalog::exact(zones, zone), &named) {
@@ -107,6 +111,7 @@ impl Found {
                 what: "package",
                 id: code,
                 within: &format!(" in {place}"),
+                hint: "",
             };
             self.look(&listed, &named, |row| (row.code.clone(), None));
         }
@@ -117,6 +122,7 @@ impl Found {
                 what: "security group",
                 id,
                 within: &within,
+                hint: "",
             };
             self.look(&listed, &named, |row| (row.id.clone(), row.name.clone()));
         }
@@ -132,6 +138,7 @@ impl Found {
                 what: "image",
                 id,
                 within: &format!(" in {region}"),
+                hint: "",
             };
             self.look(&listed, &named, |row| (row.id.clone(), row.name.clone()));
         }
@@ -143,6 +150,7 @@ impl Found {
                 what: "key pair",
                 id,
                 within: "",
+                hint: "",
             };
             self.look(&listed, &named, |row| (row.id.clone(), row.name.clone()));
         }
@@ -182,13 +190,14 @@ impl Found {
             what,
             id,
             within,
+            hint,
         } = named;
         let there = match near.is_empty() {
             true => "it lists none".to_owned(),
             false => format!("it lists {near}"),
         };
         self.strange.push(format!(
-            "{field}: the service lists no {what} {id}{within}; {there}: mend {field}"
+            "{field}: the service lists no {what} {id}{within}; {there}{hint}: mend {field}"
         ));
         false
     }
@@ -206,4 +215,27 @@ impl Found {
 /// Whether a list that was read before is one to go by.
 fn lists<T: Offer>(list: &Listing<T>, id: &str) -> bool {
     list.steady && list.rows.iter().any(|row| row.id() == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Candidates;
+
+    #[test]
+    fn what_is_not_listed_is_told_before_what_else_is_to_be_known() {
+        let region = Named {
+            field: "spec.region",
+            what: "region",
+            id: "ru-x",
+            within: "",
+            hint: " (one that is sold out may be missing)",
+        };
+        let mut found = Found::default();
+        let near = Candidates::of([("ru-1".to_owned(), None)]);
+        assert!(!found.judge(None, Choice::None(near), &region));
+        let told = "spec.region: the service lists no region ru-x; it lists ru-1 (one that is sold out may be missing): mend \
+                    spec.region";
+        assert_eq!(found.strange, [told]);
+    }
 }

@@ -50,7 +50,7 @@ impl Wish {
             Self::Reinstall => "reinstall asked for",
             Self::Pause(_) => "pause asked for",
             Self::Resume => "pause taken out",
-            Self::Reconcile => "look asked for",
+            Self::Reconcile => "reconcile asked for",
         }
     }
 

@@ -316,11 +316,84 @@ fn display_names_operation_and_path_and_repeats_no_secret() {
             .to_string();
     let text = create(400, &body).unwrap_err().to_string();
     assert!(text.starts_with(
-        "create (/instance/create) was refused with 400 Bad.Password: [redacted] is bad xxx"
+        "create (POST /instance/create) was refused with 400 Bad.Password: [redacted] is bad xxx"
     ));
     assert!(text.len() < 300, "{text}");
     assert_eq!(
         create(502, "<html>").unwrap_err().to_string(),
-        "create (/instance/create) was answered with 502 and no readable reason"
+        "create (POST /instance/create) was answered with 502 and no readable reason"
     );
+}
+
+/// The words of an error of this operation.
+fn told(operation: Operation, status: u16, body: &str) -> String {
+    on(operation, status, body).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_made_again_by_itself_says_so() {
+    let busy = r#"{"code":"Busy","message":"wait"}"#;
+    assert_eq!(
+        told(Operation::Create, 429, busy),
+        "the service asks for fewer requests (429 Busy: wait, at POST /instance/create); it is tried again by itself"
+    );
+    assert_eq!(
+        told(Operation::Stop, 409, busy),
+        "stop (POST /instance/create) was refused with 409 Busy: wait; it is tried again by itself"
+    );
+    let not_sent = Error {
+        operation: Operation::Create,
+        path: "/instance/create".into(),
+        fault: Fault::NotSent(Cause::NoRoom),
+    };
+    let words = not_sent.to_string();
+    assert!(words.ends_with("; it is tried again by itself"), "{words}");
+    // Nobody makes these again: a read may be a command's, a refusal is final, and what may have happened is looked for first.
+    let account = r#"{"code":"Account.Overdue","message":"m"}"#;
+    for (operation, status, body) in [
+        (Operation::Keys, 429, busy),
+        (Operation::Create, 400, busy),
+        (Operation::Create, 429, "<html>"),
+        (Operation::Create, 409, account),
+        (Operation::Create, 503, busy),
+    ] {
+        let words = told(operation, status, body);
+        assert!(!words.contains("tried again"), "{words}");
+    }
+}
+
+#[test]
+fn an_answer_of_a_server_that_does_not_know_the_path_points_to_the_paths() {
+    let refused = r#"{"code":"X","message":"m"}"#;
+    for (status, body, is_doubted) in [
+        (501, "", true),
+        (501, refused, true),
+        (405, "<html>", true),
+        (404, "<html>", true),
+        (404, refused, false),
+        (503, "", false),
+        (400, refused, false),
+    ] {
+        let words = told(Operation::Create, status, body);
+        assert_eq!(words.contains("spec.paths"), is_doubted, "{words}");
+    }
+    assert_eq!(
+        told(Operation::Create, 501, ""),
+        "create (POST /instance/create) was answered with 501 and no readable reason (if this lasts, the path may be wrong: \
+         check spec.paths of the Account)"
+    );
+}
+
+#[test]
+fn a_call_is_named_in_the_words_of_the_reader() {
+    let token = r#"{"code":"Authenticated.Error","message":"m"}"#;
+    assert_eq!(
+        told(Operation::Keys, 401, token),
+        "the token was refused (401 Authenticated.Error: m, at GET /instance/create)"
+    );
+    assert_eq!(
+        told(Operation::Keys, 502, ""),
+        "the call for key pairs (GET /instance/create) was answered with 502 and no readable reason"
+    );
+    assert!(told(Operation::ModifyPassword, 502, "").starts_with("the password change (POST "));
 }

@@ -41,27 +41,37 @@ pub(super) fn of_purchase(former: Option<&Binding>, somebody_released: bool) -> 
     }
 }
 
-/// Whether the server was as the spec, of this very generation, says: what differs by now, somebody else did.
+/// Whether the server was as the spec says: what differs by now, somebody else did. Where the operator brought its power about before, the
+/// newest such operation tells, for whatever generation it was: an edit of anything else changed nothing about that. Else what status
+/// says of this very generation does.
 fn was_as_specified(seen: &Observation) -> bool {
     let (status, generation) = (&seen.facts.status, seen.facts.generation);
+    let wants_it_off = seen.facts.spec.power_state == PowerState::Stopped;
+    let mut brought = status.history.iter().filter_map(brought_off);
+    if let Some(brought_off) = brought.next() {
+        return brought_off == wants_it_off;
+    }
     let differs = Reason::PowerStateDiffers.as_str();
     let mut told = status.conditions.iter();
-    let is_told = told.any(|told| {
+    told.any(|told| {
         told.type_ == READY
             && told.observed_generation == Some(generation)
             && (told.status == "True" || told.reason == differs)
-    });
-    let wants_it_off = seen.facts.spec.power_state == PowerState::Stopped;
-    let brought = |entry: &HistoryEntry| {
-        let is_of_it = entry.succeeded && entry.generation == Some(generation);
-        is_of_it
-            && match entry.verb {
-                Verb::Stop => wants_it_off,
-                Verb::Create | Verb::Start | Verb::Restart => !wants_it_off,
-                Verb::Release | Verb::Reinstall | Verb::ModifyPassword => false,
-            }
-    };
-    is_told || status.history.iter().any(brought)
+    })
+}
+
+/// Whether an operation that succeeded left the server off; none where it did nothing to its power. A server that was found or
+/// imported was left as it was.
+fn brought_off(entry: &HistoryEntry) -> Option<bool> {
+    let was_there = matches!(entry.cause, Some(Cause::Adoption | Cause::Import));
+    if !entry.succeeded || was_there {
+        return None;
+    }
+    match entry.verb {
+        Verb::Stop => Some(true),
+        Verb::Create | Verb::Start | Verb::Restart => Some(false),
+        Verb::Release | Verb::Reinstall | Verb::ModifyPassword => None,
+    }
 }
 
 /// The Secret is another one than before, or the spec names another one.
@@ -97,7 +107,7 @@ pub(in crate::instance) fn told(binding: &Binding) -> String {
     let version =
         secret.and_then(|secret| Some((secret.split_once('/')?.0, secret.rsplit_once('/')?.1)));
     let version = version.map_or_else(String::new, |(name, version)| {
-        format!(", Secret {name} of version {version}")
+        format!(", Secret {name} at resourceVersion {version}")
     });
     format!("{why}spec of generation {}{version}", operation.generation)
 }

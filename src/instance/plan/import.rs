@@ -297,7 +297,7 @@ fn take_over(seen: &Observation, seat: &SeatFacts, id: &ServerId, name: String) 
     let mut note = format!("took over server {id}, called {name}");
     if let (Some(code), Fact::Absent) = (&seen.facts.spec.package.code, &seen.found.on_sale) {
         note = format!(
-            "{note}; package {code} is not on sale in {}: whether it is the server's nobody can check",
+            "{note}; package {code} is not on sale in {}: nobody can check whether the server was bought with it",
             seen.facts.place()
         );
     }

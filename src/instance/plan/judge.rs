@@ -153,7 +153,9 @@ pub(super) fn bought_otherwise(seen: &Observation, binding: &Binding) -> Option<
 fn as_specified(seen: &Observation, words: &str) -> Verdict {
     let pause = seen.facts.spec.pause.as_ref();
     let message = match pause.and_then(|pause| pause.until.as_ref()) {
-        Some(until) => format!("{words}; its pause is over, since spec.pause.until is {until}"),
+        Some(until) => format!(
+            "{words}; the pause is over: spec.pause.until ({until}) has passed; take spec.pause out, or set a later time to pause again"
+        ),
         None => words.to_owned(),
     };
     Verdict::ready(Reason::Available, message)

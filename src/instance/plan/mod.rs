@@ -279,11 +279,18 @@ fn decide(seen: &Observation) -> Plan {
         // The Account wakes its Instances as soon as it has been looked at.
         AccountFact::Pending => return Plan::rest(not_looked_at(seen), LONG),
         AccountFact::NotFound(name) => {
-            let remedy = match seen.facts.id().or_else(|| seen.facts.told_id()) {
-                Some(_) => {
+            let is_there = seen.facts.id().or_else(|| seen.facts.told_id()).is_some();
+            let may_be = |attempt: &Binding| {
+                !seen.memory.nothing_bought(attempt) && !attempt.bought_nothing()
+            };
+            let remedy = match seen.facts.binding() {
+                _ if is_there => {
                     "create it again: spec.accountRef cannot be changed once there is a server"
                 }
-                None => "create it, or name another one in spec.accountRef",
+                Some(attempt) if may_be(attempt) => {
+                    "create it again: with it a server may have been bought, so spec.accountRef cannot be changed"
+                }
+                _ => "create it, or name another one in spec.accountRef",
             };
             let message = format!(
                 "Account {name} does not exist in namespace {}: {remedy}",

@@ -142,7 +142,7 @@ pub(super) fn anew(seen: &Observation, tell: Tell) -> Tell {
 /// The answer to a call was lost, and the server does not show that it was carried out.
 pub(super) fn lost(verb: Verb, words: &str) -> Verdict {
     let message = format!(
-        "the outcome of the {verb} was not told: {words}; if it is still wanted, it is asked for again"
+        "it is not known whether the {verb} was carried out: {words}; it is asked for again if the spec still wants it"
     );
     Verdict::reconciling(Reason::OperationFailed, message)
 }

@@ -7,7 +7,7 @@ use super::{
 use crate::api::Pin;
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::references::is_code;
-use crate::catalog::{self, Catalog, Choice, Listing, Unread};
+use crate::catalog::{self, Candidates, Catalog, Choice, Listing, Unread};
 use crate::cloud::{Firewall, Image, Key, Package, Place, Region};
 use crate::instance::Context;
 use crate::instance::memory::Post;
@@ -116,14 +116,44 @@ struct Look<'a> {
 struct Wanted<'a> {
     /// The field of the spec.
     field: &'static str,
-    /// The field that names it by identifier.
-    exact: &'static str,
+    /// The field that names it by identifier, where that is another one.
+    exact: Option<&'static str>,
     /// What such things are called.
     what: &'static str,
     /// The selector, with where it is looked for.
     from: String,
     /// The list.
     list: &'a str,
+}
+
+impl Wanted<'_> {
+    /// Several of them fit.
+    fn ambiguous(&self, several: &Candidates) -> String {
+        let Self {
+            field, from, list, ..
+        } = self;
+        let remedy = match self.exact {
+            Some(exact) => format!("narrow {field}, or set {exact} to one of them"),
+            None => format!("set {field} to the code of one of them"),
+        };
+        format!("{field} ({from}): several of {list} fit: {several}: {remedy}")
+    }
+
+    /// None of them fits; these come nearest.
+    fn missing(&self, near: &Candidates) -> String {
+        let Self {
+            field, what, from, ..
+        } = self;
+        let there = match near.is_empty() {
+            true => "it lists none at all there".to_owned(),
+            false => format!("it lists {near}"),
+        };
+        let remedy = match self.exact {
+            Some(exact) => format!("mend {field}, or set {exact}"),
+            None => format!("mend {field}, or set it to a code"),
+        };
+        format!("{field} ({from}): the service lists no such {what}; {there}: {remedy}")
+    }
 }
 
 impl<'a> Look<'a> {
@@ -158,7 +188,7 @@ impl<'a> Look<'a> {
         let looked = self.catalog.regions(self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.region",
-            exact: "spec.region to a code",
+            exact: None,
             what: "region (one that is sold out may be missing)",
             from: region_from(&self.seen.facts.spec),
             list: "the regions",
@@ -175,7 +205,7 @@ impl<'a> Look<'a> {
         let looked = self.catalog.regions(self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.zone",
-            exact: "spec.zone to a code",
+            exact: None,
             what: "zone",
             from: zone_from(&self.seen.facts.spec, region),
             list: "the zones",
@@ -193,7 +223,7 @@ impl<'a> Look<'a> {
             .await;
         let wanted = Wanted {
             field: "spec.package",
-            exact: "spec.package.code",
+            exact: Some("spec.package.code"),
             what: "package",
             from,
             list: "the packages",
@@ -210,7 +240,7 @@ impl<'a> Look<'a> {
         let looked = self.catalog.firewalls(&region, self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.firewall",
-            exact: "spec.firewall.id",
+            exact: Some("spec.firewall.id"),
             what: "security group",
             from,
             list: "the security groups",
@@ -228,7 +258,7 @@ impl<'a> Look<'a> {
         let looked = self.catalog.images(&region, self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.image",
-            exact: "spec.image.id",
+            exact: Some("spec.image.id"),
             what: "image",
             from,
             list: "the images",
@@ -247,7 +277,7 @@ impl<'a> Look<'a> {
         let looked = self.catalog.keys(self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.login.sshKey",
-            exact: "spec.login.sshKey.id",
+            exact: Some("spec.login.sshKey.id"),
             what: "key pair",
             from,
             list: "the key pairs",
@@ -290,12 +320,8 @@ impl<'a> Look<'a> {
     /// What came of a look: the one thing, or what is to be said.
     fn answer(&self, looked: Result<Chosen, Unread>, wanted: Wanted<'_>) -> Answer {
         let Wanted {
-            field,
-            exact,
-            what,
-            from,
-            list,
-        } = wanted;
+            field, from, list, ..
+        } = &wanted;
         let unread = |why: &str| {
             let message = format!("{field} ({from}): {list} could not be read: {why}");
             Err(Verdict::reconciling(Reason::ReferenceUnread, message))
@@ -313,26 +339,20 @@ impl<'a> Look<'a> {
             return unread("the list changed while it was read");
         }
         match chosen.choice {
-            Choice::One(id) => Ok(Pin { id, from }),
+            Choice::One(id) => Ok(Pin {
+                id,
+                from: wanted.from,
+            }),
             Choice::Many(several) => {
-                let message = format!(
-                    "{field} ({from}): several at the service fit: {several}: narrow {field}, or set {exact} to \
-                     one of them"
-                );
+                let message = wanted.ambiguous(&several);
                 Err(Verdict::stalled(Reason::ReferenceAmbiguous, message))
             }
             // What is missing may stand in a row that could not be read.
             Choice::None(_) if !chosen.is_readable => unread("it has rows that make no sense"),
-            Choice::None(near) => {
-                let there = match near.is_empty() {
-                    true => "it lists none at all there".to_owned(),
-                    false => format!("it lists {near}"),
-                };
-                let message = format!(
-                    "{field} ({from}): the service lists no such {what}; {there}: mend {field}, or set {exact}"
-                );
-                Err(Verdict::stalled(Reason::ReferenceNotFound, message))
-            }
+            Choice::None(near) => Err(Verdict::stalled(
+                Reason::ReferenceNotFound,
+                wanted.missing(&near),
+            )),
         }
     }
 }
@@ -349,5 +369,41 @@ fn chosen<T>(list: &Listing<T>, pick: impl Fn(&Listing<T>) -> Choice) -> Chosen 
         choice: pick(list),
         is_steady: list.steady,
         is_readable: list.readable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_message_names_the_field_that_mends_it() {
+        let two = Candidates::of([("a-1".to_owned(), None), ("a-2".to_owned(), None)]);
+        let wanted = |field, exact, list| Wanted {
+            field,
+            exact,
+            what: "thing",
+            from: "name \"A\"".to_owned(),
+            list,
+        };
+        let zone = wanted("spec.zone", None, "the zones");
+        assert_eq!(
+            zone.ambiguous(&two),
+            "spec.zone (name \"A\"): several of the zones fit: a-1, a-2: set spec.zone to the code of one of them"
+        );
+        assert_eq!(
+            zone.missing(&two),
+            "spec.zone (name \"A\"): the service lists no such thing; it lists a-1, a-2: mend spec.zone, or set it to a code"
+        );
+        let image = wanted("spec.image", Some("spec.image.id"), "the images");
+        assert_eq!(
+            image.ambiguous(&two),
+            "spec.image (name \"A\"): several of the images fit: a-1, a-2: narrow spec.image, or set spec.image.id to one of them"
+        );
+        assert_eq!(
+            image.missing(&Candidates::default()),
+            "spec.image (name \"A\"): the service lists no such thing; it lists none at all there: mend spec.image, or set \
+             spec.image.id"
+        );
     }
 }

@@ -61,11 +61,20 @@ fn beside(seen: &Observation, verb: Verb, is_cut: bool) -> Option<News> {
                 "it did not stop within spec.stopPolicy.gracePeriodSeconds, or its stop failed";
             power_cut(&id, &format!("{rule} ({why})"))
         }
-        (false, _) => {
-            let note = format!("{} for its reinstall ({why})", plan::doing(verb, &id));
-            News::normal(plan::reason(verb).as_str(), note)
-        }
+        (false, _) => News::normal(
+            plan::reason(verb).as_str(),
+            within_reinstall(verb, &id, &why),
+        ),
     })
+}
+
+/// A stop comes before the reinstall of an attempt, a start after it.
+fn within_reinstall(verb: Verb, id: &ServerId, why: &str) -> String {
+    let when = match verb {
+        Verb::Start => "after",
+        _ => "for",
+    };
+    format!("{} {when} its reinstall ({why})", plan::doing(verb, id))
 }
 
 fn power_cut(id: &ServerId, why: &str) -> News {
@@ -109,6 +118,17 @@ pub(super) fn tells(news: &News, seen: &Observation, tell: &Tell, outcome: &Outc
     let verb = verbs
         .into_iter()
         .find(|verb| plan::reason(*verb).as_str() == news.reason);
+    if news.reason == plan::reason(Verb::Release).as_str() {
+        let is_told = matches!(
+            outcome,
+            Outcome::Released {
+                is_first: true,
+                trouble: None,
+                ..
+            }
+        );
+        return is_told && !news.warning;
+    }
     let Some(verb) = verb.filter(|_| !news.warning) else {
         return false;
     };
@@ -122,4 +142,26 @@ pub(super) fn tells(news: &News, seen: &Observation, tell: &Tell, outcome: &Outc
             attempt.verb == verb && matches!(attempt.post, Post::Accepted { .. })
         });
     tell.operation.is_none() || was_taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_started_after_its_reinstall_and_stopped_for_it() {
+        let id = ServerId::from("ecs-1");
+        for (verb, words) in [
+            (
+                Verb::Start,
+                "the service is starting server ecs-1 after its reinstall (why)",
+            ),
+            (
+                Verb::Stop,
+                "the service is stopping server ecs-1 for its reinstall (why)",
+            ),
+        ] {
+            assert_eq!(within_reinstall(verb, &id, "why"), words);
+        }
+    }
 }

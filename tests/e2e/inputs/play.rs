@@ -74,7 +74,7 @@ async fn said(world: &World, instance: &Instance) -> String {
     redacted(world, &text, status.id.as_deref())
 }
 
-/// Types, reason and message; all conditions of an object have the same reason and message.
+/// Types, reason and message; all conditions of an object have the same reason, and the message stands in Ready.
 fn lines(conditions: &[Condition]) -> String {
     let kinds: Vec<String> = conditions
         .iter()

@@ -32,12 +32,44 @@ const OFF: &[(&str, &str)] = &[("ecsStatus", "STOPPED")];
 fn a_power_state_that_somebody_else_changed_is_a_drift_and_an_edited_one_is_not() {
     let drifted = told_ready(server(as_bought(), OFF));
     assert_eq!(begun(&drifted), Some((Verb::Start, Cause::Drift)));
-    let edited = with_spec(told_ready(server(as_bought(), OFF)), |_| {});
+    // An edit of anything else, and be it a token to have it looked at now, is not what changed the power.
+    let reconciled = with_spec(told_ready(server(as_bought(), OFF)), |spec| {
+        let token = "now".to_owned();
+        spec.reconcile = Some(crate::api::Reconcile { token });
+    });
+    assert_eq!(begun(&reconciled), Some((Verb::Start, Cause::Drift)));
+    // The operator stopped it, as the spec said before.
+    let edited = with_spec(told_ready(stopped(Some(Cause::Spec))), |_| {});
     assert_eq!(begun(&edited), Some((Verb::Start, Cause::Spec)));
     let stop = with_spec(told_ready(server(as_bought(), &[])), |spec| {
         spec.power_state = PowerState::Stopped;
     });
     assert_eq!(begun(&stop), Some((Verb::Stop, Cause::Spec)));
+}
+
+/// A server that is off, since the operator stopped it last.
+fn stopped(cause: Option<Cause>) -> Scene {
+    server(as_bought(), OFF).with(|seen| {
+        let mut status = InstanceStatus::clone(&seen.facts.status);
+        let mut entry = status.history[0].clone();
+        (entry.verb, entry.cause) = (Verb::Stop, cause);
+        status.history.insert(0, entry);
+        seen.facts.status = status.into();
+    })
+}
+
+#[test]
+fn the_power_of_a_server_that_was_imported_is_told_by_status_of_this_generation() {
+    let imported = || {
+        told_ready(server(as_bought(), OFF).with(|seen| {
+            let mut status = InstanceStatus::clone(&seen.facts.status);
+            status.history[0].cause = Some(Cause::Import);
+            seen.facts.status = status.into();
+        }))
+    };
+    assert_eq!(begun(&imported()), Some((Verb::Start, Cause::Drift)));
+    let edited = with_spec(imported(), |_| {});
+    assert_eq!(begun(&edited), Some((Verb::Start, Cause::Spec)));
 }
 
 #[test]
@@ -111,7 +143,11 @@ fn a_history_entry_says_why_for_which_spec_and_with_which_secret() {
     );
     assert!(!entry.power_cut);
     let told = super::super::why(&password);
-    for word in ["rotated", "generation 4", "Secret login of version 7"] {
+    for word in [
+        "rotated",
+        "generation 4",
+        "Secret login at resourceVersion 7",
+    ] {
         assert!(told.contains(word), "{told}");
     }
     // A stop brings no password; that its power was cut, the process that cut it knows.

@@ -175,6 +175,8 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
     assert!(matches!(gone.step, Step::Record { .. }), "{gone:?}");
     let said = format!("{:?}", gone.tell.news);
     assert!(said.contains("package p is not on sale"), "{said}");
+    let words = "nobody can check whether the server was bought with it";
+    assert!(said.contains(words), "{said}");
 
     let filtered = |cpu: i32| {
         let scene = small(Fact::NotAsked).with(|seen| {

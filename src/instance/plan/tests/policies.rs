@@ -402,3 +402,43 @@ fn what_is_in_flight_is_followed_through_a_pause() {
         "what was bought is put on record"
     );
 }
+
+#[test]
+fn a_server_that_is_as_specified_says_how_to_pause_it_again() {
+    let at_rest = paused(server(as_bought(), &[]), Some("1969-12-31T23:59:59Z"));
+    let plan = at_rest.plan();
+    assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
+    let told = message(&plan);
+    for words in [
+        "the pause is over: spec.pause.until (1969-12-31T23:59:59Z) has passed",
+        "take spec.pause out, or set a later time",
+    ] {
+        assert!(told.contains(words), "{told}");
+    }
+}
+
+#[test]
+fn another_account_is_a_way_out_only_while_no_server_can_have_been_bought() {
+    let told = |scene: Scene| {
+        let gone = scene.with(|seen| seen.account = AccountFact::NotFound("default".into()));
+        message(&gone.plan()).to_owned()
+    };
+    let other = "or name another one in spec.accountRef";
+    for nothing_bought in [
+        Scene::fresh(),
+        Scene::recorded(None, |binding| binding.refused = Some("no".into())),
+    ] {
+        let told = told(nothing_bought);
+        assert!(told.contains(other), "{told}");
+    }
+    for (scene, words) in [
+        (Scene::recorded(None, |_| {}), "may have been bought"),
+        (server(as_bought(), &[]), "once there is a server"),
+    ] {
+        let told = told(scene);
+        assert!(
+            !told.contains(other) && told.contains("create it again") && told.contains(words),
+            "{told}"
+        );
+    }
+}
