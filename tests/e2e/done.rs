@@ -53,6 +53,8 @@ pub async fn tells_when_done(world: &World, (seconds, most): (u64, usize), turns
         done(world, "erased", &since, &[verb]).await;
         let (at, generation) = (ended(world, &since), asked.metadata.generation.unwrap());
         let ready = told.done(world, &since, generation).await;
+        // What was written while it ran was not that it is done.
+        assert!(ready >= at, "Ready at {ready}, ended at {at}");
         figures.push(ready.duration_since(at));
         let calls = world.calls_since(since.seq);
         let questions = calls.iter().filter(|call| call.path == TASK).count();
