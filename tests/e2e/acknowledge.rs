@@ -1,49 +1,23 @@
 //! An edit and a deletion are answered at once, whatever the service does, and no call stands before that.
 
 use crate::support::{
-    Mark, Setup, Weather, World, condition, counts, done, eventually, instance, is_ready, mark,
-    once, other_image, path_of, stopped, token,
+    Mark, Setup, Told, Weather, World, at_rest, done, effects, eventually, insist, instance,
+    is_ready, mark, names, other_image, path_of, stopped, three, token, with, within,
 };
-use cloud_server_operator::api::{Instance, Verb};
+use cloud_server_operator::api::Verb;
+use cloud_simulator::Readings;
+use cloud_simulator::catalogue;
+use cloud_simulator::faults::{Act, Rule, When};
 use jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
-/// Far less than a call that gets no answer takes, and more than a machine that many tests share needs for a write.
-const SOON: SignedDuration = SignedDuration::from_secs(8);
-
-/// Waits until status speaks of this generation, and gives how long after the edit it was written that Ready is false.
-async fn acknowledged(world: &World, edited: &Instance, since: &Mark) -> SignedDuration {
-    let (name, generation) = (edited.name_any(), edited.metadata.generation.unwrap());
-    let told = world
-        .until(&name, "the edit is acknowledged", |now| {
-            let status = now.status.as_ref();
-            status.is_some_and(|status| status.observed_generation >= generation)
-        })
-        .await;
-    assert!(
-        is_ready(&told) || condition(&told, "Reconciling").is_some(),
-        "{told:?}"
-    );
-    first_status(world, &name, since)
-        .await
-        .duration_since(since.at)
-}
-
-/// When the operator first wrote the status of this Instance since then.
-async fn first_status(world: &World, name: &str, since: &Mark) -> Timestamp {
-    eventually("the write is in the audit log", async || {
-        let writes = once(world.writes().await);
-        let mut of_status = writes
-            .iter()
-            .filter(|e| e.name == name && e.subresource == "status" && e.received_at >= since.at);
-        of_status
-            .next()
-            .map(|e| e.received_at)
-            .ok_or_else(|| "not yet".to_owned())
-    })
-    .await
-}
+/// From the user's write to the operator's, as the apiserver dates them.
+const BOUND: SignedDuration = SignedDuration::from_millis(500);
+/// A single one may wait for a processor that other tests use.
+const SLACK: SignedDuration = SignedDuration::from_millis(1500);
+/// From the first call that fails to the Account's word of it.
+const OUTAGE: Duration = Duration::from_secs(30);
 
 /// When the service was called to do this.
 fn called(world: &World, verb: Verb, since: &Mark) -> Timestamp {
@@ -54,96 +28,303 @@ fn called(world: &World, verb: Verb, since: &Mark) -> Timestamp {
     Timestamp::from_millisecond(i64::try_from(at.as_millis()).unwrap()).unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ready_is_false_before_the_service_is_called() {
-    let world = Setup::default().begin("edited").await;
-    world.apply(&instance("web")).await;
-    world.ready("web").await;
-    let edits: [(Verb, Value); 3] = [
-        (Verb::Reinstall, other_image("web")),
-        (Verb::Restart, {
-            let mut restarted = other_image("web");
-            restarted["spec"]["restart"] = token("web", "one")["spec"]["restart"].clone();
-            restarted
-        }),
-        (Verb::Stop, {
-            let mut off = other_image("web");
-            off["spec"]["restart"] = token("web", "one")["spec"]["restart"].clone();
-            off["spec"]["powerState"] = stopped("web")["spec"]["powerState"].clone();
-            off
-        }),
-    ];
-    for (verb, edit) in edits {
-        let since = mark(&world, "web").await;
-        world.apply(&edit).await;
-        done(&world, "web", &since, &[verb]).await;
-        let told = first_status(&world, "web", &since).await;
-        let called = called(&world, verb, &since);
-        println!(
-            "{verb}: told {:#}, called {:#} after the edit",
-            told.duration_since(since.at),
-            called.duration_since(since.at)
-        );
-        assert!(told <= called, "{verb}: told at {told}, called at {called}");
+/// The generation that the next edit or the deletion of an Instance makes.
+async fn next_generation(world: &World, name: &str) -> i64 {
+    world.get(name).await.metadata.generation.unwrap() + 1
+}
+
+/// Edits of an Instance and deletions, at a service that is well: each is answered, and only then the service called.
+pub async fn at_a_fair_service(world: &World) {
+    let leaving = names("leaving", 3);
+    for name in leaving.iter().map(String::as_str).chain(["edited"]) {
+        world.apply(&instance(name)).await;
     }
-    let since = mark(&world, "web").await;
-    world.delete("web").await;
-    world.gone("web").await;
-    let told = first_status(&world, "web", &since).await;
-    assert!(told <= called(&world, Verb::Release, &since));
+    for name in leaving.iter().map(String::as_str).chain(["edited"]) {
+        world.ready(name).await;
+    }
+    let example = catalogue::example();
+    let edits = [
+        (Verb::Reinstall, "image", json!({"id": example.other_image})),
+        (Verb::Restart, "restart", json!({"token": "one"})),
+        (Verb::Stop, "powerState", json!("Stopped")),
+        (Verb::Start, "powerState", json!("Running")),
+        (Verb::Restart, "restart", json!({"token": "two"})),
+        (Verb::Reinstall, "image", json!({"id": example.image})),
+    ];
+    let (told, mut manifest) = (Told::of(world, "edited").await, instance("edited"));
+    let mut figures = Vec::new();
+    for (verb, field, value) in edits {
+        manifest["spec"][field] = value;
+        let since = mark(world, "edited").await;
+        let edited = world.apply(&manifest).await;
+        done(world, "edited", &since, &[verb]).await;
+        let generation = edited.metadata.generation.unwrap();
+        figures.push(answered_first(world, &told, &since, (verb, generation)).await);
+    }
+    for name in &leaving {
+        let (told, since) = (Told::of(world, name).await, mark(world, name).await);
+        let generation = next_generation(world, name).await;
+        world.delete(name).await;
+        world.gone(name).await;
+        figures.push(answered_first(world, &told, &since, (Verb::Release, generation)).await);
+    }
+    within("fair service", &figures, BOUND, SLACK);
+}
+
+/// How late an edit was answered; the call came after that.
+async fn answered_first(
+    world: &World,
+    told: &Told,
+    since: &Mark,
+    (verb, generation): (Verb, i64),
+) -> SignedDuration {
+    let answer = told.answered(world, since, generation).await;
+    let called = called(world, verb, since);
+    println!("{verb}: {:#} late, called at {called}", answer.late());
+    // The ledger has whole milliseconds.
+    let told = answer.at - SignedDuration::from_millis(1);
+    assert!(told <= called, "{verb}: told at {told}, called at {called}");
+    answer.late()
+}
+
+/// How the service is away.
+#[derive(Clone, Copy, Debug)]
+pub enum Away {
+    /// It takes connections, and answers nothing.
+    Silent,
+    /// It refuses connections.
+    Refusing,
+    /// It answers each call with 503.
+    Failing,
+}
+
+impl Away {
+    fn begin(self, world: &World) {
+        let error = Act::Error {
+            status: 503,
+            code: "InternalError.Unknown".to_owned(),
+            message: "maintenance".to_owned(),
+            retry_after: None,
+            when: When::BeforeEffect,
+        };
+        match self {
+            Self::Silent => world.links().service.set(Weather::Silent),
+            Self::Refusing => world.links().service.set(Weather::Cut),
+            Self::Failing => {
+                world.sim.fault(Rule::on("/*", error));
+            }
+        }
+    }
+
+    fn end(world: &World) {
+        world.links().service.set(Weather::Fair);
+        world.sim.faults().clear();
+    }
+}
+
+/// How an edit is called, what it asks for, and the effect that it has.
+type Edit = (&'static str, fn(&str) -> Value, &'static str);
+const EDITS: [Edit; 3] = [
+    ("stopped", stopped, "Stopped"),
+    ("reinstalled", other_image, "Reinstalled"),
+    ("restarted", |name| token(name, "one"), "Restarted"),
+];
+/// So many Instances are edited in each way, and so many deleted.
+const EACH: usize = 2;
+
+/// Deletions and edits while the service is away: each is answered. Back, it does each of them once.
+pub async fn while_it_is_away(world: &World, away: Away) {
+    let leaving = names("deleted", EACH);
+    let edited = EDITS.map(|(what, wanted, _)| (names(what, EACH), wanted));
+    let edited = edited.iter().flat_map(|(names, wanted)| {
+        let each = names.iter().map(String::as_str);
+        each.map(move |name| (name, Some(*wanted)))
+    });
+    // First those that are deleted: they are to say so before anybody knows of the outage.
+    let all = leaving.iter().map(|name| (name.as_str(), None));
+    let all: Vec<_> = all.chain(edited).collect();
+    for (name, _) in &all {
+        world.apply(&instance(name)).await;
+    }
+    let mut followed = Vec::new();
+    for (name, _) in &all {
+        at_rest(world, &world.ready(name).await);
+        followed.push(Told::of(world, name).await);
+    }
+    until_account_says(world, "Available").await;
+    let (before, mut figures) = (world.sim.ledger().last_seq(), Vec::new());
+    away.begin(world);
+    let begun = Instant::now();
+    for ((name, wanted), followed) in all.iter().zip(&followed) {
+        let since = mark(world, name).await;
+        let generation = next_generation(world, name).await;
+        match wanted {
+            Some(wanted) => drop(world.apply(&wanted(name)).await),
+            None => world.delete(name).await,
+        }
+        let answer = followed.answered(world, &since, generation).await;
+        println!(
+            "{away:?}, {name}: {} after {:#}",
+            answer.reason,
+            answer.late()
+        );
+        figures.push(answer.late());
+        if wanted.is_none() {
+            assert_eq!(answer.reason, "Releasing");
+        }
+        assert!(!is_ready(&world.get(name).await));
+    }
+    within(&format!("{away:?} service"), &figures, BOUND, SLACK);
+    until_account_says(world, "ServiceUnreachable").await;
+    println!(
+        "BOUND {away:?} service: the Account says so after {:.1?}",
+        begun.elapsed()
+    );
+    assert!(begun.elapsed() < OUTAGE, "{:?}", begun.elapsed());
+
+    Away::end(world);
+    for (name, wanted) in all {
+        match wanted {
+            Some(_) => drop(world.ready(name).await),
+            None => world.gone(name).await,
+        }
+    }
+    let did = effects(world, before);
+    for effect in EDITS.map(|(_, _, did)| did).iter().chain(&["Released"]) {
+        let times = did.iter().filter(|did| did == effect).count();
+        assert_eq!(times, EACH, "{effect}: {}", world.ledger_text());
+    }
+}
+
+async fn until_account_says(world: &World, reason: &str) {
+    eventually(&format!("the Account says {reason}"), async || {
+        let account = insist("read it", async || world.accounts().get("default").await).await;
+        let status = account.unwrap().status.unwrap_or_default();
+        let mut ready = status.conditions.iter().filter(|c| c.type_ == "Ready");
+        match ready.any(|ready| ready.reason == reason) {
+            true => Ok(()),
+            false => Err(format!("{status:?}")),
+        }
+    })
+    .await;
+}
+
+async fn fair(readings: Readings) {
+    let world = Setup::default().readings(readings).begin("edited").await;
+    at_a_fair_service(&world).await;
     world.finish().await;
 }
 
-async fn answered_while(weather: Weather, world: &str) {
-    let world = Setup::default().links().begin(world).await;
-    for name in ["stopped", "reinstalled", "deleted"] {
-        world.apply(&instance(name)).await;
-    }
-    for name in ["stopped", "reinstalled", "deleted"] {
-        world.ready(name).await;
-    }
-    world.links().service.set(weather);
-    for edit in [stopped("stopped"), other_image("reinstalled")] {
-        let name = edit["metadata"]["name"].as_str().unwrap();
-        let since = mark(&world, name).await;
-        let edited = world.apply(&edit).await;
-        let late = acknowledged(&world, &edited, &since).await;
-        println!("{weather:?}, {name}: answered after {late:#}");
-        assert!(late < SOON, "{name}: {late:#}");
-        assert!(!is_ready(&world.get(name).await));
-    }
-    let since = mark(&world, "deleted").await;
-    world.delete("deleted").await;
-    let leaving = world.until_reason("deleted", "Releasing").await;
-    assert!(leaving.metadata.deletion_timestamp.is_some());
-    let late = first_status(&world, "deleted", &since)
-        .await
-        .duration_since(since.at);
-    println!("{weather:?}, deleted: answered after {late:#}");
-    assert!(late < SOON, "{late:#}");
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ready_is_false_before_the_service_is_called() {
+    fair(three::specified()).await;
+}
 
-    world.links().service.set(Weather::Fair);
-    world.gone("deleted").await;
-    for name in ["stopped", "reinstalled"] {
-        world.ready(name).await;
-    }
-    for verb in [Verb::Stop, Verb::Reinstall, Verb::Release] {
-        assert_eq!(
-            counts(&world, verb, None).1,
-            1,
-            "{verb}: {}",
-            world.ledger_text()
-        );
-    }
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ready_is_false_before_the_service_is_called_where_rows_are_minimal() {
+    fair(three::minimal()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ready_is_false_before_the_service_is_called_where_results_are_null() {
+    fair(three::null()).await;
+}
+
+async fn answered(away: Away, readings: Readings) {
+    let world = Setup::default().links().readings(readings);
+    let world = world.begin("answered").await;
+    while_it_is_away(&world, away).await;
     world.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_asked_for_is_answered_while_the_service_refuses_connections() {
-    answered_while(Weather::Cut, "answered-cut").await;
+    answered(Away::Refusing, three::specified()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_asked_for_is_answered_while_the_service_answers_503() {
+    answered(Away::Failing, three::specified()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_asked_for_is_answered_while_the_service_is_silent() {
-    answered_while(Weather::Silent, "answered-silent").await;
+    answered(Away::Silent, three::specified()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_asked_for_is_answered_while_a_service_of_minimal_rows_is_silent() {
+    answered(Away::Silent, three::minimal()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_asked_for_is_answered_while_a_service_of_null_results_is_silent() {
+    answered(Away::Silent, three::null()).await;
+}
+
+/// Neither an edit that comes after another one nor the mending of a refused spec is of an Instance that says Ready.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edit_of_what_is_not_ready_is_answered_while_the_service_is_silent() {
+    let world = Setup::default().links().begin("not-ready").await;
+    let (twice, refused) = (names("twice", EACH), names("refused", EACH));
+    let nonsense = |name: &str| with(name, |it| it["package"] = json!({"code": "no-such"}));
+    world.apply_all(&twice, instance).await;
+    world.apply_all(&refused, nonsense).await;
+    world.all_ready(&twice).await;
+    for name in &refused {
+        world.until_reason(name, "CreateRefused").await;
+    }
+    let again = |name: &str| {
+        let mut manifest = other_image(name);
+        manifest["spec"]["powerState"] = json!("Stopped");
+        manifest
+    };
+    world.links().service.set(Weather::Silent);
+    let mut figures = Vec::new();
+    for (name, edits) in twice
+        .iter()
+        .map(|name| (name, vec![stopped(name), again(name)]))
+        .chain(refused.iter().map(|name| (name, vec![instance(name)])))
+    {
+        let followed = Told::of(&world, name).await;
+        for edit in edits {
+            let since = mark(&world, name).await;
+            let edited = world.apply(&edit).await;
+            let generation = edited.metadata.generation.unwrap();
+            let answer = followed.answered(&world, &since, generation).await;
+            println!("{name}: {} after {:#}", answer.reason, answer.late());
+            assert_ne!(answer.reason, "CreateRefused", "of the spec of before");
+            figures.push(answer.late());
+        }
+    }
+    within("silent service, not Ready", &figures, BOUND, SLACK);
+    Away::end(&world);
+    world.all_ready(&twice).await;
+    world.all_ready(&refused).await;
+    world.finish().await;
+}
+
+/// With tasks of two seconds: whoever takes the Ready of before for that of the edit returns long before their end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kubectl_wait_right_after_a_patch_returns_when_it_is_done_and_not_before() {
+    let world = Setup::default().tasks(2_000).begin("waited").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    let image = catalogue::example().other_image;
+    let patches = [
+        (json!({"image": {"id": image}}), "Reinstalled"),
+        (json!({"restart": {"token": "one"}}), "Restarted"),
+        (json!({"powerState": "Stopped"}), "Stopped"),
+    ];
+    for (spec, effect) in patches {
+        let seq = world.sim.ledger().last_seq();
+        let patch = json!({"spec": spec}).to_string();
+        let patched = ["patch", "csi/web", "--type=merge", "-p", &patch];
+        world.run(&patched, "").await;
+        let waited = ["wait", "--for=condition=Ready", "--timeout=240s", "csi/web"];
+        world.run(&waited, "").await;
+        let did = effects(&world, seq);
+        assert!(did.iter().any(|did| did == effect), "{effect}: {did:?}");
+    }
+    world.finish().await;
 }

@@ -11,6 +11,7 @@
 mod account;
 mod acknowledge;
 mod audit;
+mod beside;
 mod catalog;
 mod commands;
 mod consent;

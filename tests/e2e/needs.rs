@@ -1,22 +1,18 @@
 //! What an Instance needs and does not find: said in a reason and in words that name the thing and the remedy, and mended
 //! without a restart. The others are not held up.
 
+pub mod refusal;
+mod unclear;
+
 use crate::support::{
-    Setup, World, condition, create_calls, eventually, insist, instance, instance_by_key,
-    marker_of, once, path_of, reason, stays, with,
+    Setup, World, condition, create_calls, eventually, insist, instance, instance_by_key, once,
+    path_of, reason, stays,
 };
 use cloud_server_operator::api::{Instance, Verb};
 use cloud_simulator::catalogue;
-use cloud_simulator::faults::{Act, Rule, When};
-use futures::StreamExt;
 use jiff::Timestamp;
-use kube::ResourceExt;
-use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::json;
-use std::collections::BTreeSet;
-use std::pin::pin;
 use std::time::Duration;
-use tokio::task::JoinHandle;
 
 /// The kinds of the conditions and the message of Ready.
 async fn told(world: &World, name: &str, reason: &str) -> (Vec<String>, String) {
@@ -232,115 +228,6 @@ async fn a_refused_create_tells_the_services_words_costs_little_and_is_mended_by
         world.only_server(&ready).package,
         catalogue::example().other_package
     );
-    world.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_create_without_a_clear_answer_tells_the_services_words_and_what_follows() {
-    let world = Setup::default().begin("maintenance").await;
-    let error = Act::Error {
-        status: 503,
-        code: "InternalError.Unknown".to_owned(),
-        message: "maintenance".to_owned(),
-        retry_after: None,
-        when: When::BeforeEffect,
-    };
-    world
-        .change_account("default", json!({"settleSeconds": 20}))
-        .await;
-    world
-        .sim
-        .fault(Rule::on("/instance/create", error).times(1));
-    let web = world.apply(&instance("web")).await;
-    let (kinds, message) = told(&world, "web", "CreateUnconfirmed").await;
-    assert_eq!(kinds, ["Reconciling"]);
-    let name = format!("web-{}", marker_of(&web));
-    let says = [
-        "answered with 503",
-        "maintenance",
-        "may have been carried out",
-        &name,
-        "UTC",
-    ];
-    assert_names(&message, &says);
-    world.ready("web").await;
-    assert_eq!((create_calls(&world.sim), world.live(&web).len()), (2, 1));
-    world.finish().await;
-}
-
-/// Follows what is told of an Instance, and fails when it is this.
-fn never_told(world: &World, name: &str, reason: &'static str) -> JoinHandle<()> {
-    let (api, name) = (world.instances(), name.to_owned());
-    tokio::spawn(async move {
-        let stream = watcher(api, watcher::Config::default()).default_backoff();
-        let mut told = pin!(stream.applied_objects());
-        while let Some(object) = told.next().await {
-            let Ok(object) = object else { continue };
-            let is_it = object.name_any() == name && crate::support::reason(&object) == reason;
-            assert!(!is_it, "{name} says {reason}");
-        }
-    })
-}
-
-/// With a settling time of an hour: whoever takes the refusal for a lost answer waits as long.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_is_remembered_over_a_restart() {
-    let mut world = Setup::default().begin("refused-before").await;
-    world
-        .change_account("default", json!({"settleSeconds": 3600}))
-        .await;
-    let mut watchers = Vec::new();
-    let wrong =
-        |name: &str, field: &str, value: serde_json::Value| with(name, |spec| spec[field] = value);
-    let zone = || json!("ru-nowhere-1-a");
-    let package = || json!({"code": "no-such-package"});
-    let refused = [
-        wrong("zone-mended", "zone", zone()),
-        wrong("zone-deleted", "zone", zone()),
-        wrong("package-mended", "package", package()),
-        wrong("package-deleted", "package", package()),
-    ];
-    for manifest in &refused {
-        let name = manifest["metadata"]["name"].as_str().unwrap();
-        watchers.push(never_told(&world, name, "CreateUnconfirmed"));
-        world.apply(manifest).await;
-        let (kinds, _) = told(&world, name, "CreateRefused").await;
-        assert_eq!(kinds, ["Stalled"]);
-    }
-    world.kill();
-    let seen = world.sim.ledger().last_seq();
-    world.start().await;
-    // It is asked for once more by the process that comes after, under a record that says what was refused.
-    eventually("each is asked for anew", async || {
-        let ledger = world.sim.ledger();
-        let calls = ledger.since(seen);
-        let calls = calls
-            .iter()
-            .filter(|call| call.path == path_of(Verb::Create));
-        let named: BTreeSet<_> = calls.map(|call| call.request.to_string()).collect();
-        match named.len() {
-            4 => Ok(()),
-            n => Err(format!("{n}")),
-        }
-    })
-    .await;
-    for name in ["zone-mended", "package-mended"] {
-        world.apply(&instance(name)).await;
-        world.ready(name).await;
-    }
-    for name in ["zone-deleted", "package-deleted"] {
-        world.delete(name).await;
-        world.gone(name).await;
-    }
-    assert_eq!(world.sim.servers().len(), 2, "{}", world.ledger_text());
-    for watcher in watchers {
-        watcher.abort();
-        let ended = watcher.await;
-        assert!(
-            ended.is_err_and(|error| error.is_cancelled()),
-            "it was told"
-        );
-    }
     world.finish().await;
 }
 

@@ -1,0 +1,35 @@
+//! The bounds on what is told hold beside a fleet: those of `acknowledge`, `done` and `needs`, in the same words.
+
+use crate::support::{Setup, instance, is_ready, names};
+use crate::{acknowledge, done, needs};
+use std::time::Instant;
+
+/// As many as one operator is made for.
+const FLEET: usize = 1_000;
+/// Bought in parts, so that no wait is for all of them.
+const PART: usize = 100;
+/// Seconds that each task takes, and the most questions for one.
+const TASK: (u64, usize) = (4, 6);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a thousand Instances"]
+async fn what_is_told_is_told_as_soon_beside_a_thousand_others() {
+    let setup = Setup::default().links().tasks(TASK.0 * 1000);
+    let mut world = setup.begin("thousand").await;
+    let (fleet, begun) = (names("fleet", FLEET), Instant::now());
+    for part in fleet.chunks(PART) {
+        world.apply_all(part, instance).await;
+        world.until_all(part, "are Ready", is_ready).await;
+    }
+    println!("BOUND beside {FLEET}, bought in {:.0?}", begun.elapsed());
+    acknowledge::at_a_fair_service(&world).await;
+    done::tells_when_done(&world, TASK, 5).await;
+    acknowledge::while_it_is_away(&world, acknowledge::Away::Silent).await;
+    needs::refusal::is_remembered(&mut world).await;
+    world.until_all(&fleet, "are still Ready", is_ready).await;
+    let servers = world.sim.servers();
+    let kept = servers.iter().filter(|it| it.name.starts_with("fleet-"));
+    let kept = kept.filter(|it| it.released_at.is_none()).count();
+    assert_eq!(kept, FLEET, "each has its one server");
+    world.finish().await;
+}

@@ -1,0 +1,123 @@
+//! A definite refusal is remembered over a restart: nobody waits for a server that was never made.
+
+use super::told;
+use crate::support::{
+    Setup, World, create_calls, eventually, instance, path_of, reason, three, with,
+};
+use cloud_server_operator::api::Verb;
+use cloud_simulator::Readings;
+use futures::StreamExt;
+use futures::future::join_all;
+use kube::ResourceExt;
+use kube::runtime::{WatchStreamExt, watcher};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::time::Instant;
+use tokio::task::JoinHandle;
+
+/// Follows what is told of an Instance, and fails when it is this.
+fn never_told(world: &World, name: &str, never: &'static str) -> JoinHandle<()> {
+    let (api, name) = (world.instances(), name.to_owned());
+    tokio::spawn(async move {
+        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let stream = watcher(api, config).default_backoff();
+        let mut told = pin!(stream.applied_objects());
+        while let Some(object) = told.next().await {
+            let Ok(object) = object else { continue };
+            let is_it = object.name_any() == name && reason(&object) == never;
+            assert!(!is_it, "{name} says {never}");
+        }
+    })
+}
+
+/// With a settling time of an hour: whoever takes the refusal for a lost answer waits as long.
+pub async fn is_remembered(world: &mut World) {
+    world
+        .change_account("default", json!({"settleSeconds": 3600}))
+        .await;
+    let (bought, mut watchers) = (world.sim.servers().len(), Vec::new());
+    let wrong = |name: &str, field: &str, value: Value| with(name, |spec| spec[field] = value);
+    let zone = || json!("ru-nowhere-1-a");
+    let package = || json!({"code": "no-such-package"});
+    let refused = [
+        wrong("zone-mended", "zone", zone()),
+        wrong("zone-deleted", "zone", zone()),
+        wrong("package-mended", "package", package()),
+        wrong("package-deleted", "package", package()),
+    ];
+    for manifest in &refused {
+        let name = manifest["metadata"]["name"].as_str().unwrap();
+        watchers.push(never_told(world, name, "CreateUnconfirmed"));
+        world.apply(manifest).await;
+        let (kinds, _) = told(world, name, "CreateRefused").await;
+        assert_eq!(kinds, ["Stalled"]);
+    }
+    world.kill();
+    let seen = world.sim.ledger().last_seq();
+    world.start().await;
+    // It is asked for once more by the process that comes after, under a record that says what was refused.
+    eventually("each is asked for anew", async || {
+        let ledger = world.sim.ledger();
+        let calls = ledger.since(seen);
+        let calls = calls
+            .iter()
+            .filter(|call| call.path == path_of(Verb::Create));
+        let named: BTreeSet<_> = calls.map(|call| call.request.to_string()).collect();
+        match named.len() {
+            4 => Ok(()),
+            n => Err(format!("{n}")),
+        }
+    })
+    .await;
+    for name in ["zone-mended", "package-mended"] {
+        let mended = Instant::now();
+        world.apply(&instance(name)).await;
+        world.ready(name).await;
+        println!(
+            "BOUND refusal, {name}: Ready after {:.1?}",
+            mended.elapsed()
+        );
+    }
+    for name in ["zone-deleted", "package-deleted"] {
+        let deleted = Instant::now();
+        world.delete(name).await;
+        world.gone(name).await;
+        println!(
+            "BOUND refusal, {name}: gone after {:.1?}",
+            deleted.elapsed()
+        );
+    }
+    assert_eq!(
+        world.sim.servers().len(),
+        bought + 2,
+        "{}",
+        world.ledger_text()
+    );
+    for watcher in watchers {
+        watcher.abort();
+        let ended = watcher.await;
+        assert!(
+            ended.is_err_and(|error| error.is_cancelled()),
+            "it was told"
+        );
+    }
+}
+
+async fn under(readings: Readings) {
+    let setup = Setup::default().readings(readings);
+    let mut world = setup.begin("refused-before").await;
+    is_remembered(&mut world).await;
+    assert!(create_calls(&world.sim) >= 8, "{}", world.ledger_text());
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_is_remembered_over_a_restart() {
+    under(three::specified()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_within_a_2xx_answer_is_remembered_over_a_restart() {
+    join_all([under(three::minimal()), under(three::null())]).await;
+}

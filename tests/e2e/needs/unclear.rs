@@ -1,0 +1,133 @@
+//! A create without a clear answer: what the service said, what follows, and until when.
+
+use super::{assert_names, told};
+use crate::support::{
+    Setup, Told, World, condition, create_calls, eventually, instance, marker_of, path_of,
+};
+use cloud_server_operator::api::{Instance, Verb};
+use cloud_simulator::faults::{Act, Rule, When};
+use jiff::civil::Time;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+/// Long enough for a restart within it.
+const SETTLE: SignedDuration = SignedDuration::from_secs(20);
+/// After the settling time two listings have to show no server, five seconds apart, on a machine that many tests share.
+const LOOKS: SignedDuration = SignedDuration::from_secs(30);
+
+/// A service that answers so many creates with 503, and settling times of [`SETTLE`].
+async fn maintained(world: &World, times: u64) {
+    let error = Act::Error {
+        status: 503,
+        code: "InternalError.Unknown".to_owned(),
+        message: "maintenance".to_owned(),
+        retry_after: None,
+        when: When::BeforeEffect,
+    };
+    let settle = json!({"settleSeconds": SETTLE.as_secs()});
+    world.change_account("default", settle).await;
+    let rule = Rule::on(path_of(Verb::Create), error);
+    world.sim.fault(rule.times(times));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_create_without_a_clear_answer_tells_the_services_words_and_what_follows() {
+    let world = Setup::default().begin("maintenance").await;
+    maintained(&world, 1).await;
+    let web = world.apply(&instance("web")).await;
+    let (kinds, message) = told(&world, "web", "CreateUnconfirmed").await;
+    assert_eq!(kinds, ["Reconciling"]);
+    let name = format!("web-{}", marker_of(&web));
+    let says = [
+        "answered with 503",
+        "maintenance",
+        "may have been carried out",
+        &name,
+        "UTC",
+    ];
+    assert_names(&message, &says);
+    world.ready("web").await;
+    assert_eq!((create_calls(&world.sim), world.live(&web).len()), (2, 1));
+    world.finish().await;
+}
+
+/// The end of the settling time that status names, told at that time: the time of day says no date.
+fn named(instance: &Instance, at: Timestamp) -> Option<Timestamp> {
+    let ready = condition(instance, "Ready").filter(|it| it.reason == "CreateUnconfirmed")?;
+    let (before, _) = ready.message.split_once(" UTC")?;
+    let time: Time = before.rsplit(' ').next()?.parse().ok()?;
+    let today = at.to_zoned(TimeZone::UTC).date();
+    let day = SignedDuration::from_hours(24);
+    let of_today =
+        today.to_zoned(TimeZone::UTC).unwrap().timestamp() + time.duration_since(Time::midnight());
+    [of_today - day, of_today, of_today + day]
+        .into_iter()
+        .min_by_key(|of_a_day| of_a_day.duration_since(at).abs())
+}
+
+/// When the service was asked for a server, each time.
+fn asked(world: &World) -> Vec<Timestamp> {
+    let ledger = world.sim.ledger();
+    let calls = ledger.since(0).into_iter();
+    let creates = calls.filter(|call| call.path == path_of(Verb::Create));
+    let at = creates.map(|call| i64::try_from(call.at.as_millis()).unwrap());
+    at.map(|at| Timestamp::from_millisecond(at).unwrap())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_that_is_named_is_still_to_come_while_nothing_was_bought() {
+    let mut world = Setup::default().begin("named-time").await;
+    maintained(&world, 2).await;
+    let web = world.apply(&instance("web")).await;
+    let followed = Told::of(&world, "web").await;
+    told(&world, "web", "CreateUnconfirmed").await;
+    world.kill();
+    world.start().await;
+    eventually("it is asked for once more", async || {
+        match asked(&world).len() {
+            2.. => Ok(()),
+            n => Err(format!("{n}")),
+        }
+    })
+    .await;
+    world.ready("web").await;
+    let asked = asked(&world);
+    let [_, second, third] = asked[..] else {
+        panic!("{}", world.ledger_text());
+    };
+
+    // Each time that was named, and since when; what else was written moves nothing of it.
+    let mut spells = Vec::new();
+    for seen in followed.versions() {
+        let named = named(&seen.instance, seen.at);
+        if spells.last().is_none_or(|(_, before)| *before != named) {
+            spells.push((seen.at, named));
+        }
+    }
+    let mut names = Vec::new();
+    for pair in spells.windows(2) {
+        let ((at, Some(named)), (end, _)) = (pair[0], pair[1]) else {
+            continue;
+        };
+        println!("{at} to {end}: nothing is bought before {named}");
+        assert!(named > at, "told at {at}: {named} is over");
+        let stood = end.duration_since(named);
+        assert!(stood < LOOKS, "{named} was over for {stood:#}, until {end}");
+        names.push((at, named));
+    }
+    for call in [second, third] {
+        let mut before = names.iter().filter(|(at, _)| *at < call);
+        let (_, named) = before.next_back().expect("a time was told");
+        // What is named is a whole second, and never too early.
+        let soonest = *named - SignedDuration::from_secs(1);
+        assert!(soonest <= call, "asked for at {call}, told {named}");
+    }
+    // The second attempt settles as long as the first did.
+    let last = names.last().unwrap().1;
+    let after = last.duration_since(second);
+    assert!(after >= SETTLE - SignedDuration::from_secs(1), "{after:#}");
+    assert_eq!((create_calls(&world.sim), world.live(&web).len()), (3, 1));
+    world.finish().await;
+}

@@ -1,0 +1,216 @@
+//! What was told of an Instance, version by version, and when the write that told it came, by the apiserver's own clock.
+
+use super::change::Mark;
+use super::cluster::Shared;
+use super::objects::{condition, outline, reason};
+use super::wait::eventually;
+use super::world::World;
+use cloud_server_operator::api::Instance;
+use devcluster::audit::Entry;
+use futures::StreamExt;
+use jiff::{SignedDuration, Timestamp};
+use kube::runtime::{WatchStreamExt, watcher};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use tokio::task::JoinHandle;
+
+/// A version, and when the watch showed it.
+#[derive(Clone)]
+pub struct Seen {
+    pub at: Timestamp,
+    pub instance: Instance,
+}
+
+/// What a user asked for and the operator's first word of it, by when the apiserver got each.
+pub struct Answer {
+    pub asked: Timestamp,
+    pub at: Timestamp,
+    pub reason: String,
+}
+
+impl Answer {
+    /// How long the user waited.
+    pub fn late(&self) -> SignedDuration {
+        self.at.duration_since(self.asked)
+    }
+}
+
+/// Follows an Instance.
+pub struct Told {
+    name: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Told {
+    /// Follows one that is there, from now on.
+    pub async fn of(world: &World, name: &str) -> Self {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let (api, versions) = (world.instances(), seen.clone());
+        let task = tokio::spawn(async move {
+            let stream = watcher(api, config).default_backoff();
+            let mut shown = pin!(stream.applied_objects());
+            while let Some(shown) = shown.next().await {
+                let at = Timestamp::now();
+                if let Ok(instance) = shown {
+                    versions.lock().unwrap().push(Seen { at, instance });
+                }
+            }
+        });
+        let name = name.to_owned();
+        let told = Self { name, seen, task };
+        eventually("it is followed", async || match told.versions().len() {
+            0 => Err(told.name.clone()),
+            _ => Ok(()),
+        })
+        .await;
+        told
+    }
+
+    /// Every version so far.
+    pub fn versions(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// Waits until status speaks of the edit that made this generation, which must not be that it is done.
+    pub async fn answered(&self, world: &World, since: &Mark, generation: i64) -> Answer {
+        let asked = self.asked(world, since).await;
+        let first = |now: &Instance| observed(now) >= Some(generation);
+        let what = format!("generation {generation} is answered");
+        let (told, at) = self
+            .first(world, asked, generation, (&what, &first), false)
+            .await;
+        let ready = condition(&told, "Ready").map(|ready| ready.status.as_str());
+        assert_ne!(ready, Some("True"), "not done: {}", outline(&told));
+        let reason = reason(&told).to_owned();
+        Answer { asked, at, reason }
+    }
+
+    /// Waits until status says that this generation is Ready; gives when the write that says so came.
+    pub async fn done(&self, world: &World, since: &Mark, generation: i64) -> Timestamp {
+        let asked = self.asked(world, since).await;
+        let ready = |now: &Instance| {
+            let ready = condition(now, "Ready").is_some_and(|ready| ready.status == "True");
+            ready && observed(now) >= Some(generation)
+        };
+        let what = format!("generation {generation} is Ready");
+        self.first(world, asked, generation, (&what, &ready), true)
+            .await
+            .1
+    }
+
+    /// When the user's first write since then came.
+    async fn asked(&self, world: &World, since: &Mark) -> Timestamp {
+        eventually("the user's write is in the audit log", async || {
+            let writes = world.others_writes(&self.name).await.into_iter();
+            let writes = writes.map(|write| write.received_at);
+            let asked = writes.filter(|at| *at >= since.at).min();
+            asked.ok_or_else(|| self.name.clone())
+        })
+        .await
+    }
+
+    /// Waits for the first version since an edit of which something holds, and gives when its write came.
+    ///
+    /// Nothing joins a line of the log with a version but their order: the nth change of status is the nth write, and came before
+    /// the watch showed what it made. Where many writes came before, one of them may have changed nothing, and the last of all is
+    /// taken: that errs, if at all, on the late side.
+    async fn first(
+        &self,
+        world: &World,
+        asked: Timestamp,
+        generation: i64,
+        (what, holds): (&str, &dyn Fn(&Instance) -> bool),
+        is_last: bool,
+    ) -> (Instance, Timestamp) {
+        let (nth, seen) = eventually(what, async || {
+            let last = || self.versions().last().map(|seen| outline(&seen.instance));
+            self.nth(generation, holds)
+                .ok_or_else(|| last().unwrap_or_default())
+        })
+        .await;
+        let at = eventually("its write is in the audit log", async || {
+            let mut writes = world.status_writes(&self.name, asked).await;
+            writes.retain(|write| write.received_at <= seen.at);
+            let told = match is_last {
+                true => writes.last(),
+                false => writes.get(nth.saturating_sub(1)),
+            };
+            let told = told.filter(|_| writes.len() >= nth);
+            told.map(|write| write.received_at)
+                .ok_or_else(|| format!("{} of {nth}: {writes:#?}", writes.len()))
+        })
+        .await;
+        (seen.instance, at)
+    }
+
+    /// The first version of this generation or a later one of which it holds, and how often status had changed by then.
+    fn nth(&self, generation: i64, holds: &dyn Fn(&Instance) -> bool) -> Option<(usize, Seen)> {
+        let versions = self.versions();
+        let mut changes = 0;
+        for (nth, seen) in versions.iter().enumerate() {
+            if seen.instance.metadata.generation < Some(generation) {
+                continue;
+            }
+            // What the first one had been told was told before anybody followed.
+            let before = &versions[nth.saturating_sub(1)].instance.status;
+            changes += usize::from(*before != seen.instance.status);
+            if holds(&seen.instance) {
+                return Some((changes, seen.clone()));
+            }
+        }
+        None
+    }
+}
+
+fn observed(instance: &Instance) -> Option<i64> {
+    let status = instance.status.as_ref();
+    status.map(|status| status.observed_generation)
+}
+
+impl World {
+    /// The operator's writes of an Instance's status since then, in their order: those that were not refused.
+    async fn status_writes(&self, name: &str, since: Timestamp) -> Vec<Entry> {
+        let path = self.shared.cluster.audit_log_path().to_owned();
+        let read = tokio::task::spawn_blocking(move || devcluster::audit::read(&path));
+        let mut writes = read.await.unwrap().unwrap();
+        writes.retain(|write| {
+            write.user == Shared::USER
+                && write.namespace == self.namespace
+                && (write.name.as_str(), write.subresource.as_str()) == (name, "status")
+                && write.is_write()
+                && !(400..500).contains(&write.code)
+                && write.received_at >= since
+        });
+        writes.sort_by_key(|write| write.received_at);
+        writes
+    }
+}
+
+/// Prints the figures, and asserts that the one in the middle keeps the bound. The machine is shared by many tests: a single one
+/// may be late by the slack.
+pub fn within(
+    what: &str,
+    figures: &[SignedDuration],
+    bound: SignedDuration,
+    slack: SignedDuration,
+) {
+    let mut sorted = figures.to_vec();
+    sorted.sort();
+    let (middle, worst) = (sorted[sorted.len() / 2], sorted[sorted.len() - 1]);
+    println!(
+        "BOUND {what}: {middle:#} in the middle, {worst:#} at most, may be {bound:#}; {sorted:?}"
+    );
+    assert!(middle <= bound, "{what}: {sorted:?}, may be {bound:#}");
+    assert!(
+        worst <= bound + slack,
+        "{what}: {sorted:?}, may be {bound:#}"
+    );
+}
