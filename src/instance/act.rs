@@ -50,6 +50,8 @@ pub enum Outcome {
         is_first: bool,
         /// What stood in the way.
         trouble: Option<String>,
+        /// It may have been carried out all the same.
+        is_unknown: bool,
     },
     /// The service refused the call, or it never left: nothing was done.
     Refused {
@@ -74,6 +76,8 @@ pub enum Outcome {
         is_first: bool,
         /// What stood in the way.
         trouble: Option<String>,
+        /// It may have been carried out all the same.
+        is_unknown: bool,
     },
     /// The finalizer is gone and with it the object.
     Finished,
@@ -340,6 +344,8 @@ impl Attempt<'_> {
         // One that was not taken before is told with the try that is.
         let last = memory.aside.as_ref();
         let was_taken = last.is_some_and(|last| last.verb == verb && last.trouble.is_none());
+        // What is repeated has the same answer, most likely: told once.
+        let is_new = last.is_none_or(|last| last.verb != verb);
         let is_first = !was_taken || (power_cut && memory.cut_for != attempt);
         if power_cut && may_have_happened {
             memory.cut_for = attempt;
@@ -367,6 +373,7 @@ impl Attempt<'_> {
             verb,
             power_cut,
             is_first,
+            is_unknown: trouble.is_some() && may_have_happened && is_new,
             trouble,
         }
     }

@@ -312,11 +312,12 @@ fn next(
             verb,
             power_cut,
             trouble,
+            is_unknown,
             ..
         } => {
             match (trouble, seen.facts.told_id()) {
                 (Some(why), _) => {
-                    warn(&mut memory, seen, why, "the service did not take the call");
+                    warn(&mut memory, seen, why, not_taken(*is_unknown));
                 }
                 (None, Some(id)) => journal::called_beside(&seen.facts, *verb, &id, *power_cut),
                 (None, None) => {}
@@ -333,14 +334,14 @@ fn next(
             journal::releases(&seen.facts, id, *why);
             schedule(seat, Verb::Release).next(None)
         }
-        Outcome::Released { id, trouble, .. } => {
+        Outcome::Released {
+            id,
+            trouble,
+            is_unknown,
+            ..
+        } => {
             let why = trouble.as_deref().unwrap_or_default();
-            warn(
-                &mut memory,
-                seen,
-                why,
-                "the service did not take the release",
-            );
+            warn(&mut memory, seen, why, not_taken(*is_unknown));
             let not_before = memory.releases.get(id).and_then(|call| call.not_before);
             not_before.map_or(AFTER_STALE, |at| {
                 at.saturating_duration_since(Instant::now())
@@ -398,6 +399,14 @@ fn next(
             }
             wait
         }
+    }
+}
+
+/// What is told of a call that was not accepted.
+fn not_taken(is_unknown: bool) -> &'static str {
+    match is_unknown {
+        true => "the outcome of a call is unknown",
+        false => "the service did not take the call",
     }
 }
 

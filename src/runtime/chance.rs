@@ -98,6 +98,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_instant_has_one_time_of_day_whenever_it_is_told() {
+        let today = day();
+        let later = today.instant + std::time::Duration::from_millis(1500);
+        let told = today.at(later);
+        assert_eq!(told.duration_since(today.time).as_millis(), 1500);
+        assert_eq!(day().at(later), told);
+        let of_another = Day {
+            instant: later,
+            time: told,
+        };
+        assert_eq!(
+            of_another.at(today.instant),
+            today.time,
+            "before it as well"
+        );
+    }
+
+    #[test]
     fn a_seed_repeats_what_follows_and_without_one_nothing_repeats() {
         let three = || [word(), word(), word()];
         assert_ne!(three(), three());

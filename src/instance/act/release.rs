@@ -3,7 +3,7 @@
 use super::{Attempt, Outcome, not_written, room};
 use crate::api::Binding;
 use crate::api::names::{BINDING, FINALIZER};
-use crate::cloud::ServerId;
+use crate::cloud::{Error, ServerId};
 use crate::instance::journal;
 use crate::instance::memory::{ReleaseCall, open};
 use crate::instance::pace;
@@ -29,8 +29,11 @@ impl Attempt<'_> {
         }
         let answer = seat.session.client.release(permit, &id).await;
         let now = Instant::now();
+        let is_unknown = answer.as_ref().err().is_some_and(Error::may_have_happened);
         let mut memory = open(self.memory);
         let former = memory.releases.get(&id).cloned();
+        // Told once: what is repeated has the same answer, most likely.
+        let is_unknown = is_unknown && former.is_none();
         let is_first = !former.as_ref().is_some_and(|call| call.accepted);
         let call = match answer {
             Ok(accepted) => {
@@ -79,6 +82,7 @@ impl Attempt<'_> {
             why,
             is_first,
             trouble,
+            is_unknown,
         }
     }
 

@@ -30,6 +30,7 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<N
                 power_cut,
                 is_first: true,
                 trouble: None,
+                ..
             },
             _,
         ) => beside(seen, *verb, *power_cut),
@@ -39,11 +40,41 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<N
                 why,
                 is_first: true,
                 trouble: None,
+                ..
             },
             _,
         ) => Some(released(seen, id, *why)),
+        (
+            Outcome::Aside {
+                verb,
+                is_first: true,
+                is_unknown: true,
+                trouble: Some(why),
+                ..
+            },
+            _,
+        ) => Some(unanswered(*verb, &seen.facts.id()?, why)),
+        (
+            Outcome::Released {
+                id,
+                is_first: true,
+                is_unknown: true,
+                trouble: Some(why),
+                ..
+            },
+            _,
+        ) => Some(unanswered(Verb::Release, id, why)),
         _ => None,
     }
+}
+
+/// Nobody knows whether the call was carried out. Of one that is announced status tells.
+fn unanswered(verb: Verb, id: &ServerId, why: &str) -> News {
+    let note = format!(
+        "it is not known whether the {verb} of server {id} was carried out ({why}): it is repeated until the server shows it, which does \
+         no harm"
+    );
+    News::warning("CallUnanswered", note)
 }
 
 /// A call within an attempt.

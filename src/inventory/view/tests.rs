@@ -119,3 +119,29 @@ async fn a_recorded_id_is_looked_for_whatever_its_name() {
     assert_eq!(gone("ecs-1", now), listed);
     assert!(view.shows_in_both(&"ecs-2".into()) && !view.shows_in_both(&"ecs-4".into()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_the_service_does_not_know_holds_no_server_unless_one_is_on_record_there() {
+    let start = Instant::now();
+    let at = |seconds| start + Duration::from_secs(seconds);
+    let marker = Marker::of_uid("mine");
+    let nowhere = View {
+        nowhere: [Some(at(10)), Some(at(20))],
+        ..View::default()
+    };
+    let proof = |view: &View, since| view.proven_absent(&marker, None, at(since));
+    assert_eq!(proof(&nowhere, 9), Absence::Proven);
+    assert_eq!(
+        proof(&nowhere, 10),
+        Absence::NotYet(Why::NoPass),
+        "said once since then"
+    );
+    assert_eq!(nowhere.absent_once(&marker, at(19)), Absence::Proven);
+    let recorded = nowhere.proven_absent(&marker, Some(&"ecs-1".into()), at(9));
+    assert_eq!(recorded, Absence::NotYet(Why::NoPass));
+    let known = View {
+        nowhere: nowhere.nowhere,
+        ..view(None, pass(at(5), &[], Some(0)))
+    };
+    assert_eq!(proof(&known, 9), Absence::NotYet(Why::Stale));
+}

@@ -1,7 +1,8 @@
 //! Nothing is recorded, or an attempt without a server.
 
 use super::*;
-use crate::api::{InstanceSpec, OnExternalDeletion};
+use crate::api::conditions::State;
+use crate::api::{InstanceSpec, OnExternalDeletion, Refusal};
 
 #[test]
 fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
@@ -270,5 +271,35 @@ fn numbers_that_nobody_can_have_counted_are_not_counted_on_from() {
     assert_eq!(attempt(&told(7)), Some(8));
     for absurd in [i64::from(u32::MAX), i64::MAX, -1] {
         assert_eq!(attempt(&told(absurd)), Some(1), "{absurd}");
+    }
+}
+
+#[test]
+fn a_refusal_on_record_is_told_for_what_it_is_and_leaves_the_account_to_the_spec() {
+    let scene = |reason: &str| {
+        let mut scene = Scene::recorded(None, |binding| {
+            binding.refused = Some(Refusal {
+                reason: reason.to_owned(),
+                message: "no".to_owned(),
+            });
+            binding.account = "former".to_owned();
+        });
+        scene.0.memory.attempts.clear();
+        scene
+    };
+    for (reason, told, state) in [
+        ("ServiceBusy", Reason::ServiceBusy, State::Reconciling),
+        ("CreateRefused", Reason::CreateRefused, State::Stalled),
+        ("OfANewerVersion", Reason::CreateRefused, State::Stalled),
+    ] {
+        let scene = scene(reason);
+        let plan = scene.plan();
+        let verdict = plan.tell.verdict.as_ref().unwrap();
+        assert_eq!((verdict.reason, verdict.state), (told, state));
+        let account = scene.0.facts.account(&scene.0.memory).name;
+        assert_eq!(
+            account, "default",
+            "nothing was bought under the former one"
+        );
     }
 }

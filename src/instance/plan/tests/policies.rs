@@ -3,7 +3,7 @@
 use super::want::{as_bought, server, with_spec};
 use super::*;
 use crate::api::{
-    DeletionPolicy, InstanceSpec, ManagementPolicy, Pause, Reinstall, ReinstallPolicy,
+    DeletionPolicy, InstanceSpec, ManagementPolicy, Pause, Refusal, Reinstall, ReinstallPolicy,
 };
 
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
@@ -426,7 +426,12 @@ fn another_account_is_a_way_out_only_while_no_server_can_have_been_bought() {
     let other = "or name another one in spec.accountRef";
     for nothing_bought in [
         Scene::fresh(),
-        Scene::recorded(None, |binding| binding.refused = Some("no".into())),
+        Scene::recorded(None, |binding| {
+            binding.refused = Some(Refusal {
+                reason: "CreateRefused".into(),
+                message: "no".into(),
+            });
+        }),
     ] {
         let told = told(nothing_bought);
         assert!(told.contains(other), "{told}");
