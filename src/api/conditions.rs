@@ -376,7 +376,6 @@ impl Reason {
                 | Self::OperationRefused
                 | Self::TokenRefused
                 | Self::AccountNotNormal
-                | Self::ServiceBusy
         )
     }
 }

@@ -55,6 +55,10 @@ pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>)
         return;
     }
     plan.tell.progress = false;
+    if plan.buys() {
+        // That a server is being created is told once that is on record: what stands in status outlives a lost record.
+        plan.tell.verdict = Some(waits(&seen.facts, "the service is asked for a server next"));
+    }
     plan.tell
         .verdict
         .get_or_insert_with(|| waits(&seen.facts, why(seen)));
@@ -77,12 +81,15 @@ pub(super) async fn while_waiting(
             continue;
         };
         let is_told = open(memory).acknowledged == Some(facts.generation);
-        if is_told || tried == Some(facts.generation) || !is_behind(&facts) {
+        // Of a protected Instance nothing is released: the reconcile says so, and needs no call for it.
+        let is_protected = facts.deleting && facts.spec.deletion_protection;
+        let is_tried = tried == Some(facts.generation);
+        if is_told || is_tried || is_protected || !is_behind(&facts) {
             continue;
         }
         let verdict = waits(
             &facts,
-            "the operator waits for the service, or for its place under spec.requests of the Account",
+            "it is not acted on yet: a call is under way, or waits for its place under spec.requests of the Account",
         );
         let status = report::status(
             &facts,

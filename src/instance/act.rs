@@ -344,8 +344,6 @@ impl Attempt<'_> {
         // One that was not taken before is told with the try that is.
         let last = memory.aside.as_ref();
         let was_taken = last.is_some_and(|last| last.verb == verb && last.trouble.is_none());
-        // What is repeated has the same answer, most likely: told once.
-        let is_new = last.is_none_or(|last| last.verb != verb);
         let is_first = !was_taken || (power_cut && memory.cut_for != attempt);
         if power_cut && may_have_happened {
             memory.cut_for = attempt;
@@ -360,10 +358,12 @@ impl Attempt<'_> {
                 .aside
                 .as_ref()
                 .is_some_and(|former| former.is_refused);
+        let is_unknown = trouble.is_some() && may_have_happened;
         memory.aside = Some(Aside {
             verb,
             at: Instant::now(),
             trouble: trouble.clone(),
+            is_unknown,
             is_refused,
         });
         if !is_known {
@@ -373,7 +373,7 @@ impl Attempt<'_> {
             verb,
             power_cut,
             is_first,
-            is_unknown: trouble.is_some() && may_have_happened && is_new,
+            is_unknown,
             trouble,
         }
     }

@@ -44,7 +44,7 @@ impl Listing {
     pub fn sighting(&self, id: &ServerId) -> Sighting {
         let mut absent: Option<Instant> = None;
         let mut unknown = None;
-        for view in &self.views {
+        for view in self.known(None, 2) {
             match view.sighting(id) {
                 Sighting::Present(row, at) => return Sighting::Present(row, at),
                 Sighting::Absent { began } => {
@@ -84,7 +84,7 @@ impl Listing {
 
     /// Whether the newest pass of every place began after this instant and is whole.
     pub fn is_whole(&self, since: Instant) -> bool {
-        self.views.iter().all(|view| view.is_whole(since))
+        self.known(Some(since), 1).all(|view| view.is_whole(since))
     }
 
     /// Whether a server shows in the two newest passes.
@@ -94,22 +94,23 @@ impl Listing {
 
     /// Proof of absence: in every place two passes in a row that began after `since` agree and show nothing.
     pub fn proven_absent(&self, marker: &Marker, id: Option<&ServerId>, since: Instant) -> Absence {
-        self.all(|view| view.proven_absent(marker, id, since))
+        self.all(since, 2, |view| view.proven_absent(marker, id, since))
     }
 
     /// Proof that this very server is absent, whichever others bear the marker: two such passes in every place.
     pub fn proven_gone(&self, id: &ServerId, since: Instant) -> Absence {
-        self.all(|view| view.proven_gone(id, since))
+        self.all(since, 2, |view| view.proven_gone(id, since))
     }
 
     /// One complete pass of every place, begun after `since`, shows nothing.
     pub fn absent_once(&self, marker: &Marker, since: Instant) -> Absence {
-        self.all(|view| view.absent_once(marker, since))
+        self.all(since, 1, |view| view.absent_once(marker, since))
     }
 
     /// The newest pass of every place began after this instant.
     pub fn began_after(&self, instant: Instant) -> bool {
-        self.views.iter().all(|view| view.began_after(instant))
+        self.known(Some(instant), 1)
+            .all(|view| view.began_after(instant))
     }
 
     /// Many known servers vanished at once: nothing may be concluded, nothing bought or released.
@@ -124,10 +125,26 @@ impl Listing {
             .find_map(|view| view.last_error().map(ToString::to_string))
     }
 
-    fn all(&self, look: impl Fn(&View) -> Absence) -> Absence {
+    /// The first place whose listing cannot be read.
+    pub fn unread(&self) -> Option<&Place> {
+        let mut both = self.places.iter().zip(&self.views);
+        let unread = both.find(|(_, view)| view.last_error().is_some());
+        unread.map(|(place, _)| place)
+    }
+
+    /// The views that count: all but those of former places that the service says it does not know, as often as asked for. The last
+    /// place is that of the recorded server.
+    fn known(&self, since: Option<Instant>, tries: u8) -> impl Iterator<Item = &View> {
+        let last = self.views.len().saturating_sub(1);
+        let views = self.views.iter().enumerate();
+        let known = views.filter(move |(at, view)| *at == last || !view.is_nowhere(since, tries));
+        known.map(|(_, view)| view)
+    }
+
+    fn all(&self, since: Instant, passes: u8, look: impl Fn(&View) -> Absence) -> Absence {
         let mut present = Vec::new();
         let mut waiting = None;
-        for view in &self.views {
+        for view in self.known(Some(since), passes) {
             match look(view) {
                 Absence::Proven => {}
                 Absence::Present(ids) => present.extend(ids),

@@ -303,6 +303,14 @@ impl Memory {
             .retain(|id, (_, since)| recorded(id) || now < *since + REMEMBERED);
         self.releases
             .retain(|id, call| recorded(id) || now < call.at + REMEMBERED);
+        // What the service refused to a process before this one is on record.
+        let post = binding
+            .refused
+            .as_ref()
+            .map_or(Post::Unknown, |refusal| Post::Refused {
+                message: refusal.message.clone(),
+                reason: Reason::of(&refusal.reason).unwrap_or(Reason::CreateRefused),
+            });
         let stranger = Attempt {
             nonce: binding.nonce.clone(),
             account: binding.account.clone(),
@@ -311,7 +319,7 @@ impl Memory {
             tries: 0,
             since: now,
             doubt: None,
-            post: Post::Unknown,
+            post,
         };
         let attempt = self
             .attempts
@@ -319,6 +327,8 @@ impl Memory {
             .or_insert_with(|| stranger.clone());
         if attempt.nonce != binding.nonce {
             *attempt = stranger;
+        } else if !attempt.is_own && binding.refused.is_some() {
+            attempt.post = stranger.post;
         }
     }
 

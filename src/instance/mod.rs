@@ -181,6 +181,10 @@ async fn reconcile(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> D
         open(memory).forget_looks();
     }
     journal::reconciled(&seen.facts, &plan, &outcome, again);
+    if seen.facts.deleting && said.as_ref().is_err_and(|unsaid| !unsaid.is_overtaken()) {
+        // A release needs no write before it: where status cannot be written, a deletion goes on all the same.
+        open(memory).acknowledged = Some(seen.facts.generation);
+    }
     match said {
         Ok(held) => held.map_or(again, |held| again.min(held)),
         Err(Unsaid::TooSoon(rest)) => rest,
@@ -189,13 +193,8 @@ async fn reconcile(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> D
             warn(&mut memory, &seen, &error.to_string(), "status not written");
             let wait = memory.backoff.fail();
             let wait = wait.min(not_written_again(error.is_refusal()));
-            // What is stale is put right by the event that shows it.
-            let is_stale = error.is_stale() && !error.is_denied();
-            memory.unsaid_until = (!is_stale).then(|| Instant::now() + wait);
-            if seen.facts.deleting && !is_stale {
-                // A release needs no write before it: where status cannot be written, a deletion goes on all the same.
-                memory.acknowledged = Some(seen.facts.generation);
-            }
+            // What was overtaken is put right by the event that shows it.
+            memory.unsaid_until = (!error.is_overtaken()).then(|| Instant::now() + wait);
             wait
         }
     }
@@ -352,11 +351,9 @@ fn next(
             let why = reason.as_str();
             warn(&mut memory, seen, why, "the service refused the call");
             let wait = match (reason, &plan.step) {
-                (Reason::CreateRefused, _) => memory.backoff.fail().max(AFTER_REFUSAL),
                 // Each try is announced and closed, which are two writes.
                 (reason, _) if plan.buys() && reason.is_lasting_refusal() => {
-                    memory.backoff.fail();
-                    AFTER_REFUSAL
+                    memory.backoff.fail().max(AFTER_REFUSAL)
                 }
                 (
                     Reason::OperationRefused,

@@ -19,7 +19,7 @@ const MISSED: Duration = Duration::from_millis(500);
 /// The queries of all operations together take at most this part of the request limit.
 const SHARE: f64 = 0.8;
 /// Where many operations share the request limit, the expected end is waited for as long as so many of its shares.
-const PATIENT: u32 = 4;
+const PATIENT: u32 = 2;
 /// Longest wait after a failure whose cause is a dependency (the service or the apiserver is down): within 30 s after it is
 /// back, everything goes on.
 pub const DEPENDENCY: Duration = Duration::from_secs(20);

@@ -51,6 +51,13 @@ pub enum Unsaid {
     TooSoon(Duration),
 }
 
+impl Unsaid {
+    /// Whether the object is another one by now, which its event shows.
+    pub fn is_overtaken(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.is_overtaken())
+    }
+}
+
 /// Writes status if it changed, tells Events, and gives what is still to be written: a progress that has to last first.
 ///
 /// # Errors
@@ -144,8 +151,7 @@ pub(super) async fn say(
     });
     let (now, mut memory) = (Instant::now(), open(memory));
     // An edit is acknowledged by a status that stands, not by one that is on its way. Where none is let in, nothing waits for it.
-    let is_let_in =
-        |error: &KubeError| !error.is_refusal() || (error.is_stale() && !error.is_denied());
+    let is_let_in = |error: &KubeError| !error.is_refusal() || error.is_overtaken();
     let is_told = written.as_ref().err().is_none_or(|error| !is_let_in(error));
     if is_told && status.observed_generation == facts.generation {
         memory.acknowledged = Some(facts.generation);

@@ -202,7 +202,7 @@ impl View {
             return Absence::Present(ids);
         }
         // A place that the service does not know and never listed holds no server, unless one is on record there.
-        if id.is_none() && self.is_nowhere(since, passes) {
+        if id.is_none() && self.is_nowhere(Some(since), passes) {
             return Absence::Proven;
         }
         if let Err(why) = self.evidence(since, passes) {
@@ -215,13 +215,10 @@ impl View {
     }
 
     /// Whether the service said as often that there is no such place, in tries that began after `since`.
-    fn is_nowhere(&self, since: Instant, passes: u8) -> bool {
-        let said = self
-            .nowhere
-            .iter()
-            .flatten()
-            .filter(|began| **began > since);
-        self.newest.is_none() && said.count() >= usize::from(passes)
+    pub fn is_nowhere(&self, since: Option<Instant>, tries: u8) -> bool {
+        let is_after = |began: &&Instant| since.is_none_or(|since| **began > since);
+        let said = self.nowhere.iter().flatten().filter(is_after);
+        self.newest.is_none() && said.count() >= usize::from(tries)
     }
 
     /// Whether the newest pass, or the two newest, are evidence of what they do not show.

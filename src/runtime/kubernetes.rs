@@ -116,6 +116,11 @@ impl KubeError {
         matches!(self, Self::Refused { status, .. } if status.code == 409 || status.code == 422)
     }
 
+    /// The object is another one by now, which its event shows; no policy said so.
+    pub fn is_overtaken(&self) -> bool {
+        self.is_stale() && !self.is_denied()
+    }
+
     /// The write may have been applied although no answer said so.
     pub fn may_have_happened(&self) -> bool {
         match self {

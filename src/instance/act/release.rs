@@ -32,8 +32,6 @@ impl Attempt<'_> {
         let is_unknown = answer.as_ref().err().is_some_and(Error::may_have_happened);
         let mut memory = open(self.memory);
         let former = memory.releases.get(&id).cloned();
-        // Told once: what is repeated has the same answer, most likely.
-        let is_unknown = is_unknown && former.is_none();
         let is_first = !former.as_ref().is_some_and(|call| call.accepted);
         let call = match answer {
             Ok(accepted) => {
@@ -44,6 +42,7 @@ impl Attempt<'_> {
                     task: accepted.task,
                     accepted: true,
                     trouble: None,
+                    is_unknown,
                     not_before: None,
                 }
             }
@@ -67,6 +66,7 @@ impl Attempt<'_> {
                     accepted: taken.is_some(),
                     task: taken.and_then(|call| call.task),
                     trouble: Some(error.to_string()),
+                    is_unknown,
                     not_before: Some(now + wait),
                 }
             }
@@ -177,7 +177,7 @@ impl Attempt<'_> {
                 open(self.memory).is_finished = true;
                 Outcome::Finished
             }
-            Err(error) if error.is_stale() && !error.is_denied() => Outcome::Stale,
+            Err(error) if error.is_overtaken() => Outcome::Stale,
             Err(error) => not_written(&error),
         }
     }

@@ -8,8 +8,9 @@ use tokio::time::Instant;
 impl Memory {
     /// Whether it is certain that no server was bought under a record: this process knows what became of each call.
     pub fn nothing_bought(&self, binding: &Binding) -> bool {
-        let harmless =
-            |attempt: &Attempt| matches!(attempt.post, Post::NotSent | Post::Refused { .. });
+        let harmless = |attempt: &Attempt| {
+            attempt.is_own && matches!(attempt.post, Post::NotSent | Post::Refused { .. })
+        };
         let is_create = binding.operation.verb == Verb::Create;
         let unbought =
             is_create && binding.id.is_none() && binding.lost == 0 && binding.failed == 0;

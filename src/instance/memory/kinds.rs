@@ -125,6 +125,8 @@ pub struct Aside {
     pub at: Instant,
     /// What stood in the way, for people.
     pub trouble: Option<String>,
+    /// Nobody knows whether it was carried out.
+    pub is_unknown: bool,
     /// The service answered, and does not want it in the state that the server is in.
     pub is_refused: bool,
 }
@@ -140,6 +142,8 @@ pub struct ReleaseCall {
     pub accepted: bool,
     /// What stood in the way, for people.
     pub trouble: Option<String>,
+    /// Nobody knows whether the last call was carried out.
+    pub is_unknown: bool,
     /// Not to be called again before this instant.
     pub not_before: Option<Instant>,
 }

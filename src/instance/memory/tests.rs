@@ -42,6 +42,7 @@ async fn what_goes_leaves_its_server_behind_until_that_is_known_to_be_gone() {
         task: None,
         accepted: true,
         trouble: None,
+        is_unknown: false,
         not_before: None,
     };
     memory.releases.insert(id.clone(), call);

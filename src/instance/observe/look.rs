@@ -172,14 +172,18 @@ fn detail_is_due(seen: &Observation, id: &ServerId, schedule: Schedule) -> bool 
     let Some(looked) = seen.memory.looked else {
         return true;
     };
-    let led = is_led(seen, id, looked);
-    let poll = seen.memory.poll.as_ref();
-    if seen.memory.unread || poll.is_some_and(|poll| poll.odd.is_some()) {
+    if tells_nothing(seen) {
         // Listings do not make it readable.
         return seen.now >= looked + UNREAD;
     }
-    led || seen.now
-        >= looked + schedule.pause(seen.now.saturating_duration_since(worked_since(seen)))
+    let age = seen.now.saturating_duration_since(worked_since(seen));
+    is_led(seen, id, looked) || seen.now >= looked + schedule.pause(age)
+}
+
+/// Whether the detail cannot be read, or the task tells nothing that would do instead.
+fn tells_nothing(seen: &Observation) -> bool {
+    let poll = seen.memory.poll.as_ref();
+    seen.memory.unread || poll.is_some_and(|poll| poll.odd.is_some())
 }
 
 /// When the server was last given something to do, or its task was found done.
@@ -199,7 +203,10 @@ fn worked_since(seen: &Observation) -> Instant {
 /// When the server is looked at again whose task is done or is not known: while it is seen at work, as often as a task is asked for;
 /// while its task is done and it does not show it yet, less and less.
 fn look_again(seen: &Observation, schedule: Schedule) -> Option<Instant> {
-    let looked = seen.memory.looked.filter(|_| !seen.memory.unread)?;
+    let looked = seen.memory.looked?;
+    if tells_nothing(seen) {
+        return Some(looked + UNREAD);
+    }
     let age = seen.now.saturating_duration_since(worked_since(seen));
     let poll = seen.memory.poll.as_ref();
     match seen.memory.at_rest_since {

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{
-    Before, Binding, Cause, Import, OpenOperation, Refusal, Verb, attempt_number, counted, names,
+    Before, Binding, Cause, Import, OpenOperation, Verb, attempt_number, counted, names,
 };
 use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
 use crate::instance::listing::Listing;
@@ -98,10 +98,6 @@ pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> 
     if let Some(since) = seen.memory.in_doubt_since(binding) {
         return settle(seen, seat, binding, since + seat.settle);
     }
-    let is_strange = attempt.is_none_or(|attempt| !attempt.is_own && attempt.post == Post::Unknown);
-    if let Some(refusal) = binding.refused.as_ref().filter(|_| is_strange) {
-        return refused_before(seen, seat, binding, refusal);
-    }
     // One that only an older listing shows was not taken for its server: whether it is there the next one tells.
     let is_shown = !found::bearing(seen).is_empty();
     match attempt {
@@ -110,6 +106,12 @@ pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> 
             since,
             ..
         }) if is_shown => looking(seen, *since),
+        Some(Attempt {
+            post: Post::Refused { message, reason },
+            is_own: false,
+            since,
+            ..
+        }) => refused_before(seen, seat, binding, *since, (message.as_str(), *reason)),
         // The service is known not to have bought anything under this attempt, since this very process knows what became
         // of every call of it: the call may be made again.
         Some(Attempt {
@@ -136,21 +138,16 @@ fn refused_before(
     seen: &Observation,
     seat: &SeatFacts,
     binding: &Binding,
-    refusal: &Refusal,
+    since: Instant,
+    (message, reason): (&str, Reason),
 ) -> Plan {
-    let met = seen.memory.attempt(binding).map(|attempt| attempt.since);
-    let since = met.unwrap_or(seen.memory.first_seen);
     let listing = seen.listing.as_ref();
     match listing.map(|listing| listing.absent_once(&seen.facts.marker, since)) {
         Some(Absence::Proven) => create(seen, seat, &Origin::Refused(binding)),
         // The spec of now was not refused.
         _ if binding.operation.generation != seen.facts.generation => looking(seen, since),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
-            let verdict = words::refused(
-                &refusal.message,
-                Reason::of(&refusal.reason).unwrap_or(Reason::CreateRefused),
-            );
-            Plan::rest(Tell::of(verdict), SOON).wanting(since, 1)
+            Plan::rest(Tell::of(words::refused(message, reason)), SOON).wanting(since, 1)
         }
     }
 }
@@ -517,14 +514,16 @@ fn looking(seen: &Observation, since: Instant) -> Plan {
 fn waiting_to_settle(seen: &Observation, doubt: &str, settled: Instant) -> Plan {
     let name = names::server_name(&seen.facts.key.name, &seen.facts.marker);
     let until = words::until(seen, settled);
-    let listings = match seen.listing.as_ref().and_then(Listing::trouble) {
+    let listings = match words::unlisted(seen) {
         _ if !until.is_empty() => {
             format!("{until} (settleSeconds), and nothing is bought before that")
         }
         None => "; nothing is bought before two listings in a row are without it".to_owned(),
-        Some(trouble) => format!(
-            "; nothing is bought before two listings in a row are without it, and none can be read: {trouble}"
-        ),
+        Some(unlisted) => {
+            format!(
+                "; nothing is bought before two listings in a row are without it, and {unlisted}"
+            )
+        }
     };
     let message = format!("{doubt}: looking for a server named {name}{listings}");
     let tell = match replace::is_told_withdrawn(seen) {

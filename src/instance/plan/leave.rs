@@ -8,7 +8,6 @@ use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, DeletionPolicy, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::facts::Record;
-use crate::instance::listing::Listing;
 use crate::instance::memory::{Gone, Post, ReleaseCall};
 use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
 use crate::inventory::Absence;
@@ -40,7 +39,8 @@ fn is_kept(seen: &Observation) -> bool {
     seen.facts.spec.deletion_policy == DeletionPolicy::Retain || restraint::is_observed(seen)
 }
 
-/// What needs no look at the service: a protected Instance stays, and one whose server is known and kept goes.
+/// What needs no look at the service: a protected Instance stays, one that bought nothing goes, and so does one whose server is known
+/// and kept.
 pub(super) fn without_the_service(seen: &Observation) -> Option<Plan> {
     if !seen.facts.deleting {
         return None;
@@ -51,6 +51,14 @@ pub(super) fn without_the_service(seen: &Observation) -> Option<Plan> {
                        spec.deletionPolicy to Retain before that";
         let verdict = Verdict::stalled(Reason::DeletionProtected, message);
         return Some(Plan::rest(Tell::of(verdict), LONG));
+    }
+    let bought_nothing = |binding| seen.memory.nothing_bought(binding);
+    if seen.facts.binding().is_some_and(bought_nothing) && seen.release_target().is_none() {
+        // This process knows what became of each call: there is nothing to look for, nor a place where it could be.
+        return Some(match is_kept(seen) {
+            true => let_go(seen, &[]),
+            false => Plan::act(Step::Finish, Tell::default()),
+        });
     }
     if !is_kept(seen) || matches!(seen.facts.record, Record::Invalid(_)) {
         return None;
@@ -73,22 +81,28 @@ fn find_out(seen: &Observation, seat: &SeatFacts) -> Plan {
         .iter()
         .flat_map(|listing| listing.bearing(&seen.facts.marker))
         .collect();
-    let record = seen.facts.binding();
-    if !found.is_empty() || record.is_some_and(|binding| seen.memory.nothing_bought(binding)) {
+    if !found.is_empty() {
         return let_go(seen, &found);
     }
     let since = clock(seen, seat);
-    let bought_nothing = record.is_some_and(Binding::bought_nothing);
+    let bought_nothing = seen.facts.binding().is_some_and(Binding::bought_nothing);
     match listing.map(|listing| listing.proven_absent(&seen.facts.marker, None, since)) {
         Some(Absence::Proven) if is_our_account(seen, seat) || bought_nothing => let_go(seen, &[]),
         Some(Absence::Proven) => unconfirmed(),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
+            let (reason, why) = match bought_nothing {
+                true => (Reason::LookingForServer, "the service refused the create"),
+                false => (
+                    Reason::CreateUnconfirmed,
+                    "a create may have bought a server",
+                ),
+            };
             let message = format!(
-                "a create may have bought a server: it is looked for by its name{}, so that it can be told before this Instance \
-                 goes; nothing is released",
+                "{why}: a server with the name of this Instance is looked for{}, so that it can be told before this Instance goes; \
+                 nothing is released",
                 words::until(seen, since)
             );
-            let tell = words::anew(seen, Tell::progress(Reason::CreateUnconfirmed, message));
+            let tell = words::anew(seen, Tell::progress(reason, message));
             let rest = since.saturating_duration_since(seen.now);
             if rest.is_zero() {
                 Plan::rest(tell, SOON).wanting(since, 2)
@@ -226,11 +240,6 @@ fn repeat(id: &ServerId, tell: Tell, waits: Duration) -> Plan {
 /// Everything that is known is gone: prove that nothing else is there.
 fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
     let id = seen.own_id();
-    let record = seen.facts.binding();
-    if record.is_some_and(|binding| seen.memory.nothing_bought(binding)) {
-        // This process knows what became of each call: there is nothing to look for, nor a place where it could be.
-        return Plan::act(Step::Finish, Tell::default());
-    }
     let since = clock(seen, seat);
     let absence = seen
         .listing
@@ -240,7 +249,7 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
         .as_ref()
         .and_then(|id| seen.memory.gone.get(id))
         .map(|(how, _)| *how);
-    let bought_nothing = record.is_some_and(Binding::bought_nothing);
+    let bought_nothing = seen.facts.binding().is_some_and(Binding::bought_nothing);
     let told_by_task = how == Some(Gone::Released) && is_clean(seen);
     match absence {
         // The service's word on our own release, or a listing of the account that bought it.
@@ -253,10 +262,10 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
             plan
         }
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
-            let trouble = seen.listing.as_ref().and_then(Listing::trouble);
+            let trouble = words::unlisted(seen);
             let rest = since.saturating_duration_since(seen.now);
             let note = match &trouble {
-                Some(trouble) => format!("confirming that no server is left: {trouble}"),
+                Some(unlisted) => format!("confirming that no server is left: {unlisted}"),
                 None if rest.is_zero() => "confirming that no server is left".to_owned(),
                 None => format!(
                     "confirming that no server is left{}, since an earlier create may still be carried out (settleSeconds)",
@@ -322,7 +331,6 @@ fn is_clean(seen: &Observation) -> bool {
         .memory
         .attempt(binding)
         .is_some_and(|attempt| !matches!(attempt.post, Post::Unknown));
-    let known = known || binding.refused.is_some();
     let is_newest = seen.memory.in_doubt_since(binding).is_none();
     binding.lost == 0 && is_newest && (answered || known)
 }

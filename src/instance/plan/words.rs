@@ -119,6 +119,15 @@ pub(super) fn doubt(seen: &Observation, binding: &Binding) -> String {
     }
 }
 
+/// The place whose listing cannot be read, if there is one. The service's words may be others at each try: the Account says them.
+pub(super) fn unlisted(seen: &Observation) -> Option<String> {
+    let place = seen.listing.as_ref()?.unread()?;
+    let account = &seen.account_key.name;
+    Some(format!(
+        "the listing of {place} cannot be read (the status of Account {account} says why)"
+    ))
+}
+
 /// Until when something is waited for, as a time of day that does not move: in whole seconds, never too early. Nothing once it is
 /// over.
 pub(super) fn until(seen: &Observation, at: Instant) -> String {

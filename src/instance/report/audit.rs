@@ -53,7 +53,12 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<N
                 ..
             },
             _,
-        ) => Some(unanswered(*verb, &seen.facts.id()?, why)),
+        ) => {
+            // What is repeated has the same answer, most likely: told once.
+            let last = seen.memory.aside.as_ref();
+            let is_told = last.is_some_and(|last| last.verb == *verb && last.is_unknown);
+            (!is_told).then_some(unanswered(*verb, &seen.facts.id()?, why))
+        }
         (
             Outcome::Released {
                 id,
@@ -63,7 +68,11 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<N
                 ..
             },
             _,
-        ) => Some(unanswered(Verb::Release, id, why)),
+        ) => {
+            let last = seen.memory.releases.get(id);
+            let is_told = last.is_some_and(|last| last.is_unknown);
+            (!is_told).then(|| unanswered(Verb::Release, id, why))
+        }
         _ => None,
     }
 }

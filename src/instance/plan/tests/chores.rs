@@ -111,6 +111,7 @@ fn a_cut_is_not_repeated_at_once_and_a_stop_that_it_does_not_help_has_failed() {
             verb: Verb::Stop,
             at: memory.first_seen,
             trouble: None,
+            is_unknown: false,
             is_refused: false,
         });
     });

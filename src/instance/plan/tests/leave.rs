@@ -29,6 +29,7 @@ fn deletion_releases_then_proves_then_lets_go() {
 
             accepted: true,
             trouble: None,
+            is_unknown: false,
             not_before: None,
         };
         memory.releases.insert(ServerId::from(ID), call);

@@ -17,6 +17,7 @@ fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() 
             verb: Verb::Stop,
             at,
             trouble: None,
+            is_unknown: false,
             is_refused: false,
         });
     });
@@ -46,6 +47,7 @@ fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() 
             verb: Verb::Start,
             at,
             trouble: None,
+            is_unknown: false,
             is_refused: false,
         });
         seen.now += Duration::from_secs(31);
@@ -73,6 +75,7 @@ fn a_server_stopped_for_a_reinstall_that_does_not_come_is_started_again() {
             verb: Verb::Stop,
             at,
             trouble: None,
+            is_unknown: false,
             is_refused: false,
         });
     });
@@ -85,6 +88,7 @@ fn a_server_stopped_for_a_reinstall_that_does_not_come_is_started_again() {
             verb: Verb::Start,
             at,
             trouble: Some("no".into()),
+            is_unknown: false,
             is_refused: false,
         });
         seen.now += Duration::from_secs(31);
