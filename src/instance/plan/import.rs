@@ -292,15 +292,25 @@ fn fits_in_size(seen: &Observation, id: &ServerId, detail: &Detail) -> Result<()
     }
 }
 
+/// What the Event says: what was compared, and what is believed.
+fn note(seen: &Observation, id: &ServerId, name: &str) -> String {
+    let package = match (&seen.facts.spec.package.code, &seen.found.on_sale) {
+        (Some(code), Fact::Absent) => format!(
+            "package {code} is not on sale in {}: nobody can check whether the server was bought with it",
+            seen.facts.place()
+        ),
+        (_, Fact::Known(_) | Fact::Unknown(_) | Fact::NotAsked) | (None, Fact::Absent) => {
+            "of its package only CPU and memory were compared, as far as they are told".to_owned()
+        }
+    };
+    format!(
+        "took over server {id}, called {name}; {package}; firewall and login the service does not tell, so that the spec is believed"
+    )
+}
+
 /// The record of it. What the spec says counts as applied, so that nothing is erased by an import.
 fn take_over(seen: &Observation, seat: &SeatFacts, id: &ServerId, name: String) -> Plan {
-    let mut note = format!("took over server {id}, called {name}");
-    if let (Some(code), Fact::Absent) = (&seen.facts.spec.package.code, &seen.found.on_sale) {
-        note = format!(
-            "{note}; package {code} is not on sale in {}: nobody can check whether the server was bought with it",
-            seen.facts.place()
-        );
-    }
+    let note = note(seen, id, &name);
     let mut plan = found::record(seen, seat, id, None);
     if let Step::Record { binding } = &mut plan.step {
         binding.imported = Some(name);
