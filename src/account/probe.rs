@@ -203,3 +203,54 @@ fn what_is_wrong(error: &Error, account: &Account) -> Option<Problem> {
     };
     Some(Problem { reason, message })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::{AllowedEndpoints, Client, Gate, Http, Limits, Paths};
+    use axum::http::StatusCode;
+    use axum::{Json, Router, routing::get};
+    use serde_json::json;
+
+    /// What a service that answers a probe so is told as.
+    async fn told(status: StatusCode, code: &'static str) -> Option<(Reason, String)> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let answer = (status, Json(json!({"code": code, "message": "later"})));
+        let router = Router::new().route("/sshkey/list", get(|| async { answer }));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let http = Http::new(AllowedEndpoints::default()).unwrap();
+        let gate = Gate::new(Limits::default());
+        let client = Client::new(http, &endpoint, "token".into(), Paths::default(), gate).unwrap();
+        let error = client.probe(Lane::Urgent).await.unwrap_err();
+        let account = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {"name": "default"},
+            "spec": {"endpoint": endpoint, "tokenSecretRef": {"name": "cloud-token", "key": "token"}},
+        });
+        let account = serde_json::from_value(account).unwrap();
+        what_is_wrong(&error, &account).map(|problem| (problem.reason, problem.message))
+    }
+
+    #[tokio::test]
+    async fn what_the_service_says_of_us_is_told_with_what_follows_and_the_remedy() {
+        let (reason, message) = told(StatusCode::TOO_MANY_REQUESTS, "Busy").await.unwrap();
+        assert_eq!(reason, Reason::RateLimited);
+        assert_eq!(
+            message,
+            "the service asks for fewer requests (429 Busy: later, at GET /sshkey/list): requests wait as long as it asks for (where it \
+             names no time, for a second to a minute), and go on by themselves"
+        );
+        let (reason, message) = told(StatusCode::UNAUTHORIZED, "Authenticated.Bad")
+            .await
+            .unwrap();
+        assert_eq!(reason, Reason::TokenRefused);
+        assert!(
+            message.contains("put a valid token into Secret cloud-token under key token"),
+            "{message}"
+        );
+        assert_eq!(
+            told(StatusCode::SERVICE_UNAVAILABLE, "Maintenance").await,
+            None
+        );
+    }
+}

@@ -114,8 +114,7 @@ pub struct PlaceInventory {
     /// where only servers of Instances that are gone are looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_listed_time: Option<Time>,
-    /// Since when the zone cannot be listed, where that is so: the service knows no such zone, or fails for it alone. It stays the same
-    /// while retries fail. Where the service does not answer at all, the condition Ready says so.
+    /// Since when the zone cannot be listed, where that is so; message says why. It stays the same while retries fail. Where the service does not answer at all, the condition Ready says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
     /// What is wrong with it.
