@@ -243,7 +243,7 @@ fn fits(
     let told = [
         ("spec.region", detail.region(), place.region.as_str()),
         ("spec.zone", detail.zone(), place.zone.as_str()),
-        ("spec.image.id", image.as_deref(), wanted_image.as_str()),
+        ("spec.image", image.as_deref(), wanted_image.as_str()),
     ];
     let differs = told.into_iter().find_map(|(field, has, wanted)| {
         Some((field, has?, wanted)).filter(|_| has != Some(wanted))
@@ -251,8 +251,13 @@ fn fits(
     match differs {
         None => fits_in_size(seen, id, detail).map(|()| name.to_owned()),
         Some((field, has, wanted)) => {
+            // What a name in the spec means is told by its identifier, and so is what it is to be.
+            let set = match field {
+                "spec.image" => "spec.image.id",
+                field => field,
+            };
             let message = format!(
-                "server {id} has {has}, and {field} says {wanted}: set {field} to {has} to import it as it is"
+                "server {id} has {has}, and {field} asks for {wanted}: set {set} to {has} to import it as it is"
             );
             Err(wrong(Reason::ImportDiffers, message))
         }

@@ -125,7 +125,8 @@ fn what_does_not_fit_or_cannot_be_seen_is_not_taken_over() {
         .plan();
     let (reason, _, message) = told(&differs);
     assert_eq!(reason, Reason::ImportDiffers);
-    assert!(message.contains("spec.image.id") && message.contains("img-2"));
+    let words = "has img-2, and spec.image asks for img-1: set spec.image.id to img-2";
+    assert!(message.contains(words), "{message}");
     for (field, value) in [("zoneCode", "elsewhere"), ("regionCode", "elsewhere")] {
         let plan = listed().with(shows(&[(field, value)])).plan();
         assert_eq!(told(&plan).0, Reason::ImportDiffers);
