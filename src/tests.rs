@@ -38,8 +38,8 @@ fn the_pages_of_reasons_are_up_to_date() {
          mend something; most of it is tried again all the same, slowly) and `Drifted` (only a human may resolve it) stand only\n\
          while they are true, and point to the message of `Ready`. So does `UnsafeRights` of an\n\
          Account (the operator may do what it must not). `Synced` of an Instance says how far its status can be believed: it is\n\
-         false, with the reason of its Account, where the server could not be confirmed for five minutes, or where somebody has\n\
-         to mend the Account first; `Ready` then says what was seen last. Generated from `src/api/conditions.rs`.\n\n\
+         false where the server could not be confirmed for five minutes (`ServerUnobserved`, or the reason of its Account), and at\n\
+         once where somebody has to mend the Account (its reason) or it is gone; `Ready` then says what was seen last. Generated from `src/api/conditions.rs`.\n\n\
          | Reason | Meaning |\n|---|---|\n",
     );
     for reason in Reason::ALL {

@@ -78,8 +78,11 @@ pub struct Memory {
     pub bundle: Option<(Instant, String)>,
     /// A call was refused for the token or the account: look again now.
     pub doubted: bool,
-    /// The service does not answer.
-    pub outage: Option<Outage>,
+    /// Since when the service does not answer, while that is so.
+    pub outage: Option<Timestamp>,
+    /// Why it cannot be used, in the words of the first try that showed it: the service may put an identifier of the request into
+    /// each of its refusals, and other words are a write and wake every Instance.
+    pub problem: Option<Problem>,
     /// Late servers of finalised Instances, and when their release was called.
     pub late: HashMap<ServerId, Instant>,
     /// When this process found that it can be used, for the first time.
@@ -90,15 +93,6 @@ pub struct Memory {
     pub written: Option<Written>,
     /// Failures in a row.
     pub backoff: Backoff,
-}
-
-/// The service does not answer.
-#[derive(Clone, Debug)]
-pub struct Outage {
-    /// Since when.
-    pub since: Timestamp,
-    /// How it is told, as long as it lasts.
-    pub problem: Problem,
 }
 
 /// A write of status.
@@ -118,6 +112,14 @@ impl Memory {
         if reason != Reason::ServiceUnreachable {
             self.outage = None;
         }
+        self.problem = self.problem.take().filter(|known| known.reason == reason);
+    }
+
+    /// What is wrong, in the words of the first try that showed it.
+    fn first_words(&mut self, problem: Problem) -> Problem {
+        let known = self.problem.take();
+        let known = known.filter(|known| known.reason == problem.reason);
+        self.problem.insert(known.unwrap_or(problem)).clone()
     }
 }
 
@@ -175,7 +177,7 @@ fn plan(
         Usable::Yes(seat) => {
             context.memories.update(key, |memory| {
                 memory.backoff.reset();
-                memory.outage = None;
+                (memory.outage, memory.problem) = (None, None);
                 memory.began.get_or_insert_with(Instant::now);
                 memory.usable_since.get_or_insert_with(Instant::now);
             });
@@ -302,19 +304,29 @@ async fn release_buried(
             memory.late.retain(|_, at| now < *at + LATE_AGAIN);
             memory.late.insert(id.clone(), now);
         });
+        let (namespace, name) = (&key.namespace, &key.name);
         let news = match &answer {
             Ok(_) => {
                 context.metrics.surplus_released();
                 let note = format!(
-                    "released server {id} in {place}: it turned up after its Instance had been deleted"
+                    "the service took the release of server {id} in {place}: it turned up after its Instance had been deleted"
                 );
-                tracing::info!(namespace = key.namespace, name = key.name, %id, %place, "late server released");
+                tracing::info!(namespace, name, %id, %place, "the service took the release of a late server");
                 News::warning("LateServerReleased", note)
+            }
+            // The listing that showed it is older.
+            Err(error) if error.is_no_such_instance() => {
+                tracing::info!(namespace, name, %id, %place, "a late server is gone");
+                continue;
             }
             Err(error) => {
                 let note = format!(
-                    "server {id} in {place} turned up after its Instance had been deleted: {error}"
+                    "server {id} in {place} turned up after its Instance had been deleted, and its release is called again as long as \
+                     it is listed: {error}"
                 );
+                // The Event has the service's words; a log goes further.
+                let why = error.category();
+                tracing::warn!(namespace, name, %id, %place, why, "the release of a late server is not known to be taken");
                 News::warning("LateServerNotReleased", note)
             }
         };
@@ -350,5 +362,30 @@ fn token_secret(account: &Account) -> ObjectKey {
     ObjectKey {
         namespace: account.namespace().unwrap_or_default(),
         name: account.spec.token_secret_ref.name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_told_in_the_words_of_the_first_try_that_showed_it() {
+        let mut memory = Memory::default();
+        let problem = |reason, message: &str| Problem {
+            reason,
+            message: message.to_owned(),
+        };
+        let first = problem(Reason::RateLimited, "429, request 1");
+        assert_eq!(memory.first_words(first.clone()), first);
+        // Each refusal may have a number of its own: to tell it were a write and a wake of every Instance each time.
+        let again = problem(Reason::RateLimited, "429, request 2");
+        assert_eq!(memory.first_words(again.clone()), first);
+        let other = problem(Reason::TokenRefused, "401, request 3");
+        assert_eq!(memory.first_words(other.clone()), other);
+        assert_eq!(memory.first_words(again.clone()), again);
+        // What no try showed comes in between.
+        memory.is_unusable(Reason::TokenNotFound);
+        assert_eq!(memory.first_words(first.clone()), first);
     }
 }

@@ -116,7 +116,7 @@ async fn seat(context: &Context, account: &Account, key: &ObjectKey) -> Result<A
         .map_err(|error| not_usable(&error, account))?;
     context.memories.update(key, |memory| {
         memory.probed = None;
-        memory.outage = None;
+        (memory.outage, memory.problem) = (None, None);
     });
     Ok(seat)
 }

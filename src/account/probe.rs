@@ -1,7 +1,7 @@
 //! Whether the service answers and takes the token: one cheap authorised call, where nothing else has shown it lately.
 
 use super::observe::{Usable, name_it, token_place};
-use super::{Context, Outage, REFUSED, UNREACHABLE};
+use super::{Context, REFUSED, UNREACHABLE};
 use crate::api::Account;
 use crate::api::conditions::{READY, Reason};
 use crate::cloud::{Error, Lane, Target, Trouble};
@@ -107,7 +107,11 @@ pub(super) async fn try_seat(
             }
         }
     };
-    Usable::No(problem, Some(seat))
+    let mut told = problem.clone();
+    context
+        .memories
+        .update(key, |memory| told = memory.first_words(problem));
+    Usable::No(told, Some(seat))
 }
 
 async fn probe(seat: &Seat) -> Probed {
@@ -128,7 +132,7 @@ async fn probe(seat: &Seat) -> Probed {
     }
 }
 
-/// The service does not answer. The words are those of the first try that showed it, and its time: tries do not move them.
+/// The service does not answer, since the first try that showed it: further ones do not move that time.
 fn unreachable(
     context: &Context,
     account: &Account,
@@ -137,29 +141,22 @@ fn unreachable(
     seen: &str,
 ) -> Problem {
     let memory = context.memories.get(key);
-    if let Some(outage) = memory.outage {
-        return outage.problem;
-    }
     // A process that has told nothing yet goes on with what its predecessor told.
     let stood = told_since(account).filter(|_| memory.written.is_none());
     let began = trouble.map(|trouble| trouble.began);
-    let since = stood.or(began).unwrap_or_else(chance::time_of_day);
+    let known = memory.outage.or(stood).or(began);
+    let since = known.unwrap_or_else(chance::time_of_day);
+    context
+        .memories
+        .update(key, |memory| memory.outage = Some(since));
     let (endpoint, seconds) = (&account.spec.endpoint, UNREACHABLE.as_secs());
-    let problem = Problem {
+    Problem {
         reason: Reason::ServiceUnreachable,
         message: format!(
             "the service does not answer as it should since {since}: {seen}. It is tried again every {seconds} s: check spec.endpoint \
              ({endpoint}), the network and the service"
         ),
-    };
-    let outage = Outage {
-        since,
-        problem: problem.clone(),
-    };
-    context
-        .memories
-        .update(key, |memory| memory.outage = Some(outage));
-    problem
+    }
 }
 
 /// Since when the service does not answer, as status tells.
@@ -194,9 +191,66 @@ fn what_is_wrong(error: &Error, account: &Account) -> Option<Problem> {
             format!("{error}: {}", name_it(&account.spec, target)),
         )
     } else if error.is_rate_limited() {
-        (Reason::RateLimited, error.to_string())
+        (
+            Reason::RateLimited,
+            format!(
+                "{error}: requests wait as long as it asks for (where it names no time, for a second to a minute), and go on by \
+                 themselves"
+            ),
+        )
     } else {
         return None;
     };
     Some(Problem { reason, message })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::{AllowedEndpoints, Client, Gate, Http, Limits, Paths};
+    use axum::http::StatusCode;
+    use axum::{Json, Router, routing::get};
+    use serde_json::json;
+
+    /// What a service that answers a probe so is told as.
+    async fn told(status: StatusCode, code: &'static str) -> Option<(Reason, String)> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let answer = (status, Json(json!({"code": code, "message": "later"})));
+        let router = Router::new().route("/sshkey/list", get(|| async { answer }));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let http = Http::new(AllowedEndpoints::default()).unwrap();
+        let gate = Gate::new(Limits::default());
+        let client = Client::new(http, &endpoint, "token".into(), Paths::default(), gate).unwrap();
+        let error = client.probe(Lane::Urgent).await.unwrap_err();
+        let account = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {"name": "default"},
+            "spec": {"endpoint": endpoint, "tokenSecretRef": {"name": "cloud-token", "key": "token"}},
+        });
+        let account = serde_json::from_value(account).unwrap();
+        what_is_wrong(&error, &account).map(|problem| (problem.reason, problem.message))
+    }
+
+    #[tokio::test]
+    async fn what_the_service_says_of_us_is_told_with_what_follows_and_the_remedy() {
+        let (reason, message) = told(StatusCode::TOO_MANY_REQUESTS, "Busy").await.unwrap();
+        assert_eq!(reason, Reason::RateLimited);
+        assert_eq!(
+            message,
+            "the service asks for fewer requests (429 Busy: later, at GET /sshkey/list): requests wait as long as it asks for (where it \
+             names no time, for a second to a minute), and go on by themselves"
+        );
+        let (reason, message) = told(StatusCode::UNAUTHORIZED, "Authenticated.Bad")
+            .await
+            .unwrap();
+        assert_eq!(reason, Reason::TokenRefused);
+        assert!(
+            message.contains("put a valid token into Secret cloud-token under key token"),
+            "{message}"
+        );
+        assert_eq!(
+            told(StatusCode::SERVICE_UNAVAILABLE, "Maintenance").await,
+            None
+        );
+    }
 }

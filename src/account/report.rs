@@ -35,7 +35,7 @@ pub(super) async fn report(
     let warnings: Vec<Warning> = warnings.chain(in_the_clear(account)).collect();
     let memory = context.memories.get(key);
     let mut next = status(account, &former, verdict, &warnings, wall);
-    next.unreachable_since = memory.outage.map(|outage| Time(outage.since));
+    next.unreachable_since = memory.outage.map(Time);
     let usable_since = memory.usable_since;
     let usable_since = usable_since.filter(|_| matches!(seen.usable, Usable::Yes(_)));
     let used = context.sessions.roll().used(key, Instant::now());

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::api::conditions::{READY, Reason, State, Verdict};
-use crate::api::{Account, AccountStatus};
+use crate::api::{Account, AccountStatus, counted};
 use crate::runtime::events::News;
 use crate::runtime::watch::ObjectKey;
 use jiff::Timestamp;
@@ -20,9 +20,25 @@ pub(super) async fn tell(
 ) {
     for news in changes(former, next, verdict, wall) {
         let (namespace, name, reason) = (&key.namespace, &key.name, news.reason);
-        tracing::info!(namespace, name, reason, note = news.note, "account");
+        let note = Some(&news.note).filter(|_| !quotes_a_change(reason));
+        tracing::info!(namespace, name, reason, note, "account");
         context.events.tell(&account.object_ref(&()), &news).await;
     }
+}
+
+/// Whether the message has words of the service about a call that changes something. They stand in status and Event alone: they may
+/// say a password that the service refuses, and a log goes further.
+fn quotes_a_change(reason: &str) -> bool {
+    reason == Reason::AccountNotNormal.as_str()
+}
+
+/// Whether the service said something, so that an outage is over. An Account whose Secret or endpoint is not usable any more says nothing
+/// of the service.
+fn shows_an_answer(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Available | Reason::TokenRefused | Reason::AccountNotNormal | Reason::RateLimited
+    )
 }
 
 /// What is worth an Event. Pure.
@@ -38,7 +54,9 @@ fn changes(
         ready.map(|ready| ready.reason.clone())
     };
     let mut news = Vec::new();
-    if let (Some(since), None) = (&former.unreachable_since, &next.unreachable_since) {
+    if let (Some(since), None) = (&former.unreachable_since, &next.unreachable_since)
+        && shows_an_answer(verdict.reason)
+    {
         let seconds = wall.duration_since(since.0).as_secs().max(0);
         let note = format!(
             "the service answers again: it did not for {}",
@@ -76,17 +94,21 @@ fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<News> {
     };
     let reason = Reason::AccountLimitReached.as_str();
     if first.reason == reason {
-        let (used, allowed) = (limits.instances.used, limits.instances.allowed);
-        let allowed = allowed.unwrap_or_default();
+        let allowed = limits.instances.allowed.unwrap_or_default();
+        let used = instances(limits.instances.used);
         let note = format!(
-            "{used} Instances have a server or are about to have one, and {allowed} may (spec.maxInstances): in line are {names}{others}"
+            "{used} with a server, or about to have one, where spec.maxInstances allows {allowed}; waiting: {names}{others}"
         );
         return Some(News::warning(reason, note));
     }
     let note = format!(
-        "as many servers were bought as spec.createRate.perMinute allows: in line are {names}{others}"
+        "as many creates were sent within a minute as spec.createRate.perMinute allows; waiting: {names}{others}"
     );
     Some(News::normal(Reason::CreateRateReached.as_str(), note))
+}
+
+fn instances(n: i64) -> String {
+    counted(usize::try_from(n).unwrap_or_default(), "Instance")
 }
 
 /// A time in words, to the second.
@@ -101,7 +123,7 @@ fn span(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{LimitsStatus, WaitingInstance};
+    use crate::api::{LimitUse, LimitsStatus, WaitingInstance};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     fn said(verdict: &Verdict, since: Option<i64>) -> AccountStatus {
@@ -143,11 +165,19 @@ mod tests {
                 (false, "Available", "well".to_owned())
             ]
         );
+        // That nobody can ask any more is no answer.
+        let lost = Verdict::reconciling(Reason::TokenNotFound, "no Secret");
+        let unasked = told(&down, &said(&lost, None), &lost);
+        assert_eq!(unasked, [(true, "TokenNotFound", "no Secret".to_owned())]);
         assert_eq!(told(&up, &up, &well), []);
         assert_eq!(told(&down, &down, &away), []);
         let limits = |waiting, names: &[&str]| LimitsStatus {
             waiting,
             next: names.iter().map(|name| waits(name)).collect(),
+            instances: LimitUse {
+                used: 1,
+                allowed: Some(1),
+            },
             ..LimitsStatus::default()
         };
         let full = AccountStatus {
@@ -157,7 +187,10 @@ mod tests {
         let [(true, "AccountLimitReached", note)] = &told(&up, &full, &well)[..] else {
             panic!("a limit that is reached is told");
         };
-        assert!(note.ends_with("in line are a, b, and 1 more"), "{note}");
+        assert_eq!(
+            note,
+            "1 Instance with a server, or about to have one, where spec.maxInstances allows 1; waiting: a, b, and 1 more"
+        );
         let fuller = AccountStatus {
             limits: Some(limits(4, &["a"])),
             ..up.clone()

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// As many places and servers stand in status as the schema allows: it is no database.
+/// As many places and servers stand in status as the schema allows: it is no database. All of them are counted.
 const PLACES: usize = 100;
 pub(super) const UNOWNED: usize = 20;
 
@@ -64,8 +64,9 @@ pub(super) fn counted(
     account: &Account,
     trusted_since: Option<Instant>,
 ) -> AccountStatus {
-    let zones = census.places.iter().take(PLACES);
-    let inventory: Vec<_> = zones
+    let mut inventory: Vec<_> = census
+        .places
+        .iter()
         .map(|(place, known)| {
             let mut former = former.inventory.iter();
             let former = former.find(|former| is_at(place, &former.region, &former.zone));
@@ -81,9 +82,16 @@ pub(super) fn counted(
             Some(sum.unwrap_or_default().saturating_add(n))
         })
     };
+    let (servers, unowned_servers) = (total(|zone| zone.servers), total(|zone| zone.unowned));
+    if inventory.len() > PLACES {
+        // Somebody has to mend those that fail, and looks for them.
+        inventory.sort_by_key(|zone| zone.failing_since.is_none());
+        inventory.truncate(PLACES);
+        inventory.sort_by(|a, b| (&a.region, &a.zone).cmp(&(&b.region, &b.zone)));
+    }
     AccountStatus {
-        servers: total(|zone| zone.servers),
-        unowned_servers: total(|zone| zone.unowned),
+        servers,
+        unowned_servers,
         listed_zones: Some(format!("{listed}/{}", census.places.len())),
         unowned: unowned(census, former, account),
         inventory,

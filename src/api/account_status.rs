@@ -17,7 +17,7 @@ pub struct AccountStatus {
     /// What is used of spec.maxInstances and spec.createRate, and who waits for more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsStatus>,
-    /// Servers in the zones that Instances name, as far as those could be listed: what the zones of inventory add up to.
+    /// Servers in the zones that Instances name, as far as those could be listed: what all zones add up to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<i64>,
     /// Servers among them that no Instance owns.
@@ -27,7 +27,8 @@ pub struct AccountStatus {
     /// a zone that fails counts as it was listed last, and not at all if it never was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed_zones: Option<String>,
-    /// Servers by place, in every zone that Instances name or named until lately. Zones fail one by one.
+    /// Servers by place, in every zone that Instances name or named until lately. Zones fail one by one. Of more than 100 zones
+    /// those that fail stand here first; listedZones, servers and unownedServers count all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub inventory: Vec<PlaceInventory>,
@@ -53,12 +54,14 @@ pub struct AccountStatus {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitsStatus {
-    /// Instances that have a server or are about to have one, and how many may (spec.maxInstances).
+    /// Instances that have a server or are about to have one, and how many may (spec.maxInstances). What is on record counts: also
+    /// where it is not known whether a create was carried out, and where the server was adopted or imported.
     pub instances: LimitUse,
-    /// Servers bought in the last minute, and how many may be (spec.createRate.perMinute). Left out without that limit.
+    /// Creates sent in the last minute that the service did not refuse, and how many may be (spec.createRate.perMinute). One whose
+    /// outcome is not known counts. A new process begins at 0. Left out without that limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creates_per_minute: Option<LimitUse>,
-    /// Instances that wait for one of the two.
+    /// Instances that wait for one of the two; while the Account cannot be used, and right after that, as it was before.
     pub waiting: i64,
     /// The first ten of them, in the order in which they are served.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -111,8 +114,7 @@ pub struct PlaceInventory {
     /// where only servers of Instances that are gone are looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_listed_time: Option<Time>,
-    /// Since when the zone cannot be listed, where that is so: the service knows no such zone, or fails for it alone. It stays the same
-    /// while retries fail. Where the service does not answer at all, the condition Ready says so.
+    /// Since when the zone cannot be listed, where that is so; message says why. It stays the same while retries fail. Where the service does not answer at all, the condition Ready says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
     /// What is wrong with it.

@@ -140,7 +140,7 @@ reasons! {
         "The service does not know the recorded server any more. Nothing is bought in its place.",
         "Delete the Instance and apply it again, without spec.import, to get a new server.";
     ServerUnobserved:
-        "The server is recorded and has not been seen yet: the service's detail could not be read.",
+        "The server is recorded, and its detail could not be read: it has not been seen yet. In Synced: neither its detail nor a listing of its zone told for five minutes whether it is there.",
         "Wait; if it stays, read the message and look at the Account.";
     ImageDiffers:
         "The server's image was changed at the service. Nothing is erased because of that.",
@@ -173,7 +173,7 @@ reasons! {
         "As many Instances of the Account have a server, or are about to have one, as its spec.maxInstances allows. Nothing is bought for this one until one of them is gone.",
         "Delete an Instance that is not needed, or raise spec.maxInstances of the Account; it goes on by itself.";
     CreateRateReached:
-        "As many servers were bought with the Account within a minute as its spec.createRate.perMinute allows.",
+        "As many creates were sent for the Account within a minute as its spec.createRate.perMinute allows. One that the service refused does not count, and one whose outcome is not known does.",
         "Wait; it goes on by itself. If it was not you who made so many Instances, find out what makes them.";
     RequestLimitReached:
         "What the Instance needs has to wait: as many requests as the Account's spec.requests allows are under way, or the service answers them slowly. Changes go before running operations, and those before looks at what nobody changed.",
@@ -203,7 +203,7 @@ reasons! {
         "The service refuses operations for this account, since its status is not normal. The Account is not Ready until the service takes such an operation again, or for ten minutes after the last refusal; all else goes on.",
         "Settle the account's status at the service (payment, verification); it is tried again by itself.";
     RateLimited:
-        "The service asks for fewer requests.",
+        "The service asks for fewer requests. They wait as long as it asks for, ten minutes at most, or for a second to a minute where it names no time; then they go on, fewer at first. An Account says so once no listing came through for two and a half minutes, or none ever did, and until a request is answered.",
         "Nothing to do; lower spec.requests of the Account if it happens often.";
     EndpointInvalid:
         "The Account's endpoint, its proxy or one of its paths is not usable.",
@@ -329,7 +329,7 @@ impl Synced {
             Self::Yes => (
                 "True",
                 Reason::Available,
-                "the service showed the server lately",
+                "the service told lately whether the server is there",
             ),
             Self::No(reason, message) => ("False", *reason, message.as_str()),
         };

@@ -155,7 +155,7 @@ fn comments(
             .to_owned(),
     );
     lines.push(
-        "# The service tells neither package nor security group nor login of a server. It lists what stands here; that it is the \
+        "# The service tells neither package nor security group nor login of a server: that those which stand here are the \
          server's own is believed."
             .to_owned(),
     );

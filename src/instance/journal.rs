@@ -103,6 +103,11 @@ fn quotes_the_service(reason: &str) -> bool {
         Reason::OperationFailed,
         Reason::OperationRefused,
         Reason::OutcomeUnknown,
+        // These may come of a call as well as of a look.
+        Reason::AccountNotNormal,
+        Reason::RateLimited,
+        Reason::ServiceBusy,
+        Reason::TokenRefused,
     ];
     quotes.iter().any(|quotes| quotes.as_str() == reason)
 }
@@ -175,7 +180,13 @@ mod tests {
 
     #[test]
     fn words_of_the_service_about_a_change_stay_out_of_the_log() {
-        for reason in ["CreateRefused", "OperationRefused", "OutcomeUnknown"] {
+        for reason in [
+            "CreateRefused",
+            "OperationRefused",
+            "OutcomeUnknown",
+            "AccountNotNormal",
+            "ServiceBusy",
+        ] {
             assert!(quotes_the_service(reason), "{reason}");
         }
         for reason in ["Available", "Creating", "ReinstallPending"] {

@@ -105,6 +105,29 @@ async fn a_zone_that_was_listed_counts_as_it_was_listed_last_while_it_fails() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn more_zones_than_status_holds_are_all_counted_and_those_that_fail_stand_in_it() {
+    let began = Instant::now();
+    let names: Vec<_> = (0..150).map(|n| format!("z{n:03}")).collect();
+    let zones: Vec<_> = names
+        .iter()
+        .map(|name| match name.as_str() {
+            "z149" => (name.as_str(), failing(7, "no such zone")),
+            _ => (name.as_str(), listed(2, 1)),
+        })
+        .collect();
+    tokio::time::advance(LASTS).await;
+    let told = after(&AccountStatus::default(), &zones, began);
+    assert_eq!(told.listed_zones.as_deref(), Some("149/150"));
+    assert_eq!((told.servers, told.unowned_servers), (Some(298), Some(149)));
+    assert_eq!(told.inventory.len(), PLACES);
+    let last = told.inventory.last().unwrap();
+    assert_eq!(
+        (last.zone.as_str(), last.failing_since.clone()),
+        ("z149", Some(at(7)))
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_former_process_listed_stands_until_it_is_listed_again() {
     let began = Instant::now();
     let mut known = after(

@@ -127,8 +127,26 @@ pub(super) async fn firewall(
         let what = format!("security group in {region}");
         return named("--firewall", &what, id, all, doubt, doubts);
     }
+    only(region, all, doubt, doubts)
+}
+
+/// The region's only security group.
+fn only(
+    region: &str,
+    all: Rows,
+    doubt: Option<&str>,
+    doubts: &mut Doubts,
+) -> Result<String, String> {
     match all.as_slice() {
-        [(only, _)] => Ok(only.clone()),
+        [(only, _)] => {
+            doubts.extend(doubt.map(|why| {
+                format!(
+                    "security group {only} is the only one that could be read in region {region}; whether there are others could not be \
+                     found out: {why}"
+                )
+            }));
+            Ok(only.clone())
+        }
         [] => Err(format!(
             "region {region} lists no security group: name the server's with --firewall ID"
         )),
@@ -301,6 +319,23 @@ mod tests {
             choose(Some("old"), none_like_it()),
             (Ok("old".to_owned()), 1)
         );
+    }
+
+    #[test]
+    fn the_only_security_group_of_a_list_that_may_lack_some_comes_with_a_doubt() {
+        let choose = |all: &[&str], doubt: Option<&str>| {
+            let all = all.iter().map(|id| ((*id).to_owned(), None)).collect();
+            let mut doubts = Vec::new();
+            let chosen = only("r", all, doubt, &mut doubts);
+            (chosen.ok(), doubts.len())
+        };
+        assert_eq!(choose(&["fw-1"], None), (Some("fw-1".to_owned()), 0));
+        assert_eq!(
+            choose(&["fw-1"], Some("moved")),
+            (Some("fw-1".to_owned()), 1)
+        );
+        assert_eq!(choose(&["fw-1", "fw-2"], None), (None, 0));
+        assert_eq!(choose(&[], None), (None, 0));
     }
 
     #[test]

@@ -469,7 +469,7 @@ fn room(seen: &Observation) -> Result<(), Box<Plan>> {
         }
         Room::Full(most) => {
             let message = format!(
-                "Account {account} may have {} with a server (spec.maxInstances), and as many have one or are about to have \
+                "Account {account} may have {} with a server (spec.maxInstances), and no fewer have one or are about to have \
                  one: delete one that is not needed, or raise the limit",
                 counted(most, "Instance")
             );
@@ -478,8 +478,8 @@ fn room(seen: &Observation) -> Result<(), Box<Plan>> {
         }
         Room::TooFast { per_minute, wait } => {
             let message = format!(
-                "Account {account} may buy {} a minute (spec.createRate.perMinute), and as many were bought: it goes on by \
-                 itself",
+                "Account {account} may buy {} a minute (spec.createRate.perMinute), and as many creates were sent: it goes on \
+                 by itself",
                 counted(per_minute, "server")
             );
             let wait = wait.max(super::NEXT);

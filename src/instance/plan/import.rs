@@ -243,7 +243,7 @@ fn fits(
     let told = [
         ("spec.region", detail.region(), place.region.as_str()),
         ("spec.zone", detail.zone(), place.zone.as_str()),
-        ("spec.image.id", image.as_deref(), wanted_image.as_str()),
+        ("spec.image", image.as_deref(), wanted_image.as_str()),
     ];
     let differs = told.into_iter().find_map(|(field, has, wanted)| {
         Some((field, has?, wanted)).filter(|_| has != Some(wanted))
@@ -251,8 +251,13 @@ fn fits(
     match differs {
         None => fits_in_size(seen, id, detail).map(|()| name.to_owned()),
         Some((field, has, wanted)) => {
+            // What a name in the spec means is told by its identifier, and so is what it is to be.
+            let set = match field {
+                "spec.image" => "spec.image.id",
+                field => field,
+            };
             let message = format!(
-                "server {id} has {has}, and {field} says {wanted}: set {field} to {has} to import it as it is"
+                "server {id} has {has}, and {field} asks for {wanted}: set {set} to {has} to import it as it is"
             );
             Err(wrong(Reason::ImportDiffers, message))
         }
@@ -292,15 +297,25 @@ fn fits_in_size(seen: &Observation, id: &ServerId, detail: &Detail) -> Result<()
     }
 }
 
+/// What the Event says: what was compared, and what is believed.
+fn note(seen: &Observation, id: &ServerId, name: &str) -> String {
+    let package = match (&seen.facts.spec.package.code, &seen.found.on_sale) {
+        (Some(code), Fact::Absent) => format!(
+            "package {code} is not on sale in {}: nobody can check whether the server was bought with it",
+            seen.facts.place()
+        ),
+        (_, Fact::Known(_) | Fact::Unknown(_) | Fact::NotAsked) | (None, Fact::Absent) => {
+            "of its package only CPU and memory were compared, as far as they are told".to_owned()
+        }
+    };
+    format!(
+        "took over server {id}, called {name}; {package}; firewall and login the service does not tell, so that the spec is believed"
+    )
+}
+
 /// The record of it. What the spec says counts as applied, so that nothing is erased by an import.
 fn take_over(seen: &Observation, seat: &SeatFacts, id: &ServerId, name: String) -> Plan {
-    let mut note = format!("took over server {id}, called {name}");
-    if let (Some(code), Fact::Absent) = (&seen.facts.spec.package.code, &seen.found.on_sale) {
-        note = format!(
-            "{note}; package {code} is not on sale in {}: nobody can check whether the server was bought with it",
-            seen.facts.place()
-        );
-    }
+    let note = note(seen, id, &name);
     let mut plan = found::record(seen, seat, id, None);
     if let Step::Record { binding } = &mut plan.step {
         binding.imported = Some(name);

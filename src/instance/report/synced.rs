@@ -22,26 +22,34 @@ pub(super) fn synced(seen: &Observation) -> Option<Synced> {
     seen.facts.told_id()?;
     let confirmed = seen.memory.confirmed;
     let is_late = seen.now >= confirmed.unwrap_or(seen.memory.first_seen) + CONFIRMED_FOR;
-    let (reason, why) = match &seen.account {
+    let name = &seen.account_key.name;
+    judge(&seen.account, name, confirmed.is_some(), is_late)
+}
+
+/// The same of an Account of this name. Pure, and the same words as long as the same is wrong.
+fn judge(account: &AccountFact, name: &str, is_confirmed: bool, is_late: bool) -> Option<Synced> {
+    let (reason, why) = match account {
         AccountFact::NotFound(name) => {
             let why = format!("Account {name} does not exist: the server is not looked at");
             return Some(Synced::No(Reason::AccountNotFound, why));
         }
         AccountFact::Unusable(problem) if waits_for_somebody(problem.reason) || is_late => {
             // The service's words may be others at each try: the Account says them.
-            let why = "it cannot be used, and its status says why";
-            (problem.reason, why.to_owned())
+            let why = format!("Account {name} cannot be used, and its status says why");
+            (problem.reason, why)
         }
         // What stands in the way may be other words at each look.
         AccountFact::Seat(_) if is_late => {
-            let why = "neither the server nor a listing of its zone could be read";
-            (Reason::ServerUnobserved, why.to_owned())
+            let minutes = CONFIRMED_FOR.as_secs() / 60;
+            let why = format!(
+                "for {minutes} minutes neither its detail nor a listing of its zone told whether the server is there"
+            );
+            (Reason::ServerUnobserved, why)
         }
-        AccountFact::Seat(_) => return confirmed.map(|_| Synced::Yes),
+        AccountFact::Seat(_) => return is_confirmed.then_some(Synced::Yes),
         AccountFact::Unusable(_) | AccountFact::Pending => return None,
     };
-    let name = &seen.account_key.name;
-    let why = format!("the server could not be confirmed lately; Account {name}: {why}");
+    let why = format!("what stands here of the server was seen before: {why}");
     Some(Synced::No(reason, why))
 }
 
@@ -92,4 +100,44 @@ fn waits_for_somebody(reason: Reason) -> bool {
             | Reason::SecretUnread
             | Reason::ConfigMapUnread
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Problem;
+
+    fn unusable(reason: Reason) -> AccountFact {
+        AccountFact::Unusable(Problem {
+            reason,
+            message: "with a number of the request in it".to_owned(),
+        })
+    }
+
+    #[test]
+    fn who_has_to_be_mended_is_told_at_once_and_what_may_pass_once_it_lasts() {
+        let told = |account: &AccountFact, is_late| match judge(account, "main", true, is_late) {
+            Some(Synced::No(reason, why)) => Some((reason, why)),
+            Some(Synced::Yes) | None => None,
+        };
+        let gone = AccountFact::NotFound("main".to_owned());
+        let refused = unusable(Reason::TokenRefused);
+        for (account, reason) in [
+            (&gone, Reason::AccountNotFound),
+            (&refused, Reason::TokenRefused),
+        ] {
+            let now = told(account, false).unwrap();
+            assert_eq!(now.0, reason);
+            // Of a server that was seen a moment ago nobody says that it was not seen for long.
+            assert!(now.1.contains("Account main"), "{}", now.1);
+            assert!(!now.1.contains("minutes"), "{}", now.1);
+            assert_eq!(told(account, true), Some(now), "no other words later");
+        }
+        for reason in [Reason::ServiceUnreachable, Reason::RateLimited] {
+            let away = unusable(reason);
+            assert_eq!(told(&away, false), None);
+            assert_eq!(told(&away, true).unwrap().0, reason);
+        }
+        assert_eq!(told(&AccountFact::Pending, true), None);
+    }
 }

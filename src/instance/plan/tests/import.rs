@@ -125,7 +125,8 @@ fn what_does_not_fit_or_cannot_be_seen_is_not_taken_over() {
         .plan();
     let (reason, _, message) = told(&differs);
     assert_eq!(reason, Reason::ImportDiffers);
-    assert!(message.contains("spec.image.id") && message.contains("img-2"));
+    let words = "has img-2, and spec.image asks for img-1: set spec.image.id to img-2";
+    assert!(message.contains(words), "{message}");
     for (field, value) in [("zoneCode", "elsewhere"), ("regionCode", "elsewhere")] {
         let plan = listed().with(shows(&[(field, value)])).plan();
         assert_eq!(told(&plan).0, Reason::ImportDiffers);
@@ -164,6 +165,15 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
         assert!(message.contains(word), "{word}: {message}");
     }
     assert_eq!(small(sells(1)).plan().needs, Needs::Claim(ID.into()));
+    // What agrees is taken over, and what nobody could compare is said.
+    let alike = small(sells(1)).with(|seen| seen.claim = Claim::Taken);
+    let said = format!("{:?}", alike.plan().tell.news);
+    for words in [
+        "only CPU and memory were compared",
+        "so that the spec is believed",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
     // Not read is not unlike.
     let unread = small(Fact::Unknown("503".to_owned())).plan();
     assert_eq!(told(&unread).0, Reason::Importing);
@@ -175,6 +185,8 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
     assert!(matches!(gone.step, Step::Record { .. }), "{gone:?}");
     let said = format!("{:?}", gone.tell.news);
     assert!(said.contains("package p is not on sale"), "{said}");
+    assert!(said.contains("firewall and login"), "{said}");
+    assert!(!said.contains("CPU"), "nothing of it was compared: {said}");
     let words = "nobody can check whether the server was bought with it";
     assert!(said.contains(words), "{said}");
 
