@@ -376,6 +376,7 @@ impl Reason {
                 | Self::OperationRefused
                 | Self::TokenRefused
                 | Self::AccountNotNormal
+                | Self::ServiceBusy
         )
     }
 }

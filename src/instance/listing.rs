@@ -158,3 +158,46 @@ impl Listing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::testing::{nowhere, pass, view};
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_former_place_that_the_service_does_not_know_hides_nothing_and_the_servers_own_does()
+    {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let unknown = nowhere([at(10), at(20)]);
+        let empty = |began| pass(at(began), Vec::new(), Some(0));
+        let known = view(Some(empty(10)), Some(empty(20)));
+        let listing = |views: [View; 2]| Listing {
+            places: vec![Place::new("r", "former"), Place::new("r", "own")],
+            views: views.into(),
+        };
+        let (marker, id) = (Marker::of_uid("mine"), ServerId::from("ecs-1"));
+        let of_own = |listing: &Listing, since| {
+            (
+                listing.proven_absent(&marker, Some(&id), at(since)),
+                listing.proven_gone(&id, at(since)),
+                matches!(listing.sighting(&id), Sighting::Absent { .. }),
+                listing.is_whole(at(since)) && listing.began_after(at(since)),
+            )
+        };
+        let former_is_nowhere = listing([unknown.clone(), known.clone()]);
+        let proven = (Absence::Proven, Absence::Proven, true, true);
+        assert_eq!(of_own(&former_is_nowhere, 9), proven);
+        // Of a place that is not known to the service now, nobody says where its servers went.
+        let own_is_nowhere = listing([known.clone(), unknown]);
+        let not_yet = || Absence::NotYet(Why::NoPass);
+        assert_eq!(
+            of_own(&own_is_nowhere, 9),
+            (not_yet(), not_yet(), false, false)
+        );
+        // Said once is not said twice.
+        let since = of_own(&former_is_nowhere, 15);
+        assert_eq!((since.0, since.3), (not_yet(), true));
+    }
+}

@@ -47,3 +47,11 @@ pub(crate) fn view(previous: Option<Arc<Pass>>, newest: Option<Arc<Pass>>) -> Vi
         ..View::default()
     }
 }
+
+/// What is known of a place of which the service said, in tries that began then, that there is no such place.
+pub(crate) fn nowhere(tries: [Instant; 2]) -> View {
+    View {
+        nowhere: tries.map(Some),
+        ..View::default()
+    }
+}

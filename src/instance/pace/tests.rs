@@ -86,12 +86,14 @@ fn many_operations_share_the_request_limit() {
     };
     let at = |seconds: &[u32]| seconds.iter().map(|s| *s * SECOND).collect::<Vec<_>>();
     assert_eq!(asked(busy, 30 * SECOND), at(&[5, 25, 45]));
-    // What is known to end in a minute is asked for when it does.
+    // What is known to end within two shares is asked for when it does; what ends sooner waits no longer than that.
     let known = Schedule {
         expected: Some(60 * SECOND),
         ..busy
     };
-    assert_eq!(asked(known, 60 * SECOND), at(&[60]));
+    assert_eq!(asked(known, 60 * SECOND), at(&[20, 60]));
+    assert_eq!(asked(known, 10 * SECOND), at(&[20]));
+    assert_eq!(asked(known, 30 * SECOND), at(&[20, 60]));
     let unknown = Schedule {
         expected: None,
         ..busy

@@ -157,6 +157,10 @@ async fn an_unclear_create_in_a_zone_that_does_not_exist_needs_nobody() {
     world.ready("mended").await;
     world.gone("deleted").await;
     assert_eq!(world.sim.live_servers().len(), 1);
+    // The zone of the first attempt keeps nothing from being confirmed.
+    world.delete("mended").await;
+    world.gone("mended").await;
+    assert_eq!(world.sim.live_servers().len(), 0);
     world.finish().await;
 }
 
