@@ -84,13 +84,21 @@ pub(super) async fn while_waiting(
         // Of a protected Instance nothing is released: the reconcile says so, and needs no call for it.
         let is_protected = facts.deleting && facts.spec.deletion_protection;
         let is_tried = tried == Some(facts.generation);
-        if is_told || is_tried || is_protected || !is_behind(&facts) {
+        let is_over = facts.deleting && !facts.is_held();
+        let is_late = facts.status.observed_generation < facts.generation && !is_over;
+        if is_told || is_tried || is_protected || !is_late {
             continue;
         }
-        let verdict = waits(
-            &facts,
-            "it is not acted on yet: a call is under way, or waits for its place under spec.requests of the Account",
-        );
+        let waits = || {
+            let why = "it is not acted on yet: a call is under way, or waits for its place under spec.requests of the Account";
+            Some(waits(&facts, why))
+        };
+        let verdict = if is_behind(&facts) {
+            waits()
+        } else {
+            still(&facts)
+        };
+        let Some(verdict) = verdict else { continue };
         let status = report::status(
             &facts,
             chance::time_of_day(),
@@ -122,6 +130,16 @@ fn as_it_stands(facts: &Facts) -> Tell {
         resolved: facts.status.resolved.clone(),
         ..Tell::default()
     }
+}
+
+/// What status says is under way, which goes on after an edit as well. None: nothing is told yet.
+fn still(facts: &Facts) -> Option<Verdict> {
+    let mut told = facts.status.conditions.iter();
+    let ready = told.find(|told| told.type_ == READY)?;
+    Some(Verdict::reconciling(
+        Reason::of(&ready.reason)?,
+        ready.message.clone(),
+    ))
 }
 
 fn waits(facts: &Facts, why: &str) -> Verdict {

@@ -190,14 +190,15 @@ mod tests {
         let proven = (Absence::Proven, Absence::Proven, true, true);
         assert_eq!(of_own(&former_is_nowhere, 9), proven);
         // Of a place that is not known to the service now, nobody says where its servers went.
-        let own_is_nowhere = listing([known.clone(), unknown]);
+        let own_is_nowhere = listing([known, unknown.clone()]);
         let not_yet = || Absence::NotYet(Why::NoPass);
         assert_eq!(
             of_own(&own_is_nowhere, 9),
             (not_yet(), not_yet(), false, false)
         );
         // Said once is not said twice.
-        let since = of_own(&former_is_nowhere, 15);
-        assert_eq!((since.0, since.3), (not_yet(), true));
+        let said_once = listing([unknown, view(Some(empty(16)), Some(empty(20)))]);
+        let since = of_own(&said_once, 15);
+        assert_eq!((since.0, since.1, since.3), (not_yet(), not_yet(), true));
     }
 }

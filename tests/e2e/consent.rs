@@ -74,7 +74,7 @@ async fn apply_as(world: &World, user: &str, manifest: &Value) {
     .await;
 }
 
-/// Waits until an Account tells this reason. Gives its message.
+/// Waits until an Account tells this reason in a condition of this kind. Gives the message, which stands in Ready.
 async fn told(world: &World, name: &str, kind: &str, reason: &str) -> String {
     let accounts = world.accounts();
     eventually(&format!("{kind} {reason} of Account {name}"), async || {
@@ -87,8 +87,9 @@ async fn told(world: &World, name: &str, kind: &str, reason: &str) -> String {
             condition.type_ == kind && condition.status == "True" && condition.reason == reason
         });
         let is_current = Some(status.observed_generation) == account.metadata.generation;
-        match found.filter(|_| is_current) {
-            Some(condition) => Ok(condition.message.clone()),
+        let ready = status.conditions.iter().find(|it| it.type_ == "Ready");
+        match found.filter(|_| is_current).and(ready) {
+            Some(ready) => Ok(ready.message.clone()),
             None => Err(format!("{:#?}", status.conditions)),
         }
     })

@@ -205,7 +205,7 @@ fn worked_since(seen: &Observation) -> Instant {
 fn look_again(seen: &Observation, schedule: Schedule) -> Option<Instant> {
     let looked = seen.memory.looked?;
     if tells_nothing(seen) {
-        return Some(looked + UNREAD);
+        return None;
     }
     let age = seen.now.saturating_duration_since(worked_since(seen));
     let poll = seen.memory.poll.as_ref();

@@ -264,15 +264,17 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
             let trouble = words::unlisted(seen);
             let rest = since.saturating_duration_since(seen.now);
+            // What is gone by now was known to be after this turn began.
+            let is_settling = rest > SOON;
             let note = match &trouble {
                 Some(unlisted) => format!("confirming that no server is left: {unlisted}"),
-                None if rest.is_zero() => "confirming that no server is left".to_owned(),
+                None if !is_settling => "confirming that no server is left".to_owned(),
                 None => format!(
                     "confirming that no server is left{}, since an earlier create may still be carried out (settleSeconds)",
                     words::until(seen, since)
                 ),
             };
-            let is_awaited = trouble.is_some() || !rest.is_zero();
+            let is_awaited = trouble.is_some() || is_settling;
             let mut tell = releasing(seen, note);
             tell.progress &= !is_awaited;
             let plan = Plan::rest(tell, if rest.is_zero() { SOON } else { rest.min(SOON) });

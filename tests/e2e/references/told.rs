@@ -5,8 +5,9 @@ use super::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn none_and_several_are_told_with_candidates_and_go_on_when_that_is_mended() {
     let world = Setup::default().begin("candidates").await;
-    world.apply(&named_image("none", "Ubuntu 24.04")).await;
+    // Before anybody reads the list.
     another(&world, DEBIAN, "img-debian-too");
+    world.apply(&named_image("none", "Ubuntu 24.04")).await;
     world.apply(&named_image("several", DEBIAN)).await;
     let large = with("large", |spec| spec["package"] = json!({"cpu": 5000}));
     world.apply(&large).await;

@@ -277,15 +277,13 @@ fn numbers_that_nobody_can_have_counted_are_not_counted_on_from() {
 #[test]
 fn a_refusal_on_record_is_told_for_what_it_is_and_leaves_the_account_to_the_spec() {
     let scene = |reason: &str| {
-        let mut scene = Scene::recorded(None, |binding| {
+        Scene::recorded(None, |binding| {
             binding.refused = Some(Refusal {
                 reason: reason.to_owned(),
                 message: "no".to_owned(),
             });
             binding.account = "former".to_owned();
-        });
-        scene.0.memory.attempts.clear();
-        scene
+        })
     };
     for (reason, told, state) in [
         ("ServiceBusy", Reason::ServiceBusy, State::Reconciling),
