@@ -204,7 +204,7 @@ fn worked_since(seen: &Observation) -> Instant {
 /// while its task is done and it does not show it yet, less and less.
 fn look_again(seen: &Observation, schedule: Schedule) -> Option<Instant> {
     let looked = seen.memory.looked?;
-    if tells_nothing(seen) {
+    if tells_nothing(seen) || seen.memory.not_found {
         return None;
     }
     let age = seen.now.saturating_duration_since(worked_since(seen));

@@ -26,8 +26,10 @@ const EACH: usize = 8;
 /// How often an operation that runs is asked for within a minute: its task and its server, each as often as
 /// `instance::pace` allows while it is young.
 const FOLLOWED: usize = 36;
-/// And each further one that began within that minute: as often as it is asked for before its pauses grow.
+/// And each further one that was young within that minute: as often as it is asked for before its pauses grow.
 const YOUNG: usize = 12;
+/// For so long it is: then a twelfth of its age is more than the shortest pause.
+const GROWN: Duration = Duration::from_secs(14);
 /// And how many writes.
 const WRITTEN: usize = 6;
 /// What happened longer ago than a minute and this is no reason any more to ask.
@@ -85,7 +87,7 @@ impl Effort {
         let news = self.news.len();
         if cost == Cost::Looks {
             let begun = self.begun.get(object).into_iter().flatten();
-            let begun = begun.filter(|at| **at + MINUTE > now).count();
+            let begun = begun.filter(|at| **at + MINUTE + GROWN > now).count();
             let most = (FOLLOWED + YOUNG * begun.saturating_sub(1)) * wanting;
             let is_new = spent > most && self.told.insert(of);
             return is_new.then(|| {
@@ -152,7 +154,7 @@ impl Oracle {
         }
         if request.verb().is_some() {
             let begun = self.effort.begun.entry(object.clone()).or_default();
-            begun.retain(|at| *at + MINUTE > Instant::now());
+            begun.retain(|at| *at + MINUTE + GROWN > Instant::now());
             begun.push_back(Instant::now());
         }
         // A server that is imported may be looked at for each Instance that wants it; and what one of two processes says is news to
