@@ -181,10 +181,6 @@ async fn reconcile(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> D
         open(memory).forget_looks();
     }
     journal::reconciled(&seen.facts, &plan, &outcome, again);
-    if seen.facts.deleting && said.as_ref().is_err_and(|unsaid| !unsaid.is_overtaken()) {
-        // A release needs no write before it: where status cannot be written, a deletion goes on all the same.
-        open(memory).acknowledged = Some(seen.facts.generation);
-    }
     match said {
         Ok(held) => held.map_or(again, |held| again.min(held)),
         Err(Unsaid::TooSoon(rest)) => rest,
@@ -194,7 +190,12 @@ async fn reconcile(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> D
             let wait = memory.backoff.fail();
             let wait = wait.min(not_written_again(error.is_refusal()));
             // What was overtaken is put right by the event that shows it.
-            memory.unsaid_until = (!error.is_overtaken()).then(|| Instant::now() + wait);
+            let is_overtaken = error.is_overtaken();
+            memory.unsaid_until = (!is_overtaken).then(|| Instant::now() + wait);
+            if seen.facts.deleting && !is_overtaken {
+                // A release needs no write before it: where status cannot be written, a deletion goes on all the same.
+                memory.acknowledged = Some(seen.facts.generation);
+            }
             wait
         }
     }

@@ -51,13 +51,6 @@ pub enum Unsaid {
     TooSoon(Duration),
 }
 
-impl Unsaid {
-    /// Whether the object is another one by now, which its event shows.
-    pub fn is_overtaken(&self) -> bool {
-        matches!(self, Self::Failed(error) if error.is_overtaken())
-    }
-}
-
 /// Writes status if it changed, tells Events, and gives what is still to be written: a progress that has to last first.
 ///
 /// # Errors

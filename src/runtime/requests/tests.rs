@@ -197,10 +197,15 @@ proptest! {
             let parts: Vec<&str> = path.split('/').collect();
             let at = parts.iter().position(|part| *part == "namespaces").unwrap();
             // A fragment never gets as far as a request, so what stands before it is all that there is; nor does it tell the question
-            // mark that ends a name from the one that the library writes behind the name of what is deleted.
+            // mark that ends a name, with nothing to tell apart behind it, from the one that the library writes behind the name of
+            // what is deleted.
             let before = |text: &str| {
                 let text = text.split('#').next().unwrap_or_default();
-                text.strip_suffix('?').unwrap_or(text).to_owned()
+                let is_empty = |query: &str| query.chars().all(|c| c == '&');
+                match text.split_once('?') {
+                    Some((name, query)) if is_empty(query) => name.to_owned(),
+                    Some(_) | None => text.to_owned(),
+                }
             };
             prop_assert!(valid::namespace(parts[at + 1]).is_ok(), "{line}");
             if valid::namespace(&namespace).is_ok() {

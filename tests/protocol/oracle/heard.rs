@@ -77,6 +77,22 @@ impl Talk {
         self.shown.get(&of).into_iter().flatten().rev()
     }
 
+    /// What the service showed of a server to any other process since then.
+    pub(super) fn shown_to_others<'a>(
+        &'a self,
+        process: ProcessId,
+        server: &'a str,
+        since: Instant,
+    ) -> impl Iterator<Item = &'a Shown> {
+        let of_server = self
+            .shown
+            .iter()
+            .filter(move |((other, id), _)| *other != process && id == server);
+        of_server
+            .flat_map(|(_, shown)| shown)
+            .filter(move |shown| shown.at >= since)
+    }
+
     fn shows(&mut self, process: ProcessId, server: &str, row: Option<&Value>) {
         let of = (process, server.to_owned());
         self.shown.entry(of).or_default().push(Shown {
