@@ -146,8 +146,8 @@ pub(super) async fn say(
     // An edit is acknowledged by a status that stands, not by one that is on its way. Where none is let in, nothing waits for it.
     let is_let_in = |error: &KubeError| !error.is_refusal() || error.is_overtaken();
     let is_told = written.as_ref().err().is_none_or(|error| !is_let_in(error));
-    if is_told && status.observed_generation == facts.generation {
-        memory.acknowledged = Some(facts.generation);
+    if is_told {
+        memory.acknowledged = Some(status.observed_generation);
     }
     match written {
         Ok(Some(version)) => {
