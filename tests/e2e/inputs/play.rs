@@ -51,7 +51,8 @@ pub async fn play(row: &Row) {
         ));
     }
     assert_message(row.name, &message);
-    assert!(wrong.is_empty(), "{}: {wrong:#?}", row.name);
+    let told = stage.world.ledger_text();
+    assert!(wrong.is_empty(), "{}: {wrong:#?}\n{told}", row.name);
     stage.world.finish().await;
 }
 
