@@ -6,6 +6,9 @@ use jiff::Timestamp;
 
 /// Calls that a broken object may cost in a minute.
 const CALLS: usize = 6;
+/// Questions whether the service answers are shared by all Instances of an Account as well: one after each call that makes it
+/// doubtful, none sooner than ten seconds after another.
+const PROBES: usize = 6;
 /// Passes of the listing are shared by all Instances of an Account and counted apart: one every five seconds,
 /// which vary by a tenth.
 const PASSES: usize = 14;
@@ -21,6 +24,7 @@ const TURNS: usize = 30;
 pub struct Count {
     at: Timestamp,
     calls: usize,
+    probes: usize,
     passes: usize,
     unsent: usize,
     turns: usize,
@@ -34,10 +38,13 @@ impl Count {
         let called = |entry: &&Entry| entry.source == Source::Call;
         let listed = |entry: &&Entry| called(entry) && entry.path == "/instance/list";
         let listings = ledger.entries().filter(listed).count();
+        let probed = |entry: &&Entry| called(entry) && entry.path == "/sshkey/list";
+        let probes = ledger.entries().filter(probed).count();
         let first = |entry: &&Entry| listed(entry) && entry.request["page"] == "1";
         Self {
             at: Timestamp::now(),
-            calls: ledger.entries().filter(called).count() - listings,
+            calls: ledger.entries().filter(called).count() - listings - probes,
+            probes,
             passes: ledger.entries().filter(first).count(),
             unsent: sum(&metrics, "cloud_calls_total", "result=\"not_sent\""),
             turns: sum(&metrics, "reconciles_total", "kind=\"Instance\""),
@@ -50,8 +57,10 @@ impl Count {
 pub struct Bill {
     /// How long the window was.
     pub seconds: usize,
-    /// Calls that came to the service, without listings.
+    /// Calls that came to the service, without listings and questions whether it answers.
     pub calls: usize,
+    /// Questions whether it answers.
+    pub probes: usize,
     /// Passes of the listing that all Instances share.
     pub passes: usize,
     /// Calls that found no service.
@@ -76,6 +85,7 @@ impl Bill {
         Self {
             seconds: usize::try_from(now.at.duration_since(before.at).as_secs()).unwrap(),
             calls: now.calls - before.calls,
+            probes: now.probes - before.probes,
             passes: now.passes - before.passes,
             unsent: now.unsent - before.unsent,
             statuses: writes
@@ -93,6 +103,11 @@ impl Bill {
         let most = |in_a_minute: usize| (in_a_minute * self.seconds.max(60)).div_ceil(60);
         let bounds = [
             ("calls", self.calls + self.unsent, most(CALLS)),
+            (
+                "questions whether the service answers",
+                self.probes,
+                most(PROBES),
+            ),
             ("passes of the listing", self.passes, most(PASSES)),
             ("writes of status", self.statuses, 0),
             ("writes", self.writes, most(WRITES)),

@@ -51,8 +51,13 @@ pub async fn play(row: &Row) {
         ));
     }
     assert_message(row.name, &message);
-    let told = stage.world.ledger_text();
-    assert!(wrong.is_empty(), "{}: {wrong:#?}\n{told}", row.name);
+    let ledger = stage.world.sim.ledger();
+    let called: Vec<String> = ledger
+        .entries()
+        .map(|entry| format!("{} {}", entry.at, entry.path))
+        .collect();
+    drop(ledger);
+    assert!(wrong.is_empty(), "{}: {wrong:#?} {called:#?}", row.name);
     stage.world.finish().await;
 }
 
