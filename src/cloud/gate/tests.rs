@@ -229,16 +229,28 @@ async fn new_limits_hold_at_once_also_for_who_waits() {
     assert!(start.elapsed() < Duration::from_secs(1));
 }
 
-#[test]
-fn limits_that_make_no_sense_are_brought_into_range() {
-    for (per_second, burst) in [
-        (0.0, 0),
-        (-1.0, 0),
-        (f64::NAN, 1),
-        (f64::INFINITY, 5),
-        (1e9, u32::MAX),
+#[tokio::test(start_paused = true)]
+async fn limits_that_make_no_sense_are_brought_into_range() {
+    // How much later the third request passes than the first.
+    for (per_second, burst, after) in [
+        (0.0, 0, Duration::from_secs(200)),
+        (-1.0, 0, Duration::from_secs(200)),
+        (f64::NAN, 1, Duration::from_millis(400)),
+        (f64::INFINITY, 1, Duration::from_millis(400)),
+        (1e9, 1, Duration::from_micros(200)),
+        (1e9, u32::MAX, Duration::ZERO),
     ] {
-        let _ = limits(per_second, burst, 0).bucket();
+        let mut bucket = limits(per_second, burst, 0).bucket();
+        let first = Instant::now();
+        let mut now = first;
+        for _ in 0..3 {
+            while let Err(due) = bucket.take(now) {
+                assert!(due > now, "{per_second} a second, {burst} at once");
+                now = due;
+            }
+        }
+        let waited = now - first;
+        assert_eq!(waited, after, "{per_second} a second, {burst} at once");
     }
 }
 
