@@ -3,7 +3,7 @@
 use super::{Fact, Observation, is_idle, is_off};
 use crate::api::{Verb, resync_period};
 use crate::cloud::{Error, Lane, ServerId, TaskId, TaskState};
-use crate::instance::memory::{Ended, Gone, Odd};
+use crate::instance::memory::{Ended, Gone, Odd, Post};
 use crate::instance::pace::{Schedule, Sight};
 use crate::instance::plan::UNREAD;
 use crate::instance::{Context, RESYNC};
@@ -204,7 +204,7 @@ fn worked_since(seen: &Observation) -> Instant {
 /// while its task is done and it does not show it yet, less and less.
 fn look_again(seen: &Observation, schedule: Schedule) -> Option<Instant> {
     let looked = seen.memory.looked?;
-    if tells_nothing(seen) || seen.memory.not_found {
+    if tells_nothing(seen) || seen.memory.not_found || is_given_nothing(seen) {
         return None;
     }
     let age = seen.now.saturating_duration_since(worked_since(seen));
@@ -216,6 +216,14 @@ fn look_again(seen: &Observation, schedule: Schedule) -> Option<Instant> {
         }
         Some(_) => None,
     }
+}
+
+/// Whether the service refused the call of the recorded operation, and no other one within it was made since.
+fn is_given_nothing(seen: &Observation) -> bool {
+    let binding = seen.facts.binding();
+    let attempt = binding.and_then(|binding| seen.memory.attempt(binding));
+    let is_refused = attempt.is_some_and(|it| matches!(it.post, Post::Refused { .. }));
+    is_refused && seen.memory.aside.is_none()
 }
 
 /// Whether the listing shows something that it did not show when the detail was read last.
