@@ -28,7 +28,7 @@ pub struct AccountStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed_zones: Option<String>,
     /// Servers by place, in every zone that Instances name or named until lately. Zones fail one by one. Of more than 100 zones
-    /// those that fail stand here first; listedZones, servers and unownedServers count all of them.
+    /// those that fail are kept first; listedZones, servers and unownedServers count all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub inventory: Vec<PlaceInventory>,

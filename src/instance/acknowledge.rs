@@ -6,8 +6,8 @@
 use super::Context;
 use super::facts::Facts;
 use super::memory::{Memory, open};
-use super::observe::{Fact, Observation};
-use super::plan::{Plan, Step, Tell};
+use super::observe::{Fact, Observation, tells_of_a_purchase};
+use super::plan::{self, Plan, Step, Tell};
 use super::report;
 use crate::api::conditions::{READY, Reason, STALLED, Verdict};
 use crate::runtime::chance;
@@ -81,24 +81,15 @@ pub(super) async fn while_waiting(
             continue;
         };
         let is_told = open(memory).acknowledged == Some(facts.generation);
-        // Of a protected Instance nothing is released: the reconcile says so, and needs no call for it.
-        let is_protected = facts.deleting && facts.spec.deletion_protection;
         let is_tried = tried == Some(facts.generation);
         let is_over = facts.deleting && !facts.is_held();
         let is_late = facts.status.observed_generation < facts.generation && !is_over;
-        if is_told || is_tried || is_protected || !is_late {
+        if is_told || is_tried || !is_late {
             continue;
         }
-        let waits = || {
-            let why = "it is not acted on yet: a call is under way, or waits for its place under spec.requests of the Account";
-            Some(waits(&facts, why))
+        let Some(verdict) = answer(&facts) else {
+            continue;
         };
-        let verdict = if is_behind(&facts) {
-            waits()
-        } else {
-            still(&facts)
-        };
-        let Some(verdict) = verdict else { continue };
         let status = report::status(
             &facts,
             chance::time_of_day(),
@@ -132,14 +123,22 @@ fn as_it_stands(facts: &Facts) -> Tell {
     }
 }
 
-/// What status says is under way, which goes on after an edit as well. None: nothing is told yet.
-fn still(facts: &Facts) -> Option<Verdict> {
-    let mut told = facts.status.conditions.iter();
-    let ready = told.find(|told| told.type_ == READY)?;
-    Some(Verdict::reconciling(
-        Reason::of(&ready.reason)?,
-        ready.message.clone(),
-    ))
+/// What is known of an edit or a deletion that nobody has looked at yet. None: nothing is told yet, of no spec.
+fn answer(facts: &Facts) -> Option<Verdict> {
+    if facts.deleting && facts.spec.deletion_protection {
+        return Some(plan::protected());
+    }
+    if !is_behind(facts) {
+        let mut told = facts.status.conditions.iter();
+        let ready = told.find(|told| told.type_ == READY)?;
+        // What status says is under way goes on after an edit as well.
+        if facts.is_open() || tells_of_a_purchase(facts) {
+            let reason = Reason::of(&ready.reason)?;
+            return Some(Verdict::reconciling(reason, ready.message.clone()));
+        }
+    }
+    let why = "it is not looked at yet: a call is under way, or waits for its place under spec.requests of the Account";
+    Some(waits(facts, why))
 }
 
 fn waits(facts: &Facts, why: &str) -> Verdict {

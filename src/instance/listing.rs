@@ -127,9 +127,13 @@ impl Listing {
 
     /// The first place whose listing cannot be read.
     pub fn unread(&self) -> Option<&Place> {
-        let mut both = self.places.iter().zip(&self.views);
-        let unread = both.find(|(_, view)| view.last_error().is_some());
-        unread.map(|(place, _)| place)
+        let last = self.views.len().saturating_sub(1);
+        let mut both = self.places.iter().zip(&self.views).enumerate();
+        let unread = both.find(|(at, (_, view))| {
+            let counts = *at == last || !view.is_nowhere(None, 2);
+            counts && view.last_error().is_some()
+        });
+        unread.map(|(_, (place, _))| place)
     }
 
     /// The views that count: all but those of former places that the service says it does not know, as often as asked for. The last

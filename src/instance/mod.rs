@@ -265,7 +265,7 @@ fn rested(
     let poll = memory
         .poll
         .as_ref()
-        .filter(|poll| poll.ended.is_none())
+        .filter(|poll| poll.ended.is_none() && poll.odd.is_none())
         .zip(seen.following);
     let again = poll.map_or(plan.again, |(poll, verb)| {
         plan.again.min(schedule(seat, verb).due_in(poll, now))
@@ -352,10 +352,9 @@ fn next(
             let why = reason.as_str();
             warn(&mut memory, seen, why, "the service refused the call");
             let wait = match (reason, &plan.step) {
+                (Reason::CreateRefused, _) => memory.backoff.fail().max(AFTER_REFUSAL),
                 // Each try is announced and closed, which are two writes.
-                (reason, _) if plan.buys() && reason.is_lasting_refusal() => {
-                    memory.backoff.fail().max(AFTER_REFUSAL)
-                }
+                (reason, _) if plan.buys() && reason.is_lasting_refusal() => AFTER_REFUSAL,
                 (
                     Reason::OperationRefused,
                     plan::Step::Call {

@@ -113,7 +113,7 @@ pub struct Observation {
 }
 
 /// Whether status says that a server is being bought.
-fn tells_of_a_purchase(facts: &Facts) -> bool {
+pub(super) fn tells_of_a_purchase(facts: &Facts) -> bool {
     let reasons = [Reason::Creating, Reason::CreateUnconfirmed].map(Reason::as_str);
     let mut told = facts.status.conditions.iter();
     told.any(|told| reasons.contains(&told.reason.as_str()))

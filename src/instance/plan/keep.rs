@@ -368,9 +368,10 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
     }
 }
 
-/// Whether status has not spoken of the spec yet.
+/// Whether status has not spoken of the spec yet, or only to say that it waits.
 fn is_awaited(seen: &Observation) -> bool {
-    seen.facts.status.observed_generation != seen.facts.generation
+    let is_behind = seen.facts.status.observed_generation != seen.facts.generation;
+    is_behind || is_told(seen, Reason::WaitingForService)
 }
 
 /// Whether the listing could not be read. Quiet ones are a minute apart, also where the last one failed: too long for what

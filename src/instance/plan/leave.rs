@@ -46,11 +46,7 @@ pub(super) fn without_the_service(seen: &Observation) -> Option<Plan> {
         return None;
     }
     if seen.facts.spec.deletion_protection {
-        let message = "this Instance was deleted while spec.deletionProtection is true, so nothing is released: set \
-                       spec.deletionProtection to false to have its server released; to keep the server, set \
-                       spec.deletionPolicy to Retain before that";
-        let verdict = Verdict::stalled(Reason::DeletionProtected, message);
-        return Some(Plan::rest(Tell::of(verdict), LONG));
+        return Some(Plan::rest(Tell::of(protected()), LONG));
     }
     let bought_nothing = |binding| seen.memory.nothing_bought(binding);
     if seen.facts.binding().is_some_and(bought_nothing) && seen.release_target().is_none() {
@@ -72,6 +68,14 @@ pub(super) fn without_the_service(seen: &Observation) -> Option<Plan> {
     };
     let known = seen.facts.id().or_else(given).or_else(told)?;
     Some(let_go(seen, &[known]))
+}
+
+/// The answer to a deletion that releases nothing.
+pub(in crate::instance) fn protected() -> Verdict {
+    let message = "this Instance was deleted while spec.deletionProtection is true, so nothing is released: set \
+                   spec.deletionProtection to false to have its server released; to keep the server, set \
+                   spec.deletionPolicy to Retain before that";
+    Verdict::stalled(Reason::DeletionProtected, message)
 }
 
 /// A server is to be kept and none is known, though one may have been bought: it is looked for, so that it can be told.

@@ -44,6 +44,7 @@ use tokio::time::Instant;
 
 pub(super) use cause::told as why;
 pub(super) use keep::{UNREAD, ended};
+pub(super) use leave::protected;
 pub use outlook::{Act, Deed, Outlook, Unknown, outlook};
 pub(super) use pursue::refused_again;
 pub use restraint::restrained_from;
