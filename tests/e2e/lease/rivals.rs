@@ -5,31 +5,17 @@ use crate::support::{Setup, World, create_calls, eventually, instance, is_ready,
 /// Two operators that know nothing of each other, from the start on.
 async fn two_at_once(mut world: World) {
     world.start_rival().await;
-    let names: Vec<String> = (0..10).map(|n| format!("web-{n}")).collect();
-    for name in &names {
-        world.apply(&instance(name)).await;
-    }
-    for name in &names {
-        eventually("one server, and ready", async || {
-            let web = world.get(name).await;
-            match world.live(&web).len() {
-                1 if is_ready(&web) => Ok(()),
-                n => Err(format!("{n} servers, {}", outline(&web))),
-            }
-        })
-        .await;
+    let mut names = Vec::new();
+    // On a machine that is shared one of them may win every race of the first ten.
+    while names.len() < 10 || !both_act(&mut world).await {
+        assert!(names.len() < 100, "one of them does not act");
+        let more: Vec<String> = (0..10)
+            .map(|n| format!("web-{}", names.len() + n))
+            .collect();
+        ten_more(&world, &more).await;
+        names.extend(more);
     }
     println!("calls of create: {}", create_calls(&world.sim));
-    for operator in [
-        world.operator().metrics().await,
-        world.standby().metrics().await,
-    ] {
-        let (_, text) = operator;
-        assert!(
-            text.contains("operation=\"intent\""),
-            "it did not act: {text}"
-        );
-    }
     let ids: Vec<_> = world
         .sim
         .live_servers()
@@ -45,6 +31,31 @@ async fn two_at_once(mut world: World) {
     }
     assert_eq!(world.sim.live_servers().len(), 0, "{}", world.ledger_text());
     world.finish_with_surplus().await;
+}
+
+/// Whether each of them has written an intent.
+async fn both_act(world: &mut World) -> bool {
+    let (_, one) = world.operator().metrics().await;
+    let (_, other) = world.standby().metrics().await;
+    [one, other]
+        .iter()
+        .all(|text| text.contains("operation=\"intent\""))
+}
+
+async fn ten_more(world: &World, names: &[String]) {
+    for name in names {
+        world.apply(&instance(name)).await;
+    }
+    for name in names {
+        eventually("one server, and ready", async || {
+            let web = world.get(name).await;
+            match world.live(&web).len() {
+                1 if is_ready(&web) => Ok(()),
+                n => Err(format!("{n} servers, {}", outline(&web))),
+            }
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
