@@ -1,154 +1,31 @@
 //! The way of an Account: its token, its session, its readiness, and the servers that nobody owns any more.
 
+mod context;
 mod limits;
 mod observe;
 mod probe;
 mod report;
 mod standing;
 mod tell;
+mod times;
+mod usable;
 mod zones;
 
+pub use context::{Context, Memories};
+
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Account, AccountStatus, Marker};
-use crate::cloud::{Doubt, Lane, ServerId};
-use crate::runtime::events::{Events, News};
+use crate::api::{Account, Marker};
+use crate::cloud::{Lane, ServerId};
+use crate::runtime::events::News;
 use crate::runtime::queue::{ADMISSION, Flow, Priority, TURN};
 use crate::runtime::watch::ObjectKey;
-use crate::runtime::{Backoff, Metrics, Rights, Term};
-use crate::session::{Problem, Seat, SecretVersions, Sessions, tls_secrets};
-use jiff::Timestamp;
-use kube::{Client, Resource, ResourceExt};
-use observe::{Observation, Usable};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::session::{Seat, tls_secrets};
+
+use kube::{Resource, ResourceExt};
+use observe::Observation;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// How often an Account is looked at when nothing happens. Costs no call while its listings succeed.
-const QUIET: Duration = Duration::from_secs(30);
-/// A token that the service refuses is tried this often, once for all Instances of the Account: where the refusal was the
-/// service's own trouble, Instances go on within 30 s after it is over.
-const REFUSED: Duration = Duration::from_secs(25);
-/// A service on which calls cast doubt is looked at again so soon: few seconds decide.
-const DOUBTFUL: Duration = Duration::from_secs(2);
-/// A try that is due is not made in a rush.
-const SOONEST: Duration = Duration::from_secs(1);
-/// From one try of an endpoint that does not answer to the next, at most: Instances go on within 30 s after it is back.
-const UNREACHABLE: Duration = Duration::from_secs(20);
-
-/// The release of a late server is called again after this time: longer than the listings of places in which nothing else
-/// is looked for are apart.
-const LATE_AGAIN: Duration = Duration::from_secs(400);
-/// What a release needs of a turn.
-const CALL: Duration = Duration::from_secs(60);
-
-/// What is the same for all Accounts; cheap to clone.
-#[derive(Clone)]
-pub struct Context {
-    /// The apiserver.
-    pub client: Client,
-    /// Where the seats are.
-    pub sessions: Sessions,
-    /// Which Secrets exist.
-    pub secrets: SecretVersions,
-    /// Events.
-    pub events: Events,
-    /// Counters.
-    pub metrics: Metrics,
-    /// The term of this process.
-    pub term: Term,
-    /// What the operator may do although it must not.
-    pub rights: Rights,
-    /// What is remembered of each Account, by UID.
-    pub memories: Memories,
-    /// Wakes the Instances of an Account.
-    pub wake_instances: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
-}
-
-/// What this process remembers of all Accounts; cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub struct Memories(Arc<Mutex<HashMap<ObjectKey, Memory>>>);
-
-/// What this process remembers of one Account.
-#[derive(Clone, Debug, Default)]
-pub struct Memory {
-    /// The last cheap call: when, and whether the service took it.
-    pub probed: Option<(Instant, bool)>,
-    /// When the ConfigMap of the CA bundle was read last, and in which version it stood.
-    pub bundle: Option<(Instant, String)>,
-    /// A call was refused for the token or the account: look again now.
-    pub doubted: bool,
-    /// Since when the service does not answer, while that is so.
-    pub outage: Option<Timestamp>,
-    /// Why it cannot be used, in the words of the first try that showed it: the service may put an identifier of the request into
-    /// each of its refusals, and other words are a write and wake every Instance.
-    pub problem: Option<Problem>,
-    /// Late servers of finalised Instances, and when their release was called.
-    pub late: HashMap<ServerId, Instant>,
-    /// When this process found that it can be used, for the first time.
-    pub began: Option<Instant>,
-    /// Since when the Account can be used without a break.
-    pub usable_since: Option<Instant>,
-    /// The last write of status.
-    pub written: Option<Written>,
-    /// Failures in a row.
-    pub backoff: Backoff,
-}
-
-/// A write of status.
-#[derive(Clone, Debug)]
-pub struct Written {
-    /// When.
-    pub at: Instant,
-    /// What.
-    pub status: Box<AccountStatus>,
-    /// What its conditions were made from.
-    pub said: Verdict,
-}
-
-impl Memory {
-    fn is_unusable(&mut self, reason: Reason) {
-        self.usable_since = None;
-        if reason != Reason::ServiceUnreachable {
-            self.outage = None;
-        }
-        self.problem = self.problem.take().filter(|known| known.reason == reason);
-    }
-
-    /// What is wrong, in the words of the first try that showed it.
-    fn first_words(&mut self, problem: Problem) -> Problem {
-        let known = self.problem.take();
-        let known = known.filter(|known| known.reason == problem.reason);
-        self.problem.insert(known.unwrap_or(problem)).clone()
-    }
-}
-
-impl Memories {
-    /// What calls show of the service may make the Account unusable: the next turn looks. Where the service refused the Account's
-    /// token to somebody, it tries it in any case.
-    pub fn doubt(&self, account: &ObjectKey, doubt: Doubt) {
-        if doubt == Doubt::Credentials {
-            self.lock().entry(account.clone()).or_default().doubted = true;
-        }
-    }
-
-    /// The Account is gone.
-    pub fn forget(&self, account: &ObjectKey) {
-        self.lock().remove(account);
-    }
-
-    fn get(&self, account: &ObjectKey) -> Memory {
-        self.lock().entry(account.clone()).or_default().clone()
-    }
-
-    fn update(&self, account: &ObjectKey, change: impl FnOnce(&mut Memory)) {
-        change(self.lock().entry(account.clone()).or_default());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Memory>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use usable::{Usable, token_secret};
 
 /// One turn of one Account; gives the time until the next.
 pub async fn turn(context: &Context, account: &Account) -> Duration {
@@ -182,7 +59,7 @@ fn plan(
                 memory.usable_since.get_or_insert_with(Instant::now);
             });
             let trouble = seat.session.client.health().trouble();
-            let again = trouble.map_or(QUIET, |_| DOUBTFUL);
+            let again = trouble.map_or(times::LOOKED_AT_AGAIN, |_| times::DOUBTFUL_RECHECK);
             let began = context.memories.get(key).began;
             let began = began.unwrap_or_else(Instant::now);
             let ready =
@@ -201,7 +78,9 @@ fn plan(
                 Reason::TokenRefused => {
                     let probed = context.memories.get(key).probed;
                     let since = probed.map_or(Duration::ZERO, |(at, _)| at.elapsed());
-                    REFUSED.saturating_sub(since).max(SOONEST)
+                    times::TOKEN_REFUSED_RETRY
+                        .saturating_sub(since)
+                        .max(times::RETRY_MIN)
                 }
                 // Nothing but an event can mend these, and events are watched.
                 Reason::TokenNotFound
@@ -209,21 +88,25 @@ fn plan(
                 | Reason::SecretNotConsented
                 | Reason::SecretBoundElsewhere
                 | Reason::EndpointInvalid
-                | Reason::EndpointNotAllowed => QUIET,
+                | Reason::EndpointNotAllowed => times::LOOKED_AT_AGAIN,
                 // Likewise, but for a ConfigMap, which is read again, and a name, which is resolved again.
                 Reason::AddressRefused
                 | Reason::CaBundleNotFound
                 | Reason::CaBundleInvalid
                 | Reason::ClientCertificateNotFound
-                | Reason::ClientCertificateInvalid => QUIET,
+                | Reason::ClientCertificateInvalid => times::LOOKED_AT_AGAIN,
                 _ => {
-                    let mut wait = UNREACHABLE;
+                    let mut wait = times::UNREACHABLE_RETRY_MAX;
                     context.memories.update(key, |memory| {
                         // From one try to the next: one that is silent takes most of that time.
                         let since = memory.probed.map_or(Duration::ZERO, |(at, _)| at.elapsed());
-                        wait = memory.backoff.fail().min(UNREACHABLE).saturating_sub(since);
+                        wait = memory
+                            .backoff
+                            .fail()
+                            .min(times::UNREACHABLE_RETRY_MAX)
+                            .saturating_sub(since);
                     });
-                    wait.max(SOONEST)
+                    wait.max(times::RETRY_MIN)
                 }
             };
             let verdict = match problem.reason {
@@ -285,7 +168,7 @@ async fn release_buried(
             .get(key)
             .late
             .get(&id)
-            .is_some_and(|at| now < *at + LATE_AGAIN);
+            .is_some_and(|at| now < *at + times::LATE_RELEASE_RETRY);
         if lately || is_owned(&id, &marker) {
             continue;
         }
@@ -293,7 +176,7 @@ async fn release_buried(
         let Ok(permit) = tokio::time::timeout(ADMISSION, permit).await else {
             return; // the next look tries again
         };
-        if !context.term.allows(turn_ends, CALL) {
+        if !context.term.allows(turn_ends, times::RELEASE_CALL) {
             return;
         }
         if is_owned(&id, &marker) {
@@ -301,7 +184,9 @@ async fn release_buried(
         }
         let answer = seat.session.client.release(permit, &id).await;
         context.memories.update(key, |memory| {
-            memory.late.retain(|_, at| now < *at + LATE_AGAIN);
+            memory
+                .late
+                .retain(|_, at| now < *at + times::LATE_RELEASE_RETRY);
             memory.late.insert(id.clone(), now);
         });
         let (namespace, name) = (&key.namespace, &key.name);
@@ -357,17 +242,11 @@ pub fn flow(account: &Account) -> (Flow, Priority) {
     (flow, priority)
 }
 
-/// Name and namespace of an Account's token Secret.
-fn token_secret(account: &Account) -> ObjectKey {
-    ObjectKey {
-        namespace: account.namespace().unwrap_or_default(),
-        name: account.spec.token_secret_ref.name.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::context::Memory;
     use super::*;
+    use crate::session::Problem;
 
     #[test]
     fn what_is_wrong_is_told_in_the_words_of_the_first_try_that_showed_it() {

@@ -1,10 +1,12 @@
 //! Looks at the token Secret and, when there is reason to, at the service.
 
+use super::context::Context;
+use super::probe;
+use super::usable::{Usable, allow, name_it, token_place, token_secret};
 use super::zones::UNOWNED;
-use super::{Context, probe, token_secret};
 use crate::api::conditions::Reason;
-use crate::api::{Account, AccountSpec, Marker};
-use crate::cloud::{BuildError, EndpointPattern, ServerId, Target};
+use crate::api::{Account, Marker};
+use crate::cloud::{BuildError, ServerId, Target};
 use crate::inventory::Census;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{
@@ -25,14 +27,6 @@ pub(super) struct Observation {
     pub(super) usable: Usable,
     /// What is listed in each place and who owns it; none without a seat.
     pub(super) census: Option<Census>,
-}
-
-/// Whether the account can be used.
-#[derive(Debug)]
-pub(super) enum Usable {
-    Yes(Arc<Seat>),
-    /// With the seat, if there is one: deletions may go on with it.
-    No(Problem, Option<Arc<Seat>>),
 }
 
 pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKey) -> Observation {
@@ -193,33 +187,4 @@ fn not_usable(error: &BuildError, account: &Account) -> Problem {
         BuildError::Http(_) => (Reason::ServiceUnreachable, error.to_string()),
     };
     Problem { reason, message }
-}
-
-/// What to do about an endpoint that is not allowed. Somebody pastes the flag into a shell or a manifest: an endpoint that is not
-/// plain gets none.
-fn allow(endpoint: &str) -> String {
-    match endpoint.trim().parse::<EndpointPattern>() {
-        Ok(endpoint) => format!(
-            "mend spec.endpoint, or have whoever runs the operator add --allowed-endpoint={endpoint}"
-        ),
-        Err(_) => "mend spec.endpoint".to_owned(),
-    }
-}
-
-/// What to do about a proxy that is not allowed, or an internal address, which only a pattern that names the very host allows.
-pub(super) fn name_it(spec: &AccountSpec, target: Target) -> String {
-    match (target, &spec.proxy) {
-        (Target::Proxy, Some(proxy)) => match proxy.url.trim().parse::<EndpointPattern>() {
-            Ok(proxy) => format!(
-                "mend spec.proxy.url, or have whoever runs the operator add --allowed-endpoint={proxy}"
-            ),
-            Err(_) => "mend spec.proxy.url".to_owned(),
-        },
-        (Target::Proxy, None) | (Target::Endpoint, _) => allow(&spec.endpoint),
-    }
-}
-
-pub(super) fn token_place(account: &Account) -> String {
-    let reference = &account.spec.token_secret_ref;
-    format!("Secret {} under key {}", reference.name, reference.key)
 }

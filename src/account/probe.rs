@@ -1,7 +1,8 @@
 //! Whether the service answers and takes the token: one cheap authorised call, where nothing else has shown it lately.
 
-use super::observe::{Usable, name_it, token_place};
-use super::{Context, REFUSED, UNREACHABLE};
+use super::context::Context;
+use super::times;
+use super::usable::{Usable, name_it, token_place};
 use crate::api::Account;
 use crate::api::conditions::{READY, Reason};
 use crate::cloud::{Error, Lane, Target, Trouble};
@@ -68,9 +69,9 @@ pub(super) async fn try_seat(
     // A refused token is tried once for everybody, however many ask.
     if let Standing::Unusable(known) = standing
         && known.reason == Reason::TokenRefused
-        && memory
-            .probed
-            .is_some_and(|(at, well)| !well && now < at + REFUSED - Duration::from_secs(1))
+        && memory.probed.is_some_and(|(at, well)| {
+            !well && now < at + times::TOKEN_REFUSED_RETRY - Duration::from_secs(1)
+        })
     {
         return Usable::No(known, Some(seat));
     }
@@ -149,7 +150,10 @@ fn unreachable(
     context
         .memories
         .update(key, |memory| memory.outage = Some(since));
-    let (endpoint, seconds) = (&account.spec.endpoint, UNREACHABLE.as_secs());
+    let (endpoint, seconds) = (
+        &account.spec.endpoint,
+        times::UNREACHABLE_RETRY_MAX.as_secs(),
+    );
     Problem {
         reason: Reason::ServiceUnreachable,
         message: format!(

@@ -1,8 +1,10 @@
 //! Writes an Account's status: when something changed, counts and what was said before at most once in 30 s; only to say when its
 //! zones were listed, at most once in five minutes.
 
-use super::observe::{Observation, Usable};
-use super::{Context, Written, limits, tell, zones};
+use super::context::{Context, Written};
+use super::observe::Observation;
+use super::usable::Usable;
+use super::{limits, tell, zones};
 use crate::api::conditions::{INSECURE_ENDPOINT, Reason, Verdict, Warning};
 use crate::api::{Account, AccountStatus};
 use crate::cloud::goes_in_the_clear;

@@ -1,8 +1,8 @@
 use super::account_status::AccountStatus;
 use super::names::DEFAULT_ACCOUNT;
 use super::paths::PathOverrides;
+use super::secrets::SecretKeyRef;
 use super::transport::{ProxySettings, TlsSettings};
-use super::valid::{KEY_MESSAGE, KEY_RULE, NAME_MESSAGE, NAME_RULE};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -151,19 +151,6 @@ fn is_default_missing_codes(codes: &Vec<String>) -> bool {
 
 fn default_settle_seconds() -> i32 {
     180
-}
-
-/// One key of a Secret in the object's own namespace.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SecretKeyRef {
-    /// Name of the Secret.
-    #[schemars(length(min = 1, max = 253))]
-    #[x_kube(validation = Rule::new(NAME_RULE).message(NAME_MESSAGE))]
-    pub name: String,
-    /// Key within the Secret's data.
-    #[schemars(length(min = 1, max = 253))]
-    #[x_kube(validation = Rule::new(KEY_RULE).message(KEY_MESSAGE))]
-    pub key: String,
 }
 
 /// How many requests the operator may send to the service (field note 13: the service's own limits are unknown).

@@ -1,8 +1,9 @@
-use super::{Cause, Marker, Resolved};
+use super::cause::Cause;
+use super::marker::Marker;
+use super::operation::Applied;
+use super::references::Resolved;
 use jiff::Timestamp;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use thiserror::Error;
 
 /// The durable record of what was bought for an Instance: the annotation [`BINDING`](super::names::BINDING), as JSON.
@@ -37,20 +38,31 @@ pub struct Binding {
     /// The task of the newest attempt, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// The operation of the newest attempt.
-    pub operation: OpenOperation,
+    /// When the newest attempt was announced; shown to people, decides nothing.
+    pub started_at: Timestamp,
+    /// Generation of the spec that it was made from.
+    pub generation: i64,
+    /// Why it was made; shown to people, decides nothing.
+    #[serde(
+        default,
+        deserialize_with = "Cause::read",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub cause: Option<Cause>,
+    /// What the server was asked for with.
+    #[serde(default)]
+    pub target: Applied,
+    /// Its password waits in a Secret of the operator, beside the one that whoever names the same Secret and key by
+    /// passwordSecretRef gets: the version in `target` says nothing about that one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waiting_password: bool,
     /// The package that was asked for: the service does not tell it later.
     pub package: String,
     /// The security group that was asked for: the service does not tell it later.
     pub firewall: String,
-    /// What the selectors of the spec meant when it was bought or last reinstalled: should status be lost, nothing is
-    /// looked up anew.
+    /// What the selectors of the spec meant when it was bought: should status be lost, nothing is looked up anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<Resolved>,
-    /// The image of a reinstall that did not end well, once another operation followed it: what shows of it is no
-    /// installation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unfinished: Option<String>,
     /// Every place (region/zone), the newest last, in which an attempt was made: where a server with our marker may be.
     pub places: Vec<String>,
     /// Attempts that ended without a receipt of our own request: a server of theirs may still turn up.
@@ -59,8 +71,7 @@ pub struct Binding {
     /// Creates in a row whose task failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u32,
-    /// What the service said when it refused the newest attempt, which is a create: nothing was bought by it, and no call is made
-    /// under it any more.
+    /// What the service said when it refused the newest attempt: nothing was bought by it, and no call is made under it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refusal>,
     /// Servers that were bought in the place of one that somebody else had released.
@@ -99,127 +110,6 @@ pub struct Refusal {
     pub reason: String,
     /// In the service's words.
     pub message: String,
-}
-
-/// The operation that an intent announces.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OpenOperation {
-    /// What is to be done.
-    pub verb: Verb,
-    /// When the intent was written; shown to people, decides nothing.
-    pub started_at: Timestamp,
-    /// Generation of the spec that the intent was made from.
-    pub generation: i64,
-    /// UID of the object that it was announced for; empty where that is the record's own. A restored object keeps the
-    /// record of its former life.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub uid: String,
-    /// Why it is done; shown to people, decides nothing. None in a record of an older version.
-    #[serde(
-        default,
-        deserialize_with = "Cause::read",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub cause: Option<Cause>,
-    /// It cuts the server's power: a stop that does not ask the operating system.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub power_cut: bool,
-    /// What the server is to be afterwards.
-    #[serde(default)]
-    pub target: Applied,
-    /// The password that it brings waits in a Secret of the operator, beside the one that whoever names the same Secret and
-    /// key by passwordSecretRef gets: the version in `target` says nothing about that one.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub waiting_password: bool,
-    /// What the server showed when the intent was written.
-    #[serde(default)]
-    pub before: Before,
-}
-
-/// What a server showed before an operation: its effect is told by the difference.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Before {
-    /// Its imageResourceUUID, if it showed one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    /// Whether it was running.
-    #[serde(default)]
-    pub running: bool,
-}
-
-/// What was last asked of the service for a server, and taken: the spec is compared with this, not with the last look, so
-/// that a drift which somebody else caused erases nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Applied {
-    /// imageResourceUUID of the installation.
-    #[serde(default)]
-    pub image: String,
-    /// sshKeyUUID, when the server logs in by key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// Name, key, UID and resourceVersion of the Secret whose password the server has, when it logs in by password.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub password_secret: Option<String>,
-    /// The token of the last restart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restart: Option<String>,
-    /// The token of the last reinstall that was asked for by one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reinstall: Option<String>,
-}
-
-/// An operation of the service that is announced before it is called.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-pub enum Verb {
-    /// Create instance.
-    Create,
-    /// Release instance.
-    Release,
-    /// Reinstall operating system.
-    Reinstall,
-    /// Modify password.
-    ModifyPassword,
-    /// Start.
-    Start,
-    /// Stop.
-    Stop,
-    /// Restart.
-    Restart,
-}
-
-impl Verb {
-    /// Whether doing it twice does no harm as long as nothing else comes in between: the receipt of such a call need not
-    /// outlive the status, and a call whose outcome nobody knows is made again.
-    pub fn is_harmless_twice(self) -> bool {
-        match self {
-            Self::ModifyPassword | Self::Start | Self::Stop => true,
-            Self::Create | Self::Release | Self::Reinstall | Self::Restart => false,
-        }
-    }
-
-    /// Whether its request carries a password or a key.
-    pub fn bears_login(self) -> bool {
-        matches!(self, Self::Create | Self::Reinstall | Self::ModifyPassword)
-    }
-}
-
-impl fmt::Display for Verb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Create => "create",
-            Self::Release => "release",
-            Self::Reinstall => "reinstall",
-            Self::ModifyPassword => "password change",
-            Self::Start => "start",
-            Self::Stop => "stop",
-            Self::Restart => "restart",
-        })
-    }
 }
 
 /// Whom a binding speaks for (design section 4, rule 2).
@@ -352,20 +242,13 @@ mod tests {
             id: None,
             imported: None,
             task: None,
-            operation: OpenOperation {
-                verb: Verb::Create,
-                started_at: Timestamp::UNIX_EPOCH,
-                generation: 1,
-                uid: String::new(),
-                cause: None,
-                power_cut: false,
-                target: Applied::default(),
-                waiting_password: false,
-                before: Before::default(),
-            },
+            started_at: Timestamp::UNIX_EPOCH,
+            generation: 1,
+            cause: None,
+            target: Applied::default(),
+            waiting_password: false,
             package: "p".into(),
             firewall: "fw".into(),
-            unfinished: None,
             resolved: None,
             places: vec!["r/z".into()],
             lost: 0,
@@ -405,24 +288,12 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_a_version_that_only_knew_create_is_read() {
-        let old = format!(
-            r#"{{"cluster":"c","namespace":"ns","name":"web","uid":"u1","marker":"{}","attempt":1,"nonce":"n",
-                "operation":{{"verb":"Create","startedAt":"1970-01-01T00:00:00Z","generation":1}},"package":"p","firewall":"fw",
-                "restart":"a","places":["r/z"],"account":"default","credential":"s/1"}}"#,
-            Marker::of_uid("u1")
-        );
-        assert_eq!(Binding::parse(&old).unwrap(), binding());
-    }
-
-    #[test]
     fn a_cause_that_only_a_newer_version_knows_makes_no_record_unreadable() {
         let mut json = serde_json::to_value(binding()).unwrap();
-        json["operation"]["cause"] = "Whim".into();
+        json["cause"] = "Whim".into();
         assert_eq!(Binding::parse(&json.to_string()).unwrap(), binding());
         let mut known = binding();
-        known.operation.cause = Some(Cause::Drift);
-        known.operation.power_cut = true;
+        known.cause = Some(Cause::Adoption);
         assert_eq!(Binding::parse(&known.to_text()).unwrap(), known);
     }
 

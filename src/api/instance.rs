@@ -1,16 +1,18 @@
-use super::account::{SecretKeyRef, default_account};
+use super::account::default_account;
 use super::account_status::minus_one;
+use super::binding::Binding;
+use super::cause::Cause;
 use super::import::Import;
+use super::operation::{Applied, EndReason, Operation, OperationEnd, Verb};
 use super::policies::{
     DeletionPolicy, ManagementPolicy, OnExternalDeletion, Pause, Reconcile, ReinstallPolicy,
     StopPolicy,
 };
 use super::references::{FirewallRef, ImageRef, PackageRef, Resolved, SshKeyRef};
-use super::secrets::{ConnectionSecretRef, GeneratedLogin};
+use super::secrets::{ConnectionSecretRef, GeneratedLogin, PASSWORD, SecretKeyRef};
 use super::valid::{NAME_MESSAGE, NAME_RULE};
-use super::{Applied, Cause, Verb};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{CustomResource, KubeSchema};
+use kube::{CustomResource, KubeSchema, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -294,9 +296,19 @@ pub struct InstanceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
 
-    /// The operation that is in flight at the service.
+    /// The operation that is in flight at the service, or the newest one where that did not end well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub operation: Option<OperationStatus>,
+    pub operation: Option<Operation>,
+
+    /// Number of the newest operation that was announced.
+    #[serde(default)]
+    pub attempt: i64,
+
+    /// The image of a reinstall that did not end well, and that no other one has followed: where the server shows it, that is
+    /// no installation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub unfinished_image: Option<String>,
 
     /// The operations that ended, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -335,12 +347,28 @@ impl Default for InstanceStatus {
             package: None,
             applied: None,
             operation: None,
+            attempt: 0,
+            unfinished_image: None,
             history: Vec::new(),
             last_reconcile_token: None,
             detail: Map::new(),
             last_observed_time: None,
             conditions: Vec::new(),
         }
+    }
+}
+
+impl InstanceStatus {
+    /// How the recorded create ended, where it did not end well or its server was let go.
+    pub fn end_of(&self, record: &Binding) -> Option<&OperationEnd> {
+        let shown = self.operation.as_ref()?;
+        let is_it = shown.verb == Verb::Create && shown.attempt == i64::from(record.attempt);
+        shown.end.as_ref().filter(|_| is_it)
+    }
+
+    /// Whether it tells that the recorded server is there, and what was applied to it.
+    pub fn tells_of(&self, record: &Binding) -> bool {
+        self.applied.is_some() && self.id.is_some() && self.id == record.id
     }
 }
 
@@ -353,21 +381,6 @@ pub struct Addresses {
     /// internalIpAddress of the service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub internal: Option<String>,
-}
-
-/// An operation in flight.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct OperationStatus {
-    /// What is being done.
-    pub verb: Verb,
-    /// Number of the attempt; strictly increasing over the life of the Instance.
-    pub attempt: i64,
-    /// The service's asyncTaskUUID.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_id: Option<String>,
-    /// When the operation was recorded.
-    pub started_at: Time,
 }
 
 /// An operation that ended.
@@ -408,19 +421,33 @@ pub struct HistoryEntry {
     pub finished_at: Time,
 }
 
-/// Why an operation was not done.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndReason {
-    /// The service took it, and it failed.
-    Failed,
-    /// The service did not want it.
-    Refused,
-    /// It is not known whether it was carried out, and the server does not show it.
-    AnswerLost,
-    /// Nothing was done yet, and the spec or a Secret asked for something else.
-    Superseded,
-}
-
 fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+impl InstanceSpec {
+    /// The Secret and the key in it that hold the login password, given or generated.
+    pub fn login_secret(&self, instance: &str) -> Option<SecretKeyRef> {
+        if let Some(generate) = &self.login.generate {
+            let name = generate.secret_name.clone();
+            return Some(SecretKeyRef {
+                name: name.unwrap_or_else(|| format!("{instance}-login")),
+                key: PASSWORD.to_owned(),
+            });
+        }
+        self.login.password_secret_ref.clone()
+    }
+}
+
+impl Instance {
+    /// Names of the Secrets, in its own namespace, whose change is news for this Instance.
+    pub fn secrets(&self) -> impl Iterator<Item = String> {
+        let login = self.spec.login_secret(&self.name_any());
+        let connection = self.spec.connection_secret.as_ref();
+        let connection = connection.map(|secret| secret.name.clone());
+        login
+            .map(|secret| secret.name)
+            .into_iter()
+            .chain(connection)
+    }
 }

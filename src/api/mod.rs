@@ -13,6 +13,7 @@ mod import;
 mod instance;
 mod marker;
 pub mod names;
+mod operation;
 mod paths;
 mod policies;
 mod printable;
@@ -22,22 +23,21 @@ mod transport;
 pub mod valid;
 
 pub use account::{
-    Account, AccountSpec, CreateRate, Imports, KeyLoginPassword, RequestLimits, SecretKeyRef,
+    Account, AccountSpec, CreateRate, Imports, KeyLoginPassword, RequestLimits,
     default_missing_codes,
 };
 pub use account_status::{
     AccountStatus, LimitUse, LimitsStatus, PlaceInventory, UnownedServer, WaitingInstance,
 };
-pub use binding::{
-    Applied, Before, Binding, BindingError, OpenOperation, Refusal, Speaks, Verb, attempt_number,
-};
+pub use binding::{Binding, BindingError, Refusal, Speaks, attempt_number};
 pub use cause::Cause;
 pub use import::Import;
 pub use instance::{
-    AccountRef, Addresses, EndReason, HistoryEntry, Instance, InstanceSpec, InstanceStatus, Login,
-    OperationStatus, PowerState, Reinstall, Restart,
+    AccountRef, Addresses, HistoryEntry, Instance, InstanceSpec, InstanceStatus, Login, PowerState,
+    Reinstall, Restart,
 };
 pub use marker::Marker;
+pub use operation::{Applied, Before, EndReason, Operation, OperationEnd, Verb};
 pub use paths::PathOverrides;
 pub use policies::{
     DeletionPolicy, ForceStop, Lasts, ManagementPolicy, OnExternalDeletion, Pause, Reconcile,
@@ -47,5 +47,5 @@ pub use printable::{counted, is_hidden, printable};
 pub use references::{
     ChargeMode, FirewallRef, ImageKind, ImageRef, PackageRef, Pin, Resolved, SshKeyRef,
 };
-pub use secrets::{ConnectionSecretRef, GeneratedLogin, PASSWORD};
+pub use secrets::{ConnectionSecretRef, GeneratedLogin, PASSWORD, SecretKeyRef};
 pub use transport::{CaBundle, ConfigMapKeyRef, ProxySettings, SecretRef, TlsSettings};

@@ -1,9 +1,7 @@
 //! The Secrets that the operator writes for an Instance: a login that it makes itself, and what a client needs to connect.
 
-use super::instance::InstanceSpec;
-use super::valid::{NAME_MESSAGE, NAME_RULE};
-use super::{Instance, SecretKeyRef};
-use kube::{KubeSchema, ResourceExt};
+use super::valid::{KEY_MESSAGE, KEY_RULE, NAME_MESSAGE, NAME_RULE};
+use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -48,33 +46,6 @@ impl GeneratedLogin {
     }
 }
 
-impl InstanceSpec {
-    /// The Secret and the key in it that hold the login password, given or generated.
-    pub fn login_secret(&self, instance: &str) -> Option<SecretKeyRef> {
-        if let Some(generate) = &self.login.generate {
-            let name = generate.secret_name.clone();
-            return Some(SecretKeyRef {
-                name: name.unwrap_or_else(|| format!("{instance}-login")),
-                key: PASSWORD.to_owned(),
-            });
-        }
-        self.login.password_secret_ref.clone()
-    }
-}
-
-impl Instance {
-    /// Names of the Secrets, in its own namespace, whose change is news for this Instance.
-    pub fn secrets(&self) -> impl Iterator<Item = String> {
-        let login = self.spec.login_secret(&self.name_any());
-        let connection = self.spec.connection_secret.as_ref();
-        let connection = connection.map(|secret| secret.name.clone());
-        login
-            .map(|secret| secret.name)
-            .into_iter()
-            .chain(connection)
-    }
-}
-
 /// Hours, minutes and seconds, in this order, each at most once.
 fn duration(text: &str) -> Option<Duration> {
     let (mut rest, mut total) = (text, Duration::ZERO);
@@ -89,9 +60,23 @@ fn duration(text: &str) -> Option<Duration> {
     (rest.is_empty() && !total.is_zero()).then_some(total)
 }
 
+/// One key of a Secret in the object's own namespace.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SecretKeyRef {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = Rule::new(NAME_RULE).message(NAME_MESSAGE))]
+    pub name: String,
+    /// Key within the Secret's data.
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = Rule::new(KEY_RULE).message(KEY_MESSAGE))]
+    pub key: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::InstanceSpec;
 
     #[test]
     fn a_duration_is_hours_minutes_and_seconds() {

@@ -1,6 +1,6 @@
 //! How an Account's service is reached: whom we trust, who we say we are, and through what.
 
-use super::account::SecretKeyRef;
+use super::secrets::SecretKeyRef;
 use super::valid::{KEY_MESSAGE, KEY_RULE, NAME_MESSAGE, NAME_RULE};
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};

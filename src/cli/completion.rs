@@ -81,7 +81,7 @@ pub(super) fn answer(command: fn() -> clap::Command) -> Option<ExitCode> {
     // Whatever a credential plugin complains about would stand in the line that somebody types.
     let _ = std::fs::File::create("/dev/null").map(rustix::stdio::dup2_stderr);
     let shells = Shells(&[&BASH, &ZSH, &FISH, &POWERSHELL, &ELVISH, &Kubectl]);
-    let env: CompleteEnv<'_, _> = env::CompleteEnv::with_factory(command);
+    let env: CompleteEnv<'_, _> = env::CompleteEnv::with_factory(|| values::offered(command()));
     let here = std::env::current_dir().ok();
     let asked = env.var(ASKED).shells(shells);
     match asked.try_complete(std::env::args_os(), here.as_deref()) {

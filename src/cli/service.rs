@@ -1,7 +1,6 @@
 //! Which service a command talks to: the one of an Account in the cluster, or one that is named outright.
 
 use super::chain;
-use super::completion::values;
 use crate::api::valid::{self, NoName};
 use crate::api::{Account, AccountSpec, SecretKeyRef, default_missing_codes, names};
 use crate::cloud::{AllowedEndpoints, Budget, BuildError, Client, Gate, Http, Paths};
@@ -25,7 +24,7 @@ const ENDPOINT: &str = "CSO_ENDPOINT";
 #[derive(Debug, Args)]
 pub(super) struct ClusterArgs {
     /// Namespace of the Account or Instance; that of the kubeconfig's context when absent.
-    #[arg(short, long, global = true, value_name = "NAME", add = values::namespaces())]
+    #[arg(short, long, global = true, value_name = "NAME")]
     pub(super) namespace: Option<String>,
 
     /// The kubeconfig; KUBECONFIG or ~/.kube/config when absent.
@@ -33,7 +32,7 @@ pub(super) struct ClusterArgs {
     kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig; its current one when absent.
-    #[arg(long, global = true, value_name = "NAME", add = values::contexts())]
+    #[arg(long, global = true, value_name = "NAME")]
     context: Option<String>,
 }
 
@@ -41,7 +40,7 @@ pub(super) struct ClusterArgs {
 #[derive(Debug, Args)]
 pub(super) struct ServiceArgs {
     /// The Account in the cluster whose endpoint and token are used; the one called default when absent.
-    #[arg(long, global = true, value_name = "NAME", conflicts_with = "endpoint", add = values::accounts())]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "endpoint")]
     account: Option<String>,
 
     #[command(flatten)]

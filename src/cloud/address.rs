@@ -121,5 +121,24 @@ fn carried(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     }
 }
 
+/// An address that nothing is sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{address}, {kind}")]
+pub struct Refused {
+    /// The address.
+    pub address: IpAddr,
+    /// What it is.
+    pub kind: Internal,
+}
+
+/// What of an Account a URL is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// `spec.endpoint`.
+    Endpoint,
+    /// `spec.proxy.url`.
+    Proxy,
+}
+
 #[cfg(test)]
 mod tests;

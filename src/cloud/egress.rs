@@ -3,7 +3,7 @@
 //! A URL with an address in it never meets a resolver, so it is checked when a client is made of it; a name is checked each
 //! time it is resolved, which is on each new connection, so that a name which means something else by then is met.
 
-use super::address::{Internal, internal};
+use super::address::{Refused, Target, internal};
 use super::endpoint::AllowedEndpoints;
 use super::error::BuildError;
 use futures::future::BoxFuture;
@@ -37,16 +37,6 @@ pub(super) enum Egress {
 pub(super) enum Exempt {
     All,
     Hosts(Vec<String>),
-}
-
-/// An address that nothing is sent to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{address}, {kind}")]
-pub struct Refused {
-    /// The address.
-    pub address: IpAddr,
-    /// What it is.
-    pub kind: Internal,
 }
 
 impl Egress {
@@ -84,15 +74,6 @@ impl Egress {
         exempt.dedup();
         Ok(Exempt::Hosts(exempt))
     }
-}
-
-/// What of an Account a URL is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// `spec.endpoint`.
-    Endpoint,
-    /// `spec.proxy.url`.
-    Proxy,
 }
 
 /// Looks names up as the system does.

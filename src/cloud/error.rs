@@ -1,9 +1,11 @@
 //! Errors of the service, on two axes: is it worth trying again, and may the call have happened all the same?
 
+pub(super) mod cause;
 mod obstacle;
 
-use super::egress::{Refused, Target};
+use super::address::{Refused, Target};
 use super::tls::TlsError;
+use cause::Cause;
 use obstacle::{beneath, obstacle};
 use std::fmt;
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use super::bounds::Excess;
 use super::budget::NoMemory;
 use super::decode::Unfit;
 use super::operation::Operation;
+use super::password;
 
 /// A client could not be built: the configuration is at fault, nothing was sent.
 #[derive(Debug, thiserror::Error)]
@@ -58,20 +61,6 @@ pub struct Error {
     pub(super) operation: Operation,
     pub(super) path: Arc<str>,
     pub(super) fault: Fault,
-}
-
-/// What lies beneath a request that brought no answer.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Cause {
-    /// The network.
-    #[error(transparent)]
-    Network(reqwest::Error),
-    /// A carrier in the same process.
-    #[error(transparent)]
-    Carrier(super::transport::Lost),
-    /// Other calls under way left no memory for its answer, for as long as it was to wait.
-    #[error("the answers to other calls under way left no memory for this one")]
-    NoRoom,
 }
 
 /// What went wrong, before it is known where.
@@ -468,7 +457,8 @@ impl fmt::Display for Answer<'_> {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(code) = &self.code {
-            write!(f, " {code}")?;
+            // A service may quote the password that it refuses there, too.
+            write!(f, " {}", password::hide_in(code))?;
         }
         match &self.message {
             Some(message) => write!(f, ": {message}"),

@@ -1,7 +1,8 @@
 //! The connections of the process: one pair of clients for each distinct way to a service, shared by all who take it.
 
+use super::address::Target;
 use super::budget::Budget;
-use super::egress::{Egress, Exempt, Filter, Lookup, Target, system};
+use super::egress::{Egress, Exempt, Filter, Lookup, system};
 use super::endpoint::{AllowedEndpoints, check_endpoint};
 use super::error::BuildError;
 use super::tls::{Tls, TlsError, provider};

@@ -26,11 +26,12 @@ mod tls;
 mod transport;
 mod wire;
 
+pub use address::{Refused, Target};
 pub use budget::{Budget, Charge, NoMemory};
 pub use call::{Observer, Permit};
 pub use client::Client;
-pub use egress::{Refused, Target};
 pub use endpoint::{AllowedEndpoints, EndpointPattern, PatternError, check_endpoint};
+pub use error::cause::Lost;
 pub use error::{BuildError, Error};
 pub use gate::{Gate, Lane, Limits};
 pub use health::{Abnormal, Doubt, Health, Standing, Trouble};
@@ -40,7 +41,7 @@ pub use offers::{Firewall, Image, Key, Offer, Offers, Package, Region, Server, Z
 pub use operation::Operation;
 pub use paths::Paths;
 pub use tls::{Tls, TlsError, TlsPem};
-pub use transport::{Carried, Carrier, Lost};
+pub use transport::{Carried, Carrier};
 pub use wire::{
     Accepted, CreateAccepted, CreateRequest, Detail, Login, Page, PasswordRequest,
     ReinstallRequest, TaskReport, TaskState,

@@ -10,7 +10,8 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Request, Response, redirect};
 
-use super::error::{Cause, Fault};
+use super::error::Fault;
+use super::error::cause::{Cause, Lost};
 
 /// A connection that takes longer to open than this will not be a good one.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
@@ -58,17 +59,6 @@ pub struct Carried {
     pub retry_after: Option<Duration>,
     /// The body.
     pub body: Vec<u8>,
-}
-
-/// Why a [`Carrier`] brings nothing back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lost {
-    /// No connection was opened: the service cannot have seen the request.
-    #[error("no connection was opened")]
-    NotSent,
-    /// The connection broke: the service may have seen it.
-    #[error("the connection broke")]
-    Broken,
 }
 
 /// How long a carried request may take that names no deadline of its own.

@@ -3,24 +3,19 @@
 //! Mostly the reconcile itself says so, before it calls ([`first`]). Where the service keeps it waiting, or an edit comes while a
 //! reconcile waits, that is said beside it ([`while_waiting`]).
 
-use super::Context;
-use super::facts::Facts;
-use super::memory::{Memory, open};
-use super::observe::{Fact, Observation, tells_of_a_purchase};
-use super::plan::{self, Plan, Step, Tell};
-use super::report;
 use crate::api::conditions::{READY, Reason, STALLED, Verdict};
+use crate::instance::context::Context;
+use crate::instance::fact::Fact;
+use crate::instance::facts::Facts;
+use crate::instance::memory::{Memory, open};
+use crate::instance::observation::Observation;
+use crate::instance::plan::leave;
+use crate::instance::plan::step::{Plan, Step, Tell};
+use crate::instance::status::write;
+use crate::instance::{status, times};
 use crate::runtime::chance;
 use std::convert::Infallible;
 use std::sync::Mutex;
-use std::time::Duration;
-
-/// An edit is answered within 0.5 s: a reconcile that takes longer than this waits for the service.
-const LATE: Duration = Duration::from_millis(200);
-/// Longest pause between two tries of that write.
-const SLOWEST: Duration = Duration::from_secs(5);
-/// The call follows that soon after what is said before it, should the watch not bring it sooner.
-const AFTER: Duration = Duration::from_millis(100);
 
 /// Whether status speaks of an older spec in a way that misleads: as if all were done, or as if nobody had asked for the deletion.
 fn is_behind(facts: &Facts) -> bool {
@@ -47,7 +42,15 @@ pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>)
         return;
     }
     match &plan.step {
-        Step::Rest | Step::Call { .. } | Step::Aside { .. } | Step::Release { .. } => {}
+        Step::Rest
+        | Step::Buy { .. }
+        | Step::Operate {
+            announce: false, ..
+        }
+        | Step::Aside { .. }
+        | Step::Release { .. } => {}
+        // Its announcement says so, before the service is called.
+        Step::Operate { announce: true, .. } => return,
         // What changes nothing at the service does not take long, or is the end.
         Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => return,
     }
@@ -64,7 +67,7 @@ pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>)
         .get_or_insert_with(|| waits(&seen.facts, why(seen)));
     if !matches!(plan.step, Step::Rest) {
         plan.step = Step::Rest;
-        plan.again = AFTER;
+        plan.again = times::CALL_AFTER_ACKNOWLEDGEMENT;
     }
 }
 
@@ -74,7 +77,7 @@ pub(super) async fn while_waiting(
     of: &Facts,
     memory: &Mutex<Memory>,
 ) -> Infallible {
-    let (mut tried, mut wait) = (None, LATE);
+    let (mut tried, mut wait) = (None, times::ACKNOWLEDGE_AFTER);
     loop {
         tokio::time::sleep(wait).await;
         let Some(facts) = (context.latest)(&of.key).filter(|now| now.uid == of.uid) else {
@@ -90,13 +93,13 @@ pub(super) async fn while_waiting(
         let Some(verdict) = answer(&facts) else {
             continue;
         };
-        let status = report::status(
+        let status = status::status(
             &facts,
             chance::time_of_day(),
             &as_it_stands(&facts),
             Some(&verdict),
         );
-        let said = report::say(
+        let said = write::say(
             context,
             &facts,
             &Step::Rest,
@@ -105,10 +108,10 @@ pub(super) async fn while_waiting(
             memory,
         );
         match said.await {
-            Ok(_) => (tried, wait) = (Some(facts.generation), LATE),
+            Ok(_) => (tried, wait) = (Some(facts.generation), times::ACKNOWLEDGE_AFTER),
             Err(error) => {
                 tracing::debug!(namespace = of.key.namespace, name = of.key.name, %error, "an edit was not acknowledged");
-                wait = (wait * 2).min(SLOWEST);
+                wait = (wait * 2).min(times::ACKNOWLEDGE_RETRY_MAX);
             }
         }
     }
@@ -126,13 +129,13 @@ fn as_it_stands(facts: &Facts) -> Tell {
 /// What is known of an edit or a deletion that nobody has looked at yet. None: nothing is told yet, of no spec.
 fn answer(facts: &Facts) -> Option<Verdict> {
     if facts.deleting && facts.spec.deletion_protection {
-        return Some(plan::protected());
+        return Some(leave::protected());
     }
     if !is_behind(facts) {
         let mut told = facts.status.conditions.iter();
         let ready = told.find(|told| told.type_ == READY)?;
         // What status says is under way goes on after an edit as well.
-        if facts.is_open() || tells_of_a_purchase(facts) {
+        if facts.is_open() || facts.tells_of_a_purchase() {
             let reason = Reason::of(&ready.reason)?;
             return Some(Verdict::reconciling(reason, ready.message.clone()));
         }

@@ -1,100 +1,43 @@
 //! Carries the one step out, and never leaves without an outcome.
 
+mod attempt;
 mod receipt;
 mod release;
 
-use super::facts::Facts;
-use super::login::LoginFact;
-use super::memory::{Aside, Memory, Post, open};
-use super::observe::{Fact, Observation};
-use super::plan::{Plan, ReleaseReason, Request, Step};
-use super::record::Recorded;
-use super::{Context, references};
-use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, Verb};
-use crate::cloud::{CreateAccepted, Error, Lane, Permit, ServerId, TaskId};
-use crate::runtime::KubeError;
-use crate::runtime::queue::ADMISSION;
-use crate::runtime::watch::ObjectKey;
+use crate::api::conditions::Reason;
+use crate::api::{Binding, Operation, Verb};
+use crate::cloud::{CreateAccepted, CreateRequest, Error, Lane, Permit, ServerId, TaskId};
+use crate::instance::context::Context;
+use crate::instance::fact::Fact;
+use crate::instance::login::LoginFact;
+use crate::instance::memory::kinds::{Aside, Post};
+use crate::instance::memory::{Memory, open};
+use crate::instance::observation::Observation;
+use crate::instance::outcome::Outcome;
+use crate::instance::pins::Meaning;
+use crate::instance::plan::step::{NoRoom, Plan, Request, Step};
+use crate::instance::record::Announced;
+use crate::instance::{plan, references, times, vault};
 use crate::session::{Access, Seat};
-use std::sync::Mutex;
-use std::time::Duration;
+use attempt::{Attempt, room};
+use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
-/// A mutating call and its receipt need this much of the turn: 60 s and 15 s.
-const CALL: Duration = Duration::from_secs(75);
-
-/// What became of the step.
-#[derive(Debug)]
-pub enum Outcome {
-    /// There was nothing to do.
-    Rested,
-    /// The service took the call; the receipt may or may not be on record.
-    Accepted {
-        /// What was asked for.
-        verb: Verb,
-        /// The server.
-        id: ServerId,
-        /// Its task; some answers name none.
-        task: Option<TaskId>,
-        /// Whether the receipt stands where it belongs.
-        recorded: bool,
-    },
-    /// The service took, or did not take, a call within an attempt.
-    Aside {
-        /// Start or Stop.
-        verb: Verb,
-        /// It cuts the server's power.
-        power_cut: bool,
-        /// No such call was made within this attempt before.
-        is_first: bool,
-        /// What stood in the way.
-        trouble: Option<String>,
-        /// It may have been carried out all the same.
-        is_unknown: bool,
-    },
-    /// The service refused the call, or it never left: nothing was done.
-    Refused {
-        /// The service's words.
-        message: String,
-        /// What that means for the conditions.
-        reason: Reason,
-        /// How long the service wants us to wait.
-        after: Option<Duration>,
-    },
-    /// The call may have happened.
-    Unknown(String),
-    /// The record was written.
-    Written,
-    /// The service took the release, or says that there is no such server, or did neither.
-    Released {
-        /// Which server.
-        id: ServerId,
-        /// Why.
-        why: ReleaseReason,
-        /// The service had not taken it before.
-        is_first: bool,
-        /// What stood in the way.
-        trouble: Option<String>,
-        /// It may have been carried out all the same.
-        is_unknown: bool,
-    },
-    /// The finalizer is gone and with it the object.
-    Finished,
-    /// The object changed: look again.
-    Stale,
-    /// It did not come to the step. With what is to be said about it, if somebody has to do something.
-    NotDone(String, Option<Verdict>),
+/// Waits for the service's request limit before an intent is recorded: nothing may stand between record and call. Who has to
+/// stand in line for it does so outside of a reconcile: then the plan is to wait.
+pub async fn admit(seen: &Observation, plan: &mut Plan, access: Option<&Access>) -> Option<Permit> {
+    match permit_for(plan, access).await {
+        Ok(permit) => permit,
+        Err(no_room) => {
+            *plan = plan::in_line(seen, plan, no_room); // the request limit is busy with others
+            None
+        }
+    }
 }
 
-/// Waits for the service's request limit before an intent is recorded: nothing may stand between record and call. Who has to
-/// stand in line for it does so outside of a reconcile.
-///
-/// # Errors
-/// It stands in line, or the limit left no room in good time.
-pub async fn admit(plan: &Plan, seat: Option<&Access>) -> Result<Option<Permit>, NoRoom> {
+async fn permit_for(plan: &Plan, seat: Option<&Access>) -> Result<Option<Permit>, NoRoom> {
     let calls = match &plan.step {
-        Step::Call { .. } | Step::Aside { .. } | Step::Release { .. } => true,
+        Step::Buy { .. } | Step::Operate { .. } | Step::Aside { .. } | Step::Release { .. } => true,
         Step::Rest | Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => {
             false
         }
@@ -106,112 +49,92 @@ pub async fn admit(plan: &Plan, seat: Option<&Access>) -> Result<Option<Permit>,
         return Err(NoRoom::InLine);
     }
     match &plan.step {
-        Step::Call { .. } => room(seat).await.map(Some),
+        Step::Buy { .. } | Step::Operate { .. } => room(seat).await.map(Some),
         _ => Ok(None),
     }
-}
-
-/// The request limit is used up by others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoRoom {
-    /// The Instance stands in line, and is woken when it may call.
-    InLine,
-    /// It had its turn to call, and did not come to it in good time: nobody wakes it.
-    Late,
-}
-
-async fn room(seat: &Seat) -> Result<Permit, NoRoom> {
-    let permit = seat.session.client.permit(Lane::Urgent);
-    tokio::time::timeout(ADMISSION, permit)
-        .await
-        .map_err(|_| NoRoom::Late)
 }
 
 /// Carries out what was recorded. At most one mutating call to the service.
 pub async fn act(
     context: &Context,
-    seen: &Observation,
-    recorded: Recorded,
+    seen: &mut Observation,
+    announced: Announced,
     permit: Option<Permit>,
     seat: Option<&Seat>,
     memory: &Mutex<Memory>,
     turn_ends: Instant,
 ) -> Outcome {
-    let attempt = Attempt {
-        context,
-        seen,
-        facts: &seen.facts,
-        account: &seen.account_key,
-        memory,
-        turn_ends,
+    let Announced { step, text } = announced;
+    let mut told = None;
+    let outcome = {
+        let attempt = Attempt {
+            context,
+            seen,
+            facts: &seen.facts,
+            account: &seen.account_key,
+            memory,
+            turn_ends,
+        };
+        match (step, permit, seat) {
+            (Step::Rest, ..) => Outcome::Rested,
+            (Step::Record { .. }, ..) => Outcome::Written,
+            (Step::Secret(step), ..) => vault::write(context, seen, &step, memory).await,
+            (Step::Finish, _, seat) => attempt.finish(seat).await,
+            (Step::LetGo { news }, ..) => attempt.let_go(news).await,
+            (
+                Step::Buy {
+                    binding, request, ..
+                },
+                Some(permit),
+                Some(seat),
+            ) => attempt.buy(*binding, &text, &request, permit, seat).await,
+            (
+                Step::Operate {
+                    mut operation,
+                    request,
+                    ..
+                },
+                Some(permit),
+                Some(seat),
+            ) => {
+                let outcome = attempt
+                    .operate(&mut operation, &request, permit, seat)
+                    .await;
+                told = Some(operation);
+                outcome
+            }
+            (Step::Aside { request }, _, Some(seat)) => attempt.aside(&request, seat).await,
+            (Step::Release { id, why }, _, Some(seat)) => attempt.release(seat, id, why).await,
+            (
+                Step::Buy { .. } | Step::Operate { .. } | Step::Aside { .. } | Step::Release { .. },
+                _,
+                _,
+            ) => Outcome::not_done("no request was admitted"),
+        }
     };
-    match (recorded, permit, seat) {
-        (Recorded::Rest, ..) => Outcome::Rested,
-        (Recorded::Written, ..) => Outcome::Written,
-        (Recorded::Stale, ..) => Outcome::Stale,
-        (Recorded::Failed(error), ..) => not_written(&error),
-        (Recorded::SecretRefused(why), ..) => {
-            let verdict = Verdict::stalled(Reason::SecretNotWritable, why.clone());
-            Outcome::NotDone(why, Some(verdict))
-        }
-        (Recorded::Unconfirmed(why), ..) => Outcome::NotDone(why, None),
-        (Recorded::NotOurs(why), ..) => {
-            let verdict = Verdict::stalled(Reason::BindingInvalid, why.clone());
-            Outcome::NotDone(why, Some(verdict))
-        }
-        (Recorded::Finish, _, seat) => attempt.finish(seat).await,
-        (Recorded::LetGo { news }, ..) => attempt.let_go(news).await,
-        (
-            Recorded::Call {
-                binding,
-                text,
-                request,
-            },
-            Some(permit),
-            Some(seat),
-        ) => attempt.call(*binding, &text, &request, permit, seat).await,
-        (Recorded::Aside { request }, _, Some(seat)) => attempt.aside(&request, seat).await,
-        (Recorded::Release { id, why }, _, Some(seat)) => attempt.release(seat, id, why).await,
-        (Recorded::Call { .. } | Recorded::Aside { .. } | Recorded::Release { .. }, _, _) => {
-            Outcome::NotDone("no request was admitted".to_owned(), None)
-        }
+    if let (Some(operation), Outcome::Accepted { recorded: true, .. }) = (told, &outcome) {
+        let mut status = seen.facts.status.as_ref().clone();
+        status.operation = Some(*operation);
+        seen.facts.status = Arc::new(status);
     }
-}
-
-/// One turn's call.
-struct Attempt<'a> {
-    context: &'a Context,
-    seen: &'a Observation,
-    facts: &'a Facts,
-    account: &'a ObjectKey,
-    memory: &'a Mutex<Memory>,
-    turn_ends: Instant,
+    outcome
 }
 
 impl Attempt<'_> {
     /// Right before a call: whether this turn may still make it.
     fn has_time(&self) -> Result<(), Outcome> {
-        let late = || Outcome::NotDone("the turn has no time left for a call".to_owned(), None);
+        let late = || Outcome::not_done("the turn has no time left for a call");
         self.context
             .term
-            .allows(self.turn_ends, CALL)
+            .allows(self.turn_ends, times::CALL_AND_RECEIPT)
             .then_some(())
             .ok_or_else(late)
     }
 
-    /// The one POST of an attempt, and its receipt.
-    async fn call(
-        &self,
-        binding: Binding,
-        text: &str,
-        request: &Request,
-        permit: Permit,
-        seat: &Seat,
-    ) -> Outcome {
-        if let Err(late) = self.has_time() {
-            return late;
-        }
-        let verb = binding.operation.verb;
+    /// Right before a call of an announced attempt. From here on, until an answer says otherwise, it may have happened: also
+    /// when this turn is cut short.
+    fn begins_call(&self, number: u32, verb: Verb) -> Result<(), Outcome> {
+        self.has_time()?;
         let digest = match &self.seen.login {
             LoginFact::Ready(credentials) => credentials.digest,
             LoginFact::NotAsked
@@ -220,51 +143,69 @@ impl Attempt<'_> {
             | LoginFact::Unread(_) => None,
         };
         open(self.memory).calls(verb, digest);
-        // From here on, until an answer says otherwise, it may have happened: also when this turn is cut short.
-        self.set_post(binding.attempt, Post::Unknown);
-        match post(seat, permit, request, binding.id.as_deref()).await {
-            Ok((id, task)) => {
-                self.set_post(
-                    binding.attempt,
-                    Post::Accepted {
-                        id: id.clone(),
-                        task: task.clone(),
-                    },
-                );
-                open(self.memory).may_have_password();
-                // The receipt of what may be done twice stands in status, which tells of the operation at once.
-                let recorded = verb.is_harmless_twice() || {
-                    let receipt = Binding {
-                        id: Some(id.to_string()),
-                        task: task.as_ref().map(ToString::to_string),
-                        ..binding
-                    };
-                    self.give_receipt(text, &receipt, seat, &id).await
+        self.set_post(number, Post::Unknown);
+        Ok(())
+    }
+
+    fn was_accepted(&self, number: u32, id: &ServerId, task: Option<&TaskId>) {
+        let post = Post::Accepted {
+            id: id.clone(),
+            task: task.cloned(),
+        };
+        self.set_post(number, post);
+        open(self.memory).may_have_password();
+    }
+
+    /// The call was not accepted: refused, or without an answer.
+    fn was_not_accepted(&self, number: u32, verb: Verb, error: &Error) -> Outcome {
+        if !error.may_have_happened() {
+            return self.refused(number, verb, error);
+        }
+        self.set_post(number, Post::Unknown);
+        let mut memory = open(self.memory);
+        if let Some(attempt) = memory.attempts.get_mut(&number) {
+            attempt.doubt = Some(error.to_string());
+        }
+        memory.may_have_password();
+        // Whatever shows right after the call is evidence.
+        memory.looked = None;
+        Outcome::Unknown(error.to_string())
+    }
+
+    /// The one POST of an attempt to buy a server, and its receipt.
+    async fn buy(
+        &self,
+        binding: Binding,
+        text: &str,
+        request: &CreateRequest,
+        permit: Permit,
+        seat: &Seat,
+    ) -> Outcome {
+        let (number, verb) = (binding.attempt, Verb::Create);
+        if let Err(late) = self.begins_call(number, verb) {
+            return late;
+        }
+        match seat.session.client.create(permit, request).await {
+            Ok(CreateAccepted { id, task }) => {
+                self.was_accepted(number, &id, Some(&task));
+                let receipt = Binding {
+                    id: Some(id.to_string()),
+                    task: Some(task.to_string()),
+                    ..binding
                 };
+                let recorded = self.give_receipt(text, &receipt, seat, &id).await;
                 Outcome::Accepted {
                     verb,
                     id,
-                    task,
+                    task: Some(task),
                     recorded,
                 }
             }
-            Err(error) if error.may_have_happened() => {
-                self.set_post(binding.attempt, Post::Unknown);
-                let mut memory = open(self.memory);
-                if let Some(attempt) = memory.attempts.get_mut(&binding.attempt) {
-                    attempt.doubt = Some(error.to_string());
-                }
-                memory.may_have_password();
-                // Whatever shows right after the call is evidence.
-                memory.looked = None;
-                Outcome::Unknown(error.to_string())
-            }
             Err(error) => {
-                let outcome = self.refused(&binding, verb, &error);
+                let outcome = self.was_not_accepted(number, verb, &error);
                 if let Outcome::Refused {
                     message, reason, ..
                 } = &outcome
-                    && verb == Verb::Create
                     && reason.is_lasting_refusal()
                 {
                     self.close(text, &binding, *reason, message).await;
@@ -274,8 +215,41 @@ impl Attempt<'_> {
         }
     }
 
+    /// The one call of an announced operation, and its receipt.
+    async fn operate(
+        &self,
+        operation: &mut Operation,
+        request: &Request,
+        permit: Permit,
+        seat: &Seat,
+    ) -> Outcome {
+        let (number, verb) = (
+            u32::try_from(operation.attempt).unwrap_or_default(),
+            operation.verb,
+        );
+        if let Err(late) = self.begins_call(number, verb) {
+            return late;
+        }
+        match post(seat, permit, request).await {
+            Ok(task) => {
+                let id = self.facts.id().unwrap_or_else(|| ServerId::from(""));
+                self.was_accepted(number, &id, task.as_ref());
+                operation.accepted = true;
+                operation.task_id = task.as_ref().map(ToString::to_string);
+                let recorded = self.give_operation_receipt(operation).await;
+                Outcome::Accepted {
+                    verb,
+                    id,
+                    task,
+                    recorded,
+                }
+            }
+            Err(error) => self.was_not_accepted(number, verb, &error),
+        }
+    }
+
     /// Nothing was done, and this process knows it.
-    fn refused(&self, binding: &Binding, verb: Verb, error: &Error) -> Outcome {
+    fn refused(&self, number: u32, verb: Verb, error: &Error) -> Outcome {
         let is_stopped = match &self.seen.detail {
             Fact::Known(detail) => detail.status() == Some("STOPPED"),
             Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => false,
@@ -310,7 +284,7 @@ impl Attempt<'_> {
             message: message.clone(),
             reason,
         };
-        self.set_post(binding.attempt, post);
+        self.set_post(number, post);
         // The server may be in another state than it seemed to be.
         open(self.memory).looked = None;
         Outcome::Refused {
@@ -323,12 +297,12 @@ impl Attempt<'_> {
     /// A call within an attempt: harmless, and made again until it shows.
     async fn aside(&self, request: &Request, seat: &Seat) -> Outcome {
         let Ok(permit) = room(seat).await else {
-            return Outcome::NotDone("the request limit left no room for a call".to_owned(), None);
+            return Outcome::not_done("the request limit left no room for a call");
         };
         if let Err(late) = self.has_time() {
             return late;
         }
-        let answer = post(seat, permit, request, None).await;
+        let answer = post(seat, permit, request).await;
         let power_cut = matches!(request, Request::Stop { force: true, .. });
         let may_have_happened = answer.as_ref().err().is_none_or(Error::may_have_happened);
         let refusal = answer.as_ref().err();
@@ -339,8 +313,8 @@ impl Attempt<'_> {
             _ => Verb::Start,
         };
         let mut memory = open(self.memory);
-        let binding = self.facts.binding();
-        let attempt = binding.map(|binding| binding.attempt);
+        let open_now = self.seen.open();
+        let attempt = open_now.as_ref().map(|open| open.attempt);
         // One that was not taken before is told with the try that is.
         let last = memory.aside.as_ref();
         let was_taken = last.is_some_and(|last| last.verb == verb && last.trouble.is_none());
@@ -348,9 +322,8 @@ impl Attempt<'_> {
         if power_cut && may_have_happened {
             memory.cut_for = attempt;
         }
-        let of_reinstall = binding.filter(|binding| binding.operation.verb == Verb::Reinstall);
-        if let (Verb::Stop, Some(binding)) = (verb, of_reinstall) {
-            memory.stopped_for = Some(binding.attempt);
+        if verb == Verb::Stop && open_now.is_some_and(|open| open.verb == Verb::Reinstall) {
+            memory.stopped_for = attempt;
         }
         // What is refused once more is in the state that it was found in.
         let is_known = is_refused
@@ -387,34 +360,16 @@ impl Attempt<'_> {
     }
 }
 
-/// A write of the object failed. A refusal is somebody's doing and is told.
-fn not_written(error: &KubeError) -> Outcome {
-    let refused = || Verdict::stalled(Reason::WriteRefused, error.to_string());
-    Outcome::NotDone(error.to_string(), error.is_refusal().then(refused))
-}
-
-/// Asks the service. Gives the server and, where the answer names one, the task.
-async fn post(
-    seat: &Seat,
-    permit: Permit,
-    request: &Request,
-    recorded: Option<&str>,
-) -> Result<(ServerId, Option<TaskId>), Error> {
+/// Asks the service for an operation. Gives the task where the answer names one.
+async fn post(seat: &Seat, permit: Permit, request: &Request) -> Result<Option<TaskId>, Error> {
     let client = &seat.session.client;
-    let known = |task| (ServerId::from(recorded.unwrap_or_default()), task);
-    match request {
-        Request::Create(request) => {
-            let CreateAccepted { id, task } = client.create(permit, request).await?;
-            Ok((id, Some(task)))
-        }
-        Request::Reinstall(request) => Ok(known(Some(client.reinstall(permit, request).await?))),
-        Request::ModifyPassword(request) => {
-            Ok(known(Some(client.modify_password(permit, request).await?)))
-        }
-        Request::Start(id) => Ok(known(client.start(permit, id).await?.task)),
-        Request::Stop { id, force } => Ok(known(client.stop(permit, id, *force).await?.task)),
-        Request::Restart(id) => Ok(known(client.restart(permit, id).await?.task)),
-    }
+    Ok(match request {
+        Request::Reinstall(request) => Some(client.reinstall(permit, request).await?),
+        Request::ModifyPassword(request) => Some(client.modify_password(permit, request).await?),
+        Request::Start(id) => client.start(permit, id).await?.task,
+        Request::Stop { id, force } => client.stop(permit, id, *force).await?.task,
+        Request::Restart(id) => client.restart(permit, id).await?.task,
+    })
 }
 
 /// What to mend: the field of the spec that the service's code speaks of, and what stands there.
@@ -423,7 +378,7 @@ fn remedy(error: &Error, seen: &Observation) -> String {
     let spec = &seen.facts.spec;
     let secret = seen.facts.login_secret();
     // A thing that was looked up is told with the field of its selector.
-    let named = |meaning: Option<references::Meaning>, exact, selector| {
+    let named = |meaning: Option<Meaning>, exact, selector| {
         let meaning = meaning?;
         let field = if meaning.pin.is_some() {
             selector

@@ -5,21 +5,18 @@
 //! nothing may be done or written that follows from it; or the state itself went back in time (etcd was restored), and
 //! then it is what counts. The apiserver's own word, past every cache, tells which.
 
-use super::Context;
-use super::facts::Facts;
-use super::memory::{Lag, Memory, open};
 use crate::api::Instance;
+use crate::instance::context::Context;
+use crate::instance::facts::Facts;
+use crate::instance::memory::version::Lag;
+use crate::instance::memory::{Memory, open};
+use crate::instance::times;
 use crate::runtime::kubernetes::call;
 use kube::Api;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// Looks again after something that the watch will show any moment.
-const SOON: Duration = Duration::from_millis(500);
-/// The same where it may take long.
-const LATER: Duration = Duration::from_secs(5);
 
 /// How long a turn has to wait, if it must not be taken from what is shown now.
 pub async fn wait(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Option<Duration> {
@@ -30,8 +27,8 @@ pub async fn wait(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> O
     };
     match lag {
         Lag::None => None,
-        Lag::Soon => Some(SOON),
-        Lag::Known => Some(LATER),
+        Lag::Soon => Some(times::AFTER_OWN_WRITE),
+        Lag::Known => Some(times::STALE_CACHE_RECHECK),
         Lag::Unknown => Some(ask(context, facts, memory).await),
     }
 }
@@ -40,13 +37,13 @@ async fn ask(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Durati
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
     let answer = call("read the Instance", api.get_metadata(&facts.key.name)).await;
     let Ok(now) = answer else {
-        return LATER; // gone, or not to be had: the watch will tell
+        return times::STALE_CACHE_RECHECK; // gone, or not to be had: the watch will tell
     };
     let version = now.metadata.resource_version.unwrap_or_default();
     if now.metadata.uid.as_deref() != Some(facts.uid.as_str())
         || !open(memory).is_newer_than(&version)
     {
-        return LATER;
+        return times::STALE_CACHE_RECHECK;
     }
     let (namespace, name) = (&facts.key.namespace, &facts.key.name);
     tracing::warn!(
@@ -59,5 +56,5 @@ async fn ask(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Durati
         context.highest_version.store(version, Ordering::SeqCst);
     }
     context.memories.doubt_all();
-    SOON
+    times::AFTER_OWN_WRITE
 }

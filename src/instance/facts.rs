@@ -1,12 +1,12 @@
 //! The object as the watch shows it, taken apart into what the stages ask about.
 
-use super::memory::Memory;
-use super::references;
-use crate::api::names::{self, BINDING, FINALIZER};
+use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{
-    Binding, Instance, InstanceSpec, InstanceStatus, Marker, SecretKeyRef, Speaks, attempt_number,
+    Binding, Instance, InstanceSpec, InstanceStatus, Marker, Operation, OperationEnd, SecretKeyRef,
+    Speaks, Verb, attempt_number, names,
 };
-use crate::cloud::{Place, ServerId, TaskId};
+use crate::cloud::{Place, ServerId};
+use crate::instance::pins;
 use crate::runtime::watch::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
@@ -81,15 +81,15 @@ impl Facts {
         };
         let mut status = instance.status.clone().unwrap_or_default();
         // A number that nobody can have counted tells of no attempt, and of something that was done all the same.
-        let told = status.history.iter_mut().map(|entry| &mut entry.attempt);
-        for attempt in told.chain(status.operation.iter_mut().map(|told| &mut told.attempt)) {
+        let told = status.operation.iter_mut().map(|told| &mut told.attempt);
+        for attempt in told.chain(std::iter::once(&mut status.attempt)) {
             *attempt = attempt_number(*attempt).map_or(0, i64::from);
         }
         let binding = match &record {
             Record::Speaks(binding) => Some(&**binding),
             Record::None | Record::Invalid(_) => None,
         };
-        let here = references::place(&instance.spec, &status, binding);
+        let here = pins::place(&instance.spec, &status, binding);
         if places.is_empty() {
             places.extend(here.clone());
         }
@@ -133,11 +133,14 @@ impl Facts {
             .map(ServerId::from)
     }
 
-    /// The recorded server, unless status has let it go for good: the history of its operations stands, its identifier does
-    /// not, since another one is to take its place. Status that was lost has no history.
+    /// The recorded server, unless status has let it go for good, since another one is to take its place.
     pub fn told_id(&self) -> Option<ServerId> {
-        let is_let_go = self.status.id.is_none() && !self.is_open();
-        self.id().filter(|_| !is_let_go)
+        self.id().filter(|_| !self.is_let_go())
+    }
+
+    /// Whether status has let the recorded server go: it tells how that one ended, and names none.
+    pub fn is_let_go(&self) -> bool {
+        self.status.id.is_none() && self.create_end().is_some()
     }
 
     /// The name of the recorded server, if it was taken over instead of bought.
@@ -165,21 +168,36 @@ impl Facts {
         self.status.id.as_deref() == Some(id.as_str())
     }
 
-    /// The recorded task.
-    pub fn task(&self) -> Option<TaskId> {
-        self.binding()
-            .and_then(|binding| binding.task.as_deref())
-            .map(TaskId::from)
+    /// How the recorded create ended, where it did not end well or its server was let go.
+    pub fn create_end(&self) -> Option<&OperationEnd> {
+        self.status.end_of(self.binding()?)
     }
 
-    /// The recorded attempt has not been seen to end: no entry of the history speaks of it.
+    /// The recorded create is not known to have ended; where status was lost it is looked at once more.
+    pub fn is_creating(&self) -> bool {
+        let is_ended = |binding| self.status.tells_of(binding) || self.create_end().is_some();
+        self.binding().is_some_and(|binding| !is_ended(binding))
+    }
+
+    /// The operation on the recorded server that is not known to have ended, as status tells it. One from before the record was
+    /// on another server.
+    pub fn operation(&self) -> Option<&Operation> {
+        let record = self.binding().filter(|record| record.id.is_some())?;
+        let told = self.status.operation.as_ref();
+        let is_of_it = |told: &&Operation| told.attempt > i64::from(record.attempt);
+        told.filter(|told| told.is_open() && told.verb != Verb::Create)
+            .filter(is_of_it)
+    }
+
+    /// Whether status says that a server is being bought, with or without its record.
+    pub fn tells_of_a_purchase(&self) -> bool {
+        let told = self.status.operation.as_ref();
+        told.is_some_and(|told| told.verb == Verb::Create && told.is_open())
+    }
+
+    /// Whether something is under way, by what stands on the object.
     pub fn is_open(&self) -> bool {
-        self.binding().is_some_and(|binding| {
-            self.status
-                .history
-                .iter()
-                .all(|entry| entry.attempt < i64::from(binding.attempt))
-        })
+        self.is_creating() || self.operation().is_some()
     }
 
     /// Whether this and a later look at the object are the same in everything that an announcement is planned from: labels,
@@ -199,29 +217,6 @@ impl Facts {
             && self.finalizers == later.finalizers
             && self.annotation == later.annotation
             && of_status(&self.status) == of_status(&later.status)
-    }
-
-    /// The Account that it uses: the one of the record, or of an attempt that this process remembers, as long as a server
-    /// may be there. While it is certain that nothing was bought, the one of the spec, so that a typing error can be
-    /// mended.
-    pub fn account(&self, memory: &Memory) -> ObjectKey {
-        let recorded = self
-            .binding()
-            .filter(|binding| !memory.nothing_bought(binding))
-            .filter(|binding| {
-                !binding.bought_nothing() || memory.in_doubt_since(binding).is_some()
-            });
-        let name = match recorded {
-            Some(binding) => binding.account.as_str(),
-            None if self.binding().is_none() => memory
-                .account_in_doubt()
-                .unwrap_or(&self.spec.account_ref.name),
-            None => &self.spec.account_ref.name,
-        };
-        ObjectKey {
-            namespace: self.key.namespace.clone(),
-            name: name.to_owned(),
-        }
     }
 
     /// The Secret and the key in it that hold the login password, given or generated.

@@ -1,7 +1,7 @@
 //! Whose place a turn takes, and how urgent it is, as far as the object itself tells.
 
 use crate::api::names::BINDING;
-use crate::api::{Binding, Instance};
+use crate::api::{Binding, Instance, Operation};
 use crate::runtime::queue::{Flow, Priority};
 use crate::runtime::watch::ObjectKey;
 use crate::session::Sessions;
@@ -43,10 +43,9 @@ fn priority(instance: &Instance, record: Option<&Binding>) -> Priority {
     if Some(status.observed_generation) != instance.metadata.generation {
         return Priority::Change;
     }
-    let is_open = record.is_some_and(|record| {
-        let attempt = i64::from(record.attempt);
-        status.history.iter().all(|entry| entry.attempt < attempt)
-    });
+    let told = status.operation.as_ref();
+    let is_open = told.is_some_and(Operation::is_open)
+        || record.is_some_and(|record| !status.tells_of(record) && status.end_of(record).is_none());
     let is_deleting = instance.metadata.deletion_timestamp.is_some();
     if is_open || is_deleting || status.id.is_none() {
         Priority::Operation
@@ -86,12 +85,15 @@ mod tests {
     fn who_waits_for_a_word_goes_first_then_what_is_under_way() {
         let record = json!({
             "cluster": "c", "namespace": "team", "name": "web", "uid": "u", "marker": Marker::of_uid("u"), "attempt": 3,
-            "nonce": "n", "id": "ecs-1", "operation": {"verb": "Stop", "startedAt": "2026-11-21T15:34:43Z", "generation": 2},
+            "nonce": "n", "id": "ecs-1", "startedAt": "2026-11-21T15:34:43Z", "generation": 2,
             "package": "p", "firewall": "f", "places": ["r/z"], "account": "first", "credential": "c",
         });
         let recorded = json!({"annotations": {BINDING: record.to_string()}});
-        let ended = json!([{"verb": "Stop", "attempt": 3, "succeeded": true, "startedAt": "2026-11-21T15:34:43Z",
-                            "finishedAt": "2026-11-21T15:34:43Z"}]);
+        let applied = json!({"image": "i"});
+        let open = json!({"verb": "Stop", "attempt": 4, "startedAt": "2026-11-21T15:34:43Z"});
+        let end = json!({"reason": "Failed", "finishedAt": "2026-11-21T15:34:43Z"});
+        let mut ended = open.clone();
+        ended["end"] = end;
         let table = [
             (Value::Null, json!({}), "second", Priority::Change),
             (
@@ -125,7 +127,19 @@ mod tests {
                 Priority::Operation,
             ),
             (
-                json!({"observedGeneration": 2, "id": "ecs-1", "history": ended}),
+                json!({"observedGeneration": 2, "id": "ecs-1", "applied": applied}),
+                recorded.clone(),
+                "first",
+                Priority::Resync,
+            ),
+            (
+                json!({"observedGeneration": 2, "id": "ecs-1", "applied": applied, "operation": open}),
+                recorded.clone(),
+                "first",
+                Priority::Operation,
+            ),
+            (
+                json!({"observedGeneration": 2, "id": "ecs-1", "applied": applied, "operation": ended}),
                 recorded,
                 "first",
                 Priority::Resync,

@@ -3,24 +3,22 @@
 //! It looks with the looks of a turn and decides with its plan; what a turn spreads over minutes (a look, a listing, another
 //! look) is waited for here. Reads only: the client of the [`Context`] is to be one that sends no writes.
 
-use super::Context;
-use super::facts::Facts;
-use super::memory::{Memory, open};
-use super::observe::{self, Fact, Observation};
-use super::plan::{self, Needs, Outlook, Plan};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Instance, ManagementPolicy};
 use crate::cloud::Place;
+use crate::instance::context::Context;
+use crate::instance::fact::Fact;
+use crate::instance::facts::Facts;
+use crate::instance::memory::{Memory, open};
+use crate::instance::observation::Observation;
+use crate::instance::plan::outlook::Outlook;
+use crate::instance::plan::step::{Needs, Plan};
+use crate::instance::plan::{outlook, restraint};
+use crate::instance::{observe, plan, times};
 use crate::runtime::watch::ObjectKey;
 use crate::session::Seat;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tokio::time::Instant;
-
-/// As long as listings are waited for. One of 10,000 servers takes some 40 s at the default request limit.
-const PATIENCE: Duration = Duration::from_secs(90);
-/// How often it is looked whether a listing came, should its notice be missed.
-const GLANCE: Duration = Duration::from_secs(2);
 
 /// What would come of an object, and what its spec keeps the operator from.
 #[derive(Clone, Debug)]
@@ -45,13 +43,13 @@ pub async fn foresee(context: &Context, instance: &Instance, is_new: bool) -> Fo
     let facts = Facts::of(&context.settings.cluster, &freed);
     let memory = context.memories.met(&facts.uid, &facts.key, is_new);
     let (mut seen, plan) = look(context, facts, &memory).await;
-    let mut outlook = plan::outlook(&seen, &plan);
+    let mut outlook = outlook::outlook(&seen, &plan);
     if seen.facts.binding().is_some() && !is_seen(&seen) {
         outlook.notes.push(OTHER_TOKEN.to_owned());
     }
     seen.facts.spec = Arc::new(instance.spec.clone());
     Foresight {
-        restrained: plan::restrained_from(&seen),
+        restrained: restraint::restrained_from(&seen),
         account: seen.account_key,
         place: seen.facts.here,
         outlook,
@@ -71,7 +69,7 @@ fn is_seen(seen: &Observation) -> bool {
 
 /// Observes and plans until nothing more is to be learnt.
 async fn look(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> (Observation, Plan) {
-    let ends = Instant::now() + PATIENCE;
+    let ends = Instant::now() + times::PREVIEW_WAITS_FOR_LISTING;
     loop {
         let (mut seen, seat) = observe::observe(context, facts.clone(), memory).await;
         if seen.facts.id().is_some() {
@@ -106,5 +104,5 @@ fn waits_for_a_listing(seen: &Observation, plan: &Plan) -> bool {
 /// A pass has ended, or it is time to look.
 async fn listed(seat: &Seat) {
     let mut passes = seat.session.inventory.passes();
-    let _ = tokio::time::timeout(GLANCE, passes.changed()).await;
+    let _ = tokio::time::timeout(times::PREVIEW_RECHECK, passes.changed()).await;
 }

@@ -1,11 +1,11 @@
 //! The lines of the log about one Instance: one for each decision, none for a retry that says the same.
 
-use super::act::Outcome;
-use super::facts::Facts;
-use super::plan::{Plan, ReleaseReason, Step};
 use crate::api::conditions::Reason;
-use crate::api::{Binding, HistoryEntry, Verb};
+use crate::api::{HistoryEntry, Operation, Verb};
 use crate::cloud::ServerId;
+use crate::instance::facts::Facts;
+use crate::instance::outcome::Outcome;
+use crate::instance::plan::step::{Plan, ReleaseReason, Step};
 use crate::runtime::events::News;
 use std::time::Duration;
 
@@ -23,15 +23,15 @@ macro_rules! line {
 }
 
 /// The service took a call.
-pub(super) fn called(facts: &Facts, verb: Verb, id: &ServerId, binding: &Binding) {
-    let operation = &binding.operation;
+pub(super) fn called(facts: &Facts, id: &ServerId, operation: &Operation) {
+    let verb = operation.verb;
     let secret = operation.target.password_secret.as_ref();
     line!(
         info,
         facts,
         id.as_str(),
         %verb,
-        attempt = binding.attempt,
+        attempt = operation.attempt,
         cause = operation.cause.map(|cause| format!("{cause:?}")),
         secret = secret.filter(|_| verb.bears_login()),
         power_cut = operation.power_cut,
@@ -40,15 +40,20 @@ pub(super) fn called(facts: &Facts, verb: Verb, id: &ServerId, binding: &Binding
 }
 
 /// The service took a call within an attempt.
-pub(super) fn called_beside(facts: &Facts, verb: Verb, id: &ServerId, power_cut: bool) {
-    let binding = facts.binding();
-    let within = binding.map(|binding| binding.operation.verb.to_string());
+pub(super) fn called_beside(
+    facts: &Facts,
+    open: Option<&Operation>,
+    verb: Verb,
+    id: &ServerId,
+    power_cut: bool,
+) {
+    let within = open.map(|open| open.verb.to_string());
     line!(
         info,
         facts,
         id.as_str(),
         %verb,
-        attempt = binding.map(|binding| binding.attempt),
+        attempt = open.map(|open| open.attempt),
         within,
         power_cut,
         "the service took the call"
@@ -133,8 +138,8 @@ pub(super) fn not_done(facts: &Facts, why: &str, what: &'static str) {
 pub(super) fn reconciled(facts: &Facts, plan: &Plan, outcome: &Outcome, again: Duration) {
     let step = match &plan.step {
         Step::Rest => "nothing",
-        Step::Call { announce: true, .. } => "call",
-        Step::Call { .. } => "call again",
+        Step::Buy { announce: true, .. } | Step::Operate { announce: true, .. } => "call",
+        Step::Buy { .. } | Step::Operate { .. } => "call again",
         Step::Aside { .. } => "auxiliary call",
         Step::Record { .. } => "record",
         Step::Secret(_) => "write a Secret",

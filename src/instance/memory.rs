@@ -1,35 +1,27 @@
 //! What this process remembers of an Instance. All of it may be lost: a restart costs listings, never a server.
 
-mod all;
+pub mod all;
 mod bought;
-mod kinds;
-mod version;
+pub mod kinds;
+pub mod version;
 
-pub use all::{Doubts, Memories};
-pub use kinds::{
-    Aside, Attempt, Connected, Connection, ConnectionTrouble, Ended, Gone, Odd, Passwords, Pause,
-    Poll, Post, ReleaseCall, Said, Wants,
-};
-pub use version::Lag;
-
-use super::remains::Remains;
 use crate::api::conditions::Reason;
-use crate::api::{Binding, HistoryEntry, OpenOperation, Verb};
+use crate::api::{Binding, HistoryEntry, Operation, OperationEnd, Verb};
 use crate::cloud::{ServerId, TaskId};
+use crate::instance::facts::Facts;
+use crate::instance::memory::kinds::{
+    Aside, Attempt, Connected, Doubts, Gone, Passwords, Pause, Poll, Post, ReleaseCall, Remains,
+    Said, Wants,
+};
+use crate::instance::memory::version::Lag;
+use crate::instance::times;
 use crate::runtime::Backoff;
 use jiff::Timestamp;
 use kinds::Power;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::time::Instant;
 use version::Newest;
-
-/// How long the end of a server that is not recorded is remembered: longer than any listing lags.
-const REMEMBERED: Duration = Duration::from_secs(3600);
-
-/// Starts or stops within this time are too many for a server that stays as it is put.
-const LATELY: Duration = Duration::from_secs(600);
 
 /// What this process remembers of one Instance.
 #[derive(Clone, Debug)]
@@ -81,21 +73,18 @@ pub struct Memory {
     /// How the operator itself stopped or started the server within the newest attempt since its call was last made.
     pub aside: Option<Aside>,
     /// The attempt for which the operator stopped the server.
-    pub stopped_for: Option<u32>,
+    pub stopped_for: Option<i64>,
     /// The attempt for which the operator cut the server's power, or may have.
-    pub cut_for: Option<u32>,
+    pub cut_for: Option<i64>,
     /// What went wrong last, in its words: the same is logged once.
     pub trouble: Option<String>,
     /// When the newest operation on a server that was there ended.
     pub operated: Option<Instant>,
-    /// The record of the newest operation that this process announced, or follows, until that ended: should the annotation be
-    /// lost or put back, the operation is not forgotten.
-    pub announced: Option<Box<Binding>>,
+    /// The operation on the server that is under way, as status told it last: should status be lost, it is not forgotten.
+    pub followed: Option<Box<Operation>>,
     /// The record of the newest purchase that this process announced, as it was written: should the cluster's state go back to
     /// before it, it is written once more.
     pub purchase: Option<Box<Binding>>,
-    /// The doubts under which it was announced.
-    announced_in: u64,
     /// Wishes that wait, by verb.
     pub pauses: BTreeMap<Verb, Pause>,
     /// The newest start or stop that ended well.
@@ -171,9 +160,8 @@ impl Memory {
             cut_for: None,
             trouble: None,
             operated: None,
-            announced: None,
+            followed: None,
             purchase: None,
-            announced_in: 0,
             pauses: BTreeMap::new(),
             power: None,
             password: Passwords::default(),
@@ -248,30 +236,67 @@ impl Memory {
         self.recordless_since = self
             .recordless_since
             .map(|since| doubts.since.map_or(since, |at| at.max(since)));
+        // The spec may be from before the wish: followed to its end, the operation would count as applied, and the spec as a
+        // wish to undo it.
+        self.followed = None;
     }
 
-    /// This process announces an operation on a server that is there.
-    pub fn announces(&mut self, binding: &Binding) {
-        self.announced = Some(Box::new(binding.clone()));
-        self.announced_in = self.epoch;
-    }
-
-    /// An operation on a server that is there runs, whoever announced it, and its record names its task: should the annotation
-    /// be lost, status may not name that yet.
-    pub fn follows(&mut self, binding: &Binding) {
-        let known = self.announced.as_deref();
-        let is_news = known.is_none_or(|known| {
-            known.attempt < binding.attempt
-                || (known.attempt == binding.attempt && known.nonce != binding.nonce)
-        });
-        if is_news && binding.task.is_some() && binding.operation.verb != Verb::Create {
-            self.announces(binding);
+    /// Status tells of the end of the recorded purchase: other operations may have come after it, should it tell so no more.
+    fn purchase_ended(&mut self, record: &Binding) {
+        if let Some(attempt) = self.attempts.get_mut(&record.attempt) {
+            attempt.is_newest = false;
         }
     }
 
-    /// Whether the cluster's state went back in time since the operation was announced that runs.
-    pub fn is_from_before_doubts(&self) -> bool {
-        self.announced_in != self.epoch
+    /// Takes in what status tells of operations on the server. One that this process follows and that a status does not tell of
+    /// which knows no newer number goes on: that status was lost.
+    pub fn meet_operation(&mut self, facts: &Facts, now: Instant) {
+        if let Some(record) = facts.binding().filter(|it| facts.status.tells_of(it)) {
+            self.purchase_ended(record);
+        }
+        let newest = facts.status.operation.as_ref();
+        if let Some(ended) = newest.filter(|newest| !newest.is_open()) {
+            // What a process before this one counted.
+            self.pauses.entry(ended.verb).or_insert_with(|| Pause {
+                until: now,
+                generation: ended.generation,
+                target: ended.target.clone(),
+                end: ended.end.clone(),
+            });
+        }
+        let (Some(told), Some(record)) = (facts.operation(), facts.binding()) else {
+            let record = facts.binding().map_or(0, |record| record.attempt);
+            let newest = facts.status.attempt.max(i64::from(record));
+            self.followed.take_if(|followed| followed.attempt <= newest);
+            return;
+        };
+        let stranger = Attempt {
+            nonce: told.nonce.clone(),
+            account: record.account.clone(),
+            verb: told.verb,
+            is_own: false,
+            is_newest: false,
+            tries: 0,
+            since: now,
+            doubt: None,
+            post: Post::Unknown,
+        };
+        let number = u32::try_from(told.attempt).unwrap_or_default();
+        let attempt = self.attempts.entry(number);
+        let attempt = attempt.or_insert_with(|| stranger.clone());
+        if attempt.nonce != told.nonce {
+            *attempt = stranger;
+        }
+        let knows_it = matches!(attempt.post, Post::Accepted { .. });
+        if let (true, false, Some(id)) = (told.accepted, knows_it, facts.id()) {
+            attempt.post = Post::Accepted {
+                id,
+                task: told.task_id.as_deref().map(TaskId::from),
+            };
+        }
+        self.attempts
+            .retain(|other, attempt| attempt.verb == Verb::Create || *other >= number);
+        self.followed = Some(Box::new(told.clone()));
     }
 
     /// Whether this memory was made, or brought up to date, under these doubts.
@@ -300,9 +325,9 @@ impl Memory {
             .take_if(|purchase| purchase.attempt < binding.attempt);
         let recorded = |id: &ServerId| binding.id.as_deref() == Some(id.as_str());
         self.gone
-            .retain(|id, (_, since)| recorded(id) || now < *since + REMEMBERED);
+            .retain(|id, (_, since)| recorded(id) || now < *since + times::GONE_SERVER_REMEMBERED);
         self.releases
-            .retain(|id, call| recorded(id) || now < call.at + REMEMBERED);
+            .retain(|id, call| recorded(id) || now < call.at + times::GONE_SERVER_REMEMBERED);
         // What the service refused to a process before this one is on record.
         let post = binding
             .refused
@@ -314,8 +339,9 @@ impl Memory {
         let stranger = Attempt {
             nonce: binding.nonce.clone(),
             account: binding.account.clone(),
-            verb: binding.operation.verb,
+            verb: Verb::Create,
             is_own: false,
+            is_newest: false,
             tries: 0,
             since: now,
             doubt: None,
@@ -334,22 +360,26 @@ impl Memory {
 
     /// The attempt that a record speaks of.
     pub fn attempt(&self, binding: &Binding) -> Option<&Attempt> {
-        self.attempts
-            .get(&binding.attempt)
-            .filter(|attempt| attempt.nonce == binding.nonce)
+        self.known(binding.attempt, &binding.nonce)
     }
 
-    /// The task that the service named to this process for a recorded attempt.
-    pub fn told_task(&self, binding: &Binding) -> Option<&TaskId> {
-        match &self.attempt(binding)?.post {
+    /// What became of the call of an operation.
+    pub fn call(&self, operation: &Operation) -> Option<&Attempt> {
+        let number = u32::try_from(operation.attempt).ok()?;
+        self.known(number, &operation.nonce)
+    }
+
+    fn known(&self, number: u32, nonce: &str) -> Option<&Attempt> {
+        let attempt = self.attempts.get(&number);
+        attempt.filter(|attempt| attempt.nonce == nonce)
+    }
+
+    /// The task that the service named to this process for an operation.
+    pub fn told_task(&self, operation: &Operation) -> Option<&TaskId> {
+        match &self.call(operation)?.post {
             Post::Accepted { task, .. } => task.as_ref(),
             Post::NotSent | Post::Refused { .. } | Post::Unknown => None,
         }
-    }
-
-    /// Whether this process wrote the recorded attempt.
-    pub fn wrote_attempt(&self, binding: &Binding) -> bool {
-        self.attempt(binding).is_some_and(|attempt| attempt.is_own)
     }
 
     /// A call is about to be made: what was seen of the server before says nothing about it.
@@ -379,9 +409,12 @@ impl Memory {
     /// same before. `brought_login`: with it came the password that it was called with.
     pub fn operation_ended(&mut self, ended: &HistoryEntry, brought_login: bool, now: Instant) {
         self.led_by = None;
-        self.announced = None;
-        if ended.verb != Verb::Create {
-            self.operated = Some(now);
+        self.followed = None;
+        let number = u32::try_from(ended.attempt).unwrap_or_default();
+        match (ended.verb, self.attempts.get_mut(&number)) {
+            (Verb::Create, Some(purchase)) => purchase.is_newest = false,
+            (Verb::Create, None) => {}
+            _ => self.operated = Some(now),
         }
         if ended.verb.bears_login() {
             let sent = self.password.sent.take();
@@ -394,12 +427,13 @@ impl Memory {
         }
     }
 
-    /// What an operation was asked for waits until then.
-    pub fn pause(&mut self, operation: &OpenOperation, until: Instant) {
+    /// What an operation was asked for waits until then, since it ended like this.
+    pub fn pause(&mut self, operation: &Operation, end: Option<OperationEnd>, until: Instant) {
         let pause = Pause {
             until,
             generation: operation.generation,
             target: operation.target.clone(),
+            end,
         };
         self.pauses.insert(operation.verb, pause);
     }
@@ -409,7 +443,7 @@ impl Memory {
     pub fn power_ended(&mut self, verb: Verb, now: Instant) -> usize {
         let former = self
             .power
-            .filter(|former| former.verb == verb && now < former.at + LATELY);
+            .filter(|former| former.verb == verb && now < former.at + times::POWER_RESTLESS_WITHIN);
         let times = former.map_or(1, |former| former.times + 1);
         self.power = Some(Power {
             verb,
@@ -486,9 +520,9 @@ impl Memory {
         }
     }
 
-    /// When the recorded operation began, if this process began it.
-    pub fn began(&self, binding: &Binding) -> Option<Instant> {
-        let attempt = self.attempt(binding)?;
+    /// When an operation began, if this process began it.
+    pub fn began(&self, operation: &Operation) -> Option<Instant> {
+        let attempt = self.call(operation).filter(|attempt| attempt.tries > 0)?;
         matches!(attempt.post, Post::Accepted { .. }).then_some(attempt.since)
     }
 

@@ -1,123 +1,29 @@
 //! Looks; changes nothing and never fails. Each thing looked at is known, absent or unknown with a reason.
 
+pub(super) mod login;
 mod look;
 
-use super::facts::Facts;
-use super::listing::Listing;
-use super::memory::{Memory, Wants, open};
-use super::pace::Sight;
-use super::plan::Needs;
-use super::references::{self, Found};
-use super::vault::connection::{self, ConnectionFact};
-use super::{Context, login, vault};
+use crate::api::Marker;
 use crate::api::conditions::Reason;
-use crate::api::{Imports, Marker, Verb};
-use crate::cloud::{Detail, Lane, ServerId, TaskId, TaskState};
-use crate::inventory::{Interest, Sighting, Subject};
-use crate::runtime::chance::{self, Day};
+use crate::cloud::{Lane, ServerId};
+use crate::instance::context::Context;
+use crate::instance::fact::{ConnectionFact, Fact};
+use crate::instance::facts::Facts;
+use crate::instance::listing::Listing;
+use crate::instance::login::{LoginFact, named_version};
+use crate::instance::memory::kinds::Wants;
+use crate::instance::memory::{Memory, open};
+use crate::instance::observation::{AccountFact, Observation, SeatFacts};
+use crate::instance::pins::Found;
+use crate::instance::plan::step::Needs;
+use crate::instance::subscription::attend;
+use crate::instance::{connection, references, times, vault};
+use crate::inventory::{Sighting, Subject};
+use crate::runtime::chance;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Access, Claim, Problem, Rival, Room, Say, Seat, Standing};
-use jiff::Timestamp;
+use crate::session::{Access, Claim, Rival, Room, Say, Seat, Standing};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tokio::time::Instant;
-
-/// A server that was gone and is listed after this time is not gone: longer than a listing lags.
-const GONE_FOR_SURE: Duration = Duration::from_secs(60);
-
-/// What became of looking at one thing.
-#[derive(Clone, Debug, Default)]
-pub enum Fact<T> {
-    /// Nobody asked.
-    #[default]
-    NotAsked,
-    /// It is there.
-    Known(T),
-    /// The service, asked with a token it takes, says that there is no such thing.
-    Absent,
-    /// It could not be found out.
-    Unknown(String),
-}
-
-/// What is known of the Account.
-#[derive(Clone, Debug)]
-pub enum AccountFact {
-    /// It can be used.
-    Seat(SeatFacts),
-    /// It has not been looked at yet.
-    Pending,
-    /// It cannot be used.
-    Unusable(Problem),
-    /// There is none of that name.
-    NotFound(String),
-}
-
-/// What a plan needs to know of a seat.
-#[derive(Clone, Debug)]
-pub struct SeatFacts {
-    /// The settling time.
-    pub settle: Duration,
-    /// Whether servers that exist may be taken over.
-    pub imports: Imports,
-    /// What tells its endpoint and token in records.
-    pub credential: String,
-    /// A listing of this token has shown a server that was recorded under the same credential as this one.
-    pub shown_ours: bool,
-}
-
-/// Everything a plan is made from.
-#[derive(Clone, Debug)]
-pub struct Observation {
-    /// The object.
-    pub facts: Facts,
-    /// The Account.
-    pub account: AccountFact,
-    /// Its name.
-    pub account_key: ObjectKey,
-    /// The listings; none without a seat.
-    pub listing: Option<Listing>,
-    /// The task that is being waited for.
-    pub task: Fact<TaskState>,
-    /// What kind of task that is, if there is one.
-    pub following: Option<Verb>,
-    /// When the server of an open operation is looked at again, where it and not its task tells the end.
-    pub look_again: Option<Instant>,
-    /// The service's detail of it.
-    pub detail: Fact<Detail>,
-    /// The Secret that the login names and its version (see [`login::named_version`]), if it exists.
-    pub secret_version: Option<String>,
-    /// The login, read only when a server may be bought in this turn.
-    pub login: login::LoginFact,
-    /// What was looked up for the selectors of the spec.
-    pub found: Found,
-    /// UID and resourceVersion of the connection Secret, if it is wanted and exists.
-    pub connection_version: Option<String>,
-    /// The connection Secret, read only where it may have to be written.
-    pub connection: ConnectionFact,
-    /// Whether the Account's limits leave room for a server, asked only when one may be bought in this turn.
-    pub room: Room,
-    /// The detail of the server that is to be taken over, read only when one is found.
-    pub candidate: Fact<Detail>,
-    /// Whether it may be taken over, asked only when it may be in this turn.
-    pub claim: Claim,
-    /// Another Instance that has the better right to the server that was taken over.
-    pub rival: Rival,
-    /// What this process remembers, after this look.
-    pub memory: Memory,
-    /// Monotonic time of the look.
-    pub now: Instant,
-    /// Time to show to people.
-    pub wall: Timestamp,
-    /// What tells the time of day of an instant.
-    pub day: Day,
-}
-
-/// Whether status says that a server is being bought.
-pub(super) fn tells_of_a_purchase(facts: &Facts) -> bool {
-    let reasons = [Reason::Creating, Reason::CreateUnconfirmed].map(Reason::as_str);
-    let mut told = facts.status.conditions.iter();
-    told.any(|told| reasons.contains(&told.reason.as_str()))
-}
 
 /// Looks at everything that the object's state calls for. May read, writes nothing.
 pub async fn observe(
@@ -129,10 +35,8 @@ pub async fn observe(
     let mut remembered = open(memory).clone();
     remembered.meet(facts.binding(), context.memories.doubts(), now);
     // Its record was lost with whoever wrote it: from the first look on, whatever stands in status later.
-    remembered.ever_intended |= facts.binding().is_none() && tells_of_a_purchase(&facts);
-    if let (true, Some(binding)) = (facts.is_open(), facts.binding()) {
-        remembered.follows(binding);
-    }
+    remembered.ever_intended |= facts.binding().is_none() && facts.tells_of_a_purchase();
+    remembered.meet_operation(&facts, now);
     let token = facts.spec.reconcile.as_ref();
     let token = token.map(|reconcile| reconcile.token.as_str());
     let done = facts.status.last_reconcile_token.as_deref();
@@ -140,7 +44,7 @@ pub async fn observe(
     if facts.deleting {
         remembered.releasing_since.get_or_insert(now);
     }
-    let key = facts.account(&remembered);
+    let key = account_of(&facts, &remembered);
     let (account, seat) = account(context, &facts, &key);
     let seat = seat.map(|seat| Access::new(seat, facts.uid.as_str().into()));
     let mut seen = Observation {
@@ -152,7 +56,7 @@ pub async fn observe(
         look_again: None,
         detail: Fact::NotAsked,
         secret_version: secret_version(context, &facts),
-        login: login::LoginFact::NotAsked,
+        login: LoginFact::NotAsked,
         found: Found::default(),
         connection_version: facts
             .spec
@@ -241,7 +145,7 @@ pub async fn learn(
         return false; // it stands in line, and is woken when it may
     }
     match needs {
-        Needs::Login if matches!(seen.login, login::LoginFact::NotAsked) => {
+        Needs::Login if matches!(seen.login, LoginFact::NotAsked) => {
             let key = references::key(seen).map(|key| key.id);
             seen.login = login::read(context, &seen.facts, key, seat).await;
             true
@@ -282,7 +186,13 @@ pub async fn learn(
             known.is_some() && known == seen.secret_version
         }
         Needs::Connection if matches!(seen.connection, ConnectionFact::NotAsked) => {
-            connection::look(context, seen, seat).await;
+            let wanted = connection::wanted(seen);
+            let bears_password = wanted.is_some_and(|wanted| wanted.secret.is_some());
+            if bears_password && matches!(seen.login, LoginFact::NotAsked) {
+                let key = references::key(seen).map(|key| key.id);
+                seen.login = login::read(context, &seen.facts, key, seat).await;
+            }
+            vault::connection::look(context, seen).await;
             open(memory).connection.clone_from(&seen.memory.connection);
             true
         }
@@ -293,6 +203,27 @@ pub async fn learn(
         | Needs::Claim(_)
         | Needs::Detail
         | Needs::Connection => false,
+    }
+}
+
+/// The Account that it uses: the one of the record, or of an attempt that this process remembers, as long as a server
+/// may be there. While it is certain that nothing was bought, the one of the spec, so that a typing error can be
+/// mended.
+pub(super) fn account_of(facts: &Facts, memory: &Memory) -> ObjectKey {
+    let recorded = facts
+        .binding()
+        .filter(|binding| !memory.nothing_bought(binding))
+        .filter(|binding| !binding.bought_nothing() || memory.in_doubt_since(binding).is_some());
+    let name = match recorded {
+        Some(binding) => binding.account.as_str(),
+        None if facts.binding().is_none() => memory
+            .account_in_doubt()
+            .unwrap_or(&facts.spec.account_ref.name),
+        None => &facts.spec.account_ref.name,
+    };
+    ObjectKey {
+        namespace: facts.key.namespace.clone(),
+        name: name.to_owned(),
     }
 }
 
@@ -332,7 +263,7 @@ fn is_withdrawn(account: &AccountFact) -> bool {
 fn secret_version(context: &Context, facts: &Facts) -> Option<String> {
     let reference = facts.login_secret()?;
     let version = version_of(context, facts, &reference.name)?;
-    Some(login::named_version(&reference, &version))
+    Some(named_version(&reference, &version))
 }
 
 /// UID and resourceVersion of a Secret of the Instance's namespace, if it exists.
@@ -370,126 +301,13 @@ fn seat_facts(seat: &Seat, facts: &Facts) -> SeatFacts {
     }
 }
 
-/// Tells the inventory what this object needs of it; called before its views are looked at, so that nothing which
-/// happens in between goes unnoticed. Listings of a former token look out for it no longer.
-pub fn attend(context: &Context, facts: &Facts, memory: &mut Memory, seat: &Seat) {
-    let wants = memory.wants;
-    let interest = Interest {
-        places: facts.places.clone(),
-        id: facts.id(),
-        marker: facts.marker.clone(),
-        attention: wants.attention,
-        pass_after: wants.pass_after,
-        passes_wanted: wants.passes,
-        releasing: facts.deleting,
-        credential: facts
-            .binding()
-            .map(|binding| binding.credential.as_str().into()),
-    };
-    let subject: Subject = facts.uid.as_str().into();
-    if memory
-        .attended
-        .is_some_and(|number| number != seat.session.number)
-    {
-        context.sessions.leave(&subject);
-    }
-    memory.attended = Some(seat.session.number);
-    seat.session.inventory.attend(&subject, interest);
-}
-
 /// A server that was taken for gone and is listed long afterwards is there: the word that it was gone was wrong.
 fn take_back_gone(seen: &mut Observation) {
     let Some(listing) = &seen.listing else { return };
     let is_back = |id: &ServerId, since: Instant| {
-        listing.row(id).is_some() && listing.began_after(since + GONE_FOR_SURE)
+        listing.row(id).is_some() && listing.began_after(since + times::GONE_IS_CERTAIN_AFTER)
     };
     seen.memory
         .gone
         .retain(|id, (_, since)| !is_back(id, *since));
-}
-
-/// Whether the service says that no operation is running: `NONE` (field note 9), or nothing at all where it leaves the
-/// field out.
-pub fn is_idle(pending: Option<&str>) -> bool {
-    pending.is_none_or(|word| word.is_empty() || word == "NONE")
-}
-
-/// Whether a server is off, and nothing is done to it.
-pub fn is_off(detail: &Detail) -> bool {
-    detail.status() == Some("STOPPED") && is_idle(detail.pending())
-}
-
-impl Observation {
-    /// What the newest listing shows of a server.
-    pub fn sight(&self, id: &ServerId) -> Option<Sight> {
-        match self.listing.as_ref()?.sighting(id) {
-            Sighting::Present(row, at) => Some(Sight {
-                at,
-                digest: row.digest(),
-            }),
-            Sighting::Absent { began } => Some(Sight {
-                at: began,
-                digest: 0,
-            }),
-            Sighting::Unknown(_) => None,
-        }
-    }
-
-    /// Whether the detail was not asked for in this time, or never.
-    pub fn has_not_looked_for(&self, time: Duration) -> bool {
-        let looked = self.memory.looked;
-        looked.is_none_or(|looked| self.now >= looked + time)
-    }
-
-    /// The task of the open operation: of the record, of status where the receipt of a harmless operation stands, or as the
-    /// service told this process.
-    pub fn task_id(&self) -> Option<TaskId> {
-        let binding = self.facts.binding()?;
-        let shown = self.facts.status.operation.as_ref();
-        let shown = shown.filter(|shown| shown.attempt == i64::from(binding.attempt));
-        self.facts
-            .task()
-            .or_else(|| shown?.task_id.as_deref().map(TaskId::from))
-            .or_else(|| self.memory.told_task(binding).cloned())
-    }
-
-    /// The recorded server, unless it is somebody else's by right: then nothing is done to it.
-    pub fn own_id(&self) -> Option<ServerId> {
-        self.facts.id().filter(|_| self.rival == Rival::None)
-    }
-
-    /// The server whose release comes next: the recorded one, then one that this process was given, then any with the
-    /// marker; those that are known to be gone are left out.
-    pub fn release_target(&self) -> Option<ServerId> {
-        let given = self.memory.given().map(|(_, id, _)| id.clone());
-        let listed = self
-            .listing
-            .iter()
-            .flat_map(|listing| listing.bearing(&self.facts.marker));
-        let alive = |id: &ServerId| !self.memory.gone.contains_key(id);
-        self.own_id()
-            .into_iter()
-            .chain(given)
-            .chain(listed)
-            .find(alive)
-    }
-
-    /// What the service said of the recorded create, if its task failed: in this turn, or as the history tells.
-    pub fn create_failed(&self) -> Option<String> {
-        let binding = self
-            .facts
-            .binding()
-            .filter(|binding| binding.operation.verb == Verb::Create)?;
-        if let Fact::Known(TaskState::Failed { reason }) = &self.task {
-            return Some(reason.clone().unwrap_or_default());
-        }
-        let entry = self
-            .facts
-            .status
-            .history
-            .iter()
-            .find(|entry| entry.attempt == i64::from(binding.attempt))?;
-        (entry.verb == Verb::Create && !entry.succeeded)
-            .then(|| entry.message.clone().unwrap_or_default())
-    }
 }

@@ -1,28 +1,18 @@
 //! When to ask for a task: the pauses grow with its age, and one query comes when such tasks have ended lately.
 
-use super::memory::Poll;
 use crate::api::Verb;
+use crate::instance::memory::kinds::Poll;
+use crate::instance::times;
 use crate::session::Seat;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Shortest pause between queries: with the query and the look after it, what is done is told within 1.5 s.
-const SHORTEST: Duration = Duration::from_millis(1200);
 /// A pause is so large a part of the age: with both calls, less than a tenth of what the task took.
 const PART: u32 = 12;
-/// Longest pause.
-const LONGEST: Duration = Duration::from_secs(60);
-/// A query at the expected end comes no sooner after the last one.
-const APART: Duration = Duration::from_millis(200);
-/// A task that was not done at its expected end is asked for again after this time.
-const MISSED: Duration = Duration::from_millis(500);
 /// The queries of all operations together take at most this part of the request limit.
 const SHARE: f64 = 0.8;
 /// Where many operations share the request limit, the expected end is waited for as long as so many of its shares.
 const PATIENT: u32 = 2;
-/// Longest wait after a failure whose cause is a dependency (the service or the apiserver is down): within 30 s after it is
-/// back, everything goes on.
-pub const DEPENDENCY: Duration = Duration::from_secs(20);
 
 /// When the task of an operation is asked for. Times count from the instant at which it was accepted.
 ///
@@ -34,6 +24,8 @@ pub struct Schedule {
     expected: Option<Duration>,
     /// As long as the queries of all operations that run take, at the part of the request limit that they may have.
     spread: Duration,
+    /// The first query does not wait.
+    is_at_once: bool,
 }
 
 impl Schedule {
@@ -45,31 +37,50 @@ impl Schedule {
         let spread = Duration::try_from_secs_f64(f64::from(running) / per_second);
         Self {
             expected: session.durations.expected(verb),
-            spread: spread.unwrap_or(LONGEST).min(LONGEST),
+            spread: spread
+                .unwrap_or(times::TASK_QUERY_MAX)
+                .min(times::TASK_QUERY_MAX),
+            is_at_once: false,
+        }
+    }
+
+    /// The same, with the first query at once.
+    #[must_use]
+    pub fn at_once(self) -> Self {
+        Self {
+            is_at_once: true,
+            ..self
         }
     }
 
     /// The pause between two queries of an operation of this age.
     pub fn pause(&self, age: Duration) -> Duration {
-        (age / PART).clamp(SHORTEST, LONGEST).max(self.spread)
+        (age / PART)
+            .clamp(times::TASK_QUERY_MIN, times::TASK_QUERY_MAX)
+            .max(self.spread)
     }
 
     /// When the next query comes, after the last one, if there was any.
     pub fn next(&self, last: Option<Duration>) -> Duration {
+        if self.is_at_once && last.is_none() {
+            return Duration::ZERO;
+        }
         let known = last.unwrap_or_default();
         let regular = known + self.pause(known);
         let Some(expected) = self.expected else {
             return regular;
         };
-        if self.spread > SHORTEST {
+        if self.spread > times::TASK_QUERY_MIN {
             // Many share the request limit: one query at the expected end is worth more than one before it.
             let comes = expected > known && expected <= known + self.spread * PATIENT;
             return if comes { expected } else { regular };
         }
-        let soonest = last.map_or(Duration::ZERO, |last| last + APART);
-        let missed = last.filter(|last| *last >= expected && *last < expected + MISSED);
+        let soonest = last.map_or(Duration::ZERO, |last| last + times::TASK_QUERY_APART);
+        let missed = last.filter(|last| {
+            *last >= expected && *last < expected + times::TASK_QUERY_AFTER_EXPECTED
+        });
         let extra = match missed {
-            Some(last) => last + MISSED,
+            Some(last) => last + times::TASK_QUERY_AFTER_EXPECTED,
             None if expected >= soonest => expected,
             None => return regular,
         };
@@ -78,7 +89,9 @@ impl Schedule {
 
     /// How long until the next query of this task is due by time.
     pub fn due_in(&self, poll: &Poll, now: Instant) -> Duration {
-        self.due_at(poll).saturating_duration_since(now).max(APART)
+        self.due_at(poll)
+            .saturating_duration_since(now)
+            .max(times::TASK_QUERY_APART)
     }
 
     /// Whether a query is due: by time, or because the listing shows for the first time that the operation seems to have ended.

@@ -3,148 +3,156 @@
 //! An intent is one patch of the main resource with `uid` and `resourceVersion`: a stale cache, a second controller or a
 //! re-created namesake makes it fail with 409. It writes finalizer and record together.
 
-use super::facts::Facts;
-use super::memory::{Attempt, Memory, Post, open};
-use super::observe::{Fact, Observation};
-use super::plan::{Plan, ReleaseReason, Request, Step};
-use super::{Context, vault};
+use crate::api::conditions::Reason;
 use crate::api::names::{BINDING, FINALIZER};
-use crate::api::{Binding, Instance, Verb};
+use crate::api::{Binding, Instance, InstanceStatus, Operation, Verb};
 use crate::cloud::{Detail, Lane, ServerId};
-use crate::runtime::events::News;
-use crate::runtime::kubernetes::{call, patch_params};
+use crate::instance::context::Context;
+use crate::instance::fact::Fact;
+use crate::instance::facts::Facts;
+use crate::instance::memory::kinds::{Attempt, Post};
+use crate::instance::memory::{Memory, open};
+use crate::instance::observation::Observation;
+use crate::instance::outcome::Outcome;
+use crate::instance::plan::step::{Plan, ReleaseReason, Step, Tell};
+use crate::instance::status::write;
+use crate::instance::{status, times};
+use crate::runtime::kubernetes::{call, json_patch, patch_params};
 use crate::runtime::queue::ADMISSION;
 use crate::runtime::{KubeError, chance};
 use crate::session::Seat;
-use kube::api::{ObjectMeta, Patch};
+use kube::api::{ObjectMeta, PartialObjectMeta, Patch};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// Swaps that are tried in one turn: with another writer at 100 Hz and a read and a patch of a few milliseconds, more
 /// than half of them succeed.
 const SWAPS: u32 = 6;
-/// A server that was listed as ours so lately is not looked at once more before its release: an identifier is not given
-/// away again within seconds. Two listings at the pace of running operations.
-const JUST_LISTED: Duration = Duration::from_secs(10);
-/// Longest wait for that look, the wait for the request limit included, so that the turn has time left for the release.
-const LOOK: Duration = Duration::from_secs(5);
 
-/// What may be done now, because what it needs is on record.
+/// A step that may be carried out now, because what it needs is on record.
 #[derive(Debug)]
-pub enum Recorded {
-    /// Nothing is to be done.
-    Rest,
-    /// The attempt is announced and acknowledged: one POST.
-    Call {
-        /// The record as it stands.
-        binding: Box<Binding>,
-        /// The record's text as it stands; the receipt is conditional on it.
-        text: String,
-        /// What to ask for.
-        request: Box<Request>,
-    },
-    /// A fresh read confirmed that the attempt still stands: a call within it, which needs no record.
-    Aside {
-        /// What to ask for.
-        request: Box<Request>,
-    },
-    /// The record is written; nothing else was planned.
-    Written,
-    /// A fresh read confirmed the reason for this release.
-    Release {
-        /// Which server.
-        id: ServerId,
-        /// Why.
-        why: ReleaseReason,
-    },
-    /// The finalizer may go.
-    Finish,
-    /// The finalizer may go, and what there is at the service stays.
-    LetGo {
-        /// What is told about it.
-        news: Option<News>,
-    },
-    /// The object is not what the plan was made from: look again.
-    Stale,
-    /// The apiserver did not do it.
-    Failed(KubeError),
-    /// The operator has no right to write Secrets.
-    SecretRefused(String),
-    /// A look at the service that had to come first did not succeed.
-    Unconfirmed(String),
-    /// The recorded server is somebody else's: the record was edited, or the service gave its identifier away again.
-    NotOurs(String),
+pub struct Announced {
+    /// The step, with what was written for it.
+    pub step: Step,
+    /// The record's text as it stands; the receipt of a purchase is conditional on it.
+    pub text: String,
 }
 
 /// Writes or confirms what the step needs. Writes to Kubernetes only; reads the service once before a surplus release.
+///
+/// # Errors
+/// The outcome, where it does not come to the step.
 pub async fn record(
     context: &Context,
-    seen: &Observation,
+    seen: &mut Observation,
     plan: &Plan,
     memory: &Mutex<Memory>,
     seat: Option<&Seat>,
-) -> Recorded {
-    let facts = &seen.facts;
-    match &plan.step {
-        Step::Rest => Recorded::Rest,
-        Step::Call {
+) -> Result<Announced, Outcome> {
+    let mut step = plan.step.clone();
+    let mut text = seen.facts.annotation.clone().unwrap_or_default();
+    match &mut step {
+        Step::Rest | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => {}
+        Step::Buy {
             binding,
             announce: true,
-            request,
+            ..
         } => {
-            let mut binding = binding.clone();
             binding.nonce = nonce();
-            match intend(context, facts, &mut binding, memory, Post::NotSent).await {
-                Ok(text) => Recorded::Call {
-                    binding,
-                    text,
-                    request: request.clone(),
-                },
-                Err(other) => other,
-            }
+            text = intend(context, &seen.facts, binding, memory, Post::NotSent).await?;
         }
-        Step::Call {
-            binding,
-            announce: false,
-            request,
+        Step::Operate {
+            operation,
+            announce: true,
+            ..
         } => {
-            // The very attempt must still stand, on an object that still wants it.
-            match fresh(context, facts).await {
-                Ok(now) if still_wants(&now, facts) => Recorded::Call {
-                    binding: binding.clone(),
-                    text: facts.annotation.clone().unwrap_or_default(),
-                    request: request.clone(),
-                },
-                Ok(_) => Recorded::Stale,
-                Err(other) => other,
+            operation.nonce = nonce();
+            announce(context, seen, plan, operation, memory).await?;
+        }
+        // The very attempt must still stand, on an object that still wants it.
+        Step::Buy { .. } | Step::Operate { .. } | Step::Aside { .. } => {
+            let now = fresh(context, &seen.facts).await?;
+            if !still_wants(&now, &seen.facts) {
+                return Err(Outcome::Stale);
             }
         }
-        Step::Aside { request } => match fresh(context, facts).await {
-            Ok(now) if still_wants(&now, facts) => Recorded::Aside {
-                request: request.clone(),
-            },
-            Ok(_) => Recorded::Stale,
-            Err(other) => other,
-        },
         Step::Record { binding } => {
-            let mut binding = binding.clone();
             if binding.nonce.is_empty() {
                 binding.nonce = nonce();
             }
-            match intend(context, facts, &mut binding, memory, Post::Unknown).await {
-                Ok(_) => Recorded::Written,
-                Err(other) => other,
-            }
+            intend(context, &seen.facts, binding, memory, Post::Unknown).await?;
         }
-        Step::Secret(step) => vault::write(context, seen, step, memory).await,
-        Step::Release { id, why } => confirm_release(context, seen, id, *why, seat).await,
-        Step::Finish => Recorded::Finish,
-        Step::LetGo { news } => Recorded::LetGo { news: news.clone() },
+        Step::Release { id, why } => confirm_release(context, seen, id, *why, seat).await?,
     }
+    Ok(Announced { step, text })
+}
+
+/// One compare-and-swap of status announces an operation: status shows it from then on.
+async fn announce(
+    context: &Context,
+    seen: &mut Observation,
+    plan: &Plan,
+    operation: &Operation,
+    memory: &Mutex<Memory>,
+) -> Result<(), Outcome> {
+    let facts = &seen.facts;
+    let tell = status::complete(
+        seen,
+        Tell {
+            operation: Some(operation.clone()),
+            ..plan.tell.clone()
+        },
+    );
+    let verdict = tell.verdict.as_ref();
+    let status = status::status(facts, seen.wall, &tell, verdict);
+    let seen_before = context.highest_version.load(Ordering::SeqCst);
+    let intent = Intent::Operation(&status, &operation.nonce);
+    let swapped = match swap(context, facts, &intent).await {
+        Ok(swapped) => swapped,
+        Err(error) => {
+            if error.may_stand {
+                // Should it turn out to stand, nothing was sent for it.
+                remember_operation(&mut open(memory), facts, operation);
+            }
+            return Err(error.outcome);
+        }
+    };
+    let has_gone_back = went_back(context, &swapped.version, seen_before);
+    let mut memory = open(memory);
+    remember_operation(&mut memory, facts, operation);
+    // The state went back in time, as this turn found, or another one while this one was under way.
+    if has_gone_back || !memory.is_of(context.memories.doubts()) {
+        return Err(Outcome::Stale);
+    }
+    write::has_said(facts, &status, verdict, &swapped.version, &mut memory);
+    memory.followed = Some(Box::new(operation.clone()));
+    if !swapped.is_wanted {
+        return Err(Outcome::Stale);
+    }
+    drop(memory);
+    seen.facts.status = status.into();
+    Ok(())
+}
+
+/// An operation that this process announced, or may have announced.
+fn remember_operation(memory: &mut Memory, facts: &Facts, operation: &Operation) {
+    let account = facts.binding().map(|binding| binding.account.clone());
+    let number = u32::try_from(operation.attempt).unwrap_or_default();
+    let attempt = Attempt {
+        doubt: None,
+        nonce: operation.nonce.clone(),
+        account: account.unwrap_or_default(),
+        verb: operation.verb,
+        is_own: true,
+        is_newest: true,
+        tries: 0,
+        since: Instant::now(),
+        post: Post::NotSent,
+    };
+    memory.attempts.insert(number, attempt);
 }
 
 /// One compare-and-swap of finalizer and record. Acknowledged, or found to be ours by its nonce when the answer was lost.
@@ -154,7 +162,7 @@ async fn intend(
     binding: &mut Binding,
     memory: &Mutex<Memory>,
     post: Post,
-) -> Result<String, Recorded> {
+) -> Result<String, Outcome> {
     binding.cluster.clone_from(&context.settings.cluster);
     let text = binding.to_text();
     let mut finalizers = facts.finalizers.clone();
@@ -164,18 +172,18 @@ async fn intend(
     let seen_before = context.highest_version.load(Ordering::SeqCst);
     let roll = context.sessions.roll();
     roll.announce(&facts.uid, true);
-    let swapped = match swap(context, facts, &finalizers, &text).await {
+    let intent = Intent::Record(&finalizers, &text);
+    let swapped = match swap(context, facts, &intent).await {
         Ok(swapped) => swapped,
-        Err(other) => {
-            let may_stand = matches!(&other, Recorded::Failed(error) if error.may_have_happened());
+        Err(error) => {
             // What made the plan stale may be an earlier record of ours, of which the watch has yet to tell.
-            let keeps = may_stand || matches!(&other, Recorded::Stale);
+            let keeps = error.may_stand || matches!(error.outcome, Outcome::Stale);
             roll.announce(&facts.uid, keeps);
-            if may_stand && post == Post::NotSent {
+            if error.may_stand && post == Post::NotSent {
                 // Should it turn out to stand, nothing was sent for it.
                 remember(&mut open(memory), binding, post);
             }
-            return Err(other);
+            return Err(error.outcome);
         }
     };
     let Swapped {
@@ -187,11 +195,7 @@ async fn intend(
     let mut memory = open(memory);
     // The state went back in time, as this turn found, or another one while this one was under way.
     if has_gone_back || !memory.is_of(context.memories.doubts()) {
-        if post == Post::NotSent && binding.operation.verb != Verb::Create {
-            // Whatever else is in doubt, nothing was sent for a record that is as new as this.
-            remember(&mut memory, binding, post);
-        }
-        return Err(Recorded::Stale);
+        return Err(Outcome::Stale);
     }
     memory.wrote(Some(version), Instant::now());
     memory.ever_intended = true;
@@ -200,12 +204,9 @@ async fn intend(
     if binding.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
         memory.forget_looks();
     }
-    if post == Post::NotSent && binding.operation.verb != Verb::Create {
-        memory.announces(binding);
-    }
     remember(&mut memory, binding, post);
     if !is_wanted {
-        return Err(Recorded::Stale);
+        return Err(Outcome::Stale);
     }
     Ok(text)
 }
@@ -216,15 +217,16 @@ fn remember(memory: &mut Memory, binding: &Binding, post: Post) {
     if known.is_some_and(|attempt| attempt.nonce == binding.nonce) {
         return;
     }
-    if post == Post::NotSent && binding.operation.verb == Verb::Create {
+    if post == Post::NotSent {
         memory.purchase = Some(Box::new(binding.clone()));
     }
     let attempt = Attempt {
         doubt: None,
         nonce: binding.nonce.clone(),
         account: binding.account.clone(),
-        verb: binding.operation.verb,
+        verb: Verb::Create,
         is_own: post == Post::NotSent,
+        is_newest: true,
         tries: 0,
         since: Instant::now(),
         post,
@@ -232,16 +234,93 @@ fn remember(memory: &mut Memory, binding: &Binding, post: Post) {
     memory.attempts.insert(binding.attempt, attempt);
 }
 
-/// A record that stands.
+/// What is announced by a compare-and-swap.
+enum Intent<'a> {
+    /// Finalizers and record of an attempt to buy a server, or of one that is there.
+    Record(&'a [String], &'a str),
+    /// A status with an operation, which bears this nonce.
+    Operation(&'a InstanceStatus, &'a str),
+}
+
+impl Intent<'_> {
+    /// Writes it over the object of this version, and over no other one.
+    async fn write(
+        &self,
+        context: &Context,
+        facts: &Facts,
+        version: &str,
+    ) -> Result<ObjectMeta, KubeError> {
+        const WHAT: &str = "record the intent";
+        let (name, params) = (&facts.key.name, patch_params());
+        match self {
+            Self::Record(finalizers, text) => {
+                let patch = json!({"metadata": {
+                    "uid": facts.uid,
+                    "resourceVersion": version,
+                    "finalizers": finalizers,
+                    "annotations": {BINDING: text},
+                }});
+                let api: Api<Instance> =
+                    Api::namespaced(context.client.clone(), &facts.key.namespace);
+                let patch = Patch::Merge(&patch);
+                let written = call(WHAT, api.patch_metadata(name, &params, &patch)).await?;
+                Ok(written.metadata)
+            }
+            // A merge would remove no field, and a UID in it counts for nothing.
+            Self::Operation(status, _) => {
+                let patch = json!([
+                    {"op": "test", "path": "/metadata/uid", "value": facts.uid},
+                    {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+                    {"op": "add", "path": "/status", "value": status},
+                ]);
+                let patch = json_patch(WHAT, patch)?;
+                let api: Api<PartialObjectMeta<Instance>> =
+                    Api::namespaced(context.client.clone(), &facts.key.namespace);
+                let written = call(WHAT, api.patch_status(name, &params, &patch)).await?;
+                Ok(written.metadata)
+            }
+        }
+    }
+
+    fn stands_on(&self, now: &Instance) -> bool {
+        match self {
+            Self::Record(_, text) => {
+                let is_held = now.finalizers().iter().any(|held| held == FINALIZER);
+                is_held && now.annotations().get(BINDING).map(String::as_str) == Some(*text)
+            }
+            Self::Operation(_, nonce) => {
+                let told = now.status.as_ref().and_then(|told| told.operation.as_ref());
+                told.is_some_and(|told| told.nonce == *nonce)
+            }
+        }
+    }
+}
+
+/// An intent that stands.
 struct Swapped {
     /// The object's version with it.
     version: String,
-    /// Whether the swap was acknowledged. False: the record was found standing.
+    /// Whether the swap was acknowledged. False: the intent was found standing.
     is_written: bool,
     /// Whether the object is still what the plan was made from. Between a swap whose answer was lost and the read that finds
     /// it, somebody may have deleted the object or changed its spec; and where etcd was restored, the version that was planned
     /// for may have come again, of another state of the object.
     is_wanted: bool,
+}
+
+/// An intent that does not stand, or of which nobody knows.
+struct NotSwapped {
+    outcome: Outcome,
+    may_stand: bool,
+}
+
+impl From<Outcome> for NotSwapped {
+    fn from(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            may_stand: false,
+        }
+    }
 }
 
 /// The compare-and-swap itself.
@@ -252,64 +331,55 @@ struct Swapped {
 async fn swap(
     context: &Context,
     facts: &Facts,
-    finalizers: &[String],
-    text: &str,
-) -> Result<Swapped, Recorded> {
-    let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
-    let params = patch_params();
+    intent: &Intent<'_>,
+) -> Result<Swapped, NotSwapped> {
     let mut version = facts.resource_version.clone();
     for _ in 0..SWAPS {
-        let patch = json!({"metadata": {
-            "uid": facts.uid,
-            "resourceVersion": version,
-            "finalizers": finalizers,
-            "annotations": {BINDING: text},
-        }});
-        let patch = Patch::Merge(&patch);
-        let written = api.patch_metadata(&facts.key.name, &params, &patch);
-        let written = call("record the intent", written).await;
+        let written = intent.write(context, facts, &version).await;
         let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
         context.metrics.kube_write("intent", result);
-        match written {
-            Ok(object) => {
+        let error = match written {
+            Ok(meta) => {
                 return Ok(Swapped {
-                    is_wanted: is_as_planned(&object.metadata, facts),
-                    version: object.metadata.resource_version.unwrap_or_default(),
+                    is_wanted: is_as_planned(&meta, facts),
+                    version: meta.resource_version.unwrap_or_default(),
                     is_written: true,
                 });
             }
-            Err(error) if error.is_not_found() => return Err(Recorded::Stale),
-            Err(error) if !error.is_conflict() && !error.may_have_happened() => {
-                return Err(Recorded::Failed(error));
+            Err(error) if error.is_not_found() => return Err(Outcome::Stale.into()),
+            Err(error) if !error.is_overtaken() && !error.may_have_happened() => {
+                return Err(Outcome::not_written(&error).into());
             }
-            Err(error) => {
-                let now = match fresh(context, facts).await {
-                    Ok(now) => now,
-                    // It is the swap of which nobody knows, not the look.
-                    Err(Recorded::Failed(_)) if !error.is_conflict() => {
-                        return Err(Recorded::Failed(error));
-                    }
-                    Err(other) => return Err(other),
-                };
-                let is_held = now.finalizers().iter().any(|held| held == FINALIZER);
-                if is_held && now.annotations().get(BINDING).map(String::as_str) == Some(text) {
-                    return Ok(Swapped {
-                        version: now.resource_version().unwrap_or_default(),
-                        is_written: false,
-                        is_wanted: is_as_planned(&now.metadata, facts) && now.spec == *facts.spec,
-                    });
-                }
-                if !error.is_conflict() {
-                    return Err(Recorded::Failed(error));
-                }
-                if !facts.is_same_but_version(&Facts::of(&context.settings.cluster, &now)) {
-                    return Err(Recorded::Stale);
-                }
-                version = now.resource_version().unwrap_or_default();
-            }
+            Err(error) => error,
+        };
+        let unknown = NotSwapped {
+            outcome: Outcome::not_written(&error),
+            may_stand: error.may_have_happened(),
+        };
+        let now = match fresh(context, facts).await {
+            Ok(now) => now,
+            // It is the swap of which nobody knows, not the look.
+            Err(Outcome::NotDone(..)) if unknown.may_stand => return Err(unknown),
+            Err(other) => return Err(other.into()),
+        };
+        if intent.stands_on(&now) {
+            return Ok(Swapped {
+                version: now.resource_version().unwrap_or_default(),
+                is_written: false,
+                is_wanted: is_as_planned(&now.metadata, facts) && now.spec == *facts.spec,
+            });
         }
+        let is_unchanged = now.metadata.resource_version.as_deref() == Some(version.as_str());
+        // What was refused although nobody has written meanwhile is refused for another reason.
+        if unknown.may_stand || is_unchanged {
+            return Err(unknown);
+        }
+        if !facts.is_same_but_version(&Facts::of(&context.settings.cluster, &now)) {
+            return Err(Outcome::Stale.into());
+        }
+        version = now.resource_version().unwrap_or_default();
     }
-    Err(Recorded::Stale)
+    Err(Outcome::Stale.into())
 }
 
 /// Whether spec and deletion of the object are what the plan was made from.
@@ -346,24 +416,19 @@ async fn confirm_release(
     id: &ServerId,
     why: ReleaseReason,
     seat: Option<&Seat>,
-) -> Recorded {
+) -> Result<(), Outcome> {
     let facts = &seen.facts;
-    if let Err(not_ours) = look_at(seen, id, why, seat).await {
-        return not_ours;
-    }
-    let now = match fresh(context, facts).await {
-        Ok(now) => now,
-        Err(other) => return other,
-    };
+    look_at(seen, id, why, seat).await?;
+    let now = fresh(context, facts).await?;
     // The spec may have been changed to keep the server.
     let is_same = stands(&now, facts) && now.spec == *facts.spec;
     let is_deleting = now.metadata.deletion_timestamp.is_some();
     if !is_same || is_deleting != (why == ReleaseReason::Deleted) {
-        return Recorded::Stale;
+        return Err(Outcome::Stale);
     }
     if why == ReleaseReason::Surplus {
         let (Some(recorded), Some(seat)) = (facts.id(), seat) else {
-            return Recorded::Stale;
+            return Err(Outcome::Stale);
         };
         let detail = seat.session.client.detail(Lane::Urgent, &recorded);
         let why = match tokio::time::timeout(ADMISSION, detail).await {
@@ -372,15 +437,12 @@ async fn confirm_release(
             Err(_) => Some("it was not answered in good time".to_owned()),
         };
         if let Some(why) = why {
-            return Recorded::Unconfirmed(format!(
+            return Err(Outcome::not_done(format!(
                 "server {recorded} was not seen alive, so {id} stays: {why}"
-            ));
+            )));
         }
     }
-    Recorded::Release {
-        id: id.clone(),
-        why,
-    }
+    Ok(())
 }
 
 /// A server that is to be released bears our marker, as a listing of just now or its detail shows: the service may have
@@ -391,11 +453,11 @@ async fn look_at(
     id: &ServerId,
     why: ReleaseReason,
     seat: Option<&Seat>,
-) -> Result<(), Recorded> {
+) -> Result<(), Outcome> {
     let facts = &seen.facts;
     let listed = seen.listing.as_ref().and_then(|listing| listing.row(id));
     let listed = listed.and_then(|(row, at)| Some((String::from(row.name.clone()?), at)));
-    let is_new = |at: Instant| seen.now < at + JUST_LISTED;
+    let is_new = |at: Instant| seen.now < at + times::LISTED_LATELY;
     let name = match (listed, seat) {
         (Some((name, at)), _) if is_new(at) => Some(name),
         (listed, None) => listed.map(|(name, _)| name),
@@ -422,17 +484,18 @@ async fn look_at(
                 || format!("to end in -{}", facts.marker),
                 |imported| format!("back to {imported}"),
             );
-            Err(Recorded::NotOurs(format!(
+            let why = format!(
                 "the record names server {id}, which is called {name} at the service: that is not a name this Instance gives, \
                  so the server is not released; rename it {remedy}, or mend or remove the annotation {BINDING}"
-            )))
+            );
+            Err(Outcome::stalled(Reason::BindingInvalid, why))
         }
         _ => Ok(()),
     }
 }
 
-fn unconfirmed(id: &ServerId, trouble: &str) -> Recorded {
-    Recorded::Unconfirmed(format!(
+fn unconfirmed(id: &ServerId, trouble: &str) -> Outcome {
+    Outcome::not_done(format!(
         "server {id} was not seen, so it is not released yet: {trouble}"
     ))
 }
@@ -451,7 +514,7 @@ async fn look_again(
         return (seen.detail.clone(), seen.memory.unreached);
     }
     let detail = seat.session.client.detail(Lane::Urgent, id);
-    let asked = tokio::time::timeout(LOOK, detail).await;
+    let asked = tokio::time::timeout(times::LOOK_BEFORE_RELEASE, detail).await;
     let is_unreached = matches!(&asked, Ok(Err(error)) if error.was_not_sent());
     let fact = match asked {
         Ok(Ok(detail)) => Fact::Known(detail),
@@ -463,13 +526,13 @@ async fn look_again(
 }
 
 /// The object as the apiserver has it now, past every cache.
-async fn fresh(context: &Context, facts: &Facts) -> Result<Instance, Recorded> {
+async fn fresh(context: &Context, facts: &Facts) -> Result<Instance, Outcome> {
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
     match call("read the Instance", api.get(&facts.key.name)).await {
         Ok(object) if object.uid().as_deref() == Some(facts.uid.as_str()) => Ok(object),
-        Ok(_) => Err(Recorded::Stale),
-        Err(error) if error.is_not_found() => Err(Recorded::Stale),
-        Err(error) => Err(Recorded::Failed(error)),
+        Ok(_) => Err(Outcome::Stale),
+        Err(error) if error.is_not_found() => Err(Outcome::Stale),
+        Err(error) => Err(Outcome::not_written(&error)),
     }
 }
 
@@ -480,7 +543,11 @@ fn stands(now: &Instance, facts: &Facts) -> bool {
 
 /// Record and spec are those that the plan was made from, and the object is to stay.
 fn still_wants(now: &Instance, facts: &Facts) -> bool {
-    let is_same = stands(now, facts) && now.spec == *facts.spec;
+    let nonce = |told: Option<&Operation>| told.map(|told| (told.nonce.clone(), told.is_open()));
+    let told = now.status.as_ref().and_then(|told| told.operation.as_ref());
+    let is_same = stands(now, facts)
+        && now.spec == *facts.spec
+        && nonce(told) == nonce(facts.status.operation.as_ref());
     is_same && is_as_planned(&now.metadata, facts) && !facts.deleting
 }
 

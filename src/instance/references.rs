@@ -8,189 +8,30 @@
 
 pub mod find;
 
-use super::facts::Facts;
-use super::observe::{Fact, Observation};
-use crate::api::conditions::Verdict;
 use crate::api::references::is_code;
-use crate::api::{Binding, InstanceSpec, InstanceStatus, Pin, Resolved, Verb};
-use crate::cloud::{Package, Place};
+use crate::api::{Binding, Pin, Resolved};
+use crate::instance::fact::Fact;
+use crate::instance::facts::Facts;
+use crate::instance::observation::Observation;
+use crate::instance::pins::{Answer, Meaning, Pins, Which, bought, region_from, zone_from};
 use serde_json::Value;
 
-/// What one look-up gave: what the selector means, or what is to be said about it.
-pub type Answer = Result<Pin, Verdict>;
-
-/// What was looked up in this turn.
-#[derive(Clone, Debug, Default)]
-pub struct Found {
-    /// How much was looked up.
-    pub scope: Scope,
-    /// The region.
-    pub region: Option<Answer>,
-    /// The zone.
-    pub zone: Option<Answer>,
-    /// The package.
-    pub package: Option<Answer>,
-    /// The security group.
-    pub firewall: Option<Answer>,
-    /// The image.
-    pub image: Option<Answer>,
-    /// The key pair.
-    pub key: Option<Answer>,
-    /// The package that the spec names by its code, as the service sells it: looked up where a server is to be taken over.
-    pub on_sale: Fact<Package>,
-}
-
-/// Which references are looked up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
-    /// None.
-    #[default]
-    Nothing,
-    /// What a reinstall needs: image and key pair.
-    Installation,
-    /// What a purchase needs: all.
-    Purchase,
-}
-
-impl Found {
-    /// What stands in the way, the first thing first.
-    pub fn trouble(&self) -> Option<&Verdict> {
-        let all = [
-            &self.region,
-            &self.zone,
-            &self.package,
-            &self.firewall,
-            &self.image,
-            &self.key,
-        ];
-        let mut all = all.into_iter().flatten();
-        all.find_map(|answer| answer.as_ref().err())
-    }
-}
-
-/// What a reference means.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meaning {
-    /// What the service calls it.
-    pub id: String,
-    /// The pin, where it was not given by identifier.
-    pub pin: Option<Pin>,
-}
-
-impl Meaning {
-    fn given(id: Option<&String>) -> Option<Self> {
-        id.map(|id| Self {
-            id: id.clone(),
-            pin: None,
-        })
-    }
-
-    fn pinned(pin: Pin) -> Self {
-        Self {
-            id: pin.id.clone(),
-            pin: Some(pin),
-        }
-    }
-}
-
-/// The pins that stand: of status, and of the record of a server.
-#[derive(Clone, Copy)]
-struct Pins<'a> {
-    told: Option<&'a Resolved>,
-    recorded: Option<&'a Resolved>,
-}
-
-/// The record of a server that is there: not of one that its failed create left behind.
-pub(super) fn bought<'a>(
-    status: &InstanceStatus,
-    binding: Option<&'a Binding>,
-) -> Option<&'a Binding> {
-    let has_failed = |binding: &Binding| {
-        let mut history = status.history.iter();
-        history.any(|entry| {
-            entry.attempt == i64::from(binding.attempt)
-                && entry.verb == Verb::Create
-                && !entry.succeeded
-        })
-    };
-    binding.filter(|binding| binding.id.is_some() && !has_failed(binding))
-}
-
-type Which = fn(&Resolved) -> Option<&Pin>;
-
-impl<'a> Pins<'a> {
-    fn of(status: &'a InstanceStatus, binding: Option<&'a Binding>) -> Self {
-        let bought = bought(status, binding);
-        Self {
-            told: status.resolved.as_ref(),
-            recorded: bought.and_then(|binding| binding.resolved.as_ref()),
-        }
-    }
-
-    fn get(self, which: Which, from: &str) -> Option<Pin> {
-        let all = [self.told, self.recorded];
-        let mut pins = all.into_iter().flatten().filter_map(which);
-        pins.find(|pin| pin.from == from).cloned()
-    }
-}
-
-/// Where the spec wants the server, as far as it can be told without looking it up.
-pub fn place(
-    spec: &InstanceSpec,
-    status: &InstanceStatus,
-    binding: Option<&Binding>,
-) -> Option<Place> {
-    let pins = Pins::of(status, binding);
-    let bought = bought(status, binding);
-    // A record that knows no name was made when the spec gave the code, or was rebuilt: the place is the recorded one.
-    let recorded = |which: Which| {
-        let unnamed = bought.filter(|binding| {
-            let pins = binding.resolved.as_ref();
-            pins.and_then(which).is_none()
-        });
-        unnamed.and_then(|binding| binding.places.last()?.split_once('/'))
-    };
-    let region = match is_code(&spec.region) {
-        true => spec.region.clone(),
-        false => pins
-            .get(|pins| pins.region.as_ref(), &region_from(spec))
-            .map(|pin| pin.id)
-            .or_else(|| Some(recorded(|pins| pins.region.as_ref())?.0.to_owned()))?,
-    };
-    let zone = match is_code(&spec.zone) {
-        true => spec.zone.clone(),
-        false => pins
-            .get(|pins| pins.zone.as_ref(), &zone_from(spec, &region))
-            .map(|pin| pin.id)
-            .or_else(|| Some(recorded(|pins| pins.zone.as_ref())?.1.to_owned()))?,
-    };
-    Some(Place { region, zone })
-}
-
-fn region_from(spec: &InstanceSpec) -> String {
-    format!("name {:?}", spec.region)
-}
-
-fn zone_from(spec: &InstanceSpec, region: &str) -> String {
-    format!("name {:?} in {region}", spec.zone)
-}
-
-fn package_from(facts: &Facts) -> Option<String> {
+pub(super) fn package_from(facts: &Facts) -> Option<String> {
     let words = facts.spec.package.selector()?;
     Some(format!("{words} in {}", facts.place()))
 }
 
-fn image_from(facts: &Facts) -> Option<String> {
+pub(super) fn image_from(facts: &Facts) -> Option<String> {
     let words = facts.spec.image.selector()?;
     Some(format!("{words} in {}", facts.place().region))
 }
 
-fn firewall_from(facts: &Facts) -> Option<String> {
+pub(super) fn firewall_from(facts: &Facts) -> Option<String> {
     let words = facts.spec.firewall.selector()?;
     Some(format!("{words} in {}", facts.place().region))
 }
 
-fn key_from(facts: &Facts) -> Option<String> {
+pub(super) fn key_from(facts: &Facts) -> Option<String> {
     facts.spec.login.ssh_key.as_ref()?.selector()
 }
 
@@ -251,16 +92,16 @@ pub fn key(seen: &Observation) -> Option<Meaning> {
         .map(Meaning::pinned)
 }
 
-fn standing(seen: &Observation, which: Which, from: &str) -> Option<Pin> {
+pub(super) fn standing(seen: &Observation, which: Which, from: &str) -> Option<Pin> {
     Pins::of(&seen.facts.status, seen.facts.binding()).get(which, from)
 }
 
-fn answered(answer: Option<&Answer>, from: &str) -> Option<Pin> {
+pub(super) fn answered(answer: Option<&Answer>, from: &str) -> Option<Pin> {
     let pin = answer?.as_ref().ok()?;
     (pin.from == from).then(|| pin.clone())
 }
 
-fn of_record(id: String, from: &str) -> Pin {
+pub(super) fn of_record(id: String, from: &str) -> Pin {
     Pin {
         id,
         from: from.to_owned(),
@@ -268,14 +109,18 @@ fn of_record(id: String, from: &str) -> Pin {
 }
 
 /// What was bought, where the record tells the thing and not the selector: it was rebuilt, or is older than selectors.
-fn unpinned(facts: &Facts, which: Which, what: impl Fn(&Binding) -> &String) -> Option<String> {
+pub(super) fn unpinned(
+    facts: &Facts,
+    which: Which,
+    what: impl Fn(&Binding) -> &String,
+) -> Option<String> {
     let bought = bought(&facts.status, facts.binding())?;
     let is_pinned = bought.resolved.as_ref().and_then(which).is_some();
     (!is_pinned && !what(bought).is_empty()).then(|| what(bought).clone())
 }
 
 /// The image that the server shows, where it is one that the selector means.
-fn shown_image(seen: &Observation) -> Option<String> {
+pub(super) fn shown_image(seen: &Observation) -> Option<String> {
     let facts = &seen.facts;
     bought(&facts.status, facts.binding())?;
     let fields = match &seen.detail {

@@ -2,36 +2,21 @@
 //! went back to before it was applied. Nobody knows the server from here on, so it is told. It is not released: whoever
 //! removes a finalizer by hand may well want to keep the server.
 
-use super::Context;
-use super::memory::{Memory, open};
 use crate::api::{Account, Instance};
 use crate::cloud::{Lane, ServerId};
+use crate::instance::context::Context;
+use crate::instance::memory::kinds::Remains;
+use crate::instance::memory::{Memory, open};
+use crate::instance::times;
 use crate::runtime::events::News;
 use crate::runtime::kubernetes::call;
 use crate::runtime::watch::ObjectKey;
 use kube::{Api, Resource};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tokio::time::sleep;
 
-/// A turn that is under way may still end what the object went for: its last write is often seen by the watch before it is
-/// answered. A receipt that finds no object releases its server within this time.
-const UNDER_WAY: Duration = Duration::from_secs(5);
 /// Looks at the apiserver, which may be away, before it is given up.
 const LOOKS: u32 = 20;
-/// Between them.
-const PAUSE: Duration = Duration::from_secs(15);
-
-/// What may be left of an Instance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remains {
-    /// Its server, if its identifier was known.
-    pub id: Option<ServerId>,
-    /// The name of the Account that it was bought with.
-    pub account: String,
-    /// The service took its release, and it is not known to be gone.
-    pub is_leaving: bool,
-}
 
 /// The watch says that an Instance is gone. Forgets it, and tells what it leaves behind.
 pub fn gone(context: &Context, key: &ObjectKey, uid: &str) {
@@ -43,7 +28,7 @@ pub fn gone(context: &Context, key: &ObjectKey, uid: &str) {
     }
     let (context, key, uid) = (context.clone(), key.clone(), uid.to_owned());
     tokio::spawn(async move {
-        sleep(UNDER_WAY).await;
+        sleep(times::LAST_WRITE_UNDER_WAY).await;
         if is_gone(&context, &key, &uid).await {
             tell(&context, &key, &memory).await;
         }
@@ -57,7 +42,7 @@ async fn is_gone(context: &Context, key: &ObjectKey, uid: &str) -> bool {
         match call("read the Instance", api.get_metadata(&key.name)).await {
             Ok(found) => return found.metadata.uid.as_deref() != Some(uid),
             Err(error) if error.is_not_found() => return true,
-            Err(_) => sleep(PAUSE).await,
+            Err(_) => sleep(times::ORPHAN_RECHECK).await,
         }
     }
     false

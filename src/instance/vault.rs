@@ -13,20 +13,23 @@
 
 pub(super) mod connection;
 
-use super::Context;
-use super::facts::Facts;
-use super::login::LoginFact;
-use super::memory::{Memory, open};
-use super::observe::Observation;
-use super::plan::SecretStep;
-use super::record::Recorded;
+use crate::api::conditions::Reason;
 use crate::api::names::{BINDING, MANAGER, ROTATED_AT, SECRET_ROLE, SETTLED_FROM};
 use crate::api::{Instance, PASSWORD, SecretKeyRef};
 use crate::cloud::{Login, password};
+use crate::instance::connection::told_account;
+use crate::instance::context::Context;
+use crate::instance::facts::Facts;
+use crate::instance::login::LoginFact;
+use crate::instance::memory::{Memory, open};
+use crate::instance::observation::Observation;
+use crate::instance::outcome::Outcome;
+use crate::instance::plan::step::SecretStep;
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{call, patch_params};
 use crate::runtime::watch::ObjectKey;
-use crate::session::{self, Content, SecretProblem};
+use crate::session;
+use crate::session::{Content, SecretProblem};
 use data_encoding::BASE64;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PostParams};
@@ -112,7 +115,7 @@ pub(super) async fn write(
     seen: &Observation,
     step: &SecretStep,
     memory: &Mutex<Memory>,
-) -> Recorded {
+) -> Outcome {
     let written = match step {
         SecretStep::Connect => return connection::write(context, seen, memory).await,
         SecretStep::Generate => generate(context, seen).await,
@@ -123,14 +126,14 @@ pub(super) async fn write(
         Ok(()) => {
             // Whoever waits for this to go on looks at the server once more.
             open(memory).looked = None;
-            Recorded::Written
+            Outcome::Written
         }
-        Err(NotWritten::Stale) => Recorded::Stale,
-        Err(NotWritten::Unsafe(words)) => Recorded::SecretRefused(words),
+        Err(NotWritten::Stale) => Outcome::Stale,
+        Err(NotWritten::Unsafe(words)) => Outcome::stalled(Reason::SecretNotWritable, words),
         Err(NotWritten::Failed(error)) if error.category() == "forbidden" => {
-            Recorded::SecretRefused(refused(&error))
+            Outcome::stalled(Reason::SecretNotWritable, refused(&error))
         }
-        Err(NotWritten::Failed(error)) => Recorded::Failed(error),
+        Err(NotWritten::Failed(error)) => Outcome::not_written(&error),
     }
 }
 
@@ -249,7 +252,7 @@ async fn settle(context: &Context, seen: &Observation, version: &str) -> Result<
 }
 
 fn name_account(change: &mut Change, facts: &Facts) {
-    if let Some(name) = connection::told_account(&facts.status.detail) {
+    if let Some(name) = told_account(&facts.status.detail) {
         change.put(USERNAME, name);
     }
 }

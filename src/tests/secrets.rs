@@ -2,7 +2,7 @@
 //! line at trace level may print whatever a turn holds (S7). The client and its errors have a test of their own.
 
 use crate::cloud::{AllowedEndpoints, Http, Login, PasswordRequest, ReinstallRequest};
-use crate::instance::observe::Fact;
+use crate::instance::fact::Fact;
 use crate::inventory::Settings;
 use crate::runtime::Metrics;
 use crate::runtime::watch::ObjectKey;

@@ -119,7 +119,7 @@ impl Apiserver {
         meta["namespace"] = json!(namespace);
         meta["generation"] = json!(1);
         if key.0 == INSTANCES {
-            object["status"] = json!({"observedGeneration": -1});
+            object["status"] = json!({"observedGeneration": -1, "attempt": 0});
         }
         self.put(key, object);
     }

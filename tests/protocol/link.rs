@@ -325,6 +325,8 @@ impl Link {
         let kind = match (parts.method.as_str(), is_status, is_json_patch) {
             ("GET", ..) => Kind::Read,
             _ if key.0 == SECRETS => Kind::Secret,
+            (_, true, _) if tests(&body, "/metadata/resourceVersion") => Kind::Intent,
+            (_, true, _) if tests(&body, "/status/operation/nonce") => Kind::Receipt,
             (_, true, _) => Kind::Status,
             (_, false, false) => Kind::Intent,
             (_, false, true) if body.to_string().contains("/metadata/finalizers") => {
@@ -333,7 +335,7 @@ impl Link {
             _ => Kind::Receipt,
         };
         let about = About::Object(key.clone());
-        let has_version = body["metadata"]["resourceVersion"].is_string();
+        let has_version = body["metadata"]["resourceVersion"].is_string() || is_status;
         let effect: Effect = if kind == Kind::Read {
             Box::new(move |u, _| match u.kube.get(&key) {
                 Some(object) => ok(object.clone()),
@@ -353,25 +355,34 @@ impl Link {
         };
         let reply = self.send(kind, &about, effect).await?;
         let is_word = kind == Kind::Read || (kind == Kind::Intent && has_version);
-        self.hears(&about, &reply, kind, is_word);
+        self.hears(&about, &reply, is_status && kind.is_write(), is_word);
         Ok(as_asked(reply, &parts.headers))
     }
 
     /// What the apiserver itself says of an object: past every cache, or because a compare-and-swap went through.
-    fn hears(&self, about: &About, reply: &Reply, kind: Kind, is_word: bool) {
+    fn hears(&self, about: &About, reply: &Reply, is_status: bool, is_word: bool) {
         let About::Object(key) = about else { return };
         if is_neighbours(&key.1) {
             return;
         }
         let mut universe = self.universe.lock();
         let oracle = &mut universe.oracle;
+        if reply.status == 200 && is_status {
+            oracle.has_said(self.state.process, key, &reply.body);
+        }
         match reply.status {
-            200 if kind == Kind::Status => oracle.has_said(self.state.process, key, &reply.body),
             404 => oracle.hears(self.state.process, key, None),
             200 if is_word => oracle.hears(self.state.process, key, Some(&reply.body)),
             _ => {}
         }
     }
+}
+
+/// Whether a JSON patch is conditional on what stands there.
+fn tests(patch: &Value, path: &str) -> bool {
+    let all = patch.as_array().into_iter().flatten();
+    let mut tests = all.filter(|operation| operation["op"] == "test");
+    tests.any(|operation| operation["path"] == path)
 }
 
 /// How the task goes that a call makes.

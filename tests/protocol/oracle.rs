@@ -21,7 +21,7 @@ mod written;
 use crate::apiserver::{Apiserver, INSTANCES, Key, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::names::BINDING;
-use cloud_server_operator::api::{Binding, Marker, Verb};
+use cloud_server_operator::api::{Binding, Marker, Operation, Verb};
 use cloud_simulator::model::{Answer, Reply, Request, ServerInfo, World};
 use effort::Effort;
 use heard::Talk;
@@ -190,9 +190,10 @@ impl Oracle {
 
     /// A process writes this object, as it is there now.
     pub fn writes(&mut self, process: ProcessId, kind: Kind, key: &Key, object: Option<&Value>) {
+        let is_status = matches!(kind, Kind::Status | Kind::Intent | Kind::Receipt);
         self.counts_write(process, kind, key);
         self.lets_go(process, kind, object);
-        if kind == Kind::Status {
+        if is_status {
             self.says_status(process, key, false);
         }
     }
@@ -246,10 +247,7 @@ impl Oracle {
             let record = record(object).filter(|record| speaks(record, object));
             let known = record.as_ref().and_then(|record| record.id.as_ref());
             // The store knows that it was announced, and no more.
-            if record
-                .as_ref()
-                .is_some_and(|record| is_unanswered(record, object))
-            {
+            if is_unanswered(object) {
                 self.half_told.insert(name_of(object).to_owned());
             }
             let marker = marker_of(object);
@@ -334,6 +332,24 @@ pub fn record(object: &Value) -> Option<Binding> {
     Binding::parse(text).ok()
 }
 
+/// The operation on the server that status tells of: under way, or ended and not well.
+pub fn operation(object: &Value) -> Option<Operation> {
+    let told = serde_json::from_value::<Operation>(object["status"]["operation"].clone());
+    told.ok().filter(|told| told.verb != Verb::Create)
+}
+
+/// The operation that is under way.
+pub fn open_operation(object: &Value) -> Option<Operation> {
+    operation(object).filter(Operation::is_open)
+}
+
+/// The number of the newest attempt, whether it was to buy a server or to do something to it.
+fn newest_attempt(object: &Value) -> u32 {
+    let bought = record(object).map_or(0, |record| record.attempt);
+    let told = object["status"]["attempt"].as_i64().unwrap_or(0);
+    bought.max(u32::try_from(told).unwrap_or(0))
+}
+
 fn speaks(record: &Binding, object: &Value) -> bool {
     use cloud_server_operator::api::Speaks;
     let meta = &object["metadata"];
@@ -349,14 +365,9 @@ fn bearing(cloud: &World, marker: &Marker) -> Vec<ServerInfo> {
     alive
 }
 
-/// Whether a record tells of a reinstall of whose call nothing is known, neither that it was taken nor that it ended.
-fn is_unanswered(record: &Binding, object: &Value) -> bool {
-    let history = object["status"]["history"].as_array();
-    let attempt = i64::from(record.attempt);
-    let mut ended = history.into_iter().flatten();
-    record.operation.verb == Verb::Reinstall
-        && record.task.is_none()
-        && !ended.any(|entry| entry["attempt"].as_i64() >= Some(attempt))
+/// Whether status tells of a reinstall of whose call nothing is known, neither that it was taken nor that it ended.
+fn is_unanswered(object: &Value) -> bool {
+    open_operation(object).is_some_and(|open| open.verb == Verb::Reinstall && !open.accepted)
 }
 
 /// The marker that an object's servers bear: of its record, else of its UID.

@@ -41,7 +41,7 @@ pub struct Process {
     term: Term,
     stop: CancellationToken,
     inbox: Arc<Inbox>,
-    memories: instance::memory::Memories,
+    memories: instance::memory::all::Memories,
     born_after: Arc<AtomicU64>,
     is_ending: AtomicBool,
     exit: Arc<Exit>,
@@ -235,7 +235,7 @@ type Known = BTreeMap<String, Arc<Instance>>;
 
 /// The inside of a process.
 struct Running {
-    instances: instance::Context,
+    instances: instance::context::Context,
     accounts: account::Context,
     secrets: SecretVersions,
     link: Link,

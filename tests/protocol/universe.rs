@@ -294,7 +294,7 @@ impl Universe {
         {
             let (cloud, kube) = (&self.cloud, &self.kube);
             self.oracle
-                .wrote((process, kind), &former, now, cloud, kube);
+                .wrote((process, kind, is_status), &former, now, cloud, kube);
         }
         // One that is refused is no rest either.
         if key.0 != ACCOUNTS {

@@ -6,7 +6,7 @@
 use crate::api::{Account, Instance};
 use crate::cli::command;
 use crate::cli::service::{Cluster, ClusterArgs, ServiceArgs};
-use clap::{ArgMatches, FromArgMatches};
+use clap::{ArgMatches, Command, FromArgMatches};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, ObjectList, PartialObjectMeta};
@@ -20,8 +20,23 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// More names than anybody chooses from.
 const MOST: u32 = 500;
 
+/// A command whose flags that name things of the cluster offer what is there.
+pub(super) fn offered(command: Command) -> Command {
+    let candidates = |id: &str| match id {
+        "namespace" => Some(namespaces()),
+        "context" => Some(contexts()),
+        "account" => Some(accounts()),
+        _ => None,
+    };
+    let command = command.mut_args(|arg| match candidates(arg.get_id().as_str()) {
+        Some(candidates) => arg.add(candidates),
+        None => arg,
+    });
+    command.mut_subcommands(offered)
+}
+
 /// Namespaces.
-pub(in crate::cli) fn namespaces() -> ArgValueCandidates {
+fn namespaces() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         of_cluster(async |cluster: Cluster| {
             let api: Api<Namespace> = Api::all(cluster.client);
@@ -41,7 +56,7 @@ pub(in crate::cli) fn instances() -> ArgValueCandidates {
 }
 
 /// Accounts of the namespace.
-pub(in crate::cli) fn accounts() -> ArgValueCandidates {
+fn accounts() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         of_cluster(async |cluster: Cluster| {
             let api: Api<Account> = Api::namespaced(cluster.client, &cluster.namespace);
@@ -51,7 +66,7 @@ pub(in crate::cli) fn accounts() -> ArgValueCandidates {
 }
 
 /// Contexts of the kubeconfig.
-pub(in crate::cli) fn contexts() -> ArgValueCandidates {
+fn contexts() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         in_time(async || {
             let read = of_line::<ClusterArgs>()?.read().ok()?;

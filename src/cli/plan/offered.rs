@@ -10,7 +10,7 @@ use crate::api::{InstanceSpec, Verb};
 use crate::catalog::{self, Catalog, Choice, Listing, Looked};
 use crate::cloud::{Offer, Place};
 use crate::instance::foresee::Foresight;
-use crate::instance::plan::Deed;
+use crate::instance::plan::outlook::Deed;
 
 /// What a look at the lists gave.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use super::verdict::Said;
 use crate::api::conditions::Reason;
 use crate::api::{Account, Instance};
 use crate::cloud::{AllowedEndpoints, Budget, Http};
-use crate::instance::plan::Unknown;
+use crate::instance::plan::outlook::Unknown;
 use crate::instance::{self, facts, foresee};
 use crate::inventory::Settings as ListingSettings;
 use crate::runtime::events::Events;
@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 /// The stage; what it began ends with it.
 pub(super) struct Stage {
     cluster: Cluster,
-    context: instance::Context,
+    context: instance::context::Context,
     /// The Instances that are there.
     owners: Option<Owners>,
     /// The services that the files are about.
@@ -99,12 +99,12 @@ impl Stage {
         sessions.trust_records();
         let refused = Arc::new(Mutex::new(BTreeSet::new()));
         let doubted = refused.clone();
-        let context = instance::Context {
+        let context = instance::context::Context {
             events: Events::new(client.clone(), None),
             client,
             sessions,
             secrets: SecretVersions::default(),
-            settings: instance::Settings { cluster: id },
+            settings: instance::context::Settings { cluster: id },
             memories: Default::default(),
             metrics,
             term: Term::awaited(),

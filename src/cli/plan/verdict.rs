@@ -4,7 +4,7 @@ use super::changes::Change;
 use crate::api::Verb;
 use crate::api::conditions::Reason;
 use crate::instance::foresee::Foresight;
-use crate::instance::plan::{Act, Deed};
+use crate::instance::plan::outlook::{Act, Deed};
 use serde::Serialize;
 
 /// What would come of a manifest, from the least to the most that somebody has to look at.
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
     use crate::api::conditions::Verdict;
     use crate::cloud::ServerId;
-    use crate::instance::plan::{Outlook, Unknown};
+    use crate::instance::plan::outlook::{Outlook, Unknown};
     use crate::runtime::watch::ObjectKey;
     use serde_json::json;
 

@@ -40,7 +40,7 @@ pub(super) struct Stores {
 /// What all scopes share; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Parts {
-    pub(super) instances: instance::Context,
+    pub(super) instances: instance::context::Context,
     pub(super) accounts: account::Context,
     pub(super) secrets: SecretVersions,
     pub(super) metrics: Metrics,
@@ -63,7 +63,7 @@ impl Parts {
         stop: &CancellationToken,
     ) -> Self {
         let stores: Arc<OnceLock<Vec<Stores>>> = Arc::default();
-        let memories = instance::memory::Memories::default();
+        let memories = instance::memory::all::Memories::default();
         let wake = {
             let (stores, memories) = (stores.clone(), memories.clone());
             move |subject: Subject, priority| {
@@ -116,11 +116,11 @@ impl Parts {
         // A process that stands by has given birth to nothing yet; one without a Lease is active all its life.
         let born_after = if term.holds() { 0 } else { u64::MAX };
         Self {
-            instances: instance::Context {
+            instances: instance::context::Context {
                 client: client.clone(),
                 sessions: sessions.clone(),
                 secrets: secrets.clone(),
-                settings: instance::Settings { cluster },
+                settings: instance::context::Settings { cluster },
                 memories,
                 events: events.clone(),
                 metrics: metrics.clone(),

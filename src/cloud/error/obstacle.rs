@@ -1,7 +1,7 @@
 //! Why no connection was opened, found in what lies beneath an error of the transport.
 
-use super::Cause;
-use crate::cloud::egress::Refused;
+use super::cause::Cause;
+use crate::cloud::address::Refused;
 use rustls::CertificateError;
 use std::borrow::Cow;
 use std::io;

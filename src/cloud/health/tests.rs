@@ -1,5 +1,5 @@
-use super::super::error::{Cause, Fault};
-use super::super::transport::Lost;
+use super::super::error::Fault;
+use super::super::error::cause::{Cause, Lost};
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,16 +1,18 @@
 //! What the service answered becomes part of the record, at once and only where it belongs.
 
-use super::{Attempt, room};
+use super::attempt::{Attempt, room};
 use crate::api::conditions::Reason;
 use crate::api::names::BINDING;
-use crate::api::{Binding, Instance, Refusal, Verb};
+use crate::api::{Binding, Instance, Operation, Refusal};
 use crate::cloud::{Place, ServerId};
 use crate::instance::facts::Facts;
 use crate::instance::memory::open;
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
 use crate::session::Seat;
-use kube::Api;
+use kube::api::PartialObjectMeta;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -42,14 +44,12 @@ impl Attempt<'_> {
                         // It is told as left behind.
                         return false;
                     }
-                    // Only a server that this very call bought has no other home.
-                    if receipt.operation.verb == Verb::Create {
-                        let name = &self.facts.key.name;
-                        let namespace = &self.facts.key.namespace;
-                        let generation = self.facts.generation;
-                        tracing::warn!(namespace, name, generation, server = %id, "the Instance is gone: releasing its new server");
-                        self.release_homeless(seat, receipt, id).await;
-                    }
+                    let Facts {
+                        key, generation, ..
+                    } = self.facts;
+                    let (namespace, name) = (&key.namespace, &key.name);
+                    tracing::warn!(namespace, name, generation, server = %id, "the Instance is gone: releasing its new server");
+                    self.release_homeless(seat, receipt, id).await;
                     return false;
                 }
                 // Somebody changed the record between intent and receipt, or our own first answer was lost: the next turn
@@ -64,6 +64,27 @@ impl Attempt<'_> {
                 }
             }
         }
+    }
+
+    /// Writes into status that the service took an operation, conditional on the object's UID and on the announcement. Tells
+    /// whether it stands: otherwise the report says it, or the next reconcile.
+    pub(super) async fn give_operation_receipt(&self, operation: &Operation) -> bool {
+        let patch = json!([
+            {"op": "test", "path": "/metadata/uid", "value": self.facts.uid},
+            {"op": "test", "path": "/status/operation/nonce", "value": operation.nonce},
+            {"op": "replace", "path": "/status/operation", "value": operation},
+        ]);
+        for _ in 0..RECEIPTS {
+            let written = self.patch_status("write the receipt", patch.clone()).await;
+            let result = written.as_ref().map_or_else(KubeError::category, |()| "ok");
+            self.context.metrics.kube_write("receipt", result);
+            match written {
+                Ok(()) => return true,
+                Err(error) if error.is_not_found() || error.is_stale() => return false,
+                Err(error) => tracing::warn!(%error, "the receipt was not written"),
+            }
+        }
+        false
     }
 
     /// The service refused the create: the record says so, conditional on the intent as it was written, so that a process that
@@ -92,7 +113,7 @@ impl Attempt<'_> {
     }
 
     async fn is_other_object(&self) -> bool {
-        let api: Api<Instance> = self.api();
+        let api = self.api::<Instance>();
         match call("read the Instance", api.get_metadata(&self.facts.key.name)).await {
             Ok(object) => object.metadata.uid.as_deref() != Some(self.facts.uid.as_str()),
             Err(error) => error.is_not_found(),
@@ -144,7 +165,7 @@ impl Attempt<'_> {
         let params = patch_params();
         let written = call(
             what,
-            self.api()
+            self.api::<Instance>()
                 .patch_metadata(&self.facts.key.name, &params, &patch),
         )
         .await?;
@@ -152,7 +173,23 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    fn api(&self) -> Api<Instance> {
+    async fn patch_status(&self, what: &'static str, patch: Value) -> Result<(), KubeError> {
+        let patch = json_patch(what, patch)?;
+        let (api, params) = (self.api::<PartialObjectMeta<Instance>>(), patch_params());
+        let written = call(
+            what,
+            api.patch_status(&self.facts.key.name, &params, &patch),
+        )
+        .await?;
+        open(self.memory).wrote(written.metadata.resource_version.as_deref(), Instant::now());
+        Ok(())
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
         Api::namespaced(self.context.client.clone(), &self.facts.key.namespace)
     }
 }

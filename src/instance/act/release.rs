@@ -1,13 +1,14 @@
 //! Lets go: of a server, and in the end of the object.
 
-use super::{Attempt, Outcome, not_written, room};
+use super::attempt::{Attempt, room};
 use crate::api::Binding;
 use crate::api::names::{BINDING, FINALIZER};
 use crate::cloud::{Error, ServerId};
-use crate::instance::journal;
-use crate::instance::memory::{ReleaseCall, open};
-use crate::instance::pace;
-use crate::instance::plan::ReleaseReason;
+use crate::instance::memory::kinds::ReleaseCall;
+use crate::instance::memory::open;
+use crate::instance::outcome::Outcome;
+use crate::instance::plan::step::ReleaseReason;
+use crate::instance::{journal, times};
 use crate::runtime::KubeError;
 use crate::runtime::events::News;
 use crate::runtime::kubernetes::pointer;
@@ -19,10 +20,7 @@ impl Attempt<'_> {
     /// Calls the release of a server that a fresh read confirmed. May be repeated until it is gone.
     pub(super) async fn release(&self, seat: &Seat, id: ServerId, why: ReleaseReason) -> Outcome {
         let Ok(permit) = room(seat).await else {
-            return Outcome::NotDone(
-                "the request limit left no room for a release".to_owned(),
-                None,
-            );
+            return Outcome::not_done("the request limit left no room for a release");
         };
         if let Err(late) = self.has_time() {
             return late;
@@ -52,7 +50,7 @@ impl Attempt<'_> {
                     .fail()
                     .max(error.retry_after().unwrap_or_default());
                 let wait = if error.is_retryable() {
-                    wait.min(pace::DEPENDENCY)
+                    wait.min(times::DEPENDENCY_RETRY_MAX)
                 } else {
                     wait
                 };
@@ -178,7 +176,7 @@ impl Attempt<'_> {
                 Outcome::Finished
             }
             Err(error) if error.is_overtaken() => Outcome::Stale,
-            Err(error) => not_written(&error),
+            Err(error) => Outcome::not_written(&error),
         }
     }
 }

@@ -1,17 +1,11 @@
 //! The memories of all Instances.
 
-use super::Memory;
+use crate::instance::memory::Memory;
+use crate::instance::memory::kinds::Doubts;
 use crate::runtime::watch::ObjectKey;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
-
-/// How often, and when last, the cluster's state was found to have gone back in time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Doubts {
-    pub(super) epoch: u64,
-    pub(super) since: Option<Instant>,
-}
 
 /// The memories of all Instances, by UID; cheap to clone.
 #[derive(Clone, Debug, Default)]

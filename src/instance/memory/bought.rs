@@ -1,8 +1,9 @@
 //! What this process knows of the servers that it bought.
 
-use super::{Attempt, Memory, Post};
 use crate::api::{Binding, Verb};
 use crate::cloud::{ServerId, TaskId};
+use crate::instance::memory::Memory;
+use crate::instance::memory::kinds::{Attempt, Post};
 use tokio::time::Instant;
 
 impl Memory {
@@ -11,9 +12,7 @@ impl Memory {
         let harmless = |attempt: &Attempt| {
             attempt.is_own && matches!(attempt.post, Post::NotSent | Post::Refused { .. })
         };
-        let is_create = binding.operation.verb == Verb::Create;
-        let unbought =
-            is_create && binding.id.is_none() && binding.lost == 0 && binding.failed == 0;
+        let unbought = binding.id.is_none() && binding.lost == 0 && binding.failed == 0;
         unbought
             && self.in_doubt_since(binding).is_none()
             && self.attempt(binding).is_some_and(harmless)

@@ -1,7 +1,7 @@
 //! What is remembered: attempts, calls, queries, wishes.
 
 use crate::api::conditions::Reason;
-use crate::api::{Applied, Verb};
+use crate::api::{Applied, OperationEnd, Verb};
 use crate::cloud::{ServerId, TaskId, TaskState};
 use crate::inventory::Attention;
 use tokio::time::Instant;
@@ -87,6 +87,8 @@ pub struct Attempt {
     pub verb: Verb,
     /// This process wrote its intent.
     pub is_own: bool,
+    /// Of a purchase: nothing was done to its server since. This process saw it begin or run, and status has not told its end.
+    pub is_newest: bool,
     /// How often its call was made.
     pub tries: u32,
     /// This term's first sight of it, or the end of our own POST, the later: its settling time counts from here.
@@ -106,6 +108,8 @@ pub struct Pause {
     pub generation: i64,
     /// What the server was to be.
     pub target: Applied,
+    /// How it ended; none where the server does not stay as it is put.
+    pub end: Option<OperationEnd>,
 }
 
 /// A start or stop that ended well, and how often that happened lately.
@@ -220,4 +224,22 @@ pub struct Said {
     pub is_stalled: bool,
     /// The server, if it told one.
     pub id: Option<String>,
+}
+
+/// What may be left of an Instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remains {
+    /// Its server, if its identifier was known.
+    pub id: Option<ServerId>,
+    /// The name of the Account that it was bought with.
+    pub account: String,
+    /// The service took its release, and it is not known to be gone.
+    pub is_leaving: bool,
+}
+
+/// How often, and when last, the cluster's state was found to have gone back in time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Doubts {
+    pub(super) epoch: u64,
+    pub(super) since: Option<Instant>,
 }

@@ -10,6 +10,7 @@ fn memory(post: Post) -> Memory {
         account: "default".into(),
         verb: Verb::Create,
         is_own: true,
+        is_newest: true,
         tries: 1,
         since: now,
         post,

@@ -1,13 +1,7 @@
 //! The newest version of an object that this process knows of.
 
-use std::time::Duration;
+use crate::instance::times;
 use tokio::time::Instant;
-
-/// How long our own cache is believed to be behind a write of ours without a question. Watches are late by seconds; beyond,
-/// something else is wrong.
-const CATCHING_UP: Duration = Duration::from_secs(10);
-/// The apiserver is asked about an object that stays behind this often.
-const ASKED_AGAIN: Duration = Duration::from_secs(10);
 
 /// How what is shown stands to what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +57,13 @@ impl Newest {
         if shown >= self.version {
             return Lag::None;
         }
-        if !self.went_back && now < self.at + CATCHING_UP {
+        if !self.went_back && now < self.at + times::CACHE_CATCHES_UP_WITHIN {
             return Lag::Soon;
         }
-        if self.asked.is_some_and(|asked| now < asked + ASKED_AGAIN) {
+        if self
+            .asked
+            .is_some_and(|asked| now < asked + times::STALE_CACHE_ASKED_AGAIN)
+        {
             return Lag::Known;
         }
         self.asked = Some(now);
@@ -86,9 +83,15 @@ mod tests {
         assert_eq!(newest.lag(5, now), Lag::None);
         let mut written = Newest::with(Some(newest), 8, false, now);
         assert_eq!(written.lag(5, now), Lag::Soon);
-        assert_eq!(written.lag(5, now + CATCHING_UP), Lag::Unknown);
-        assert_eq!(written.lag(5, now + CATCHING_UP), Lag::Known);
-        let again = now + CATCHING_UP + ASKED_AGAIN;
+        assert_eq!(
+            written.lag(5, now + times::CACHE_CATCHES_UP_WITHIN),
+            Lag::Unknown
+        );
+        assert_eq!(
+            written.lag(5, now + times::CACHE_CATCHES_UP_WITHIN),
+            Lag::Known
+        );
+        let again = now + times::CACHE_CATCHES_UP_WITHIN + times::STALE_CACHE_ASKED_AGAIN;
         assert_eq!(written.lag(5, again), Lag::Unknown);
         newest = Newest::with(Some(newest), 4, true, now);
         assert_eq!(newest.lag(4, now), Lag::Unknown);

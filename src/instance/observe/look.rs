@@ -1,33 +1,26 @@
 //! The reads of a turn: the task, the server's detail. Each when it is due, each at most once.
 
-use super::{Fact, Observation, is_idle, is_off};
-use crate::api::{Verb, resync_period};
+use crate::api::{Operation, Verb, resync_period};
 use crate::cloud::{Error, Lane, ServerId, TaskId, TaskState};
-use crate::instance::memory::{Ended, Gone, Odd, Post};
+use crate::instance::context::Context;
+use crate::instance::fact::Fact;
+use crate::instance::memory::kinds::{Ended, Gone, Odd, Post};
+use crate::instance::observation::{Observation, is_idle, is_off};
 use crate::instance::pace::{Schedule, Sight};
-use crate::instance::plan::UNREAD;
-use crate::instance::{Context, RESYNC};
+use crate::instance::times;
 use crate::inventory::{Sighting, Why};
 use crate::session::{Access, Seat};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Longest wait of a turn for one read, the wait for the request limit included. A read that comes later is made again.
-const READ: Duration = Duration::from_secs(20);
 /// What stands in the way when the request limit is used up by others.
 const NO_ROOM: &str = "the request limit left no room for a query";
-
-/// A server whose release the service did not take is looked at this often.
-const NOT_TAKEN: Duration = Duration::from_secs(10);
-
-/// A server of a frozen listing is asked for this often: somebody has to tell whether it is gone.
-const SUSPECT: Duration = Duration::from_secs(60);
 
 /// Reads task and detail of the recorded server, when they are due.
 pub(super) async fn at_server(seen: &mut Observation, seat: &Access, context: &Context) {
     let Some(id) = seen.facts.id() else { return };
-    if seen.facts.is_open() {
-        at_operation(seen, seat, context, id).await;
+    if let Some(open) = seen.open() {
+        at_operation(seen, seat, context, id, &open).await;
     } else if seen.create_failed().is_some() {
         at_remains(seen, seat, context, id).await;
     } else if needs_detail(seen, &id) {
@@ -35,26 +28,26 @@ pub(super) async fn at_server(seen: &mut Observation, seat: &Access, context: &C
     }
 }
 
-/// A service may show what it made a moment late: before this time is over, that a failed create left nothing is not believed.
-const SHOWN: Duration = Duration::from_secs(10);
-
 /// How often the detail is read anew, and whether the spec says so: then it is read whatever the listing tells.
 fn resync(seen: &Observation) -> (Duration, bool) {
     let period = seen.facts.spec.resync_period.as_deref();
     match period.and_then(resync_period) {
         Some(period) => (period, true),
-        None => (RESYNC, false),
+        None => (times::RESYNC_DEFAULT, false),
     }
 }
 
 /// An operation that is not known to have ended.
-async fn at_operation(seen: &mut Observation, seat: &Access, context: &Context, id: ServerId) {
-    let Some(binding) = seen.facts.binding() else {
-        return;
-    };
-    let verb = binding.operation.verb;
-    let began = seen.memory.began(binding);
-    let attempt = seen.memory.attempt(binding);
+async fn at_operation(
+    seen: &mut Observation,
+    seat: &Access,
+    context: &Context,
+    id: ServerId,
+    open: &Operation,
+) {
+    let verb = open.verb;
+    let began = seen.memory.began(open);
+    let attempt = seen.memory.call(open);
     let attempt = attempt.map(|attempt| (attempt.is_own, attempt.tries, attempt.since));
     let since = attempt.map(|(.., since)| since);
     let sight = seen.sight(&id);
@@ -102,6 +95,11 @@ async fn at_operation(seen: &mut Observation, seat: &Access, context: &Context, 
     // The server is at work after our call, and nothing else of ours is under way: the service took the call. A listing is
     // no evidence of that: it may be older than it looks.
     let called = attempt.filter(|(is_own, tries, _)| *is_own && *tries > 0);
+    if let (Verb::Create, true, Some(record)) = (verb, busy, seen.facts.binding())
+        && let Some(attempt) = seen.memory.attempts.get_mut(&record.attempt)
+    {
+        attempt.is_newest = true;
+    }
     let is_ours = seen.memory.aside.is_none()
         && called.is_some_and(|(.., since)| seen.now > since && seen.now < since + seat.settle);
     seen.memory.pending_seen |= busy && is_ours;
@@ -122,7 +120,7 @@ fn shown_by(seen: &Observation, seat: &Seat) -> Instant {
     let binding = seen.facts.binding();
     let attempt = binding.and_then(|binding| seen.memory.attempt(binding));
     let since = attempt.map_or(seen.memory.first_seen, |attempt| attempt.since);
-    since + seat.settle.min(SHOWN)
+    since + seat.settle.min(times::FAILED_CREATE_SHOWS_WITHIN)
 }
 
 /// Reads the detail of the recorded server, whatever its pace.
@@ -140,7 +138,7 @@ pub(super) async fn at_candidate(
     id: &ServerId,
 ) {
     let asked = seat.session.client.detail(Lane::Operation, id);
-    seen.candidate = match tokio::time::timeout(READ, asked).await {
+    seen.candidate = match tokio::time::timeout(times::READ_DEADLINE, asked).await {
         Ok(Ok(detail)) => Fact::Known(detail),
         Ok(Err(error)) if error.is_no_such_instance() => Fact::Absent,
         Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),
@@ -152,7 +150,7 @@ pub(super) async fn at_candidate(
 async fn at_remains(seen: &mut Observation, seat: &Access, context: &Context, id: ServerId) {
     let shown_by = shown_by(seen, seat);
     let is_shown = |at: Instant| at < shown_by && seen.now >= shown_by;
-    let is_due = seen.has_not_looked_for(UNREAD)
+    let is_due = seen.has_not_looked_for(times::UNREADABLE_RETRY)
         || seen
             .memory
             .looked
@@ -174,7 +172,7 @@ fn detail_is_due(seen: &Observation, id: &ServerId, schedule: Schedule) -> bool 
     };
     if tells_nothing(seen) {
         // Listings do not make it readable.
-        return seen.now >= looked + UNREAD;
+        return seen.now >= looked + times::UNREADABLE_RETRY;
     }
     let age = seen.now.saturating_duration_since(worked_since(seen));
     is_led(seen, id, looked) || seen.now >= looked + schedule.pause(age)
@@ -189,8 +187,8 @@ fn tells_nothing(seen: &Observation) -> bool {
 /// When the server was last given something to do, or its task was found done.
 fn worked_since(seen: &Observation) -> Instant {
     let memory = &seen.memory;
-    let binding = seen.facts.binding();
-    let attempt = binding.and_then(|binding| memory.attempt(binding));
+    let open = seen.open();
+    let attempt = open.and_then(|open| memory.call(&open));
     let poll = memory.poll.as_ref().filter(|poll| poll.ended.is_some());
     let known = [
         attempt.map(|attempt| attempt.since),
@@ -220,8 +218,8 @@ fn look_again(seen: &Observation, schedule: Schedule) -> Option<Instant> {
 
 /// Whether the service refused the call of the recorded operation, and no other one within it was made since.
 fn is_given_nothing(seen: &Observation) -> bool {
-    let binding = seen.facts.binding();
-    let attempt = binding.and_then(|binding| seen.memory.attempt(binding));
+    let open = seen.open();
+    let attempt = open.and_then(|open| seen.memory.call(&open));
     let is_refused = attempt.is_some_and(|it| matches!(it.post, Post::Refused { .. }));
     is_refused && seen.memory.aside.is_none()
 }
@@ -257,13 +255,13 @@ fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
         };
     };
     if seen.memory.unread {
-        return seen.now >= looked + UNREAD;
+        return seen.now >= looked + times::UNREADABLE_RETRY;
     }
     let old = seen.now >= looked + period;
     let pending = detail
         .get("ecsPendingStatus")
         .and_then(serde_json::Value::as_str);
-    let busy = !is_idle(pending) && seen.now >= looked + UNREAD;
+    let busy = !is_idle(pending) && seen.now >= looked + times::UNREADABLE_RETRY;
     let news = |digest| old || busy || seen.memory.led_by != Some(digest);
     match seen.listing.as_ref().map(|listing| listing.sighting(id)) {
         Some(Sighting::Present(row, _)) if !detail.is_empty() && row.agrees_with(detail) => {
@@ -271,7 +269,7 @@ fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
         }
         Some(Sighting::Present(row, at)) => at > looked && news(row.digest()),
         Some(Sighting::Absent { began }) => began > looked && news(0),
-        Some(Sighting::Unknown(Why::Frozen)) => seen.now >= looked + SUSPECT,
+        Some(Sighting::Unknown(Why::Frozen)) => seen.now >= looked + times::FROZEN_LISTING_RECHECK,
         Some(Sighting::Unknown(_)) | None => false,
     }
 }
@@ -320,11 +318,11 @@ pub(super) async fn at_release(seen: &mut Observation, seat: &Access, context: &
         }
     }
     // A task that never ends, or that cannot be asked for, must not hide that the server is gone.
-    let overdue = seen.now >= call.at + super::GONE_FOR_SURE;
+    let overdue = seen.now >= call.at + times::GONE_IS_CERTAIN_AFTER;
     if (!running || absent.is_some() || overdue)
         && detail_is_due(seen, &id, Schedule::of(seat, Verb::Release))
         // Where nothing runs yet, the pace of what runs is no matter.
-        && (call.accepted || absent.is_some() || seen.has_not_looked_for(NOT_TAKEN))
+        && (call.accepted || absent.is_some() || seen.has_not_looked_for(times::UNTAKEN_RELEASE_RECHECK))
     {
         at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
         if matches!(seen.detail, Fact::Absent) {
@@ -355,9 +353,16 @@ async fn at_task(
         }
         None => {}
     }
-    let schedule = Schedule::of(seat, verb);
+    let mut schedule = Schedule::of(seat, verb);
+    if verb == Verb::Create && began.is_none() {
+        // A process that did not see it begin asks at once: while it runs, nothing can have come after it.
+        schedule = schedule.at_once();
+    }
     // Neither task nor detail may cost more because the other one tells nothing.
-    let soon = poll.odd.is_some() && poll.last.is_some_and(|last| seen.now < last + UNREAD);
+    let soon = poll.odd.is_some()
+        && poll
+            .last
+            .is_some_and(|last| seen.now < last + times::UNREADABLE_RETRY);
     let is_due = !soon && schedule.is_due(poll, ended, seen.now);
     if !is_due || !seat.may_call(Lane::Operation) {
         if let Some(odd) = &poll.odd {
@@ -373,7 +378,11 @@ async fn at_task(
     let is_learnt = poll.whole && poll.odd.is_none() && is_steady;
     poll.last = Some(seen.now);
     poll.led_by = ended.map(|sight| sight.digest).or(poll.led_by);
-    let asked = tokio::time::timeout(READ, seat.session.client.task(Lane::Operation, task)).await;
+    let asked = tokio::time::timeout(
+        times::READ_DEADLINE,
+        seat.session.client.task(Lane::Operation, task),
+    )
+    .await;
     let took = Instant::now().duration_since(since);
     seen.task = match asked {
         Ok(Ok(report)) => {
@@ -389,6 +398,12 @@ async fn at_task(
             };
             if report.state.is_final() {
                 poll.ended = Some(Ended::As(report.state.clone()));
+            }
+            let is_running = report.state == TaskState::Running;
+            if let (Verb::Create, true, Some(record)) = (verb, is_running, seen.facts.binding())
+                && let Some(attempt) = seen.memory.attempts.get_mut(&record.attempt)
+            {
+                attempt.is_newest = true;
             }
             Fact::Known(report.state)
         }
@@ -424,7 +439,8 @@ async fn at_detail(
     }
     seen.memory.looked = Some(seen.now);
     let sight = seen.sight(&id);
-    let asked = tokio::time::timeout(READ, seat.session.client.detail(lane, &id)).await;
+    let asked =
+        tokio::time::timeout(times::READ_DEADLINE, seat.session.client.detail(lane, &id)).await;
     seen.memory.unreached = matches!(&asked, Ok(Err(error)) if error.was_not_sent());
     seen.detail = match asked {
         Ok(Ok(detail)) => Fact::Known(detail),

@@ -9,6 +9,7 @@ fn alone(expected: Option<Duration>) -> Schedule {
     Schedule {
         expected,
         spread: Duration::ZERO,
+        is_at_once: false,
     }
 }
 
@@ -43,9 +44,9 @@ proptest! {
         let at = asked(alone(learnt.map(Duration::from_millis)), task);
         let late = *at.last().unwrap() - task;
         // The query itself and the look after it take the rest of the bound of max(1.5 s, a tenth).
-        prop_assert!(late <= SHORTEST.max(task / PART), "{late:?} late of {task:?}");
+        prop_assert!(late <= times::TASK_QUERY_MIN.max(task / PART), "{late:?} late of {task:?}");
         prop_assert!(at.len() <= most(task), "{} queries for {task:?}", at.len());
-        prop_assert!(at.windows(2).all(|two| two[1] >= two[0] + APART));
+        prop_assert!(at.windows(2).all(|two| two[1] >= two[0] + times::TASK_QUERY_APART));
     }
 
     #[test]
@@ -58,7 +59,7 @@ proptest! {
             durations.was_done(Verb::Reinstall, running, *at.last().unwrap());
         }
         let at = asked(alone(durations.expected(Verb::Reinstall)), task);
-        prop_assert!(*at.last().unwrap() - task <= SHORTEST.max(task / PART));
+        prop_assert!(*at.last().unwrap() - task <= times::TASK_QUERY_MIN.max(task / PART));
     }
 }
 
@@ -73,7 +74,8 @@ fn a_query_comes_at_the_expected_end_and_soon_after_a_miss() {
     let schedule = alone(Some(30 * SECOND));
     let at = asked(schedule, 31 * SECOND);
     assert!(
-        at.contains(&(30 * SECOND)) && at.contains(&(30 * SECOND + MISSED)),
+        at.contains(&(30 * SECOND))
+            && at.contains(&(30 * SECOND + times::TASK_QUERY_AFTER_EXPECTED)),
         "{at:?}"
     );
 }
@@ -83,6 +85,7 @@ fn many_operations_share_the_request_limit() {
     let busy = Schedule {
         expected: Some(5 * SECOND),
         spread: 20 * SECOND,
+        is_at_once: false,
     };
     let at = |seconds: &[u32]| seconds.iter().map(|s| *s * SECOND).collect::<Vec<_>>();
     assert_eq!(asked(busy, 30 * SECOND), at(&[5, 25, 45]));
@@ -108,6 +111,7 @@ fn a_query_is_due_by_time_or_when_the_listing_says_so_for_the_first_time() {
     let schedule = Schedule {
         expected: None,
         spread: 3 * SECOND,
+        is_at_once: false,
     };
     let poll = |last: Option<u64>, led_by| Poll {
         task: TaskId::from("t"),

@@ -1,30 +1,23 @@
 //! While no server is recorded: buy one, and never a second.
 
-use super::refer::{self, Purchase};
-use super::{
-    Needs, Plan, Request, SOON, Step, Tell, cause, found, frozen, import, replace, restraint,
-    secret, want, words,
-};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{
-    Before, Binding, Cause, Import, OpenOperation, Verb, attempt_number, counted, names,
-};
+use crate::api::{Binding, Import, Verb, counted, names};
 use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
 use crate::instance::listing::Listing;
-use crate::instance::login::{Credentials, LoginFact};
-use crate::instance::memory::{Attempt, Post};
-use crate::instance::observe::{Observation, SeatFacts};
-use crate::instance::references;
+use crate::instance::memory::kinds::{Attempt, Post};
+use crate::instance::observation::{Observation, SeatFacts, of_purchase};
+use crate::instance::plan::attempt::{blank, creating};
+use crate::instance::plan::evidence::frozen;
+use crate::instance::plan::login::login;
+use crate::instance::plan::refer::Purchase;
+use crate::instance::plan::step::{Needs, Plan, Step, Tell};
+use crate::instance::plan::{
+    cause, diff, evidence, found, import, recreate, refer, restraint, words,
+};
+use crate::instance::times;
 use crate::inventory::Absence;
 use crate::session::Room;
-use std::time::Duration;
 use tokio::time::Instant;
-
-/// A Secret that could not be read is tried again after this time: the apiserver's trouble is no event of the Secret.
-const UNREAD: Duration = Duration::from_secs(15);
-
-/// Whoever waits for room is woken when there is some; this often it looks by itself, which calls and writes nothing.
-const NO_ROOM: Duration = Duration::from_secs(60);
 
 /// Nothing is recorded for this object.
 pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
@@ -36,7 +29,7 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
     }
     let memory = &seen.memory;
     let status = &seen.facts.status;
-    let untouched = status.id.is_none() && status.operation.is_none() && status.history.is_empty();
+    let untouched = status.id.is_none() && status.operation.is_none() && status.attempt == 0;
     let is_new = memory.born_here && !memory.ever_intended && untouched;
     if let Some(at) = memory.not_before.filter(|at| is_new && *at > seen.now) {
         // The intent was not taken just now.
@@ -85,15 +78,13 @@ fn imported(seen: &Observation, seat: &SeatFacts, wanted: &Import) -> Plan {
 /// An attempt is recorded and its server is not.
 pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> Plan {
     let attempt = seen.memory.attempt(binding);
-    let of_create = attempt.filter(|attempt| attempt.verb == Verb::Create);
-    let since = of_create.map(|attempt| attempt.since);
+    let since = attempt.map(|attempt| attempt.since);
     if let Some(plan) = first_what_is_ours(seen, seat, since) {
         return plan;
     }
-    if binding.operation.verb != Verb::Create {
+    if seen.facts.status.applied.is_some() {
         // Its server was there, and its identifier was taken out of the record.
-        let since = attempt.map_or(seen.now, |attempt| attempt.since);
-        return settle(seen, seat, binding, since + seat.settle);
+        return settle(seen, seat, binding, since.unwrap_or(seen.now) + seat.settle);
     }
     if let Some(since) = seen.memory.in_doubt_since(binding) {
         return settle(seen, seat, binding, since + seat.settle);
@@ -145,10 +136,12 @@ fn refused_before(
     match listing.map(|listing| listing.absent_once(&seen.facts.marker, since)) {
         Some(Absence::Proven) => create(seen, seat, &Origin::Refused(binding)),
         // The spec of now was not refused.
-        _ if binding.operation.generation != seen.facts.generation => looking(seen, since),
-        Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
-            Plan::rest(Tell::of(words::refused(message, reason)), SOON).wanting(since, 1)
-        }
+        _ if binding.generation != seen.facts.generation => looking(seen, since),
+        Some(Absence::NotYet(_) | Absence::Present(_)) | None => Plan::rest(
+            Tell::of(words::refused(message, reason)),
+            times::PASS_RECHECK,
+        )
+        .wanting(since, 1),
     }
 }
 
@@ -219,21 +212,21 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
         );
         return Plan::rest(
             Tell::of(Verdict::drifted(Reason::PurchaseDiffers, message)),
-            super::LONG,
+            times::IDLE_REQUEUE,
         );
     }
     if let Some(wanted) = &seen.facts.spec.import {
         return imported(seen, seat, wanted);
     }
     let remembered = match origin {
-        Origin::First => seen.memory.recreated.max(replace::told(seen)),
+        Origin::First => seen.memory.recreated.max(recreate::told(seen)),
         _ => seen.memory.recreated,
     };
     let (former, lost, failed, recreated) = origin.counts(remembered);
     // What a server that is proven gone makes due was asked about before.
     let withdrawn = || match origin {
         Origin::Released(_) => None,
-        _ => replace::withdrawn(seen, recreated),
+        _ => recreate::withdrawn(seen, recreated),
     };
     if let Some(plan) = restraint::instead_of_a_purchase(seen).or_else(withdrawn) {
         return plan;
@@ -253,9 +246,9 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
         ..blank(seen, seat)
     };
     let is_released = matches!(origin, Origin::Released(_));
-    binding.operation.cause = Some(cause::of_purchase(former, is_released));
-    binding.operation.target = want::as_read(seen, &login);
-    binding.operation.waiting_password = login.is_waiting();
+    binding.cause = Some(cause::of_purchase(former, is_released));
+    binding.target = diff::as_read(seen, &login);
+    binding.waiting_password = login.is_waiting();
     binding.resolved.clone_from(&purchase.pins);
     if let Some(former) = former {
         // A restored object goes on under the marker of the one that it was.
@@ -272,9 +265,9 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
             .collect();
     }
     let tell = Tell::progress(Reason::Creating, creating(seen));
-    let request = Box::new(Request::Create(request(seen, purchase, login.login)));
+    let request = Box::new(request(seen, purchase, login.login));
     Plan::act(
-        Step::Call {
+        Step::Buy {
             binding: Box::new(binding),
             announce: true,
             request,
@@ -291,7 +284,7 @@ fn again(
     binding: &Binding,
     refusal: Option<(&str, Reason)>,
 ) -> Plan {
-    let changed = binding.operation.generation != seen.facts.generation;
+    let changed = binding.generation != seen.facts.generation;
     let waits = seen
         .memory
         .not_before
@@ -323,11 +316,11 @@ fn again(
     }
     let tell = Tell::progress(Reason::Creating, creating(seen));
     let mut binding = binding.clone();
-    binding.operation.target = want::as_read(seen, &login);
-    binding.operation.waiting_password = login.is_waiting();
-    let request = Box::new(Request::Create(request(seen, purchase, login.login)));
+    binding.target = diff::as_read(seen, &login);
+    binding.waiting_password = login.is_waiting();
+    let request = Box::new(request(seen, purchase, login.login));
     Plan::act(
-        Step::Call {
+        Step::Buy {
             binding: Box::new(binding),
             announce: false,
             request,
@@ -344,8 +337,8 @@ fn settle(seen: &Observation, seat: &SeatFacts, binding: &Binding, settled: Inst
         .map(|listing| listing.proven_absent(&seen.facts.marker, None, settled));
     match absence {
         // It was there long enough to be operated on: missing is not gone.
-        Some(Absence::Proven) if binding.operation.verb != Verb::Create => missing(seen),
-        Some(Absence::Proven) if super::is_our_account(seen, seat) => {
+        Some(Absence::Proven) if seen.facts.status.applied.is_some() => missing(seen),
+        Some(Absence::Proven) if evidence::is_our_account(seen, seat) => {
             create(seen, seat, &Origin::Lost(binding))
         }
         // The listing may be somebody else's: it proves nothing about ours.
@@ -353,73 +346,19 @@ fn settle(seen: &Observation, seat: &SeatFacts, binding: &Binding, settled: Inst
             let message = format!(
                 "{}, and the token was changed since: nothing shows that it belongs to the same account, so nothing is bought; \
                  put the former token back until this is settled, or delete the Instance",
-                words::doubt(seen, binding)
+                words::doubt(seen.memory.attempt(binding), Verb::Create)
             );
             Plan::rest(
                 Tell::of(Verdict::reconciling(Reason::CreateUnconfirmed, message)),
-                super::LONG,
+                times::IDLE_REQUEUE,
             )
         }
-        Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
-            waiting_to_settle(seen, &words::doubt(seen, binding), settled)
-        }
+        Some(Absence::NotYet(_) | Absence::Present(_)) | None => waiting_to_settle(
+            seen,
+            &words::doubt(seen.memory.attempt(binding), Verb::Create),
+            settled,
+        ),
     }
-}
-
-/// A record of a new attempt, of which nothing is known yet. Cluster and nonce are filled in when it is written.
-pub(super) fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
-    let facts = &seen.facts;
-    let id = |meaning: Option<references::Meaning>| meaning.map(|m| m.id).unwrap_or_default();
-    Binding {
-        cluster: String::new(),
-        namespace: facts.key.namespace.clone(),
-        name: facts.key.name.clone(),
-        uid: facts.uid.clone(),
-        marker: facts.marker.clone(),
-        attempt: next_attempt(seen),
-        nonce: String::new(),
-        id: None,
-        imported: None,
-        task: None,
-        operation: OpenOperation {
-            verb: Verb::Create,
-            started_at: seen.wall,
-            generation: facts.generation,
-            uid: facts.uid.clone(),
-            cause: Some(Cause::Spec),
-            power_cut: false,
-            // Of a server that was found nobody knows what was asked for: what the spec says counts.
-            target: want::as_specified(seen),
-            waiting_password: false,
-            before: Before::default(),
-        },
-        // Empty where a selector is not looked up: of a server that was found, nobody tells.
-        package: id(references::package(seen)),
-        firewall: id(references::firewall(seen)),
-        resolved: references::pins(seen),
-        unfinished: None,
-        places: vec![facts.place().to_string()],
-        lost: 0,
-        failed: 0,
-        refused: None,
-        recreated: seen.memory.recreated,
-        account: seen.account_key.name.clone(),
-        credential: seat.credential.clone(),
-    }
-}
-
-/// Attempt numbers only grow, over records, memory and what status tells of lost records.
-pub(super) fn next_attempt(seen: &Observation) -> u32 {
-    let recorded = seen.facts.binding().map_or(0, |binding| binding.attempt);
-    let remembered = seen.memory.attempts.keys().max().copied().unwrap_or(0);
-    let status = &seen.facts.status;
-    let told = status
-        .history
-        .iter()
-        .map(|entry| entry.attempt)
-        .chain(status.operation.iter().map(|o| o.attempt));
-    let told = told.filter_map(attempt_number).max().unwrap_or(0);
-    recorded.max(remembered).max(told).saturating_add(1)
 }
 
 fn request(seen: &Observation, purchase: Purchase, login: Login) -> CreateRequest {
@@ -433,29 +372,6 @@ fn request(seen: &Observation, purchase: Purchase, login: Login) -> CreateReques
     }
 }
 
-/// The Secret with the login could not be read.
-pub(super) fn unread(why: &str) -> Plan {
-    let verdict = Verdict::reconciling(Reason::SecretUnread, why);
-    Plan::rest(Tell::of(verdict), UNREAD)
-}
-
-/// The login, or the plan that says what is the matter with it. It is read only once a plan asks for it.
-pub(super) fn login(seen: &Observation) -> Result<Credentials, Box<Plan>> {
-    match &seen.login {
-        LoginFact::Ready(credentials) => Ok(credentials.clone()),
-        LoginFact::Problem(verdict) => {
-            Err(Box::new(Plan::rest(Tell::of(verdict.clone()), super::LONG)))
-        }
-        LoginFact::Unread(why) => Err(Box::new(unread(why))),
-        LoginFact::Missing => Err(Box::new(secret::generate(seen))),
-        LoginFact::NotAsked => {
-            let mut plan = Plan::rest(Tell::default(), SOON);
-            plan.needs = Needs::Login;
-            Err(Box::new(plan))
-        }
-    }
-}
-
 /// The Account's limits leave room for one more, or the plan that waits for it. Asked last: who waits for something else
 /// takes nobody's place.
 fn room(seen: &Observation) -> Result<(), Box<Plan>> {
@@ -463,7 +379,7 @@ fn room(seen: &Observation) -> Result<(), Box<Plan>> {
     let plan = match seen.room {
         Room::Taken => return Ok(()),
         Room::NotAsked => {
-            let mut plan = Plan::rest(Tell::default(), SOON);
+            let mut plan = Plan::rest(Tell::default(), times::PASS_RECHECK);
             plan.needs = Needs::Room;
             plan
         }
@@ -474,7 +390,7 @@ fn room(seen: &Observation) -> Result<(), Box<Plan>> {
                 counted(most, "Instance")
             );
             let verdict = Verdict::reconciling(Reason::AccountLimitReached, message);
-            Plan::rest(Tell::of(verdict), NO_ROOM)
+            Plan::rest(Tell::of(verdict), times::LIMIT_RECHECK)
         }
         Room::TooFast { per_minute, wait } => {
             let message = format!(
@@ -482,18 +398,11 @@ fn room(seen: &Observation) -> Result<(), Box<Plan>> {
                  by itself",
                 counted(per_minute, "server")
             );
-            let wait = wait.max(super::NEXT);
+            let wait = wait.max(times::AFTER_OWN_WRITE);
             Plan::rest(Tell::progress(Reason::CreateRateReached, message), wait)
         }
     };
     Err(Box::new(plan))
-}
-
-pub(super) fn creating(seen: &Observation) -> String {
-    format!(
-        "the service is creating the server in {}",
-        seen.facts.place()
-    )
 }
 
 fn looking(seen: &Observation, since: Instant) -> Plan {
@@ -508,7 +417,11 @@ fn looking(seen: &Observation, since: Instant) -> Plan {
             )
         }
     };
-    Plan::rest(Tell::progress(Reason::LookingForServer, message), SOON).wanting(since, 1)
+    Plan::rest(
+        Tell::progress(Reason::LookingForServer, message),
+        times::PASS_RECHECK,
+    )
+    .wanting(since, 1)
 }
 
 fn waiting_to_settle(seen: &Observation, doubt: &str, settled: Instant) -> Plan {
@@ -526,15 +439,16 @@ fn waiting_to_settle(seen: &Observation, doubt: &str, settled: Instant) -> Plan 
         }
     };
     let message = format!("{doubt}: looking for a server named {name}{listings}");
-    let tell = match replace::is_told_withdrawn(seen) {
+    let mut tell = match recreate::is_told_withdrawn(seen) {
         true => Tell::default(),
         false => words::anew(seen, Tell::progress(Reason::CreateUnconfirmed, message)),
     };
+    tell.operation = seen.facts.binding().map(of_purchase);
     let rest = settled.saturating_duration_since(seen.now);
     if rest.is_zero() {
-        Plan::rest(tell, SOON).wanting(settled, 2)
+        Plan::rest(tell, times::PASS_RECHECK).wanting(settled, 2)
     } else {
-        Plan::rest(tell, rest.min(SOON)).in_flight()
+        Plan::rest(tell, rest.min(times::PASS_RECHECK)).in_flight()
     }
 }
 
@@ -548,6 +462,6 @@ fn missing(seen: &Observation) -> Plan {
     );
     Plan::rest(
         Tell::of(Verdict::stalled(Reason::ServerMissing, message)),
-        super::LONG,
+        times::IDLE_REQUEUE,
     )
 }

@@ -1,23 +1,16 @@
 //! Why an operation is begun: told in record, history, Events and log, and never decided by.
 
-use super::want;
 use crate::api::conditions::{READY, Reason};
-use crate::api::{Applied, Binding, Cause, HistoryEntry, PowerState, Verb};
-use crate::instance::observe::Observation;
+use crate::api::{Applied, Binding, Cause, HistoryEntry, Operation, PowerState, Verb};
+use crate::instance::observation::Observation;
 
 /// Why an operation on a server that is there is begun.
-pub(super) fn of(
-    seen: &Observation,
-    former: &Binding,
-    verb: Verb,
-    applied: &Applied,
-    target: &Applied,
-) -> Cause {
-    let last = &former.operation;
-    let is_again = last.verb == verb
-        && last.generation == seen.facts.generation
-        && want::ended_badly(seen, former);
-    if let Some(cause) = last.cause.filter(|_| is_again) {
+pub(super) fn of(seen: &Observation, verb: Verb, applied: &Applied, target: &Applied) -> Cause {
+    let last = seen.facts.status.operation.as_ref();
+    let again = last.filter(|last| {
+        last.verb == verb && last.generation == seen.facts.generation && !last.is_open()
+    });
+    if let Some(cause) = again.and_then(|last| last.cause) {
         return cause;
     }
     match verb {
@@ -32,9 +25,7 @@ pub(super) fn of(
 
 /// Why a server is bought, after this attempt.
 pub(super) fn of_purchase(former: Option<&Binding>, somebody_released: bool) -> Cause {
-    let before = former.map(|former| &former.operation);
-    let before = before.filter(|before| before.verb == Verb::Create);
-    let is_again = before.is_some_and(|before| before.cause == Some(Cause::ExternalDeletion));
+    let is_again = former.is_some_and(|before| before.cause == Some(Cause::ExternalDeletion));
     match somebody_released || is_again {
         true => Cause::ExternalDeletion,
         false => Cause::Spec,
@@ -97,8 +88,7 @@ fn of_password(seen: &Observation, applied: &Applied, target: &Applied) -> Cause
 }
 
 /// Why, and for which spec: the end of a sentence.
-pub(in crate::instance) fn told(binding: &Binding) -> String {
-    let operation = &binding.operation;
+pub(in crate::instance) fn told(operation: &Operation) -> String {
     let why = operation
         .cause
         .map_or_else(String::new, |cause| format!("{cause}, "));

@@ -1,9 +1,10 @@
 //! Whether the disk may be erased: what asks for a reinstall, and what the spec's reinstallPolicy makes of it.
 
-use super::{judge, restraint, want};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Applied, Binding, ReinstallPolicy};
-use crate::instance::observe::Observation;
+use crate::api::{Applied, ReinstallPolicy};
+use crate::instance::observation;
+use crate::instance::observation::Observation;
+use crate::instance::plan::{diff, restraint};
 use serde_json::{Map, Value};
 
 /// What becomes of the wish for another installation.
@@ -34,18 +35,16 @@ impl Reinstall {
 /// Compares spec and what was applied: another key or image, or a new token, asks for a reinstall.
 pub(super) fn reinstall(
     seen: &Observation,
-    binding: &Binding,
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> Reinstall {
-    let spec = want::as_specified(seen);
+    let spec = diff::as_specified(seen);
     if spec.image.is_empty() {
         // What the spec's selectors mean is not known yet.
         return Reinstall::No;
     }
-    let is_new = want::is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref());
-    let differs =
-        spec.key != applied.key || want::is_other_image(seen, binding, applied, &spec, detail);
+    let is_new = diff::is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref());
+    let differs = spec.key != applied.key || diff::is_other_image(seen, applied, &spec, detail);
     let request = seen.facts.spec.reinstall.as_ref();
     let named = request.and_then(|request| request.image.as_ref());
     let names_it = named == Some(&spec.image);
@@ -72,14 +71,13 @@ pub(super) fn reinstall(
 /// What is said of a reinstall that is asked for and does not begin.
 pub(super) fn held(
     seen: &Observation,
-    binding: &Binding,
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> Option<Verdict> {
-    let reinstall = reinstall(seen, binding, applied, detail);
-    let spec = want::as_specified(seen);
+    let reinstall = reinstall(seen, applied, detail);
+    let spec = diff::as_specified(seen);
     let what = if spec.image != applied.image {
-        let shown = judge::text(detail, "imageResourceUUID").unwrap_or("another one");
+        let shown = observation::text(detail, "imageResourceUUID").unwrap_or("another one");
         format!(
             "the spec wants image {}, the server has {shown}",
             spec.image

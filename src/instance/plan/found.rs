@@ -1,11 +1,13 @@
 //! A server is there and the record does not name it: given by the service a moment ago, or found by its name. Recorded before
 //! anything else, and never bought beside.
 
-use super::{Plan, Step, Tell, buy, keep, recover, want, words};
 use crate::api::conditions::Reason;
-use crate::api::{Applied, Binding, Cause, HistoryEntry, Verb};
+use crate::api::{Applied, Binding, Cause, attempt_number};
 use crate::cloud::{ServerId, TaskId};
-use crate::instance::observe::{Fact, Observation, SeatFacts};
+use crate::instance::fact::Fact;
+use crate::instance::observation::{Observation, SeatFacts};
+use crate::instance::plan::step::{Plan, Step, Tell};
+use crate::instance::plan::{attempt, diff, evidence, words};
 use crate::runtime::events::News;
 use tokio::time::Instant;
 
@@ -23,10 +25,8 @@ pub(super) fn adopt(seen: &Observation, seat: &SeatFacts, since: Option<Instant>
         .or_else(|| found.into_iter().next())?;
     let note = format!("found server {id} by its name and recorded it");
     let mut plan = record(seen, seat, &id, None);
-    if let Step::Record { binding } = &mut plan.step
-        && binding.operation.verb == Verb::Create
-    {
-        binding.operation.cause = Some(Cause::Adoption);
+    if let Step::Record { binding } = &mut plan.step {
+        binding.cause = Some(Cause::Adoption);
     }
     plan.tell.news.push(News::normal("Adopted", note));
     Some(plan)
@@ -73,7 +73,7 @@ pub(super) fn bought_instead(
     let is_of_it = number == binding.attempt
         && seen.memory.attempt(binding).is_some()
         && seen.memory.not_found
-        && keep::is_missing(seen, seat, recorded)
+        && evidence::is_missing(seen, seat, recorded)
         && bearing(seen).contains(id);
     if id == recorded || !(number > binding.attempt || is_of_it) {
         return None;
@@ -102,16 +102,16 @@ fn announced(
     let mut binding = Box::new(purchase.clone());
     let stands = seen.facts.binding().map(|stands| stands.attempt);
     if stands != Some(number) {
-        let target = &mut binding.operation.target;
+        let target = &mut binding.target;
         *target = Applied {
             password_secret: target.password_secret.take(),
-            ..want::as_specified(seen)
+            ..diff::as_specified(seen)
         };
     }
     binding.id = Some(id.to_string());
     binding.task = task;
     is_in(seen, id, &mut binding);
-    let tell = Tell::progress(Reason::Creating, buy::creating(seen)).with_id(Some(id.clone()));
+    let tell = Tell::progress(Reason::Creating, attempt::creating(seen)).with_id(Some(id.clone()));
     Plan::act(Step::Record { binding }, tell)
 }
 
@@ -122,57 +122,43 @@ pub(super) fn record(
     id: &ServerId,
     task: Option<String>,
 ) -> Plan {
-    let status = &seen.facts.status;
-    // Status still tells that this server was bought, and which attempt was the last to end.
-    let is_known =
-        seen.facts.tells_of(id) && (status.applied.is_some() || status.history.iter().any(bought));
-    let newest = status.history.iter().map(|entry| entry.attempt).max();
-    let ended = newest.filter(|_| is_known).map(u32::try_from);
-    if let (None, Some(mut binding)) = (
-        seen.facts.binding(),
-        recover::in_flight(seen, buy::blank(seen, seat)).filter(|_| is_known),
-    ) {
-        // The record was lost in the middle of an operation that status tells of.
-        binding.id = Some(id.to_string());
-        let tell = Tell::default().with_id(Some(id.clone()));
-        let binding = Box::new(binding);
-        return Plan::act(Step::Record { binding }, tell);
-    }
-    let mut binding = match (seen.facts.binding(), ended) {
-        (Some(binding), _) => {
+    let mut binding = match seen.facts.binding() {
+        Some(binding) => {
+            let had_operations = seen.facts.status.attempt > i64::from(binding.attempt);
             let mut binding = binding.clone();
-            // Of another server than the recorded one nobody knows which password it was ordered with, unless nothing was
-            // done since the purchase: the wanted one is set.
-            let bears_later_login = binding.operation.verb != Verb::Create;
-            if !seen.facts.is_open() || binding.operation.verb != Verb::Create {
+            if !seen.facts.is_creating() {
                 // The recorded attempt has ended; what is found now belongs to none that is known.
-                binding.attempt = buy::next_attempt(seen);
+                binding.attempt = attempt::next_attempt(seen);
                 binding.nonce.clear();
-                binding.operation.verb = Verb::Create;
-                binding.operation.cause = Some(Cause::Adoption);
-                binding.operation.power_cut = false;
+                binding.cause = Some(Cause::Adoption);
             }
             binding.lost = binding.lost.saturating_add(u32::from(task.is_none()));
             binding.recreated = binding.recreated.max(seen.memory.recreated);
             if seen.facts.id().is_some_and(|former| former != *id) {
                 binding.imported = None;
-                if bears_later_login {
-                    binding.operation.target.password_secret = None;
+                if had_operations {
+                    // It was ordered with the password of then, and another one may have been set since.
+                    binding.target.password_secret = None;
                 }
             }
             binding
         }
-        (None, ended) => {
-            let mut binding = buy::blank(seen, seat);
-            match ended {
-                // Only the record was lost.
-                Some(Ok(attempt)) => binding.attempt = attempt,
-                _ => binding.lost = 1,
+        None => {
+            let mut binding = attempt::blank(seen, seat);
+            // Status may still tell that this server was bought: then only the record was lost.
+            let status = &seen.facts.status;
+            let is_known = seen.facts.tells_of(id) && status.applied.is_some();
+            binding.lost = u32::from(!is_known);
+            if is_known {
+                // What is open at the server came after it was bought.
+                let open = status.operation.as_ref().filter(|told| told.is_open());
+                let before = open.map_or(status.attempt, |open| open.attempt.saturating_sub(1));
+                binding.attempt = attempt_number(before).unwrap_or(binding.attempt);
             }
             if seen.facts.spec.login.generate.is_some() {
                 // It may have another one than stands in the Secret by now, which is to tell what is in force. As long as status
                 // tells what was applied, that counts.
-                binding.operation.target.password_secret = None;
+                binding.target.password_secret = None;
             }
             binding
         }
@@ -183,7 +169,7 @@ pub(super) fn record(
     is_in(seen, id, &mut binding);
     let tell = match &binding.imported {
         Some(_) => Tell::progress(Reason::Importing, words::importing(id, &Fact::NotAsked)),
-        None => Tell::progress(Reason::Creating, buy::creating(seen)),
+        None => Tell::progress(Reason::Creating, attempt::creating(seen)),
     };
     let tell = tell.with_id(Some(id.clone()));
     Plan::act(
@@ -207,8 +193,4 @@ pub(super) fn is_in(seen: &Observation, id: &ServerId, binding: &mut Binding) {
     let place = place.to_string();
     binding.places.retain(|other| *other != place);
     binding.places.push(place);
-}
-
-fn bought(entry: &HistoryEntry) -> bool {
-    entry.verb == Verb::Create && entry.succeeded
 }

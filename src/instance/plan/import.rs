@@ -1,21 +1,21 @@
 //! A server that exists is to be taken over instead of bought: found, looked at, nobody else's, and then recorded.
 
-use super::{LONG, Needs, Plan, SOON, Step, Tell, buy, found, words};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Cause, Import, Imports};
-use crate::catalog::{self, Candidates};
+use crate::catalog::Candidates;
 use crate::cloud::{Detail, ServerId};
-use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
-use crate::instance::references;
-use crate::inventory::{self, Row};
+use crate::instance::fact::Fact;
+use crate::instance::listing::Listing;
+use crate::instance::observation::{Observation, SeatFacts, is_idle};
+use crate::instance::plan::step::{Needs, Plan, Step, Tell};
+use crate::instance::plan::{attempt, found, words};
+use crate::instance::{references, times};
+use crate::inventory::Row;
 use crate::runtime::events::News;
 use crate::runtime::watch::ObjectKey;
 use crate::session::Claim;
+use crate::{catalog, inventory};
 use std::cmp::Reverse;
-use std::time::Duration;
-
-/// What is not as it should be at the service is looked at again after this time: no event tells that it was mended.
-const AGAIN: Duration = Duration::from_secs(60);
 
 /// What the Account says against it. The server that this Instance had already, as status or this process tells, is none that
 /// it asks for anew: its record was lost, and nobody takes it away by a change of the Account.
@@ -100,14 +100,16 @@ fn find(seen: &Observation, wanted: &Import) -> Result<ServerId, Box<Plan>> {
     let since = since.unwrap_or(seen.memory.first_seen);
     let here = seen.facts.place();
     let Some(listing) = seen.listing.as_ref().filter(|l| l.is_whole(since)) else {
-        let trouble = seen.listing.as_ref().and_then(super::Listing::trouble);
+        let trouble = seen.listing.as_ref().and_then(Listing::trouble);
         let why = trouble.map(|trouble| format!(": {trouble}"));
         let message = format!(
             "reading the service's listing of {here} for the server that is to be imported{}",
             why.unwrap_or_default()
         );
         let tell = Tell::progress(Reason::Importing, message);
-        return Err(Box::new(Plan::rest(tell, SOON).wanting(since, 1)));
+        return Err(Box::new(
+            Plan::rest(tell, times::PASS_RECHECK).wanting(since, 1),
+        ));
     };
     let rows: Vec<&Row> = listing.rows().into_values().collect();
     let is_possible = |row: &&Row| is_meant(row, wanted) != Some(false);
@@ -319,7 +321,7 @@ fn take_over(seen: &Observation, seat: &SeatFacts, id: &ServerId, name: String) 
     let mut plan = found::record(seen, seat, id, None);
     if let Step::Record { binding } = &mut plan.step {
         binding.imported = Some(name);
-        let now = buy::blank(seen, seat);
+        let now = attempt::blank(seen, seat);
         for place in &now.places {
             if !binding.places.contains(place) {
                 binding.places.push(place.clone());
@@ -333,16 +335,17 @@ fn take_over(seen: &Observation, seat: &SeatFacts, id: &ServerId, name: String) 
             binding.lost = former.lost;
             binding.attempt = now.attempt;
             binding.nonce.clear();
-            binding.operation = now.operation;
+            (binding.started_at, binding.generation) = (now.started_at, now.generation);
+            (binding.target, binding.waiting_password) = (now.target, false);
             (binding.package, binding.firewall) = (now.package, now.firewall);
             (binding.account, binding.credential) = (now.account, now.credential);
-            (binding.unfinished, binding.failed) = (None, 0);
+            binding.failed = 0;
         }
-        binding.operation.cause = Some(Cause::Import);
+        binding.cause = Some(Cause::Import);
         binding.resolved = references::pins(seen);
         if seen.facts.spec.login.generate.is_some() {
             // Nobody has set it yet.
-            binding.operation.target.password_secret = None;
+            binding.target.password_secret = None;
         }
     }
     plan.tell.news.push(News::normal("Imported", note));
@@ -361,9 +364,9 @@ pub(super) fn conflict(owner: &ObjectKey, id: &ServerId) -> Plan {
 
 fn wrong(reason: Reason, message: String) -> Box<Plan> {
     let again = if reason == Reason::ImportDiffers {
-        LONG
+        times::IDLE_REQUEUE
     } else {
-        AGAIN
+        times::IMPORT_RETRY
     };
     Box::new(Plan::rest(
         Tell::of(Verdict::stalled(reason, message)),
@@ -374,13 +377,13 @@ fn wrong(reason: Reason, message: String) -> Box<Plan> {
 fn looking(message: String) -> Plan {
     Plan::rest(
         Tell::progress(Reason::Importing, message),
-        super::keep::UNREAD,
+        times::UNREADABLE_RETRY,
     )
 }
 
 fn needing(needs: Needs) -> Plan {
     Plan {
         needs,
-        ..Plan::rest(Tell::default(), SOON)
+        ..Plan::rest(Tell::default(), times::PASS_RECHECK)
     }
 }

@@ -1,21 +1,16 @@
 //! Compares what a server shows with what the spec wants, and says how things stand.
 
-use super::{erase, refer, restraint, want, words};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Applied, Binding, PowerState};
-use crate::instance::observe::{Observation, is_idle};
+use crate::api::{Applied, PowerState};
+use crate::instance::observation::{Observation, is_idle, pending, text};
+use crate::instance::plan::{due, erase, refer, restraint, words};
 use crate::instance::references;
 use serde_json::{Map, Value};
 
 /// Compares the server with what the spec wants and what the service has taken.
-pub(super) fn judge(
-    seen: &Observation,
-    binding: &Binding,
-    applied: &Applied,
-    detail: &Map<String, Value>,
-) -> Verdict {
+pub(super) fn judge(seen: &Observation, applied: &Applied, detail: &Map<String, Value>) -> Verdict {
     let spec = &seen.facts.spec;
-    if let Some(verdict) = bought_otherwise(seen, binding) {
+    if let Some(verdict) = bought_otherwise(seen) {
         return verdict;
     }
     if !is_idle(pending(detail)) {
@@ -34,7 +29,7 @@ pub(super) fn judge(
         );
         return Verdict::drifted(Reason::NameDiffers, message);
     }
-    if let Some(verb) = want::wanted(seen, binding, applied, detail).first() {
+    if let Some(verb) = due::wanted(seen, applied, detail).first() {
         if restraint::is_observed(seen) {
             return restraint::differs(&format!("the spec asks for a {verb} of the server"));
         }
@@ -46,7 +41,7 @@ pub(super) fn judge(
     if let Some(verdict) = refer::trouble(seen) {
         return verdict;
     }
-    if let Some(verdict) = erase::held(seen, binding, applied, detail) {
+    if let Some(verdict) = erase::held(seen, applied, detail) {
         return verdict;
     }
     let wanted_image = references::image(seen).map(|image| image.id);
@@ -92,19 +87,6 @@ pub(super) fn judge(
     }
 }
 
-/// A field of a detail, if it holds a word.
-pub(super) fn text<'a>(detail: &'a Map<String, Value>, field: &str) -> Option<&'a str> {
-    detail
-        .get(field)
-        .and_then(Value::as_str)
-        .filter(|word| !word.is_empty())
-}
-
-/// What the service is doing with a server.
-pub(super) fn pending(detail: &Map<String, Value>) -> Option<&str> {
-    text(detail, "ecsPendingStatus")
-}
-
 /// Whether the server bears our marker, or the name with which it was taken over, as far as it shows a name: another one may be somebody else's, by a record that
 /// was edited or an identifier that the service gave away again.
 pub(super) fn is_ours(seen: &Observation, detail: &Map<String, Value>) -> bool {
@@ -115,7 +97,8 @@ pub(super) fn is_ours(seen: &Observation, detail: &Map<String, Value>) -> bool {
 }
 
 /// The spec was edited between the purchase and the first status: such an edit can only be taken back.
-pub(super) fn bought_otherwise(seen: &Observation, binding: &Binding) -> Option<Verdict> {
+pub(super) fn bought_otherwise(seen: &Observation) -> Option<Verdict> {
+    let binding = seen.facts.binding()?;
     let spec = &seen.facts.spec;
     let here = seen.facts.place().to_string();
     let place = binding.places.last().unwrap_or(&here);

@@ -1,37 +1,30 @@
 //! While a server is recorded: follow its create to the end, see whether it is as the spec says, release what is surplus.
 
-use super::judge::{judge, pending};
-use super::{
-    FAILED, LONG, Needs, Plan, ReleaseReason, SOON, Step, Tell, buy, cause, found, frozen, import,
-    is_our_account, pursue, refer, replace, restraint, secret, surplus, want, words,
-};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, Cause, EndReason, HistoryEntry, OnExternalDeletion, Verb};
+use crate::api::{Binding, Cause, EndReason, Operation, OperationEnd, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
-use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
+use crate::instance::fact::Fact;
+use crate::instance::observation::{Observation, SeatFacts, is_idle, of_purchase, pending};
+use crate::instance::plan::ended::ended;
+use crate::instance::plan::evidence::{frozen, is_missing, is_our_account, is_told_missing};
+use crate::instance::plan::judge::judge;
+use crate::instance::plan::replace::gone;
+use crate::instance::plan::step::{Needs, Plan, ReleaseReason, Step, Tell};
+use crate::instance::plan::{
+    begin, buy, cause, diff, due, evidence, found, import, pursue, recreate, refer, restraint,
+    secret, surplus, words,
+};
+use crate::instance::times;
 use crate::inventory::{Absence, Sighting};
 use crate::runtime::events::News;
 use crate::session::Rival;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
-use std::time::Duration;
-
-/// A repeated release of a surplus or failed server waits this long for the listing to drop it.
-pub(super) const RELEASE_AGAIN: Duration = Duration::from_secs(60);
-/// A server that shows at rest for this long is taken for created, whatever its task says or does not say: field note 6
-/// knows tasks that say RETRY, and an Account may name a wrong path for them.
-pub(super) const AT_REST: Duration = Duration::from_secs(30);
-/// A create is given up waiting for after this time (field note 17: clients wait 10 to 30 minutes); slow queries go on.
-const CREATE_OVERDUE: Duration = Duration::from_secs(30 * 60);
-/// How soon a server is looked at again that somebody else keeps busy.
-pub(super) const BUSY: Duration = Duration::from_secs(30);
-/// How soon something unreadable is read again.
-pub(in crate::instance) const UNREAD: Duration = Duration::from_secs(20);
 
 /// A server is recorded.
 pub(super) fn plan(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> Plan {
     let Some(id) = seen.facts.id() else {
-        return Plan::rest(Tell::default(), SOON);
+        return Plan::rest(Tell::default(), times::PASS_RECHECK);
     };
     if let Some(plan) = found::bought_instead(seen, seat, &id) {
         return plan;
@@ -42,18 +35,14 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> P
     if let Some(reason) = seen.create_failed() {
         return clean_up(seen, seat, binding, &id, &reason);
     }
-    if seen.facts.is_open() {
-        return match binding.operation.verb {
-            Verb::Create | Verb::Release => follow(seen, seat, binding, &id),
-            _ => surplus::beside_what_stands_still(
-                seen,
-                seat,
-                &id,
-                pursue::follow(seen, seat, binding, &id),
-            ),
-        };
+    match seen.open() {
+        Some(open) if open.verb == Verb::Create => follow(seen, seat, binding, &id),
+        Some(open) => {
+            let plan = pursue::follow(seen, seat, &open, &id);
+            surplus::beside_what_stands_still(seen, seat, &id, plan)
+        }
+        None => surplus::beside(seen, seat, &id, watch_again(seen, seat, binding, &id)),
     }
-    surplus::beside(seen, seat, &id, watch_again(seen, seat, binding, &id))
 }
 
 /// The create is running, or has just ended.
@@ -62,7 +51,7 @@ fn follow(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId
     let at_rest = seen
         .memory
         .at_rest_since
-        .is_some_and(|since| seen.now >= since + AT_REST);
+        .is_some_and(|since| seen.now >= since + times::AT_REST_COUNTS_AS_DONE);
     match (&seen.task, &seen.detail) {
         // The task says yes and the detail shows the server: bought.
         (Fact::Known(TaskState::Succeeded), Fact::Known(detail)) => done(seen, binding, id, detail),
@@ -86,7 +75,11 @@ fn follow(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId
         }
         // It was found missing by a process that had seen more of it: that stands until it is seen otherwise.
         (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_)) if is_told_missing(seen, id) => {
-            Plan::rest(Tell::default().with_id(Some(id.clone())), SOON).in_flight()
+            Plan::rest(
+                Tell::default().with_id(Some(id.clone())),
+                times::PASS_RECHECK,
+            )
+            .in_flight()
         }
         (Fact::Known(TaskState::Succeeded), Fact::Unknown(why)) => {
             let message = format!("server {id} is created; its detail could not be read: {why}");
@@ -138,7 +131,7 @@ fn running(seen: &Observation, binding: &Binding, id: &ServerId, note: String) -
         .memory
         .poll
         .as_ref()
-        .is_some_and(|poll| seen.now >= poll.since + CREATE_OVERDUE);
+        .is_some_and(|poll| seen.now >= poll.since + times::CREATE_OVERDUE);
     let mut tell = if overdue {
         let note =
             format!("{note}, for longer than such operations take: look at the service's console");
@@ -146,28 +139,28 @@ fn running(seen: &Observation, binding: &Binding, id: &ServerId, note: String) -
     } else {
         Tell::progress(reason, note)
     };
-    tell.operation = Some(words::operation(binding, seen.task_id().as_ref()));
-    Plan::rest(tell.with_id(Some(id.clone())), SOON).in_flight_while_readable(seen)
+    tell.operation = seen.open();
+    Plan::rest(tell.with_id(Some(id.clone())), times::PASS_RECHECK).in_flight_while_readable(seen)
 }
 
 /// The create has ended well.
 fn done(seen: &Observation, binding: &Binding, id: &ServerId, detail: &Detail) -> Plan {
-    if let Some(plan) = secret::settle_first(seen, binding, id) {
+    let create = of_purchase(binding);
+    if let Some(plan) = secret::settle_first(seen, &create, id) {
         return plan;
     }
-    let applied = &want::applied(seen, binding);
-    let mut tell =
-        Tell::of(judge(seen, binding, applied, &detail.fields)).with_id(Some(id.clone()));
-    tell.applied = Some(want::taken_over(seen, binding, applied, &detail.fields));
+    let applied = &diff::applied(seen, binding);
+    let mut tell = Tell::of(judge(seen, applied, &detail.fields)).with_id(Some(id.clone()));
+    tell.applied = Some(due::taken_over(seen, applied, &detail.fields));
     tell.detail = Some(detail.fields.clone());
-    tell.ended = Some(ended(seen, binding, None, None));
+    tell.ended = Some(ended(seen, &create, None, None));
     // Of one that was found or taken over that was told when it was recorded.
-    let is_found = binding.imported.is_some() || binding.operation.cause == Some(Cause::Adoption);
+    let is_found = binding.imported.is_some() || binding.cause == Some(Cause::Adoption);
     if !is_found {
         let place = seen.facts.place();
         let note = format!(
             "server {id} was created in {place} ({})",
-            cause::told(binding)
+            cause::told(&create)
         );
         tell.news.push(News::normal("Created", note));
     }
@@ -175,7 +168,7 @@ fn done(seen: &Observation, binding: &Binding, id: &ServerId, detail: &Detail) -
         .listing
         .as_ref()
         .is_some_and(|listing| listing.row(id).is_some());
-    let plan = Plan::rest(tell, LONG);
+    let plan = Plan::rest(tell, times::IDLE_REQUEUE);
     // From the first listing that shows it on, its absence is a change; until then a listing has to be asked for.
     if listed {
         plan
@@ -193,7 +186,7 @@ fn clean_up(
     reason: &str,
 ) -> Plan {
     let failures = usize::try_from(binding.failed).unwrap_or(usize::MAX);
-    let last = FAILED.len() - 1;
+    let last = times::RETRY_FAILED.len() - 1;
     let words = if reason.is_empty() {
         "the service gave no reason"
     } else {
@@ -208,21 +201,27 @@ fn clean_up(
         Verdict::reconciling(Reason::CreateFailed, message)
     };
     let mut tell = Tell::of(verdict);
-    if seen.facts.is_open() {
+    if seen.facts.is_creating() {
         // First the status tells; what follows can be seen from there.
-        tell.ended = Some(ended(
-            seen,
-            binding,
-            Some(EndReason::Failed),
-            Some(words.to_owned()),
-        ));
-        return Plan::rest(tell.with_id(Some(id.clone())), super::NEXT).in_flight();
+        let create = of_purchase(binding);
+        let words = Some(words.to_owned());
+        tell.ended = Some(ended(seen, &create, Some(EndReason::Failed), words.clone()));
+        tell.operation = Some(Operation {
+            end: Some(OperationEnd {
+                reason: EndReason::Failed,
+                message: words,
+                times: binding.failed.saturating_add(1),
+                finished_at: Time(seen.wall),
+            }),
+            ..create
+        });
+        return Plan::rest(tell.with_id(Some(id.clone())), times::AFTER_OWN_WRITE).in_flight();
     }
     if let Some(plan) = frozen(seen) {
         return plan;
     }
     // That no other one is bought stands: what a new process has yet to see adds nothing.
-    let is_called_off = replace::is_told_withdrawn(seen);
+    let is_called_off = recreate::is_told_withdrawn(seen);
     if is_called_off {
         tell.verdict = None;
     }
@@ -239,9 +238,9 @@ fn clean_up(
             ),
             // Whoever may not release it says so after each look, and nothing else in between.
             Fact::NotAsked if restraint::restraint(seen).is_some() => {
-                Plan::rest(Tell::default(), SOON).in_flight()
+                Plan::rest(Tell::default(), times::PASS_RECHECK).in_flight()
             }
-            _ => Plan::rest(tell, SOON).in_flight(),
+            _ => Plan::rest(tell, times::PASS_RECHECK).in_flight(),
         };
     };
     // A doubled request made another server: it takes the place of the failed one.
@@ -256,7 +255,8 @@ fn clean_up(
         .listing
         .as_ref()
         .map(|listing| listing.proven_absent(&seen.facts.marker, Some(id), settled));
-    let left = (*since + FAILED[failures.min(last)]).saturating_duration_since(seen.now);
+    let left =
+        (*since + times::RETRY_FAILED[failures.min(last)]).saturating_duration_since(seen.now);
     match absence {
         Some(Absence::Proven) if left.is_zero() && is_our_account(seen, seat) => {
             let mut plan = buy::after_failure(seen, seat, binding);
@@ -269,15 +269,15 @@ fn clean_up(
                            the Instance";
             Plan::rest(
                 Tell::of(Verdict::reconciling(Reason::CreateUnconfirmed, message)),
-                LONG,
+                times::IDLE_REQUEUE,
             )
         }
-        Some(Absence::Proven) => Plan::rest(tell, left.max(super::NEXT)),
+        Some(Absence::Proven) => Plan::rest(tell, left.max(times::AFTER_OWN_WRITE)),
         _ => {
             let rest = settled.saturating_duration_since(seen.now);
             match rest.is_zero() {
-                true => Plan::rest(tell, SOON).wanting(settled, 2),
-                false => Plan::rest(tell, rest.min(SOON)).in_flight(),
+                true => Plan::rest(tell, times::PASS_RECHECK).wanting(settled, 2),
+                false => Plan::rest(tell, rest.min(times::PASS_RECHECK)).in_flight(),
             }
         }
     }
@@ -341,37 +341,37 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
             decide(seen, binding, id, former)
         }
         (Fact::Absent, _) | (Fact::NotAsked, Some(Sighting::Absent { .. })) => {
-            Plan::rest(nothing(), SOON).in_flight()
+            Plan::rest(nothing(), times::PASS_RECHECK).in_flight()
         }
         // What could not be read is read again soon; until then what stands is the best that is known.
-        (Fact::NotAsked, _) if seen.memory.unread => Plan::rest(nothing(), UNREAD),
+        (Fact::NotAsked, _) if seen.memory.unread => Plan::rest(nothing(), times::UNREADABLE_RETRY),
         // It was never seen, and its detail cannot be read.
         (Fact::Unknown(why), _) if former.is_empty() && !is_let_go => {
             let message = format!("server {id} is recorded; its detail could not be read: {why}");
             Plan::rest(
                 told(Verdict::reconciling(Reason::ServerUnobserved, message)),
-                UNREAD,
+                times::UNREADABLE_RETRY,
             )
         }
         // Something changed and could not be read: again, soon.
-        (Fact::Unknown(_), _) => Plan::rest(nothing(), UNREAD),
+        (Fact::Unknown(_), _) => Plan::rest(nothing(), times::UNREADABLE_RETRY),
         // Somebody waits for this very spec: where the listing cannot be read, the server itself tells.
         (Fact::NotAsked, _) if is_awaited(seen) => {
-            let mut plan = Plan::rest(nothing(), UNREAD);
-            if is_unlisted(seen) && seen.has_not_looked_for(UNREAD) {
+            let mut plan = Plan::rest(nothing(), times::UNREADABLE_RETRY);
+            if is_unlisted(seen) && seen.has_not_looked_for(times::UNREADABLE_RETRY) {
                 plan.needs = Needs::Detail;
             }
             plan
         }
         // Nothing was learnt: what stands is the best that is known.
-        (Fact::NotAsked, _) => Plan::rest(nothing(), LONG),
+        (Fact::NotAsked, _) => Plan::rest(nothing(), times::IDLE_REQUEUE),
     }
 }
 
 /// Whether status has not spoken of the spec yet, or only to say that it waits.
 fn is_awaited(seen: &Observation) -> bool {
     let is_behind = seen.facts.status.observed_generation != seen.facts.generation;
-    is_behind || is_told(seen, Reason::WaitingForService)
+    is_behind || evidence::says(seen, Reason::WaitingForService)
 }
 
 /// Whether the listing could not be read. Quiet ones are a minute apart, also where the last one failed: too long for what
@@ -381,64 +381,6 @@ fn is_unlisted(seen: &Observation) -> bool {
     listing.is_some_and(|listing| listing.trouble().is_some())
 }
 
-/// Whether a recorded server should be there and is in no listing: seen before, or bought so long before the listing began
-/// that a new server had appeared. A listing from before the purchase shows nothing of it.
-pub(super) fn is_missing(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> bool {
-    let bought = seen.memory.newest_attempt();
-    let was_seen = seen.facts.tells_of(id) && !seen.facts.status.detail.is_empty();
-    let sighting = seen.listing.as_ref().map(|listing| listing.sighting(id));
-    match sighting {
-        Some(Sighting::Absent { began }) => {
-            was_seen || bought.is_none_or(|since| began >= since + seat.settle)
-        }
-        Some(Sighting::Present(..) | Sighting::Unknown(_)) | None => false,
-    }
-}
-
-/// Status says of this very spec that this server is missing, and not the one before it.
-pub(super) fn is_told_missing(seen: &Observation, id: &ServerId) -> bool {
-    seen.facts.tells_of(id) && is_told(seen, Reason::ServerMissing)
-}
-
-/// Whether status says so, of the spec as it is.
-pub(super) fn is_told(seen: &Observation, reason: Reason) -> bool {
-    let status = &seen.facts.status;
-    let reason = reason.as_str();
-    status.observed_generation == seen.facts.generation
-        && status.conditions.iter().any(|told| told.reason == reason)
-}
-
-/// Detail and listing agree that the recorded server is not there. Missing is not gone: it is reported, never bought again.
-pub(super) fn gone(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
-    if let Some(plan) = replace::plan(seen, seat, id) {
-        return plan;
-    }
-    let verdict = if is_our_account(seen, seat) {
-        let spec = &seen.facts.spec;
-        let sibling = found::bearing(seen).into_iter().find(|other| other != id);
-        let rest = match (sibling, spec.on_external_deletion) {
-            (None, _) => format!("nothing is bought in its place: {}", words::another(spec)),
-            (Some(other), OnExternalDeletion::Fail) => format!(
-                "server {other}, which bears its name too, is there and billed: set spec.onExternalDeletion to Recreate to have it \
-                 in its place, or delete this Instance, and spec.deletionPolicy says what becomes of it"
-            ),
-            (Some(other), OnExternalDeletion::Recreate) => format!(
-                "server {other}, which bears its name too, is there and billed: delete this Instance, and spec.deletionPolicy \
-                 says what becomes of it"
-            ),
-        };
-        let message = format!("server {id} is not at the service any more; {rest}");
-        Verdict::stalled(Reason::ServerMissing, message)
-    } else {
-        let message = format!(
-            "the service does not know server {id}, but the token was changed since it was bought and nothing shows that \
-             it belongs to the same account: give the Account the token of the account that bought the server"
-        );
-        Verdict::reconciling(Reason::ServerUnobserved, message)
-    };
-    Plan::rest(Tell::of(verdict).with_id(Some(id.clone())), LONG)
-}
-
 /// What the server shows is known: the next operation, or what is to be said.
 fn decide(
     seen: &Observation,
@@ -446,36 +388,19 @@ fn decide(
     id: &ServerId,
     detail: &Map<String, Value>,
 ) -> Plan {
-    if let Some(plan) = want::begin(seen, binding, id, detail) {
+    if let Some(plan) = begin::begin(seen, binding, id, detail) {
         return plan;
     }
-    let applied = want::applied(seen, binding);
-    let mut tell = Tell::of(judge(seen, binding, &applied, detail)).with_id(Some(id.clone()));
-    tell.applied = Some(want::taken_over(seen, binding, &applied, detail));
-    Plan::rest(tell, if is_idle(pending(detail)) { LONG } else { BUSY })
-        .within(refer::again(seen).unwrap_or(LONG))
-}
-
-/// An operation that ended, for the history.
-pub(in crate::instance) fn ended(
-    seen: &Observation,
-    binding: &Binding,
-    reason: Option<EndReason>,
-    message: Option<String>,
-) -> HistoryEntry {
-    let operation = &binding.operation;
-    let secret = operation.target.password_secret.clone();
-    HistoryEntry {
-        verb: binding.operation.verb,
-        attempt: i64::from(binding.attempt),
-        succeeded: reason.is_none(),
-        reason,
-        message,
-        cause: operation.cause,
-        generation: Some(operation.generation),
-        password_secret: secret.filter(|_| operation.verb.bears_login()),
-        power_cut: operation.power_cut || seen.memory.cut_for == Some(binding.attempt),
-        started_at: Time(binding.operation.started_at),
-        finished_at: Time(seen.wall),
-    }
+    let applied = diff::applied(seen, binding);
+    let mut tell = Tell::of(judge(seen, &applied, detail)).with_id(Some(id.clone()));
+    tell.applied = Some(due::taken_over(seen, &applied, detail));
+    Plan::rest(
+        tell,
+        if is_idle(pending(detail)) {
+            times::IDLE_REQUEUE
+        } else {
+            times::SERVER_BUSY_RECHECK
+        },
+    )
+    .within(refer::again(seen).unwrap_or(times::IDLE_REQUEUE))
 }

@@ -1,24 +1,21 @@
 //! While the object is being deleted: release what is recorded, then everything with the marker, then prove that nothing
 //! is left, then let the object go (design section 4, rule 8).
 
-use super::{
-    LONG, Plan, ReleaseReason, SOON, Step, Tell, frozen, is_our_account, restraint, words,
-};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, DeletionPolicy, Verb};
+use crate::api::{Binding, DeletionPolicy};
 use crate::cloud::{Detail, ServerId, TaskState};
+use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
-use crate::instance::memory::{Gone, Post, ReleaseCall};
-use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
+use crate::instance::memory::kinds::{Gone, Post, ReleaseCall};
+use crate::instance::observation::{Observation, SeatFacts, is_idle};
+use crate::instance::plan::evidence::{frozen, is_our_account};
+use crate::instance::plan::step::{Plan, ReleaseReason, Step, Tell};
+use crate::instance::plan::{restraint, words};
+use crate::instance::times;
 use crate::inventory::Absence;
 use crate::runtime::events::News;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// A release whose task neither ends nor shows an effect is called again after this time.
-const RELEASE_AGAIN: Duration = Duration::from_secs(60);
-/// A release is given up waiting for after this time; it goes on all the same.
-const RELEASE_OVERDUE: Duration = Duration::from_secs(30 * 60);
 
 /// The object is being deleted and our finalizer holds it.
 pub(super) fn plan(seen: &Observation, seat: &SeatFacts) -> Plan {
@@ -46,7 +43,7 @@ pub(super) fn without_the_service(seen: &Observation) -> Option<Plan> {
         return None;
     }
     if seen.facts.spec.deletion_protection {
-        return Some(Plan::rest(Tell::of(protected()), LONG));
+        return Some(Plan::rest(Tell::of(protected()), times::IDLE_REQUEUE));
     }
     let bought_nothing = |binding| seen.memory.nothing_bought(binding);
     if seen.facts.binding().is_some_and(bought_nothing) && seen.release_target().is_none() {
@@ -109,9 +106,9 @@ fn find_out(seen: &Observation, seat: &SeatFacts) -> Plan {
             let tell = words::anew(seen, Tell::progress(reason, message));
             let rest = since.saturating_duration_since(seen.now);
             if rest.is_zero() {
-                Plan::rest(tell, SOON).wanting(since, 2)
+                Plan::rest(tell, times::PASS_RECHECK).wanting(since, 2)
             } else {
-                Plan::rest(tell, rest.min(SOON)).in_flight()
+                Plan::rest(tell, rest.min(times::PASS_RECHECK)).in_flight()
             }
         }
     }
@@ -128,8 +125,7 @@ fn let_go(seen: &Observation, servers: &[ServerId]) -> Plan {
         let call = seen.memory.releases.get(id);
         call.is_some_and(|call: &ReleaseCall| call.accepted)
     };
-    let open = seen.facts.binding().filter(|_| seen.facts.is_open());
-    let open = open.map(|binding| binding.operation.verb);
+    let open = seen.open().map(|open| open.verb);
     let rest = match open {
         _ if servers.iter().any(was_released) => {
             "; but its release was called before that: look at the service's console".to_owned()
@@ -192,14 +188,16 @@ fn release(seen: &Observation, id: &ServerId) -> Plan {
             )
         }
         // Taken, not known to have ended, and silent for long.
-        (call, _) if seen.now > call.at + RELEASE_AGAIN && is_at_rest(&seen.detail) => repeat(
-            id,
-            releasing(seen, format!("releasing server {id}, once more")),
-            waits,
-        ),
+        (call, _) if seen.now > call.at + times::RELEASE_RETRY && is_at_rest(&seen.detail) => {
+            repeat(
+                id,
+                releasing(seen, format!("releasing server {id}, once more")),
+                waits,
+            )
+        }
         _ => {
             let tell = releasing(seen, format!("the service is releasing server {id}"));
-            Plan::rest(tell, SOON).in_flight()
+            Plan::rest(tell, times::PASS_RECHECK).in_flight()
         }
     }
 }
@@ -211,7 +209,7 @@ fn is_at_rest(detail: &Fact<Detail>) -> bool {
 
 fn releasing(seen: &Observation, note: String) -> Tell {
     let since = seen.memory.releasing_since.unwrap_or(seen.now);
-    if seen.now >= since + RELEASE_OVERDUE {
+    if seen.now >= since + times::RELEASE_OVERDUE {
         let note =
             format!("{note}, for longer than such operations take: look at the service's console");
         return Tell::of(Verdict::stalled(Reason::OperationOverdue, note)).with_id(seen.facts.id());
@@ -269,7 +267,7 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
             let trouble = words::unlisted(seen);
             let rest = since.saturating_duration_since(seen.now);
             // What is gone by now was known to be after this turn began.
-            let is_settling = rest > SOON;
+            let is_settling = rest > times::PASS_RECHECK;
             let note = match &trouble {
                 Some(unlisted) => format!("confirming that no server is left: {unlisted}"),
                 None if !is_settling => "confirming that no server is left".to_owned(),
@@ -281,7 +279,14 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
             let is_awaited = trouble.is_some() || is_settling;
             let mut tell = releasing(seen, note);
             tell.progress &= !is_awaited;
-            let plan = Plan::rest(tell, if rest.is_zero() { SOON } else { rest.min(SOON) });
+            let plan = Plan::rest(
+                tell,
+                if rest.is_zero() {
+                    times::PASS_RECHECK
+                } else {
+                    rest.min(times::PASS_RECHECK)
+                },
+            );
             if rest.is_zero() {
                 plan.wanting(since, 2)
             } else {
@@ -297,7 +302,7 @@ fn unconfirmed() -> Plan {
                    belongs to the same account: give the Account a token of the account that bought the server, or, if the \
                    console shows it gone, remove the finalizer by hand";
     let verdict = Verdict::reconciling(Reason::ReleaseUnconfirmed, message);
-    Plan::rest(Tell::of(verdict), LONG)
+    Plan::rest(Tell::of(verdict), times::IDLE_REQUEUE)
 }
 
 /// The instant after which both passes of the proof must begin.
@@ -329,10 +334,7 @@ fn is_clean(seen: &Observation) -> bool {
     let Some(binding) = seen.facts.binding() else {
         return false;
     };
-    // Of what came after the create no server can be left.
-    let of_create = binding.operation.verb == Verb::Create;
-    let was_bought = of_create && binding.imported.is_none();
-    let answered = binding.id.is_some() && (binding.task.is_some() || !was_bought);
+    let answered = binding.id.is_some() && (binding.task.is_some() || binding.imported.is_some());
     let known = seen
         .memory
         .attempt(binding)

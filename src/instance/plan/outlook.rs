@@ -5,13 +5,16 @@
 //! server is listed whole, what is in flight counts as done, and what does not go on by itself is told in the words that
 //! the status would have.
 
-use super::{Plan, Request, SecretStep, Step, erase, judge, refer, want, words};
 use crate::api::conditions::{Reason, State, Verdict};
 use crate::api::{Applied, Binding, OnExternalDeletion, PowerState, Verb};
 use crate::cloud::ServerId;
+use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
-use crate::instance::observe::{AccountFact, Fact, Observation, is_idle};
-use crate::instance::references;
+use crate::instance::observation::{AccountFact, Observation, is_idle};
+use crate::instance::pins::Meaning;
+use crate::instance::plan::step::{Plan, SecretStep, Step};
+use crate::instance::plan::{diff, due, erase, judge, refer, words};
+use crate::instance::{observation, references};
 use crate::session::Rival;
 use serde_json::{Map, Value};
 
@@ -104,9 +107,7 @@ pub fn outlook(seen: &Observation, plan: &Plan) -> Outlook {
 /// Nothing is recorded that stands: the step tells.
 fn without_server(seen: &Observation, plan: &Plan) -> Outlook {
     match &plan.step {
-        Step::Call { request, .. } if matches!(**request, Request::Create(_)) => {
-            Outlook::of(Deed::Operation(Verb::Create), purchase(seen))
-        }
+        Step::Buy { .. } => Outlook::of(Deed::Operation(Verb::Create), purchase(seen)),
         Step::Secret(SecretStep::Generate) => {
             let secret = seen.facts.login_secret().map(|secret| secret.name);
             let secret = secret.unwrap_or_default();
@@ -126,7 +127,7 @@ fn without_server(seen: &Observation, plan: &Plan) -> Outlook {
             Outlook::of(Deed::TakeOver(id), why)
         }
         Step::Rest
-        | Step::Call { .. }
+        | Step::Operate { .. }
         | Step::Aside { .. }
         | Step::Release { .. }
         | Step::Secret(_)
@@ -170,12 +171,12 @@ fn waits(seen: &Observation, verdict: &Verdict) -> Outlook {
 
 /// What is bought.
 fn purchase(seen: &Observation) -> String {
-    let said = |meaning: Option<references::Meaning>| match meaning {
-        Some(references::Meaning {
+    let said = |meaning: Option<Meaning>| match meaning {
+        Some(Meaning {
             id,
             pin: Some(found),
         }) => format!("{id} ({})", found.from),
-        Some(references::Meaning { id, pin: None }) => id,
+        Some(Meaning { id, pin: None }) => id,
         None => "not looked up".to_owned(),
     };
     format!(
@@ -210,27 +211,29 @@ fn of_server(seen: &Observation, plan: &Plan, binding: &Binding) -> Outlook {
     if !matches!(seen.detail, Fact::Known(_)) {
         outlook.unseen = Some(unseen(seen, id));
     }
-    let is_open = seen.facts.is_open();
-    let applied = if is_open {
-        outlook.first = Some(format!("the {} that runs now", binding.operation.verb));
-        want::recorded(seen, binding)
-    } else {
-        want::applied(seen, binding)
+    let open = seen.open();
+    let is_open = open.is_some();
+    let applied = match &open {
+        Some(open) => {
+            outlook.first = Some(format!("the {} that runs now", open.verb));
+            diff::brought(seen, open)
+        }
+        None => diff::applied(seen, binding),
     };
     if let (false, Some(word)) = (
         is_open,
-        judge::pending(detail).filter(|w| !is_idle(Some(w))),
+        observation::pending(detail).filter(|w| !is_idle(Some(w))),
     ) {
         outlook.first = Some(format!("what the service does now ({word})"));
     }
-    if let Some(verdict) = judge::bought_otherwise(seen, binding) {
+    if let Some(verdict) = judge::bought_otherwise(seen) {
         outlook.held = Some(verdict);
         return outlook;
     }
     // What the look shows is from before what runs now.
-    let after = is_open.then(|| once_done(binding.operation.verb, &applied, detail));
+    let after = open.map(|open| once_done(open.verb, &applied, detail));
     let detail = after.as_ref().unwrap_or(detail);
-    let mut wanted = want::wanted(seen, binding, &applied, detail);
+    let mut wanted = due::wanted(seen, &applied, detail);
     if wanted.contains(&Verb::Reinstall) {
         // It brings the login, and a server that is reinstalled has restarted.
         wanted.retain(|verb| !matches!(verb, Verb::ModifyPassword | Verb::Restart));
@@ -240,7 +243,7 @@ fn of_server(seen: &Observation, plan: &Plan, binding: &Binding) -> Outlook {
         let deed = Deed::Operation(verb);
         outlook.acts.push(Act { deed, why });
     }
-    stands_in_the_way(seen, plan, binding, &applied, detail, &mut outlook);
+    stands_in_the_way(seen, plan, &applied, detail, &mut outlook);
     if outlook.acts.is_empty() && matches!(plan.step, Step::Secret(_)) {
         let why = match &plan.step {
             Step::Secret(SecretStep::Renew { .. }) => "the generated password is due for another",
@@ -270,7 +273,6 @@ fn once_done(verb: Verb, applied: &Applied, detail: &Map<String, Value>) -> Map<
 fn stands_in_the_way(
     seen: &Observation,
     plan: &Plan,
-    binding: &Binding,
     applied: &Applied,
     detail: &Map<String, Value>,
     outlook: &mut Outlook,
@@ -287,12 +289,12 @@ fn stands_in_the_way(
         });
         return;
     }
-    if let Some(verdict) = erase::held(seen, binding, applied, detail) {
+    if let Some(verdict) = erase::held(seen, applied, detail) {
         outlook.held = Some(verdict);
         return;
     }
     let is_ours = judge::is_ours(seen, detail);
-    let verdict = judge::judge(seen, binding, applied, detail);
+    let verdict = judge::judge(seen, applied, detail);
     let said = plan.tell.verdict.as_ref();
     match (verdict.reason, said) {
         _ if !is_ours => outlook.held = Some(verdict),
@@ -327,7 +329,7 @@ fn missing(seen: &Observation, plan: &Plan, binding: &Binding) -> Outlook {
     let id = binding.id.as_deref().unwrap_or_default();
     let again = spec.on_external_deletion == OnExternalDeletion::Recreate
         && i64::from(binding.recreated) < i64::from(spec.recreate_limit)
-        && !seen.facts.is_open();
+        && !seen.is_open();
     if again && spec.import.is_some() {
         // Nothing is bought as long as it stands: the plan tells whether there is a server to take over.
         return without_server(seen, plan);
@@ -373,9 +375,9 @@ fn reason(
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> String {
-    let spec = want::as_specified(seen);
+    let spec = diff::as_specified(seen);
     let none = || "none".to_owned();
-    let state = || judge::text(detail, "ecsStatus").unwrap_or("in an unknown state");
+    let state = || observation::text(detail, "ecsStatus").unwrap_or("in an unknown state");
     let token = |now: Option<String>, was: &Option<String>| {
         format!(
             "token {} → {}",
@@ -400,7 +402,7 @@ fn reason(
                     said(&spec.key)
                 ));
             }
-            if want::is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref()) {
+            if diff::is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref()) {
                 let said = token(spec.reinstall, &applied.reinstall);
                 why.push(format!("spec.reinstall.{said}"));
             }

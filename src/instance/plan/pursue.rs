@@ -6,58 +6,46 @@
 mod call;
 mod end;
 mod force;
+mod open;
 mod settle;
 
-pub(in crate::instance) use end::refused_again;
-pub(super) use end::{pause, waiting};
-
-use super::keep::{self, AT_REST};
-use super::{Plan, Request, SOON, Step, Tell, judge, words};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, Verb};
+use crate::api::{Operation, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
-use crate::instance::memory::Post;
-use crate::instance::observe::{Fact, Observation, SeatFacts, is_idle};
-use end::End;
-use std::time::Duration;
+use crate::instance::fact::Fact;
+use crate::instance::memory::kinds::Post;
+use crate::instance::observation::{Observation, SeatFacts, is_idle};
+use crate::instance::plan::step::{Plan, Request, Tell};
+use crate::instance::plan::{evidence, replace, words};
+use crate::instance::{observation, times};
+use open::{End, Open};
 
-/// Operations are given up waiting for after these times (field note 17); slow queries go on.
-const OVERDUE: Duration = Duration::from_secs(15 * 60);
-const REINSTALL_OVERDUE: Duration = Duration::from_secs(60 * 60);
-
-/// One open operation and the server it is for.
-struct Open<'a> {
-    seen: &'a Observation,
-    binding: &'a Binding,
-    id: &'a ServerId,
-}
-
-/// Follows the recorded operation.
+/// Follows an operation on the recorded server.
 pub(super) fn follow(
     seen: &Observation,
     seat: &SeatFacts,
-    binding: &Binding,
+    operation: &Operation,
     id: &ServerId,
 ) -> Plan {
-    let open = Open { seen, binding, id };
-    if seen.memory.not_found && keep::is_missing(seen, seat, id) {
-        return keep::gone(seen, seat, id);
+    let open = Open {
+        seen,
+        operation,
+        id,
+    };
+    if seen.memory.not_found && evidence::is_missing(seen, seat, id) {
+        return replace::gone(seen, seat, id);
     }
-    let verb = binding.operation.verb;
-    let attempt = seen.memory.attempt(binding);
+    let attempt = seen.memory.call(operation);
     let was_taken = attempt.is_some_and(|attempt| matches!(attempt.post, Post::Accepted { .. }));
-    if keep::is_told_missing(seen, id) && !was_taken && !matches!(seen.detail, Fact::Known(_)) {
-        return Plan::rest(Tell::default().with_id(Some(id.clone())), SOON).in_flight();
+    if evidence::is_told_missing(seen, id) && !was_taken && !matches!(seen.detail, Fact::Known(_)) {
+        return Plan::rest(
+            Tell::default().with_id(Some(id.clone())),
+            times::PASS_RECHECK,
+        )
+        .in_flight();
     }
     let since = attempt.map_or(seen.now, |attempt| attempt.since);
-    match (attempt.map(|attempt| &attempt.post), seen.task_id()) {
-        // The call was taken and the record does not say so yet: nothing comes before that.
-        (
-            Some(Post::Accepted {
-                task: Some(task), ..
-            }),
-            _,
-        ) if binding.task.is_none() && !verb.is_harmless_twice() => open.receipt(task.to_string()),
+    match (attempt.map(|attempt| &attempt.post), &operation.task_id) {
         (_, Some(_)) => open.by_task(),
         // The service took the call and named no task.
         (Some(Post::Accepted { .. }), None) => open.by_state(),
@@ -70,28 +58,6 @@ pub(super) fn follow(
 }
 
 impl Open<'_> {
-    fn verb(&self) -> Verb {
-        self.binding.operation.verb
-    }
-
-    /// Writes down what the service answered.
-    fn receipt(&self, task: String) -> Plan {
-        let binding = Binding {
-            task: Some(task),
-            ..self.binding.clone()
-        };
-        let tell = Tell::progress(
-            words::reason(self.verb()),
-            words::doing(self.verb(), self.id),
-        );
-        Plan::act(
-            Step::Record {
-                binding: Box::new(binding),
-            },
-            tell.with_id(Some(self.id.clone())),
-        )
-    }
-
     /// The task tells.
     fn by_task(&self) -> Plan {
         if let Some(plan) = self.cut_power() {
@@ -104,7 +70,7 @@ impl Open<'_> {
                     return plan;
                 }
                 let words = reason.as_deref().unwrap_or("the service gave no reason");
-                self.conclude(End::Failed(words.to_owned()))
+                self.conclude(End::failed(words))
             }
             (Fact::Known(TaskState::Succeeded), Fact::Known(detail))
                 if is_idle(detail.pending()) =>
@@ -122,7 +88,7 @@ impl Open<'_> {
             {
                 self.finish(detail, true)
             }
-            _ => self.running(words::doing(self.verb(), self.id)),
+            _ => self.running(words::running(self.verb(), self.id)),
         }
     }
 
@@ -136,14 +102,14 @@ impl Open<'_> {
                 self.finish(detail, false)
             }
             (Fact::Known(detail), _) if self.is_at_rest() => self.finish(detail, true),
-            _ => self.running(words::doing(self.verb(), self.id)),
+            _ => self.running(words::running(self.verb(), self.id)),
         }
     }
 
     /// Whether the server has the image that the operation was to install; where it names none, nothing speaks against it.
     fn shows_its_image(&self, detail: &Detail) -> bool {
-        let target = &self.binding.operation.target.image;
-        let shown = judge::text(&detail.fields, "imageResourceUUID");
+        let target = &self.operation.target.image;
+        let shown = observation::text(&detail.fields, "imageResourceUUID");
         target.is_empty() || shown.is_none_or(|image| image == target)
     }
 
@@ -152,15 +118,15 @@ impl Open<'_> {
     fn finish(&self, detail: &Detail, for_sure: bool) -> Plan {
         let shows = self.effect();
         if shows == Some(false) && !for_sure {
-            return self.running(words::doing(self.verb(), self.id));
+            return self.running(words::running(self.verb(), self.id));
         }
         match self.verb() {
             Verb::Reinstall if self.is_to_be_started(detail) => {
                 self.aside(Verb::Start, Request::Start(self.id.clone()))
             }
             // Asking again does no harm, in its time.
-            Verb::Start | Verb::Stop if shows == Some(false) => self.conclude(End::Failed(
-                "the service says that it is done, and the server does not show it".to_owned(),
+            Verb::Start | Verb::Stop if shows == Some(false) => self.conclude(End::failed(
+                "the service says that it is done, and the server does not show it",
             )),
             // A receipt forbids a repeat: an image that does not show is a drift. Nor may its password have come.
             Verb::Reinstall if !self.shows_its_image(detail) => self.conclude(End::Assumed),
@@ -168,19 +134,12 @@ impl Open<'_> {
         }
     }
 
-    /// Status always tells what was applied once a server is there: it was lost, and with it the word that this operation
-    /// ended.
-    fn is_of_a_lost_status(&self) -> bool {
-        let applied = &self.seen.facts.status.applied;
-        applied.is_none() && !self.seen.memory.wrote_attempt(self.binding)
-    }
-
     /// Whether the server shows the effect of the operation; none where nothing tells.
     fn effect(&self) -> Option<bool> {
         let Fact::Known(detail) = &self.seen.detail else {
             return None;
         };
-        let operation = &self.binding.operation;
+        let operation = self.operation;
         let target = operation.target.image.as_str();
         let was_seen = self.seen.memory.pending_seen.then_some(true);
         match operation.verb {
@@ -200,14 +159,14 @@ impl Open<'_> {
 
     /// Whether the image tells if the reinstall was carried out: it was another one before.
     fn shows_by_image(&self) -> bool {
-        let operation = &self.binding.operation;
+        let operation = self.operation;
         let before = operation.before.image.as_ref();
         before.is_some_and(|before| *before != operation.target.image)
     }
 
     fn is_at_rest(&self) -> bool {
         let since = self.seen.memory.at_rest_since;
-        since.is_some_and(|since| self.seen.now >= since + AT_REST)
+        since.is_some_and(|since| self.seen.now >= since + times::AT_REST_COUNTS_AS_DONE)
     }
 
     fn running(&self, note: String) -> Plan {
@@ -219,16 +178,17 @@ impl Open<'_> {
         } else {
             Tell::progress(words::reason(self.verb()), note)
         };
-        tell.operation = Some(words::operation(self.binding, self.seen.task_id().as_ref()));
-        Plan::rest(tell.with_id(Some(self.id.clone())), SOON).in_flight_while_readable(self.seen)
+        tell.operation = Some(self.operation.clone());
+        Plan::rest(tell.with_id(Some(self.id.clone())), times::PASS_RECHECK)
+            .in_flight_while_readable(self.seen)
     }
 
     fn is_overdue(&self) -> bool {
         let limit = match self.verb() {
-            Verb::Reinstall => REINSTALL_OVERDUE,
-            _ => OVERDUE,
+            Verb::Reinstall => times::REINSTALL_OVERDUE,
+            _ => times::OPERATION_OVERDUE,
         };
-        let attempt = self.seen.memory.attempt(self.binding);
+        let attempt = self.call();
         attempt.is_some_and(|attempt| self.seen.now >= attempt.since + limit)
     }
 }
@@ -236,5 +196,6 @@ impl Open<'_> {
 /// The task is forgotten, or has told nothing for long: one query that fails says nothing about it.
 fn is_odd(task: &Fact<TaskState>, seen: &Observation) -> bool {
     let odd = seen.memory.poll.as_ref().and_then(|poll| poll.odd.as_ref());
-    matches!(task, Fact::Absent) || odd.is_some_and(|odd| seen.now >= odd.since + AT_REST)
+    matches!(task, Fact::Absent)
+        || odd.is_some_and(|odd| seen.now >= odd.since + times::AT_REST_COUNTS_AS_DONE)
 }

@@ -1,18 +1,15 @@
 //! What selectors of the spec mean has to be known before anything is bought or reinstalled by it.
 
-use super::{LONG, Needs, Plan, SOON, Tell};
 use crate::api::conditions::{Reason, State, Verdict};
-use crate::api::{Binding, Resolved, Verb};
+use crate::api::{Binding, Resolved};
 use crate::cloud::Place;
+use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
-use crate::instance::observe::{Fact, Observation};
-use crate::instance::references::{self, Scope};
+use crate::instance::observation::Observation;
+use crate::instance::pins::Scope;
+use crate::instance::plan::step::{Needs, Plan, Tell};
+use crate::instance::{references, times};
 use std::time::Duration;
-
-/// What was not found is looked for again after this time; see the lists' own pace.
-const AGAIN: Duration = Duration::from_secs(30);
-/// What could not be read is read again after this time.
-const UNREAD: Duration = Duration::from_secs(15);
 
 /// What a purchase is made of, each by what the service calls it.
 pub(super) struct Purchase {
@@ -68,27 +65,12 @@ pub(super) fn purchase(seen: &Observation) -> Result<Purchase, Box<Plan>> {
 
 /// Whether a recorded attempt that bought nothing asked for something else than is to be bought now.
 pub(super) fn is_other(purchase: &Purchase, binding: &Binding) -> bool {
-    let target = &binding.operation.target;
+    let target = &binding.target;
     binding.package != purchase.package
         || binding.firewall != purchase.firewall
         || binding.places.last() != Some(&purchase.place.to_string())
         || target.image != purchase.image
         || target.key != purchase.key
-}
-
-/// The pins that stand in the record after an operation: a reinstall makes those of image and key pair what was asked for.
-pub(super) fn after(seen: &Observation, binding: &Binding, verb: Verb) -> Option<Resolved> {
-    let former = binding.resolved.clone();
-    if verb != Verb::Reinstall {
-        return former;
-    }
-    let now = references::pins(seen).unwrap_or_default();
-    Resolved {
-        image: now.image,
-        ssh_key: now.ssh_key,
-        ..former.unwrap_or_default()
-    }
-    .if_any()
 }
 
 /// What is to be said about image or key pair of a server that is there, where they could not be looked up.
@@ -106,13 +88,13 @@ pub(super) fn again(seen: &Observation) -> Option<Duration> {
 
 fn pace(verdict: &Verdict) -> Duration {
     match verdict.state {
-        State::Stalled | State::Drifted => AGAIN,
-        State::Ready | State::Reconciling => UNREAD,
+        State::Stalled | State::Drifted => times::REFERENCE_NOT_FOUND_RETRY,
+        State::Ready | State::Reconciling => times::REFERENCE_UNREAD_RETRY,
     }
 }
 
 fn ask(scope: Scope) -> Plan {
-    let mut plan = Plan::rest(Tell::default(), SOON);
+    let mut plan = Plan::rest(Tell::default(), times::PASS_RECHECK);
     plan.needs = Needs::References(scope);
     plan
 }
@@ -122,6 +104,6 @@ fn stands_in_the_way(seen: &Observation) -> Plan {
         let message = "what the spec names is not looked up yet";
         Verdict::reconciling(Reason::ReferenceUnread, message)
     });
-    let again = pace(&verdict).min(LONG);
+    let again = pace(&verdict).min(times::IDLE_REQUEUE);
     Plan::rest(Tell::of(verdict), again)
 }

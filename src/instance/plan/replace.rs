@@ -8,41 +8,24 @@
 //! Another server with the marker (a request was doubled) is ours already: it takes the place of the one that is proven gone, and
 //! nothing is bought. An attempt that could not be had yet is called off once the spec does not want it any more.
 
-use super::{
-    LONG, NEXT, Needs, Plan, SOON, Tell, UNREAD, buy, found, frozen, keep, restraint, words,
-};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, EndReason, HistoryEntry, OnExternalDeletion, Verb};
+use crate::api::{
+    Binding, EndReason, HistoryEntry, OnExternalDeletion, Operation, OperationEnd, Verb,
+};
 use crate::cloud::{ServerId, TaskState};
-use crate::instance::observe::{Fact, Observation, SeatFacts};
+use crate::instance::fact::Fact;
+use crate::instance::observation::{Observation, SeatFacts, of_purchase};
+use crate::instance::plan::evidence::{frozen, is_our_account};
+use crate::instance::plan::step::{Needs, Plan, Tell};
+use crate::instance::plan::{buy, ended, evidence, found, restraint, words};
+use crate::instance::times;
 use crate::inventory::Absence;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
-
-/// What the purchase of another server waits for, in the words of [`buy::after_loss`], and that it is not proven yet. What else
-/// may stand in status is from before the loss, or says nothing about a purchase (a pause, an Account that cannot be used).
-const WAITS_FOR: [Reason; 17] = [
-    Reason::ServerMissing,
-    Reason::PurchaseDiffers,
-    Reason::AccountLimitReached,
-    Reason::CreateRateReached,
-    Reason::LoginSecretNotFound,
-    Reason::LoginPasswordInvalid,
-    Reason::SecretUnread,
-    Reason::SecretNotOurs,
-    Reason::SecretNotWritable,
-    Reason::ReferenceNotFound,
-    Reason::ReferenceAmbiguous,
-    Reason::ReferenceUnread,
-    Reason::Importing,
-    Reason::ImportNotFound,
-    Reason::ImportAmbiguous,
-    Reason::ImportConflict,
-    Reason::ImportDiffers,
-];
 
 /// Whether the answers come from the account that bought this very server: by the token of the purchase, or by one that has
 /// listed it. That another Instance's server was listed is no proof: an Account may have got the token of another account.
-fn is_its_account(seen: &Observation, seat: &SeatFacts) -> bool {
+pub(super) fn is_its_account(seen: &Observation, seat: &SeatFacts) -> bool {
     let bought_with = seen.facts.binding().map(|binding| &binding.credential);
     bought_with == Some(&seat.credential) || seen.memory.shown_by.as_ref() == Some(&seat.credential)
 }
@@ -51,15 +34,16 @@ fn is_its_account(seen: &Observation, seat: &SeatFacts) -> bool {
 /// show yet. What its task says ends it; where there is no task its call was lost, and is over with the settling time. So is one
 /// whose task the service forgot: nothing that it did to a server which is gone could come to another one. A server that was
 /// taken over was made long before, by nobody of us: of its record no call is under way.
-fn is_in_flight(seen: &Observation) -> bool {
-    let open = seen.facts.binding().filter(|_| seen.facts.is_open());
-    let Some(binding) = open else { return false };
-    let is_create = binding.operation.verb == Verb::Create;
+pub(super) fn is_in_flight(seen: &Observation) -> bool {
+    let Some(open) = seen.open() else {
+        return false;
+    };
+    let is_create = open.verb == Verb::Create;
     match &seen.task {
         Fact::Known(state) => !state.is_final(),
         Fact::Absent => is_create,
-        Fact::NotAsked if seen.task_id().is_some() => true,
-        Fact::NotAsked => is_create && binding.imported.is_none(),
+        Fact::NotAsked if open.task_id.is_some() => true,
+        Fact::NotAsked => is_create && seen.facts.imported().is_none(),
         Fact::Unknown(_) => true,
     }
 }
@@ -87,7 +71,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
         );
         let verdict = Verdict::stalled(Reason::RecreateLimitReached, message);
         let tell = Tell::of(verdict).with_id(seen.facts.told_id());
-        return Some(Plan::rest(tell, LONG));
+        return Some(Plan::rest(tell, times::IDLE_REQUEUE));
     }
     let settled = seen.memory.missing_since? + seat.settle;
     let absence = seen.listing.as_ref().map(|listing| match has_sibling {
@@ -97,11 +81,11 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
     match (absence, &seen.detail) {
         // First the status forgets it: what was applied to it says nothing about another one.
         (Some(Absence::Proven), _) if seen.facts.status.id.is_some() => {
-            let mut plan = Plan::rest(proving(seen, id, settled), NEXT);
+            let mut plan = Plan::rest(proving(seen, id, settled), times::AFTER_OWN_WRITE);
             plan.tell.id = None;
             plan.tell.forget_server = true;
-            // Nothing tells it later: the server would be named again with each turn that proves less.
-            plan.tell.ended = untold_end(seen, binding);
+            plan.tell.ended = untold_end(seen);
+            plan.tell.operation = Some(let_go(seen, binding, recreated));
             Some(plan)
         }
         (Some(Absence::Proven), Fact::Absent) => {
@@ -113,16 +97,16 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
         // No server is bought after a look of yesterday. Status has let it go: it is not named again because the service does not
         // answer, or each turn would take back what the other one said.
         (Some(Absence::Proven), _) => {
-            let mut plan = Plan::rest(proving(seen, id, settled), UNREAD);
+            let mut plan = Plan::rest(proving(seen, id, settled), times::UNREADABLE_RETRY);
             plan.tell.id = None;
-            if !seen.memory.unread || seen.has_not_looked_for(UNREAD) {
+            if !seen.memory.unread || seen.has_not_looked_for(times::UNREADABLE_RETRY) {
                 plan.needs = Needs::Detail;
             }
             Some(plan)
         }
         _ => {
             let rest = settled.saturating_duration_since(seen.now);
-            let plan = Plan::rest(proving(seen, id, settled), SOON);
+            let plan = Plan::rest(proving(seen, id, settled), times::PASS_RECHECK);
             Some(if rest.is_zero() {
                 plan.wanting(settled, 2)
             } else {
@@ -132,13 +116,23 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
     }
 }
 
-/// The end of the recorded operation, if that was not told: nothing of it is under way, and its server is gone. What erases
-/// a disk counts as done unless the service says otherwise: should the server show again, it is not done once more.
-fn untold_end(seen: &Observation, binding: &Binding) -> Option<HistoryEntry> {
-    if !seen.facts.is_open() {
-        return None;
+/// What status keeps of a server that is let go: it is not named again as long as another one cannot be had, by whatever process.
+pub(super) fn let_go(seen: &Observation, binding: &Binding, recreated: u32) -> Operation {
+    Operation {
+        end: Some(OperationEnd {
+            reason: EndReason::ServerGone,
+            message: None,
+            times: recreated.saturating_add(1),
+            finished_at: Time(seen.wall),
+        }),
+        ..of_purchase(binding)
     }
-    let verb = binding.operation.verb;
+}
+
+/// The end of what is open at the server, for the history: nothing of it is under way, and its server is gone.
+pub(super) fn untold_end(seen: &Observation) -> Option<HistoryEntry> {
+    let open = seen.open()?;
+    let verb = open.verb;
     let (reason, words) = match &seen.task {
         Fact::Known(TaskState::Failed { reason }) => (Some(EndReason::Failed), reason.clone()),
         Fact::Known(TaskState::Succeeded) => (None, None),
@@ -148,56 +142,10 @@ fn untold_end(seen: &Observation, binding: &Binding) -> Option<HistoryEntry> {
             (Some(EndReason::Superseded), Some(words.to_owned()))
         }
     };
-    Some(keep::ended(seen, binding, reason, words))
+    Some(ended::ended(seen, &open, reason, words))
 }
 
-/// What stands instead of a purchase that was announced in the place of a server, once the spec does not want it any more.
-/// So many were announced.
-pub(super) fn withdrawn(seen: &Observation, recreated: u32) -> Option<Plan> {
-    let verdict = called_off(seen, recreated)?;
-    Some(Plan::rest(Tell::of(verdict), LONG))
-}
-
-/// Status says so, of the spec as it is: a turn that proves less than the one which said it has nothing to add.
-pub(super) fn is_told_withdrawn(seen: &Observation) -> bool {
-    let recorded = seen.facts.binding().map(|binding| binding.recreated);
-    let recreated = recorded.unwrap_or(0).max(seen.memory.recreated);
-    let recreated = recreated.max(told(seen));
-    called_off(seen, recreated).is_some_and(|verdict| keep::is_told(seen, verdict.reason))
-}
-
-/// How many servers are to be bought in the place of others, by what status tells: those that were whole, and are let go.
-pub(super) fn told(seen: &Observation) -> u32 {
-    let history = seen.facts.status.history.iter();
-    let whole = history.filter(|entry| entry.verb == Verb::Create && entry.succeeded);
-    u32::try_from(whole.count()).unwrap_or(u32::MAX)
-}
-
-fn called_off(seen: &Observation, recreated: u32) -> Option<Verdict> {
-    let spec = &seen.facts.spec;
-    if recreated == 0 {
-        return None;
-    }
-    let another = words::another(spec);
-    if spec.on_external_deletion != OnExternalDeletion::Recreate {
-        let message = format!(
-            "the server that this Instance had is gone, and nothing is bought in its place, since spec.onExternalDeletion is \
-             Fail: set it to Recreate, or {another}"
-        );
-        return Some(Verdict::stalled(Reason::ServerMissing, message));
-    }
-    let is_over = i64::from(recreated) > i64::from(spec.recreate_limit);
-    is_over.then(|| {
-        let message = format!(
-            "the server that this Instance had is gone, and spec.recreateLimit ({}) allows no further purchase in its place: \
-             raise it, or {another}",
-            spec.recreate_limit
-        );
-        Verdict::stalled(Reason::RecreateLimitReached, message)
-    })
-}
-
-fn proving(seen: &Observation, id: &ServerId, settled: Instant) -> Tell {
+pub(super) fn proving(seen: &Observation, id: &ServerId, settled: Instant) -> Tell {
     if is_told(seen) {
         return Tell::default();
     }
@@ -214,13 +162,42 @@ fn proving(seen: &Observation, id: &ServerId, settled: Instant) -> Tell {
     Tell::of(verdict).with_id(seen.facts.told_id())
 }
 
-/// Status has let the server go and says of this very spec why no other one is there yet. A turn that proves less than the one
-/// which said so has nothing to add: a listing that moved must not have status written to and fro for as long as another
-/// server cannot be had.
-fn is_told(seen: &Observation) -> bool {
-    let status = &seen.facts.status;
-    let mut told = status.conditions.iter().map(|told| told.reason.as_str());
-    seen.facts.told_id().is_none()
-        && status.observed_generation == seen.facts.generation
-        && told.any(|told| WAITS_FOR.iter().any(|why| why.as_str() == told))
+/// Status has let the server go and has spoken of this very spec since. A turn that proves less than the one which did has
+/// nothing to add: a listing that moved must not have status written to and fro for as long as another server cannot be had.
+pub(super) fn is_told(seen: &Observation) -> bool {
+    seen.facts.is_let_go() && evidence::is_told(seen)
+}
+
+/// Detail and listing agree that the recorded server is not there. Missing is not gone: it is reported, never bought again.
+pub(super) fn gone(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
+    if let Some(plan) = plan(seen, seat, id) {
+        return plan;
+    }
+    let verdict = if is_our_account(seen, seat) {
+        let spec = &seen.facts.spec;
+        let sibling = found::bearing(seen).into_iter().find(|other| other != id);
+        let rest = match (sibling, spec.on_external_deletion) {
+            (None, _) => format!("nothing is bought in its place: {}", words::another(spec)),
+            (Some(other), OnExternalDeletion::Fail) => format!(
+                "server {other}, which bears its name too, is there and billed: set spec.onExternalDeletion to Recreate to have it \
+                 in its place, or delete this Instance, and spec.deletionPolicy says what becomes of it"
+            ),
+            (Some(other), OnExternalDeletion::Recreate) => format!(
+                "server {other}, which bears its name too, is there and billed: delete this Instance, and spec.deletionPolicy \
+                 says what becomes of it"
+            ),
+        };
+        let message = format!("server {id} is not at the service any more; {rest}");
+        Verdict::stalled(Reason::ServerMissing, message)
+    } else {
+        let message = format!(
+            "the service does not know server {id}, but the token was changed since it was bought and nothing shows that \
+             it belongs to the same account: give the Account the token of the account that bought the server"
+        );
+        Verdict::reconciling(Reason::ServerUnobserved, message)
+    };
+    Plan::rest(
+        Tell::of(verdict).with_id(Some(id.clone())),
+        times::IDLE_REQUEUE,
+    )
 }

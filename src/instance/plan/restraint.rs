@@ -1,13 +1,14 @@
 //! What the spec keeps the operator from doing: a pause, a server that is only looked at. Every plan passes here last, so that
 //! nothing which another file decides slips by.
 
-use super::keep::is_told;
-use super::{LONG, Plan, Request, SOON, SecretStep, Step, Tell};
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::{Binding, Lasts, ManagementPolicy, resync_period};
 use crate::cloud::ServerId;
-use crate::instance::memory::Post;
-use crate::instance::observe::{AccountFact, Observation};
+use crate::instance::memory::kinds::Post;
+use crate::instance::observation::{AccountFact, Observation};
+use crate::instance::plan::evidence::says;
+use crate::instance::plan::step::{Plan, SecretStep, Step, Tell};
+use crate::instance::times;
 use std::time::Duration;
 
 /// Why nothing may be changed.
@@ -39,7 +40,7 @@ pub(super) fn is_observed(seen: &Observation) -> bool {
 /// What stands instead of a purchase; before the login is read for it.
 pub(super) fn instead_of_a_purchase(seen: &Observation) -> Option<Plan> {
     restraint(seen)?;
-    Some(Plan::rest(Tell::of(not_bought()), LONG))
+    Some(Plan::rest(Tell::of(not_bought()), times::IDLE_REQUEUE))
 }
 
 /// What is said of a server that only looks were taken at, and that is not as the spec says.
@@ -98,10 +99,10 @@ fn observed(plan: Plan) -> Plan {
         | Step::Secret(SecretStep::Connect | SecretStep::Settle { .. }) => return plan,
         // A password that nobody would set.
         Step::Secret(SecretStep::Generate | SecretStep::Renew { .. }) => {
-            return Plan::rest(plan.tell, LONG);
+            return Plan::rest(plan.tell, times::IDLE_REQUEUE);
         }
-        Step::Call { request, .. } if matches!(**request, Request::Create(_)) => not_bought(),
-        Step::Call { .. } | Step::Aside { .. } => differs("an operation is wanted"),
+        Step::Buy { .. } => not_bought(),
+        Step::Operate { .. } | Step::Aside { .. } => differs("an operation is wanted"),
         Step::Release { id, .. } => differs(&format!("server {id} is to be released")),
     };
     instead(plan, verdict)
@@ -118,8 +119,9 @@ fn paused(seen: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
             is_receipt(seen, binding) || (!seen.facts.is_held() && seen.facts.binding().is_some())
         }
         // A password change that is done is followed to its end.
-        Step::Secret(SecretStep::Settle { .. }) => seen.facts.is_open(),
-        Step::Call { .. }
+        Step::Secret(SecretStep::Settle { .. }) => seen.is_open(),
+        Step::Buy { .. }
+        | Step::Operate { .. }
         | Step::Aside { .. }
         | Step::Release { .. }
         | Step::Secret(_)
@@ -127,10 +129,10 @@ fn paused(seen: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         | Step::LetGo { .. } => false,
     };
     let is_followed = plan.tell.operation.is_some()
-        || (plan.tell.verdict.is_none() && seen.facts.is_open())
+        || (plan.tell.verdict.is_none() && seen.is_open())
         || !matches!(plan.step, Step::Rest);
     let mut plan = match is_allowed {
-        true if is_followed && plan.tell.progress && is_told(seen, Reason::Paused) => {
+        true if is_followed && plan.tell.progress && says(seen, Reason::Paused) => {
             // It goes on until there is something to say: in between, that it is held up stands.
             let mut plan = plan;
             plan.tell.verdict = None;
@@ -187,7 +189,7 @@ fn instead(plan: Plan, verdict: Verdict) -> Plan {
         reconciled: told.reconciled,
         ..Tell::default()
     };
-    Plan::rest(tell, LONG)
+    Plan::rest(tell, times::IDLE_REQUEUE)
 }
 
 /// What spec.resyncPeriod and spec.reconcile ask of the looks: when the next one is due, and that a token was carried out.
@@ -199,7 +201,7 @@ pub(super) fn looking(seen: &Observation, mut plan: Plan) -> Plan {
     let (memory, id) = (&seen.memory, seen.facts.id());
     let period = seen.facts.spec.resync_period.as_deref();
     // What is open is read at its own pace, and what is gone is not read at all.
-    let is_read = |id: &ServerId| !seen.facts.is_open() && !memory.gone.contains_key(id);
+    let is_read = |id: &ServerId| !seen.is_open() && !memory.gone.contains_key(id);
     if let (Some(period), true) = (
         period.and_then(resync_period),
         id.as_ref().is_some_and(is_read),
@@ -211,7 +213,7 @@ pub(super) fn looking(seen: &Observation, mut plan: Plan) -> Plan {
     let Some((token, since)) = &memory.reconcile else {
         return plan;
     };
-    if seen.facts.is_open() && plan.tell.ended.is_none() && plan.tell.progress {
+    if seen.is_open() && plan.tell.ended.is_none() && plan.tell.progress {
         // What is in flight ends with a look of its own. What does not go on by itself has no end that would tell.
         return plan;
     }
@@ -223,7 +225,9 @@ pub(super) fn looking(seen: &Observation, mut plan: Plan) -> Plan {
             plan.tell.reconciled = Some(token.clone());
             plan
         }
-        (false, _) if plan.wants.pass_after.is_none() => plan.within(SOON).wanting(*since, 1),
-        _ => plan.within(SOON),
+        (false, _) if plan.wants.pass_after.is_none() => {
+            plan.within(times::PASS_RECHECK).wanting(*since, 1)
+        }
+        _ => plan.within(times::PASS_RECHECK),
     }
 }

@@ -1,45 +1,36 @@
 //! The Secrets that the operator writes: a first password before anything is bought, another one when the old one is old,
 //! the one in force where it is looked for, and what a client needs to connect.
 
-use super::keep::UNREAD;
-use super::{Needs, Plan, SOON, SecretStep, Step, Tell, buy, judge};
-use crate::api::Binding;
+use crate::api::Operation;
 use crate::api::conditions::State;
 use crate::cloud::ServerId;
+use crate::instance::fact::ConnectionFact;
 use crate::instance::login::LoginFact;
-use crate::instance::memory::{Connected, ConnectionTrouble};
-use crate::instance::observe::Observation;
-use crate::instance::vault::connection::{self, ConnectionFact};
-use crate::runtime::events::News;
+use crate::instance::memory::kinds::{Connected, ConnectionTrouble};
+use crate::instance::observation::Observation;
+use crate::instance::plan::login;
+use crate::instance::plan::step::{Needs, Plan, SecretStep, Step, Tell};
+use crate::instance::{connection, observation, times};
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// No Secret is there: a password is made, and looked at once it is written.
-pub(super) fn generate(seen: &Observation) -> Plan {
-    let name = seen.facts.login_secret().map(|secret| secret.name);
-    let note = format!(
-        "wrote a new password into Secret {}",
-        name.unwrap_or_default()
-    );
-    let mut tell = Tell::default();
-    tell.news.push(News::normal("PasswordGenerated", note));
-    Plan::act(Step::Secret(SecretStep::Generate), tell)
-}
-
 /// What comes before an operation that brought a generated password is told as done: the Secret shows that password as the
 /// one in force. Told first and written later, a crash in between would leave the one that is not.
-pub(super) fn settle_first(seen: &Observation, binding: &Binding, id: &ServerId) -> Option<Plan> {
-    let operation = &binding.operation;
+pub(super) fn settle_first(
+    seen: &Observation,
+    operation: &Operation,
+    id: &ServerId,
+) -> Option<Plan> {
     let target = operation.target.password_secret.as_ref();
     let brought = target.filter(|_| operation.verb.bears_login())?;
     seen.facts.spec.login.generate.as_ref()?;
     let mut plan = match &seen.login {
         LoginFact::NotAsked => {
-            let mut plan = Plan::rest(Tell::default(), SOON);
+            let mut plan = Plan::rest(Tell::default(), times::PASS_RECHECK);
             plan.needs = Needs::Login;
             plan
         }
-        LoginFact::Unread(why) => buy::unread(why),
+        LoginFact::Unread(why) => login::unread(why),
         LoginFact::Ready(credentials)
             if credentials.secret.as_ref() == Some(brought)
                 && credentials
@@ -71,7 +62,7 @@ pub(super) fn renew(seen: &Observation, mut plan: Plan) -> Plan {
     let applied = plan.tell.applied.as_ref().or(facts.status.applied.as_ref());
     let in_force = applied.and_then(|applied| applied.password_secret.as_ref());
     let detail = plan.tell.detail.as_ref().unwrap_or(&facts.status.detail);
-    let is_running = judge::text(detail, "ecsStatus") == Some("STARTED");
+    let is_running = observation::text(detail, "ecsStatus") == Some("STARTED");
     if in_force != Some(version) || !is_running || !is_quiet(seen, &plan) {
         return plan;
     }
@@ -82,7 +73,7 @@ pub(super) fn renew(seen: &Observation, mut plan: Plan) -> Plan {
         .filter(|(of, _)| of == version)
     else {
         plan.needs = Needs::Rotation;
-        return plan.within(UNREAD);
+        return plan.within(times::UNREADABLE_RETRY);
     };
     let version = version.clone();
     match due_in(*stamp, every, seen.wall) {
@@ -100,7 +91,7 @@ fn is_quiet(seen: &Observation, plan: &Plan) -> bool {
         && plan.needs == Needs::Nothing
         && verdict.is_some_and(|verdict| verdict.state == State::Ready)
         && !seen.facts.deleting
-        && !seen.facts.is_open()
+        && !seen.is_open()
 }
 
 /// When another password is due.
@@ -148,7 +139,7 @@ pub(super) fn connect(seen: &Observation, mut plan: Plan) -> Plan {
         let left = trouble
             .until
             .map(|at| at.saturating_duration_since(seen.now));
-        left.unwrap_or(super::LONG)
+        left.unwrap_or(times::IDLE_REQUEUE)
     };
     match (known, &seen.connection) {
         (Some(Connected { trouble: None, .. }), _) => plan,
@@ -164,7 +155,7 @@ pub(super) fn connect(seen: &Observation, mut plan: Plan) -> Plan {
         }
         (_, ConnectionFact::NotAsked) => {
             plan.needs = Needs::Connection;
-            plan.within(UNREAD)
+            plan.within(times::UNREADABLE_RETRY)
         }
         (_, ConnectionFact::Differs(_)) => {
             plan.step = Step::Secret(SecretStep::Connect);
@@ -176,7 +167,7 @@ pub(super) fn connect(seen: &Observation, mut plan: Plan) -> Plan {
         }
         (_, ConnectionFact::Unread) => {
             plan.tell.verdict = plan.tell.verdict.filter(|_| !is_told_ready(seen));
-            plan.within(UNREAD)
+            plan.within(times::UNREADABLE_RETRY)
         }
         (_, ConnectionFact::Same | ConnectionFact::NotOurs) => plan,
     }

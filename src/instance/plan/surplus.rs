@@ -1,11 +1,13 @@
 //! Another server bears the marker beside the recorded one: released with proof, one at a time (design section 4, rule 9), or
 //! told where the spec keeps it from being released.
 
-use super::keep::{RELEASE_AGAIN, is_told};
-use super::{Plan, ReleaseReason, Step, Tell, is_our_account, restraint};
 use crate::api::conditions::Reason;
 use crate::cloud::ServerId;
-use crate::instance::observe::{Observation, SeatFacts};
+use crate::instance::observation::{Observation, SeatFacts};
+use crate::instance::plan::evidence::{is_our_account, says};
+use crate::instance::plan::restraint;
+use crate::instance::plan::step::{Plan, ReleaseReason, Step, Tell};
+use crate::instance::times;
 use crate::inventory::Sighting;
 
 /// Whether another server bears our marker.
@@ -28,7 +30,9 @@ pub(super) fn beside(seen: &Observation, seat: &SeatFacts, id: &ServerId, plan: 
         Surplus::Proven(other) if !is_restrained => release(id, other),
         Surplus::Proven(other) => told(seen, plan, Some(&other)),
         // Seen once, or on its way: the listing is read again soon, and all else goes on.
-        Surplus::Look => told(seen, plan, None).in_flight().within(RELEASE_AGAIN),
+        Surplus::Look => told(seen, plan, None)
+            .in_flight()
+            .within(times::RELEASE_RETRY),
     }
 }
 
@@ -53,7 +57,7 @@ fn told(seen: &Observation, mut plan: Plan, other: Option<&ServerId>) -> Plan {
     }
     match other {
         Some(other) => plan.tell.verdict = Some(restraint::surplus(other)),
-        None if is_told(seen, Reason::ObservedOnly) => plan.tell.verdict = None,
+        None if says(seen, Reason::ObservedOnly) => plan.tell.verdict = None,
         None => {}
     }
     plan
@@ -95,5 +99,5 @@ fn find(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Surplus {
 /// Whether the release of this server was taken a moment ago.
 pub(super) fn recently_released(seen: &Observation, id: &ServerId) -> bool {
     let call = seen.memory.releases.get(id);
-    call.is_some_and(|call| call.accepted && seen.now < call.at + RELEASE_AGAIN)
+    call.is_some_and(|call| call.accepted && seen.now < call.at + times::RELEASE_RETRY)
 }

@@ -14,21 +14,35 @@ mod replace;
 mod secret;
 mod want;
 
+use super::ended::pause_after;
+use super::step::{Needs, Plan, ReleaseReason, Request, SecretStep, Step, Tell};
 use super::*;
 use crate::api::conditions::State;
-use crate::api::{Before, Imports, Instance, InstanceStatus, Marker, OpenOperation, Verb};
-use crate::cloud::{Detail, Login, Place, TaskId, TaskState};
+use crate::api::{
+    Applied, Before, EndReason, HistoryEntry, Imports, Instance, InstanceStatus, Marker, Operation,
+    OperationEnd, Verb,
+};
+use crate::cloud::{Detail, Login, Place, ServerId, TaskId, TaskState};
+use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
+use crate::instance::listing::Listing;
 use crate::instance::login::{Credentials, LoginFact};
-use crate::instance::memory::{Attempt, Doubts, Gone, Memories, Memory, Post, ReleaseCall, open};
-use crate::instance::observe::Fact;
-use crate::instance::vault::connection::ConnectionFact;
-use crate::inventory::testing;
+use crate::instance::memory::all::Memories;
+use crate::instance::memory::kinds::{Attempt, Doubts, Gone, Post, ReleaseCall, Wants};
+use crate::instance::memory::{Memory, open};
+use crate::instance::observation::of_purchase;
+use crate::instance::pins::{Found, Scope};
+use crate::instance::status::{complete, status};
+use crate::inventory::{Attention, testing};
 use crate::runtime::chance::Day;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{Claim, Rival, Room};
 use jiff::Timestamp;
-use serde_json::json;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
+use want::as_bought;
 
 const SETTLE: Duration = Duration::from_secs(180);
 const UID: &str = "0d1c9d4e-0000-4000-8000-000000000001";
@@ -74,7 +88,7 @@ impl Scene {
                 digest: Some([1; 32]),
                 generated: None,
             }),
-            found: crate::instance::references::Found::default(),
+            found: Found::default(),
             connection_version: None,
             connection: ConnectionFact::NotAsked,
             room: Room::Taken,
@@ -108,6 +122,8 @@ impl Scene {
         let mut scene = Self::recorded(Some(ID), |binding| binding.task = Some("t-1".into()));
         let mut status = InstanceStatus {
             id: Some(ID.into()),
+            applied: Some(as_bought()),
+            attempt: 1,
             ..InstanceStatus::default()
         };
         status.detail = detail(&[]).fields;
@@ -121,10 +137,8 @@ impl Scene {
             generation: None,
             password_secret: None,
             power_cut: false,
-            started_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH),
-            finished_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
-                Timestamp::UNIX_EPOCH,
-            ),
+            started_at: Time(Timestamp::UNIX_EPOCH),
+            finished_at: Time(Timestamp::UNIX_EPOCH),
         }];
         scene.0.facts.status = status.into();
         scene
@@ -139,6 +153,49 @@ impl Scene {
         self.with(|seen| change(&mut seen.memory))
     }
 
+    fn record(self, change: impl FnOnce(&mut Binding)) -> Self {
+        self.with(|seen| {
+            let Record::Speaks(binding) = &mut seen.facts.record else {
+                unreachable!()
+            };
+            change(binding);
+        })
+    }
+
+    fn status(self, change: impl FnOnce(&mut InstanceStatus)) -> Self {
+        self.with(|seen| change(std::sync::Arc::make_mut(&mut seen.facts.status)))
+    }
+
+    /// Status was lost: somebody wiped it, or a backup brought none.
+    fn wiped(self) -> Self {
+        self.status(|status| *status = InstanceStatus::default())
+    }
+
+    /// The end of the create was not told yet.
+    fn untold(self) -> Self {
+        self.status(|status| {
+            (status.applied, status.attempt) = (None, 0);
+            status.history.clear();
+        })
+    }
+
+    /// Status was written as this turn tells it.
+    fn written(self) -> Self {
+        self.with(|seen| {
+            let plan = plan(seen);
+            let operation = begun(&plan).or(plan.tell.operation.as_ref()).cloned();
+            let tell = complete(
+                seen,
+                Tell {
+                    operation,
+                    ..plan.tell
+                },
+            );
+            let verdict = tell.verdict.as_ref();
+            seen.facts.status = status(&seen.facts, seen.wall, &tell, verdict).into();
+        })
+    }
+
     fn post(self, post: Post) -> Self {
         let nonce = self.0.facts.binding().unwrap().nonce.clone();
         self.memory(|memory| {
@@ -151,6 +208,7 @@ impl Scene {
                     account: "default".into(),
                     verb: Verb::Create,
                     is_own: true,
+                    is_newest: false,
                     tries: 1,
                     since,
                     post,
@@ -206,26 +264,13 @@ fn binding() -> Binding {
         id: None,
         imported: None,
         task: None,
-        operation: OpenOperation {
-            verb: Verb::Create,
-            started_at: Timestamp::UNIX_EPOCH,
-            generation: 1,
-            uid: UID.into(),
-            cause: None,
-            power_cut: false,
-            target: Applied {
-                image: "img-1".into(),
-                key: None,
-                password_secret: Some("login/1".into()),
-                restart: None,
-                reinstall: None,
-            },
-            waiting_password: false,
-            before: Before::default(),
-        },
+        started_at: Timestamp::UNIX_EPOCH,
+        generation: 1,
+        cause: None,
+        target: as_bought(),
+        waiting_password: false,
         package: "p".into(),
         firewall: "fw-1".into(),
-        unfinished: None,
         resolved: None,
         places: vec!["r/z".into()],
         lost: 0,
@@ -235,6 +280,38 @@ fn binding() -> Binding {
         account: "default".into(),
         credential: "secret/1".into(),
     }
+}
+
+/// An operation on the recorded server, as it is announced.
+fn operation(verb: Verb, target: Applied) -> Operation {
+    Operation {
+        verb,
+        attempt: 2,
+        nonce: "n2".into(),
+        generation: 1,
+        cause: None,
+        power_cut: false,
+        target,
+        waiting_password: false,
+        before: Before {
+            image: Some("img-1".into()),
+            running: true,
+        },
+        accepted: false,
+        task_id: None,
+        started_at: Time(Timestamp::UNIX_EPOCH),
+        end: None,
+    }
+}
+
+/// It ended like this, so often in a row.
+fn bad_end(reason: EndReason, times: u32) -> Option<OperationEnd> {
+    Some(OperationEnd {
+        reason,
+        message: Some("no".into()),
+        times,
+        finished_at: Time(Timestamp::UNIX_EPOCH),
+    })
 }
 
 fn here() -> Place {
@@ -273,16 +350,32 @@ fn rests(plan: &Plan) -> bool {
     matches!(plan.step, Step::Rest)
 }
 
-/// The attempt that a plan announces.
+/// The attempt to buy a server that a plan announces.
 fn announced(plan: &Plan) -> Option<&Binding> {
     match &plan.step {
-        Step::Call {
+        Step::Buy {
             binding,
             announce: true,
             ..
         } => Some(binding),
         _ => None,
     }
+}
+
+/// The operation on the recorded server that a plan announces.
+fn begun(plan: &Plan) -> Option<&Operation> {
+    match &plan.step {
+        Step::Operate {
+            operation,
+            announce: true,
+            ..
+        } => Some(operation),
+        _ => None,
+    }
+}
+
+fn begins(scene: &Scene) -> Option<Verb> {
+    begun(&scene.plan()).map(|operation| operation.verb)
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! What is said about an operation: reasons, sentences, Events.
 
-use super::{Tell, cause, keep};
 use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, InstanceSpec, OperationStatus, Verb};
-use crate::cloud::{Detail, ServerId, TaskId};
-use crate::instance::observe::{Fact, Observation, is_idle};
+use crate::api::{InstanceSpec, Operation, Verb};
+use crate::cloud::{Detail, ServerId};
+use crate::instance::fact::Fact;
+use crate::instance::memory::kinds::Attempt;
+use crate::instance::observation::{Observation, is_idle};
+use crate::instance::plan::step::Tell;
+use crate::instance::plan::{cause, evidence};
 use crate::runtime::events::News;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -48,16 +50,16 @@ pub(super) fn importing(id: &ServerId, detail: &Fact<Detail>) -> String {
     }
 }
 
-/// What the operation is to bring about, before it is known whether the service took it.
-pub(super) fn asking(verb: Verb, id: &ServerId) -> String {
+/// What is said of an operation from its announcement to its end.
+pub(super) fn running(verb: Verb, id: &ServerId) -> String {
     match verb {
-        Verb::Create => format!("asking for server {id}"),
-        Verb::Release => format!("asking for the release of server {id}"),
-        Verb::Reinstall => format!("asking for a reinstall of server {id}"),
-        Verb::ModifyPassword => format!("asking for a new password on server {id}"),
-        Verb::Start => format!("asking for a start of server {id}"),
-        Verb::Stop => format!("asking for a stop of server {id}"),
-        Verb::Restart => format!("asking for a restart of server {id}"),
+        Verb::Create => format!("creating server {id}"),
+        Verb::Release => format!("releasing server {id}"),
+        Verb::Reinstall => format!("reinstalling server {id}, which erases its disk"),
+        Verb::ModifyPassword => format!("setting a new password on server {id}"),
+        Verb::Start => format!("starting server {id}"),
+        Verb::Stop => format!("stopping server {id}"),
+        Verb::Restart => format!("restarting server {id}"),
     }
 }
 
@@ -75,15 +77,15 @@ pub(in crate::instance) fn doing(verb: Verb, id: &ServerId) -> String {
 }
 
 /// The Event of an operation that ended well.
-pub(super) fn done(binding: &Binding, id: &ServerId) -> News {
-    let (reason, note) = match binding.operation.verb {
+pub(super) fn done(operation: &Operation, id: &ServerId) -> News {
+    let (reason, note) = match operation.verb {
         Verb::Create => ("Created", format!("server {id} was created")),
         Verb::Release => ("Released", format!("server {id} was released")),
         Verb::Reinstall => (
             "Reinstalled",
             format!(
                 "server {id} was reinstalled with image {}",
-                binding.operation.target.image
+                operation.target.image
             ),
         ),
         Verb::ModifyPassword => (
@@ -94,7 +96,7 @@ pub(super) fn done(binding: &Binding, id: &ServerId) -> News {
         Verb::Stop => ("Stopped", format!("server {id} was stopped")),
         Verb::Restart => ("Restarted", format!("server {id} was restarted")),
     };
-    News::normal(reason, format!("{note} ({})", cause::told(binding)))
+    News::normal(reason, format!("{note} ({})", cause::told(operation)))
 }
 
 /// An operation that ended badly and is tried again; Stalled once it has failed so often that waiting is not enough.
@@ -107,10 +109,8 @@ pub(super) fn failed(verb: Verb, words: &str, is_hopeless: bool) -> Verdict {
     }
 }
 
-/// Why the outcome of the recorded call is unknown.
-pub(super) fn doubt(seen: &Observation, binding: &Binding) -> String {
-    let verb = binding.operation.verb;
-    let attempt = seen.memory.attempt(binding);
+/// Why the outcome of a call is unknown.
+pub(super) fn doubt(attempt: Option<&Attempt>, verb: Verb) -> String {
     match attempt.and_then(|attempt| attempt.doubt.as_ref()) {
         Some(doubt) => format!("{doubt}, so it may have been carried out"),
         None => {
@@ -141,7 +141,7 @@ pub(super) fn until(seen: &Observation, at: Instant) -> String {
 /// Once such a wait is told, other words for it are told at once: its cause or its end is another one.
 pub(super) fn anew(seen: &Observation, tell: Tell) -> Tell {
     let reason = tell.verdict.as_ref().map(|verdict| verdict.reason);
-    let is_told = reason.is_some_and(|reason| keep::is_told(seen, reason));
+    let is_told = reason.is_some_and(|reason| evidence::says(seen, reason));
     Tell {
         progress: tell.progress && !is_told,
         ..tell
@@ -170,15 +170,5 @@ pub(in crate::instance) fn refused(message: &str, reason: Reason) -> Verdict {
     match reason {
         Reason::CreateRefused | Reason::OperationRefused => Verdict::stalled(reason, message),
         _ => Verdict::reconciling(reason, message),
-    }
-}
-
-/// The recorded operation as status shows it.
-pub(in crate::instance) fn operation(binding: &Binding, task: Option<&TaskId>) -> OperationStatus {
-    OperationStatus {
-        verb: binding.operation.verb,
-        attempt: i64::from(binding.attempt),
-        task_id: task.map(ToString::to_string),
-        started_at: Time(binding.operation.started_at),
     }
 }

@@ -1,17 +1,19 @@
 //! Looks selectors up in what the service lists. Reads only; what stands in the way becomes something to say.
 
-use super::{
-    Answer, Scope, firewall_from, image_from, installation_is_open, key_from, package_from,
-    region_from, zone_from,
-};
 use crate::api::Pin;
 use crate::api::conditions::{Reason, Verdict};
 use crate::api::references::is_code;
-use crate::catalog::{self, Candidates, Catalog, Choice, Listing, Unread};
+use crate::catalog;
+use crate::catalog::{Candidates, Catalog, Choice, Listing, Unread};
 use crate::cloud::{Firewall, Image, Key, Package, Place, Region};
-use crate::instance::Context;
-use crate::instance::memory::Post;
-use crate::instance::observe::{Fact, Observation};
+use crate::instance::context::Context;
+use crate::instance::fact::Fact;
+use crate::instance::memory::kinds::Post;
+use crate::instance::observation::Observation;
+use crate::instance::pins::{Answer, Scope, region_from, zone_from};
+use crate::instance::references::{
+    firewall_from, image_from, installation_is_open, key_from, package_from,
+};
 use crate::session::Seat;
 use tokio::time::Instant;
 
@@ -297,18 +299,14 @@ impl<'a> Look<'a> {
         };
         let applied = facts.status.applied.as_ref();
         let applied = applied.map(|applied| applied.image.clone());
-        let asked = self
-            .bought()
-            .map(|binding| binding.operation.target.image.clone());
+        let asked = self.bought().map(|binding| binding.target.image.clone());
         shown.into_iter().chain(applied).chain(asked).collect()
     }
 
     fn standing_key(&self) -> Vec<String> {
         let applied = self.seen.facts.status.applied.as_ref();
         let applied = applied.and_then(|applied| applied.key.clone());
-        let asked = self
-            .bought()
-            .and_then(|binding| binding.operation.target.key.clone());
+        let asked = self.bought().and_then(|binding| binding.target.key.clone());
         applied.into_iter().chain(asked).collect()
     }
 

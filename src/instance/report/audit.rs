@@ -1,26 +1,28 @@
 //! Each call that changes something at the service is an Event once it was taken: what it is, why, and for which spec.
 
-use crate::api::Verb;
+use crate::api::{Operation, Verb};
 use crate::cloud::ServerId;
-use crate::instance::act::Outcome;
-use crate::instance::memory::Post;
-use crate::instance::observe::Observation;
-use crate::instance::plan::{self, Plan, ReleaseReason, Step, Tell};
+use crate::instance::memory::kinds::Post;
+use crate::instance::observation::{Observation, of_purchase};
+use crate::instance::outcome::Outcome;
+use crate::instance::plan::step::{Plan, ReleaseReason, Step, Tell};
+use crate::instance::plan::{cause, words};
 use crate::runtime::events::News;
 
 /// The Event of the call that was taken in this turn; one for each attempt, none for a repetition within it.
 pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<News> {
     match (outcome, &plan.step) {
-        (Outcome::Accepted { verb, id, .. }, Step::Call { binding, .. }) => {
-            let why = plan::why(binding);
-            Some(match binding.operation.power_cut {
+        (Outcome::Accepted { verb, id, .. }, Step::Buy { .. } | Step::Operate { .. }) => {
+            let operation = called(plan)?;
+            let why = cause::told(&operation);
+            Some(match operation.power_cut {
                 true => {
                     let rule = "spec.stopPolicy.force is Always";
                     power_cut(id, &format!("{rule} ({why})"))
                 }
                 false => {
-                    let note = format!("{} ({why})", plan::doing(*verb, id));
-                    News::normal(plan::reason(*verb).as_str(), note)
+                    let note = format!("{} ({why})", words::doing(*verb, id));
+                    News::normal(words::reason(*verb).as_str(), note)
                 }
             })
         }
@@ -77,6 +79,15 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<N
     }
 }
 
+/// What a step calls for.
+fn called(plan: &Plan) -> Option<Operation> {
+    match &plan.step {
+        Step::Buy { binding, .. } => Some(of_purchase(binding)),
+        Step::Operate { operation, .. } => Some(Operation::clone(operation)),
+        _ => None,
+    }
+}
+
 /// Nobody knows whether the call was carried out. Of one that is announced status tells.
 fn unanswered(verb: Verb, id: &ServerId, why: &str) -> News {
     let note = format!(
@@ -88,9 +99,9 @@ fn unanswered(verb: Verb, id: &ServerId, why: &str) -> News {
 
 /// A call within an attempt.
 fn beside(seen: &Observation, verb: Verb, is_cut: bool) -> Option<News> {
-    let (binding, id) = (seen.facts.binding()?, seen.facts.id()?);
-    let why = plan::why(binding);
-    let of_reinstall = binding.operation.verb == Verb::Reinstall;
+    let (open, id) = (seen.open()?, seen.facts.id()?);
+    let why = cause::told(&open);
+    let of_reinstall = open.verb == Verb::Reinstall;
     Some(match (is_cut, of_reinstall) {
         (true, true) => {
             let words = format!("it did not stop for its reinstall ({why})");
@@ -102,7 +113,7 @@ fn beside(seen: &Observation, verb: Verb, is_cut: bool) -> Option<News> {
             power_cut(&id, &format!("{rule} ({why})"))
         }
         (false, _) => News::normal(
-            plan::reason(verb).as_str(),
+            words::reason(verb).as_str(),
             within_reinstall(verb, &id, &why),
         ),
     })
@@ -114,7 +125,7 @@ fn within_reinstall(verb: Verb, id: &ServerId, why: &str) -> String {
         Verb::Start => "after",
         _ => "for",
     };
-    format!("{} {when} its reinstall ({why})", plan::doing(verb, id))
+    format!("{} {when} its reinstall ({why})", words::doing(verb, id))
 }
 
 fn power_cut(id: &ServerId, why: &str) -> News {
@@ -157,8 +168,8 @@ pub(super) fn tells(news: &News, seen: &Observation, tell: &Tell, outcome: &Outc
     ];
     let verb = verbs
         .into_iter()
-        .find(|verb| plan::reason(*verb).as_str() == news.reason);
-    if news.reason == plan::reason(Verb::Release).as_str() {
+        .find(|verb| words::reason(*verb).as_str() == news.reason);
+    if news.reason == words::reason(Verb::Release).as_str() {
         let is_told = matches!(
             outcome,
             Outcome::Released {
@@ -172,10 +183,10 @@ pub(super) fn tells(news: &News, seen: &Observation, tell: &Tell, outcome: &Outc
     let Some(verb) = verb.filter(|_| !news.warning) else {
         return false;
     };
-    let attempt = seen
-        .facts
-        .binding()
-        .and_then(|binding| seen.memory.attempt(binding));
+    let attempt = match seen.open() {
+        Some(open) => seen.memory.call(&open),
+        None => None,
+    };
     let is_taken = matches!(outcome, Outcome::Accepted { .. });
     let was_taken = is_taken
         || attempt.is_some_and(|attempt| {

@@ -1,19 +1,17 @@
 //! What is said where somebody else says otherwise: two processes at once, or another program that writes status. Two who see it
 //! differently must not write for ever, neither the same again nor something else each time.
 
-use super::{is_owed, is_stalled, ready};
 use crate::api::InstanceStatus;
 use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
-use crate::instance::memory::{Memory, Said, open};
-use crate::instance::plan::Tell;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use crate::instance::memory::{Memory, open};
+use crate::instance::plan::step::Tell;
+use crate::instance::report::is_owed;
+use crate::instance::status::write::stands_otherwise;
+use crate::instance::times;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// How often somebody else's status is written over, after the first time.
-const AGAIN: Duration = Duration::from_secs(30);
 
 /// The rest of the wait before somebody else's status is written over; none where it is not, and where there is to tell what
 /// does not wait: a server, an end, an operation that runs, a newer spec.
@@ -27,7 +25,7 @@ pub(super) fn wait(
     let said = memory.said.as_ref()?;
     let tells_another =
         tell.id.is_some() && tell.id.as_ref().map(ServerId::as_str) != said.id.as_deref();
-    if !stands(facts, &memory)
+    if !stands_otherwise(facts, &memory)
         || said.generation != facts.generation
         || tells_another
         || tell.ended.is_some()
@@ -40,34 +38,18 @@ pub(super) fn wait(
     } else {
         memory.gainsaid?
     };
-    let rest = (since + AGAIN).saturating_duration_since(Instant::now());
+    let rest =
+        (since + times::CONFLICTING_STATUS_REWRITE).saturating_duration_since(Instant::now());
     (!rest.is_zero()).then_some(rest)
-}
-
-/// Whether somebody else's status stands where this process said something.
-pub(super) fn stands(facts: &Facts, memory: &Memory) -> bool {
-    let shown = &facts.status;
-    let is_ours = |said: &Said| said.is_in(&shown.conditions) && shown.id == said.id;
-    ready(&shown.conditions).is_some()
-        && memory.said.is_some()
-        && !memory.said.iter().chain(&memory.unanswered).any(is_ours)
-}
-
-impl Said {
-    /// Whether conditions say this.
-    fn is_in(&self, conditions: &[Condition]) -> bool {
-        ready(conditions).is_some_and(|ready| {
-            ready.reason == self.reason.as_str() && ready.message == self.message
-        }) && is_stalled(conditions) == self.is_stalled
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::api::conditions::{Reason, Verdict};
-    use crate::instance::memory::Memories;
-    use crate::instance::report::status;
+    use crate::instance::memory::all::Memories;
+    use crate::instance::memory::kinds::Said;
+    use crate::instance::status::status;
     use jiff::Timestamp;
     use serde_json::json;
     use std::sync::Arc;

@@ -4,7 +4,7 @@
 )]
 
 use super::*;
-use crate::api::{Applied, Before, OpenOperation, Verb};
+use crate::api::Applied;
 use jiff::Timestamp;
 
 fn account() -> ObjectKey {
@@ -43,20 +43,13 @@ fn meta_of(name: &str, record: Option<Option<&str>>, imported: bool) -> ObjectMe
             id: id.map(ToOwned::to_owned),
             imported: imported.then(|| "by-hand".to_owned()),
             task: None,
-            operation: OpenOperation {
-                verb: Verb::Create,
-                started_at: Timestamp::UNIX_EPOCH,
-                generation: 1,
-                uid: String::new(),
-                cause: None,
-                power_cut: false,
-                target: Applied::default(),
-                waiting_password: false,
-                before: Before::default(),
-            },
+            started_at: Timestamp::UNIX_EPOCH,
+            generation: 1,
+            cause: None,
+            target: Applied::default(),
+            waiting_password: false,
             package: "p".into(),
             firewall: "f".into(),
-            unfinished: None,
             recreated: 0,
             resolved: None,
             places: vec!["r/z".into()],

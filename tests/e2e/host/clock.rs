@@ -8,12 +8,10 @@ use crate::support::{
     other_image, outline, password_of, posts, quiet_all, stopped, token,
 };
 use cloud_server_operator::api::Verb;
-use cloud_server_operator::api::names::BINDING;
 use cloud_simulator::faults::{Act, Rule};
 use cloud_simulator::model::{Console, TaskScript};
 use jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
@@ -83,9 +81,7 @@ async fn ahead(world: &World, name: &str) -> SignedDuration {
 }
 
 async fn attempt(world: &World, name: &str) -> i64 {
-    let record = world.get(name).await.annotations()[BINDING].clone();
-    let record: Value = serde_json::from_str(&record).unwrap();
-    record["attempt"].as_i64().unwrap()
+    world.get(name).await.status.unwrap().attempt
 }
 
 /// Longer than the late execution, which a settling time by the wall clock would not wait for.

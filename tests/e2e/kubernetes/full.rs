@@ -25,12 +25,12 @@ fn called(world: &World) -> (u64, [usize; 2]) {
     )
 }
 
-/// How many writes of the operator to this Instance itself, not to its status, the apiserver could not carry out since.
+/// How many writes of the operator to this Instance the apiserver could not carry out since.
 async fn refused(world: &World, name: &str, since: Timestamp) -> usize {
     let writes = world.writes_since(since).await;
     let refused = writes
         .iter()
-        .filter(|write| write.name == name && write.subresource.is_empty() && write.code >= 500);
+        .filter(|write| write.name == name && write.code >= 500);
     refused.count()
 }
 

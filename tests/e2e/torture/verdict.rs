@@ -232,25 +232,18 @@ async fn count_attempts(world: &World, story: &Story, case: Option<&Case>, repor
 }
 
 /// What docs/architecture.md says of unknown outcomes: nothing shows a restart or a password change, so it is asked for
-/// again where the answer was lost together with the process, before it stood in the record (the status, of a password
-/// change). A password is also set again where only the answer was lost. A process that was paused right before its call
+/// again where the answer was lost together with the process, before it stood in status. A password is also set again where only the answer was lost. A process that was paused right before its call
 /// makes it when another one has done all there is to do.
 fn may_repeat(case: &Case) -> bool {
-    let (call, receipt) = match case.operation {
-        Operation::Restart => (Endpoint::Restart, Kind::Receipt),
-        Operation::Password | Operation::Rotation => (Endpoint::ModifyPassword, Kind::Status),
-        Operation::Reinstall => (Endpoint::Reinstall, Kind::Receipt),
+    let call = match case.operation {
+        Operation::Restart => Endpoint::Restart,
+        Operation::Password | Operation::Rotation => Endpoint::ModifyPassword,
+        Operation::Reinstall => Endpoint::Reinstall,
         _ => return false,
     };
     let is_shown = case.operation == Operation::Reinstall;
     let is_call = case.point.kind == Kind::Call(call);
-    // A rotation tells of the password that it made before it calls.
-    let nth = if case.operation == Operation::Rotation {
-        2
-    } else {
-        1
-    };
-    let is_receipt = case.point.kind == receipt && case.point.nth == nth;
+    let is_receipt = case.point.kind == Kind::Receipt;
     let is_intent = case.point.kind == Kind::Intent;
     match (case.act, case.place) {
         (Act::TakeOver, Place::Before) if is_call => true,

@@ -38,7 +38,7 @@ fn recreated(limit: u8) -> Play {
 /// the version of the object that it was planned from.
 fn put_back_between_look_and_intent(then: crate::fault::Step) -> Play {
     let edited = one().at(3_900, SnapshotEtcd).at(4_000, EditImage(1));
-    let put_back = edited.on(Detail, 3, Before(RestoreEtcd));
+    let put_back = edited.on(Detail, 2, Before(RestoreEtcd));
     put_back.on(Intent, 2, Before(then))
 }
 

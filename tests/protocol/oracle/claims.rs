@@ -2,7 +2,7 @@
 
 use super::heard::{Begun, Call, Fate, uids};
 use super::truth::{ALL, Rule};
-use super::{Oracle, ProcessId, condition, name_of, record, speaks};
+use super::{Oracle, ProcessId, condition, name_of, operation, record, speaks};
 use cloud_server_operator::api::Binding;
 use cloud_simulator::model::{Progress, Verb, World};
 use serde_json::Value;
@@ -74,7 +74,7 @@ impl Oracle {
     pub(super) fn is_history_true(
         &self,
         process: ProcessId,
-        now: &Value,
+        (former, now): (&Value, &Value),
         entry: &Value,
         cloud: &World,
     ) -> (bool, Option<String>) {
@@ -119,14 +119,12 @@ impl Oracle {
         let shows = |field: &str, values: &[&str]| {
             row.is_some_and(|row| values.iter().any(|value| row[field] == *value))
         };
-        let target = record(now).map(|record| record.operation.target.image);
+        let target = now["status"]["applied"]["image"].as_str();
         let is_shown = match verb {
             Verb::Create => shows("ecsStatus", &["STARTED", "STOPPED"]),
             Verb::Start => shows("ecsStatus", &["STARTED"]),
             Verb::Stop => shows("ecsStatus", &["STOPPED"]),
-            Verb::Reinstall => {
-                target.is_some_and(|image| shows("imageResourceUUID", &[image.as_str()]))
-            }
+            Verb::Reinstall => target.is_some_and(|image| shows("imageResourceUUID", &[image])),
             Verb::Restart | Verb::Password | Verb::Release => false,
         };
         if is_shown {
@@ -135,7 +133,10 @@ impl Oracle {
         // The service does not tell how a task ended that it says it does not know (docs).
         let is_untold = |begun: &&Begun| self.talk.unknown_tasks.contains(&begun.task);
         // Nor of one whose answer reached nobody.
-        let heard = on_record.as_ref().is_some_and(|r| r.task.is_some());
+        let heard = match verb {
+            Verb::Create => on_record.as_ref().is_some_and(|r| r.task.is_some()),
+            _ => operation(former).is_some_and(|told| told.task_id.is_some()),
+        };
         // A server that went before its end was known: what made or erased it counts as done, so that nothing does it again (docs).
         let is_gone = cloud
             .server(&id)

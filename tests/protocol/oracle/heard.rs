@@ -1,6 +1,6 @@
 //! What each process asked the service for, what it was answered, and what the service last showed it: what a status may stand on.
 
-use super::{Oracle, ProcessId, name_of, record, speaks};
+use super::{Oracle, ProcessId, name_of, newest_attempt, record, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, uid};
 use crate::universe::Reply as Heard;
 use cloud_simulator::model::{Answer, Reply, Request, Verb, World};
@@ -116,16 +116,17 @@ impl Oracle {
         };
         let name = self.object_of(request, cloud);
         let object = name.and_then(|name| kube.get(&(INSTANCES, name)));
-        let record = object.and_then(|object| {
-            let record = record(object)?;
-            speaks(&record, object).then_some(record)
+        let attempt = object.filter(|object| {
+            let record = record(object);
+            record.is_some_and(|record| speaks(&record, object))
         });
+        let attempt = attempt.map_or(0, newest_attempt);
         self.talk.calls.push(Call {
             process,
             verb,
             subject: subject.to_owned(),
             object: object.map(uid).unwrap_or_default(),
-            attempt: record.map_or(0, |record| record.attempt),
+            attempt,
             fate: Fate::Open,
         });
     }

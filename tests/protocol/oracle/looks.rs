@@ -4,7 +4,7 @@
 //! compare-and-swap that went through. By that word the server is the one on record, or bears the object's marker.
 
 use super::effort::server_of;
-use super::{Oracle, ProcessId, Property, marker_of, record, speaks};
+use super::{Oracle, ProcessId, Property, marker_of, open_operation, record, speaks};
 use crate::apiserver::{INSTANCES, Key};
 use crate::fault::Kind;
 use cloud_server_operator::api::{Marker, Verb};
@@ -105,15 +105,15 @@ fn allows(
         return goes && bears && matches!(request, Request::Release(_));
     };
     let is_recorded = record.id.as_deref() == Some(id);
-    let verb = record.operation.verb;
+    let runs = open_operation(object).map(|open| open.verb);
     match request {
-        Request::Create(_) => !goes && bears && record.id.is_none() && verb == Verb::Create,
+        Request::Create(_) => !goes && bears && record.id.is_none(),
         Request::Release(_) => {
             let is_its = bears || (is_recorded && record.imported.is_some());
             is_its && (goes || !is_recorded || is_failed)
         }
-        Request::Reinstall(_) => !goes && is_recorded && verb == Verb::Reinstall,
-        Request::Password(_) => !goes && is_recorded && verb == Verb::ModifyPassword,
-        _ => !goes && is_recorded,
+        Request::Reinstall(_) => !goes && is_recorded && runs == Some(Verb::Reinstall),
+        Request::Password(_) => !goes && is_recorded && runs == Some(Verb::ModifyPassword),
+        _ => !goes && is_recorded && runs.is_some(),
     }
 }

@@ -4,7 +4,7 @@ use super::wishes::{self, Property};
 use super::{Oracle, condition, is_alive, name_of, record, servers_of, speaks};
 use crate::apiserver::{ACCOUNTS, Apiserver, INSTANCES, uid};
 use crate::fault::Kind;
-use cloud_server_operator::api::{Marker, Verb};
+use cloud_server_operator::api::{Binding, Marker};
 use cloud_simulator::model::{ServerInfo, World};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -93,8 +93,8 @@ impl Oracle {
             let reason = &condition(object, "Ready")["reason"];
             let has_server = record(object).is_some_and(|record| record.id.is_some());
             let of_two = self.troubles.no_lease && reason == "OperationFailed";
-            (self.failed_creates.contains(id)
-                && (reason == "OperationRefused" || reason == "ServiceBusy" || of_two))
+            let is_refused = reason == "OperationRefused" || reason == "ServiceBusy";
+            (self.failed_creates.contains(id) && (is_refused || is_untaken(object) || of_two))
                 || (self.lists.is_sold_out && !has_server && reason == "ServiceBusy")
         });
         asking.map(|(key, _)| key.1.clone()).collect()
@@ -151,7 +151,8 @@ impl Oracle {
                     && (matches!(
                         reason,
                         "PowerStateDiffers" | "ServiceBusy" | "OperationRefused"
-                    ) || (self.troubles.no_lease && reason == "OperationFailed")
+                    ) || is_untaken(object)
+                        || (self.troubles.no_lease && reason == "OperationFailed")
                         || (touched && reason != "Available")) =>
             {
                 None
@@ -190,6 +191,8 @@ impl Oracle {
                     || self.troubles.takeovers > 0
                     || self.is_tampered(name_of(object))
                     || self.troubles.copied
+                    // What the spec says counts as applied where status was lost, and what differs is told (docs).
+                    || self.troubles.wiped
                     // It failed, and the service says that it knows no such task (docs).
                     || (self.troubles.tasks_denied > 0 && self.troubles.failed > 0) =>
             {
@@ -339,7 +342,8 @@ impl Oracle {
         let t = &self.troubles;
         let lost = t.unknown.get(&Kind::Create).copied().unwrap_or(0);
         let record = record(object).filter(|record| record.imported.is_none());
-        record.is_some_and(|record| record.operation.verb == Verb::Create && record.task.is_none())
+        let is_newest = |record: &Binding| super::newest_attempt(object) == record.attempt;
+        record.is_some_and(|record| record.task.is_none() && is_newest(&record))
             && lost + t.crashes + t.ended + t.takeovers > 0
     }
 
@@ -400,4 +404,9 @@ impl Oracle {
         }
         self.secrets_at_rest(object, server, world.cloud, world.kube)
     }
+}
+
+/// Whether an operation is announced that the service has not taken.
+fn is_untaken(object: &Value) -> bool {
+    super::open_operation(object).is_some_and(|open| !open.accepted)
 }

@@ -1,11 +1,10 @@
 //! Judges what the service did, and what it was asked for.
 
 use super::wishes::Property;
-use super::{Oracle, bearing, is_alive, record, speaks};
+use super::{Oracle, bearing, is_alive, open_operation, record, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, uid};
 use crate::fault::Kind;
-use cloud_server_operator::api::Verb as Operation;
-use cloud_server_operator::api::{Marker, names};
+use cloud_server_operator::api::{self, Binding, Marker, Operation, names};
 use cloud_simulator::model::{Effect, Request, Verb, World};
 use serde_json::Value;
 use std::time::Duration;
@@ -50,13 +49,14 @@ impl Oracle {
         let mut objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
         let found = objects.find_map(|(key, object)| {
             let record = record(object).filter(|record| speaks(record, object))?;
-            (record.id.as_deref() == Some(server)).then_some((key, object, record))
+            (record.id.as_deref() == Some(server)).then_some((key, object))
         });
-        let Some((key, object, record)) = found else {
+        let Some((key, object)) = found else {
             return;
         };
         // A server that has to be stopped for a reinstall is another matter.
-        if record.operation.verb == Operation::Reinstall {
+        let runs = open_operation(object);
+        if runs.is_some_and(|runs| runs.verb == api::Verb::Reinstall) {
             return;
         }
         let grace = &object["spec"]["stopPolicy"]["gracePeriodSeconds"];
@@ -377,31 +377,24 @@ impl Oracle {
     }
 
     /// What an intent announces: see `announced`.
-    pub(super) fn announces(
-        &mut self,
-        object_name: &str,
-        record: &cloud_server_operator::api::Binding,
-    ) {
-        let target = &record.operation.target;
-        let key = target.key.clone().unwrap_or_default();
-        match record.operation.verb {
-            Operation::Create => {
-                let name = names::server_name(object_name, &record.marker);
-                let asked = vec![
-                    record.package.clone(),
-                    record.firewall.clone(),
-                    target.image.clone(),
-                    key,
-                ];
-                self.announced.insert((name, asked));
-            }
-            Operation::Reinstall => {
-                let server = record.id.clone().unwrap_or_default();
-                self.announced
-                    .insert((server, vec![target.image.clone(), key]));
-            }
-            _ => {}
-        }
+    pub(super) fn announces(&mut self, object_name: &str, record: &Binding) {
+        let target = &record.target;
+        let name = names::server_name(object_name, &record.marker);
+        let asked = vec![
+            record.package.clone(),
+            record.firewall.clone(),
+            target.image.clone(),
+            target.key.clone().unwrap_or_default(),
+        ];
+        self.announced.insert((name, asked));
+    }
+
+    /// What the intent of a reinstall announces.
+    pub(super) fn announces_reinstall(&mut self, record: &Binding, operation: &Operation) {
+        let server = record.id.clone().unwrap_or_default();
+        let target = &operation.target;
+        let asked = vec![target.image.clone(), target.key.clone().unwrap_or_default()];
+        self.announced.insert((server, asked));
     }
 
     /// The servers that outlive their Instance with this record and marker.

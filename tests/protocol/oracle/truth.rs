@@ -77,9 +77,11 @@ impl Oracle {
 
     /// An attempt may have been announced by this process.
     pub(super) fn announced_by(&mut self, process: ProcessId, now: &Value) {
-        if let Some(record) = record(now) {
-            let announcers = &mut self.truth.announcers;
-            announcers.entry(record.nonce).or_insert(process);
+        let announcers = &mut self.truth.announcers;
+        let operation = super::operation(now).map(|operation| operation.nonce);
+        let record = record(now).map(|record| record.nonce);
+        for nonce in record.into_iter().chain(operation) {
+            announcers.entry(nonce).or_insert(process);
         }
     }
 
@@ -132,7 +134,7 @@ impl Oracle {
         let known: Vec<&Value> = history(former).map(|entry| &entry["attempt"]).collect();
         let new = history(now).filter(|entry| !known.contains(&&entry["attempt"]));
         for entry in new {
-            let (is_excused, why) = self.is_history_true(process, now, entry, cloud);
+            let (is_excused, why) = self.is_history_true(process, (former, now), entry, cloud);
             self.truth.counts(Rule::History, is_excused);
             wrong.extend(why);
         }

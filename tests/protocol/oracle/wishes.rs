@@ -1,7 +1,6 @@
 //! What the users of one Instance asked for, as its spec has told it over time.
 
-use super::record;
-use cloud_server_operator::api::{Lasts, Pause, Verb};
+use cloud_server_operator::api::{Lasts, Pause};
 use cloud_server_operator::runtime::chance;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -97,8 +96,7 @@ impl Wishes {
         let former_token = self.spec["reinstall"]["token"].clone();
         self.say(spec);
         let is_new = wish(spec) != self.installation;
-        let is_bought = record(object).is_some_and(|record| record.operation.verb != Verb::Create)
-            || object["status"]["applied"].is_object();
+        let is_bought = object["status"]["applied"].is_object();
         self.differed |= is_new && !is_bought;
         // A token that came before the server was told as bought may have come before the purchase, which carried it out, or after it.
         let is_asked = is_acknowledged(spec, &self.installation[2])

@@ -2,13 +2,13 @@
 
 use super::wishes::Property;
 use super::{
-    Oracle, ProcessId, WATCHES_LATE, condition, is_alive, is_ready, marker_of, name_of, record,
-    servers_of, speaks,
+    Oracle, ProcessId, WATCHES_LATE, condition, is_alive, is_ready, marker_of, name_of,
+    newest_attempt, open_operation, operation, record, servers_of, speaks,
 };
 use crate::apiserver::{Apiserver, INSTANCES, finalizers, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::names::FINALIZER;
-use cloud_server_operator::api::{Binding, Verb};
+use cloud_server_operator::api::{Binding, Operation, Verb};
 use cloud_simulator::model::World;
 use serde_json::Value;
 use std::time::Duration;
@@ -23,19 +23,23 @@ impl Oracle {
     /// The operator wrote an object.
     pub fn wrote(
         &mut self,
-        (process, kind): (ProcessId, Kind),
+        (process, kind, is_status): (ProcessId, Kind, bool),
         former: &Value,
         now: &Value,
         cloud: &World,
         kube: &Apiserver,
     ) {
         match kind {
-            Kind::Intent | Kind::Receipt => {
+            Kind::Intent | Kind::Receipt if !is_status => {
                 self.announced_by(process, now);
                 self.judge_record(former, now, cloud, kube);
             }
-            Kind::Status => {
-                self.judge_silence(process, former, now);
+            Kind::Status | Kind::Intent | Kind::Receipt => {
+                if kind == Kind::Status {
+                    self.judge_silence(process, former, now);
+                }
+                self.announced_by(process, now);
+                self.judge_operation(former, now);
                 self.judge_status(former, now, cloud);
                 self.judge_truth(process, former, now, cloud);
             }
@@ -56,17 +60,7 @@ impl Oracle {
         self.judge_copies(cloud, kube);
         let Some(before) = record(former) else { return };
         let is_other = before.nonce != after.nonce;
-        // After the store went back, each of two processes puts back what it knows; and until its late watch tells, a version that
-        // comes again may be taken for the one before (docs: `--bump-revision`).
-        let t = &self.troubles;
-        let is_new = t.restored.is_some_and(|at| at.elapsed() < WATCHES_LATE);
-        let is_excused = (t.no_lease && t.restores > 0) || is_new;
-        // Of another generation it is not carried out: the answer to the write shows it.
-        let is_of_now = now["metadata"]["generation"] == after.operation.generation;
-        if is_new && is_other && is_of_now && is_unasked(&after, &now["spec"]) {
-            let name = name_of(now).to_owned();
-            *self.announced_unseen.entry(name).or_default() += 1;
-        }
+        let is_excused = self.may_count_anew();
         if speaks(&before, former) && is_other && after.attempt <= before.attempt && !is_excused {
             self.violations.push(format!(
                 "S8: attempt {} was followed by {}",
@@ -76,6 +70,59 @@ impl Oracle {
         if before.id.is_some() && after.id.is_none() && !is_other {
             self.violations
                 .push("S4: the recorded server was forgotten".to_owned());
+        }
+    }
+
+    /// After the store went back, each of two processes puts back what it knows; and until its late watch tells, a version that
+    /// comes again may be taken for the one before (docs: `--bump-revision`).
+    fn may_count_anew(&self) -> bool {
+        let t = &self.troubles;
+        (t.no_lease && t.restores > 0) || self.is_just_restored()
+    }
+
+    fn is_just_restored(&self) -> bool {
+        let restored = self.troubles.restored;
+        restored.is_some_and(|at| at.elapsed() < WATCHES_LATE)
+    }
+
+    /// An operation was announced in status.
+    fn judge_operation(&mut self, former: &Value, now: &Value) {
+        let Some(after) = open_operation(now) else {
+            return;
+        };
+        let before = operation(former);
+        if before.is_some_and(|before| before.nonce == after.nonce) {
+            return;
+        }
+        let name = name_of(now);
+        let record = record(now).filter(|record| speaks(record, now));
+        let marker = marker_of(now);
+        if let (Verb::Reinstall, Some(record)) = (after.verb, &record) {
+            self.announces_reinstall(record, &after);
+        }
+        // Put back after its status was lost, with the store or by force.
+        let attempt = (marker, after.nonce.clone());
+        if !self.nonces.insert(attempt) {
+            return;
+        }
+        let number = u32::try_from(after.attempt).unwrap_or(0);
+        if number <= newest_attempt(former) && !self.may_count_anew() {
+            self.violations.push(format!(
+                "S8: attempt {} was followed by {number}",
+                newest_attempt(former)
+            ));
+        }
+        // Of another generation it is not carried out: the answer to the write shows it.
+        let is_of_now = now["metadata"]["generation"] == after.generation;
+        if self.is_just_restored() && is_of_now && is_unasked(&after, &now["spec"]) {
+            *self.announced_unseen.entry(name.to_owned()).or_default() += 1;
+        }
+        let restrained = [Property::Paused, Property::Observed];
+        if restrained.iter().any(|each| each.is_in(&now["spec"])) {
+            self.violations.push(format!(
+                "a {} was announced for {name}, which is paused or only looked at",
+                after.verb
+            ));
         }
     }
 
@@ -89,23 +136,15 @@ impl Oracle {
             && !after.nonce.is_empty()
             && self.nonces.contains(&attempt);
         let is_new = before.as_ref().map(|before| &before.nonce) != Some(&after.nonce) && !was_lost;
-        let is_call = match after.operation.verb {
-            Verb::Create => after.id.is_none(),
-            _ => before.is_some_and(|before| before.attempt < after.attempt),
-        };
+        let is_call = after.id.is_none();
         let (spec, name) = (&object["spec"], name_of(object));
         let restrained = [Property::Paused, Property::Observed];
         if is_new && is_call && restrained.iter().any(|each| each.is_in(spec)) {
             self.violations.push(format!(
-                "a {} was announced for {name}, which is paused or only looked at",
-                after.operation.verb
+                "a create was announced for {name}, which is paused or only looked at"
             ));
         }
-        if is_new
-            && after.operation.verb == Verb::Create
-            && after.id.is_none()
-            && Property::Imported.is_in(spec)
-        {
+        if is_new && is_call && Property::Imported.is_in(spec) {
             self.violations.push(format!(
                 "a purchase was announced for {name}, which imports a server"
             ));
@@ -114,7 +153,7 @@ impl Oracle {
 
     /// A first purchase is announced for an Instance: only as long as the Account's limit leaves room.
     fn judge_limit(&mut self, former: &Value, now: &Value, after: &Binding, kube: &Apiserver) {
-        let is_first = after.operation.verb == Verb::Create && after.id.is_none();
+        let is_first = after.id.is_none();
         // Watches tell of a new limit in their time.
         let is_known = self
             .most
@@ -225,14 +264,15 @@ impl Oracle {
                 .push(format!("S4: server {id} is there, and told as missing"));
         }
         let was_ready = is_ready(former) && number(former) == generation;
-        let begins = was_ready && !is_ready(now) && now["status"]["operation"].is_object();
+        let is_taken = now["status"]["operation"]["accepted"] == true;
+        let begins = was_ready && !is_ready(now) && is_under_way(now) && is_taken;
         let late = self.accepted.get(id).map(Instant::elapsed);
         if begins && is_ours && is_clear && !t.disturbed && late > Some(SAID_WITHIN) {
             self.violations.push(format!(
                 "S6: Ready for {late:?} after the service took an operation of server {id}"
             ));
         }
-        if is_ready(now) && now["status"]["operation"].is_object() {
+        if is_ready(now) && is_under_way(now) {
             self.violations
                 .push("S6: Ready while an operation runs".to_owned());
         }
@@ -277,12 +317,18 @@ impl Oracle {
     }
 }
 
+/// Whether status tells of an operation that has not ended.
+fn is_under_way(object: &Value) -> bool {
+    let told = &object["status"]["operation"];
+    told.is_object() && told["end"].is_null()
+}
+
 /// Whether a reinstall was announced that this spec does not ask for.
-fn is_unasked(record: &Binding, spec: &Value) -> bool {
-    let target = &record.operation.target;
+fn is_unasked(announced: &Operation, spec: &Value) -> bool {
+    let target = &announced.target;
     let image = spec["image"]["id"].as_str();
     let token = spec["reinstall"]["token"].as_str();
-    record.operation.verb == Verb::Reinstall
+    announced.verb == Verb::Reinstall
         && (image.is_some_and(|image| image != target.image)
             || token != target.reinstall.as_deref())
 }

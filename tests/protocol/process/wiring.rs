@@ -27,7 +27,7 @@ impl Running {
     ) -> Self {
         let (due, metrics) = (Due::default(), Metrics::default());
         let client = writes_within(well_formed(link.client()), term.clone());
-        let memories = instance::memory::Memories::default();
+        let memories = instance::memory::all::Memories::default();
         let known: Arc<Mutex<Known>> = Arc::default();
         let wake = {
             let (due, memories) = (due.clone(), memories.clone());
@@ -80,11 +80,11 @@ impl Running {
             }
         };
         Self {
-            instances: instance::Context {
+            instances: instance::context::Context {
                 client: client.clone(),
                 sessions: sessions.clone(),
                 secrets: secrets.clone(),
-                settings: instance::Settings { cluster },
+                settings: instance::context::Settings { cluster },
                 memories,
                 events: events.clone(),
                 metrics: metrics.clone(),

@@ -80,7 +80,7 @@ impl Universe {
             }
             Step::Delete(n) => self.kube.delete(&instance(n)),
             Step::WipeStatus(n) => self.kube.edit(&instance(n), |object| {
-                object["status"] = json!({"observedGeneration": -1});
+                object["status"] = json!({"observedGeneration": -1, "attempt": 0});
             }),
             Step::ForceFinalizers(n) => self.force_finalizers(n),
             Step::Replace(n) => self.kube.edit(&instance(n), |object| {

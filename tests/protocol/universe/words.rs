@@ -6,7 +6,7 @@ use serde_json::Value;
 pub fn without_nonce(text: &str) -> String {
     let mut record: Value = serde_json::from_str(text).unwrap_or_default();
     record["nonce"] = Value::Null;
-    record["operation"]["startedAt"] = Value::Null;
+    record["startedAt"] = Value::Null;
     record.to_string()
 }
 
@@ -15,11 +15,20 @@ pub fn outline(object: &Value) -> String {
     let record = crate::oracle::record(object);
     let record = record.map(|r| {
         format!(
-            "{} #{} id {:?} task {}",
-            r.operation.verb,
+            "create #{} id {:?} task {}",
             r.attempt,
             r.id,
             r.task.is_some()
+        )
+    });
+    let runs = crate::oracle::operation(object);
+    let runs = runs.map(|o| {
+        format!(
+            "{} #{} taken {} end {:?}",
+            o.verb,
+            o.attempt,
+            o.accepted,
+            o.end.map(|end| end.reason)
         )
     });
     let status = &object["status"];
@@ -30,13 +39,14 @@ pub fn outline(object: &Value) -> String {
         .map(|c| format!("{}={}/{}", c["type"], c["status"], c["reason"]).replace('"', ""))
         .collect();
     format!(
-        "rv {} gen {}/{} {} of {} {} {}",
+        "rv {} gen {}/{} {} {} of {} {} {}",
         object["metadata"]["resourceVersion"]
             .as_str()
             .unwrap_or_default(),
         status["observedGeneration"],
         object["metadata"]["generation"],
         record.unwrap_or_default(),
+        runs.unwrap_or_default(),
         status["id"],
         conditions.join(" "),
         if object["metadata"]["deletionTimestamp"].is_string() {

@@ -1,30 +1,28 @@
 //! The call of an open operation: made again where it is certain that nothing was done, and what has to come before it.
 
-use super::{End, Open};
+use super::open::{End, Open};
 use crate::api::conditions::Reason;
 use crate::api::{PowerState, Verb};
 use crate::cloud::Detail;
+use crate::instance::fact::Fact;
 use crate::instance::login::LoginFact;
-use crate::instance::memory::Aside;
-use crate::instance::observe::{Fact, is_idle};
-use crate::instance::plan::{Needs, Plan, Request, SOON, Step, Tell, keep, restraint, want, words};
+use crate::instance::memory::kinds::Aside;
+use crate::instance::observation::is_idle;
+use crate::instance::plan::step::{Needs, Plan, Request, Step, Tell};
+use crate::instance::plan::{begin, login, restraint, words};
+use crate::instance::times;
 use std::time::Duration;
 
-/// A server that was stopped or started within an attempt shows it within this time, or is asked again.
-const ASIDE_AGAIN: Duration = Duration::from_secs(30);
-/// What the service refuses, in the state that the server is in, is asked for again after this time: beside a look every ten
-/// seconds that leaves room for one call a minute (design section 5, L3).
-const REFUSED_ASIDE_AGAIN: Duration = Duration::from_secs(60);
 /// A service that says so often that it cannot do it now, about an idle server, means that it does not want to.
 const BUSY_TRIES: u32 = 4;
 
 impl Open<'_> {
     /// The intent stands and nothing was sent.
     pub(super) fn not_sent(&self) -> Plan {
-        if want::is_still_asked(self.seen, self.binding) {
+        if begin::is_still_asked(self.seen, self.operation) {
             self.again()
         } else {
-            self.conclude(End::Superseded("it was not sent".to_owned()))
+            self.conclude(End::superseded("it was not sent"))
         }
     }
 
@@ -39,36 +37,33 @@ impl Open<'_> {
             return self.conclude(End::Well);
         }
         if why == Reason::OperationRefused {
-            return self.conclude(End::Refused(message.to_owned()));
+            return self.conclude(End::refused(message));
         }
-        if !want::is_still_asked(self.seen, self.binding) {
+        if !begin::is_still_asked(self.seen, self.operation) {
             // A stop that was asked for meanwhile shows late at some services; until then the server is not at rest.
             return if self.is_being_stopped() {
                 self.stopping()
             } else {
-                self.conclude(End::Superseded(message.to_owned()))
+                self.conclude(End::superseded(message))
             };
         }
         if why == Reason::Stopping {
             return match &self.seen.detail {
                 Fact::Known(detail) if !is_idle(detail.pending()) => self.stopping(),
                 Fact::Known(detail) if detail.status() == Some("STOPPED") => self.again(),
-                Fact::Known(detail)
-                    if want::may_operate(self.seen, self.binding, &detail.fields) =>
-                {
+                Fact::Known(detail) if begin::may_operate(self.seen, &detail.fields) => {
                     let force = self.was_asked(Verb::Stop) == Some(false);
                     let id = self.id.clone();
                     self.aside(Verb::Stop, Request::Stop { id, force })
                 }
-                Fact::Known(_) => self.conclude(End::Superseded(message.to_owned())),
+                Fact::Known(_) => self.conclude(End::superseded(message)),
                 Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => self.stopping(),
             };
         }
-        let tries = self.seen.memory.attempt(self.binding);
-        let tries = tries.map_or(0, |attempt| attempt.tries);
+        let tries = self.call().map_or(0, |attempt| attempt.tries);
         if why == Reason::ServiceBusy && tries >= BUSY_TRIES && self.is_idle() {
             // Nothing keeps it busy: it does not want this one, in the state that the server is in.
-            return self.conclude(End::Refused(message.to_owned()));
+            return self.conclude(End::refused(message));
         }
         match self.seen.memory.not_before {
             Some(at) if at > self.seen.now => self.later(message, why, at - self.seen.now),
@@ -89,6 +84,7 @@ impl Open<'_> {
     /// The same again, after this time.
     pub(super) fn later(&self, message: &str, why: Reason, left: Duration) -> Plan {
         let mut tell = Tell::of(words::refused(message, why));
+        tell.operation = Some(self.operation.clone());
         // Trouble of the service that the next try may already have behind it.
         tell.progress = matches!(why, Reason::RateLimited | Reason::ServiceUnreachable);
         Plan::rest(tell.with_id(Some(self.id.clone())), left)
@@ -96,21 +92,29 @@ impl Open<'_> {
 
     /// The call of the recorded attempt, once more: it is certain that nothing was done.
     pub(super) fn again(&self) -> Plan {
-        let rest = || Plan::rest(Tell::default().with_id(Some(self.id.clone())), SOON);
+        let rest = || {
+            Plan::rest(
+                Tell::default().with_id(Some(self.id.clone())),
+                times::PASS_RECHECK,
+            )
+        };
+        if !self.is_told() {
+            return self.running(words::running(self.verb(), self.id));
+        }
         match &self.seen.detail {
-            Fact::Known(detail) if want::may_operate(self.seen, self.binding, &detail.fields) => {}
+            Fact::Known(detail) if begin::may_operate(self.seen, &detail.fields) => {}
             Fact::Known(detail) if !is_idle(detail.pending()) => {
                 let word = detail.pending().unwrap_or_default();
                 let message = format!("the service is busy with server {} ({word})", self.id);
-                return self.later(&message, Reason::ServiceBusy, keep::BUSY);
+                return self.later(&message, Reason::ServiceBusy, times::SERVER_BUSY_RECHECK);
             }
             // It is not the server any more that it was asked for.
             Fact::Known(_) => {
-                return self.conclude(End::Superseded("the server has changed since".to_owned()));
+                return self.conclude(End::superseded("the server has changed since"));
             }
             Fact::Absent | Fact::Unknown(_) => {
                 let mut plan = rest();
-                plan.again = keep::UNREAD;
+                plan.again = times::UNREADABLE_RETRY;
                 return plan;
             }
             Fact::NotAsked => {
@@ -119,32 +123,39 @@ impl Open<'_> {
                 return plan;
             }
         }
-        let credentials = match want::credentials(self.seen, self.verb()) {
+        let credentials = match login::credentials(self.seen, self.verb()) {
             Ok(credentials) => credentials,
             // Nothing else waits for a login that cannot be used.
             Err(_) if matches!(self.seen.login, LoginFact::Problem(_)) => {
-                return self.conclude(End::Superseded("its login cannot be used".to_owned()));
+                return self.conclude(End::superseded("its login cannot be used"));
             }
             Err(plan) => return *plan,
         };
-        let recorded = &self.binding.operation.target.password_secret;
+        let recorded = &self.operation.target.password_secret;
         let read = credentials.as_ref().map(|credentials| &credentials.secret);
         if read.is_some_and(|read| read != recorded) {
-            return self.conclude(End::Superseded("its Secret has changed since".to_owned()));
+            return self.conclude(End::superseded("its Secret has changed since"));
         }
-        let Some(request) = want::request(self.seen, self.binding, self.id, credentials) else {
+        let Some(request) = begin::request(self.seen, self.operation, self.id, credentials) else {
             return rest();
         };
         let tell = Tell::progress(
             words::reason(self.verb()),
-            words::asking(self.verb(), self.id),
+            words::running(self.verb(), self.id),
         );
-        let step = Step::Call {
-            binding: Box::new(self.binding.clone()),
+        let step = Step::Operate {
+            operation: Box::new(self.operation.clone()),
             announce: false,
             request: Box::new(request),
         };
-        Plan::act(step, tell.with_id(Some(self.id.clone())))
+        let mut tell = tell.with_id(Some(self.id.clone()));
+        tell.operation = Some(self.operation.clone());
+        Plan::act(step, tell)
+    }
+
+    /// Whether status tells of the operation. Where that was lost it is told again before anything is called under it.
+    fn is_told(&self) -> bool {
+        self.seen.facts.operation().is_some()
     }
 
     /// Stops or starts the server within the attempt, once in a while until it shows.
@@ -156,7 +167,7 @@ impl Open<'_> {
                 self.id
             )),
         };
-        if self.was_asked(verb) != Some(true) {
+        if self.was_asked(verb) != Some(true) && self.is_told() {
             plan.step = Step::Aside {
                 request: Box::new(request),
             };
@@ -186,9 +197,9 @@ impl Open<'_> {
         let aside = self.seen.memory.aside.as_ref();
         let aside = aside.filter(|aside| aside.verb == verb)?;
         let again = if aside.is_refused {
-            REFUSED_ASIDE_AGAIN
+            times::REFUSED_AUXILIARY_RETRY
         } else {
-            ASIDE_AGAIN
+            times::AUXILIARY_RETRY
         };
         Some(self.seen.now < aside.at + again)
     }
@@ -199,14 +210,13 @@ impl Open<'_> {
         let wanted = match self.seen.facts.spec.power_state {
             PowerState::Running => true,
             PowerState::Stopped => false,
-            PowerState::Unmanaged => self.binding.operation.before.running,
+            PowerState::Unmanaged => self.operation.before.running,
         };
         let in_vain = self.was_asked(Verb::Start) == Some(false);
         // Where servers are only looked at, it stays as it is.
         wanted
             && detail.status() == Some("STOPPED")
             && !in_vain
-            && !self.is_of_a_lost_status()
             && !restraint::is_observed(self.seen)
     }
 }

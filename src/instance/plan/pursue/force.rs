@@ -3,19 +3,17 @@
 //! The cut is a call within the attempt of the stop. It is not recorded: a process that takes over waits for the grace period
 //! again, which is late, never early.
 
-use super::{End, Open};
+use super::open::{End, Open};
 use crate::api::{PowerState, Verb};
 use crate::cloud::{Detail, TaskState};
-use crate::instance::memory::Aside;
-use crate::instance::observe::{Fact, is_idle, is_off};
-use crate::instance::plan::{Needs, Plan, Request, Step, UNREAD, frozen, judge, restraint};
-use std::time::Duration;
+use crate::instance::fact::Fact;
+use crate::instance::memory::kinds::Aside;
+use crate::instance::observation::{is_idle, is_off};
+use crate::instance::plan::evidence::frozen;
+use crate::instance::plan::step::{Needs, Plan, Request, Step};
+use crate::instance::plan::{judge, restraint};
+use crate::instance::times;
 use tokio::time::Instant;
-
-/// A cut that does not show is made again after this time.
-const AGAIN: Duration = Duration::from_secs(60);
-/// A server that waits for its cut is looked at this often.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 impl Open<'_> {
     /// The plan for a stop that was taken and did not come about in its time; none where it is followed as ever.
@@ -25,15 +23,16 @@ impl Open<'_> {
         let is_wanted = self.verb() == Verb::Stop
             && seen.facts.spec.power_state == PowerState::Stopped
             && restraint::restraint(seen).is_none();
-        let attempt = seen.memory.attempt(self.binding);
-        let attempt = attempt.filter(|_| is_wanted)?;
+        let attempt = self.call().filter(|_| is_wanted)?;
         let has_failed = matches!(seen.task, Fact::Known(TaskState::Failed { .. }));
         let due = attempt.since + grace;
         if !has_failed && seen.now < due {
             return None;
         }
         let may_look = has_failed || self.may_look_again(due);
-        let cut = self.cut().map(|cut| seen.now < cut.at + AGAIN);
+        let cut = self
+            .cut()
+            .map(|cut| seen.now < cut.at + times::POWER_CUT_RETRY);
         match &seen.detail {
             Fact::Known(detail) if is_off(detail) && (cut.is_some() || has_failed) => {
                 Some(self.conclude(End::Well))
@@ -62,13 +61,14 @@ impl Open<'_> {
     /// The stop failed, and its power was cut a moment ago: the server may be at work on that, whatever is wanted of it by now.
     pub(super) fn cut_is_under_way(&self) -> Option<Plan> {
         let seen = self.seen;
-        self.cut().filter(|cut| seen.now < cut.at + AGAIN)?;
+        self.cut()
+            .filter(|cut| seen.now < cut.at + times::POWER_CUT_RETRY)?;
         match &seen.detail {
             Fact::Absent => None,
             Fact::Known(detail) if is_idle(detail.pending()) => None,
             Fact::NotAsked => {
                 let mut plan = self.cutting();
-                if seen.has_not_looked_for(UNREAD) {
+                if seen.has_not_looked_for(times::UNREADABLE_RETRY) {
                     plan.needs = Needs::Detail;
                 }
                 Some(plan)
@@ -83,10 +83,10 @@ impl Open<'_> {
         let (seen, memory) = (self.seen, &self.seen.memory);
         if memory.unread {
             // What does not answer is asked no more often because a cut waits for it.
-            return seen.has_not_looked_for(UNREAD);
+            return seen.has_not_looked_for(times::UNREADABLE_RETRY);
         }
         memory.looked.is_none_or(|looked| looked < due)
-            || (!memory.was_off && seen.has_not_looked_for(LOOK_AGAIN))
+            || (!memory.was_off && seen.has_not_looked_for(times::POWER_CUT_RECHECK))
     }
 
     /// The newest cut within this attempt.
@@ -98,7 +98,7 @@ impl Open<'_> {
     /// The server is ours and nothing is in doubt. It may well be busy: with the stop that does not come about.
     fn may_cut(&self, detail: &Detail) -> bool {
         judge::is_ours(self.seen, &detail.fields)
-            && judge::bought_otherwise(self.seen, self.binding).is_none()
+            && judge::bought_otherwise(self.seen).is_none()
             && frozen(self.seen).is_none()
     }
 

@@ -1,11 +1,13 @@
 //! The outcome of a call is unknown: what the server shows decides.
 
-use super::{End, Open};
+use super::open::{End, Open};
 use crate::api::Verb;
 use crate::api::conditions::{Reason, Verdict};
-use crate::instance::observe::{Fact, is_idle};
-use crate::instance::plan::{LONG, Needs, Plan, Request, SOON, Tell, keep, want, words};
-use crate::instance::references;
+use crate::instance::fact::Fact;
+use crate::instance::observation::is_idle;
+use crate::instance::plan::step::{Needs, Plan, Request, Tell};
+use crate::instance::plan::{diff, evidence, words};
+use crate::instance::{references, times};
 use tokio::time::Instant;
 
 impl Open<'_> {
@@ -29,13 +31,6 @@ impl Open<'_> {
             None if self.is_of_a_generated_password() => {
                 self.conclude(self.lost("nothing at the service tells whether it was carried out"))
             }
-            // What the spec asked for counts as applied.
-            None if self.is_of_a_lost_status() && self.verb() == Verb::Reinstall => {
-                self.conclude(End::Assumed)
-            }
-            None if self.is_of_a_lost_status() || want::is_former(seen, self.binding) => {
-                self.conclude(End::Well)
-            }
             None if self.is_undecidable() && self.is_to_be_started(detail) => {
                 self.aside(Verb::Start, Request::Start(self.id.clone()))
             }
@@ -51,20 +46,20 @@ impl Open<'_> {
         let (seen, memory) = (self.seen, &self.seen.memory);
         let was_settled = memory.looked.is_some_and(|looked| looked >= settled) && !memory.unread;
         // What the server showed is forgotten between two looks, and status holds what came of it.
-        if was_settled && keep::is_told(seen, Reason::OutcomeUnknown) && self.is_undecidable() {
+        if was_settled && evidence::says(seen, Reason::OutcomeUnknown) && self.is_undecidable() {
             return self.outcome_unknown();
         }
         let was_at_rest = memory.at_rest_since.is_some() && !memory.pending_seen;
         if !(was_settled && was_at_rest && self.verb() == Verb::Reinstall) {
             return self.unconfirmed(settled);
         }
-        if self.is_undecidable() && !self.shows_by_image() && !self.is_of_a_lost_status() {
+        if self.is_undecidable() && !self.shows_by_image() {
             // As it was found out at the last look.
             return self.outcome_unknown();
         }
         let mut plan = self.unconfirmed(settled);
         // Each listing asks for a turn: where the apiserver refuses what follows from the look, none of them looks again at once.
-        if seen.has_not_looked_for(keep::UNREAD) {
+        if seen.has_not_looked_for(times::UNREADABLE_RETRY) {
             plan.needs = Needs::Detail;
         }
         plan
@@ -78,9 +73,12 @@ impl Open<'_> {
     /// A reinstall with the same image: executed unseen, and never executed, look alike. Another image, key or token asks
     /// again.
     fn is_undecidable(&self) -> bool {
-        let applied = want::applied(self.seen, self.binding);
-        let wish = want::target(Verb::Reinstall, &applied, want::as_specified(self.seen));
-        let target = &self.binding.operation.target;
+        let Some(binding) = self.seen.facts.binding() else {
+            return false;
+        };
+        let applied = diff::applied(self.seen, binding);
+        let wish = diff::target(Verb::Reinstall, &applied, diff::as_specified(self.seen));
+        let target = &self.operation.target;
         // What is not looked up may well be the same.
         let is_open = references::installation_is_open(self.seen);
         let is_same = (is_open || (wish.image == target.image && wish.key == target.key))
@@ -93,31 +91,37 @@ impl Open<'_> {
             "{}, and nothing at the service tells whether server {} was reinstalled; it is not repeated, since that could erase the disk twice: look at the server; a new \
              spec.reinstall.token asks again, and taking back what asked for it (spec.image, spec.login or the token) asks for \
              nothing",
-            words::doubt(self.seen, self.binding),
+            words::doubt(self.call(), self.verb()),
             self.id
         );
-        let tell = Tell::of(Verdict::stalled(Reason::OutcomeUnknown, message));
-        Plan::rest(tell.with_id(Some(self.id.clone())), LONG)
+        let mut tell = Tell::of(Verdict::stalled(Reason::OutcomeUnknown, message));
+        tell.operation = Some(self.operation.clone());
+        Plan::rest(tell.with_id(Some(self.id.clone())), times::IDLE_REQUEUE)
     }
 
     /// It is not known to have been carried out, as the server shows it.
     fn lost(&self, shows: &str) -> End {
-        let attempt = self.seen.memory.attempt(self.binding);
-        let doubt = attempt.and_then(|attempt| attempt.doubt.as_deref());
+        let doubt = self.call().and_then(|attempt| attempt.doubt.as_deref());
         let doubt = doubt.unwrap_or("no answer is on record");
-        End::Lost(format!("{doubt}, and {shows}"))
+        End::lost(format!("{doubt}, and {shows}"))
     }
 
     fn unconfirmed(&self, settled: Instant) -> Plan {
         let note = format!(
             "{}: server {} is looked at{}, and will show whether it was",
-            words::doubt(self.seen, self.binding),
+            words::doubt(self.call(), self.verb()),
             self.id,
             words::until(self.seen, settled)
         );
         let mut plan = self.running(note);
+        // Other words than while it ran: its cause or its end is another one.
+        plan.tell.progress = false;
         let rest = settled.saturating_duration_since(self.seen.now);
-        plan.again = if rest.is_zero() { SOON } else { rest.min(SOON) };
+        plan.again = if rest.is_zero() {
+            times::PASS_RECHECK
+        } else {
+            rest.min(times::PASS_RECHECK)
+        };
         plan
     }
 }

@@ -10,10 +10,7 @@ fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
     let binding = announced(&plan).unwrap();
     assert_eq!((binding.attempt, binding.lost, binding.failed), (1, 0, 0));
     assert_eq!(binding.places, ["r/z"]);
-    let Step::Call { request, .. } = &plan.step else {
-        unreachable!()
-    };
-    let Request::Create(request) = &**request else {
+    let Step::Buy { request, .. } = &plan.step else {
         unreachable!()
     };
     assert_eq!(request.name, ours());
@@ -63,7 +60,7 @@ fn of_a_server_that_was_found_no_password_is_known_that_the_operator_is_to_tell(
         let Step::Record { binding } = &plan.step else {
             panic!("{plan:?}")
         };
-        let target = &binding.operation.target;
+        let target = &binding.target;
         assert_eq!(target.password_secret.as_deref(), counts_as_set);
     }
 }
@@ -184,7 +181,7 @@ fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
     let due = waiting.with(|seen| seen.now += Duration::from_secs(8));
     assert!(matches!(
         due.plan().step,
-        Step::Call {
+        Step::Buy {
             announce: false,
             ..
         }
@@ -217,6 +214,7 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
                     account: "default".into(),
                     verb: Verb::Create,
                     is_own: true,
+                    is_newest: false,
                     tries: 1,
                     since,
                     post: given,
@@ -234,13 +232,17 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
 }
 
 #[test]
-fn a_server_that_only_the_history_tells_of_is_replaced_as_often_as_the_spec_allows() {
+fn a_server_that_status_let_go_is_replaced_as_often_as_the_spec_allows_without_its_record() {
     let lost = |limit: Option<i32>| {
         let mut instance = instance();
-        let mut status = InstanceStatus::clone(&Scene::converged().0.facts.status);
-        status.id = None;
-        status.detail.clear();
-        instance.status = Some(status);
+        instance.status = Some(InstanceStatus {
+            attempt: 1,
+            operation: Some(Operation {
+                end: bad_end(EndReason::ServerGone, 1),
+                ..of_purchase(&binding())
+            }),
+            ..InstanceStatus::default()
+        });
         if let Some(limit) = limit {
             instance.spec.on_external_deletion = OnExternalDeletion::Recreate;
             instance.spec.recreate_limit = limit;
@@ -259,12 +261,10 @@ fn a_server_that_only_the_history_tells_of_is_replaced_as_often_as_the_spec_allo
 fn numbers_that_nobody_can_have_counted_are_not_counted_on_from() {
     let told = |attempt: i64| {
         let mut instance = instance();
-        let mut status = InstanceStatus::clone(&Scene::converged().0.facts.status);
-        status.id = None;
-        status.detail.clear();
-        status.history[0].attempt = attempt;
-        status.history[0].succeeded = false;
-        instance.status = Some(status);
+        instance.status = Some(InstanceStatus {
+            attempt,
+            ..InstanceStatus::default()
+        });
         Scene::of(&instance, true).listed(SETTLE, &[]).plan()
     };
     let attempt = |plan: &Plan| announced(plan).map(|binding| binding.attempt);
@@ -294,7 +294,7 @@ fn a_refusal_on_record_is_told_for_what_it_is_and_leaves_the_account_to_the_spec
         let plan = scene.plan();
         let verdict = plan.tell.verdict.as_ref().unwrap();
         assert_eq!((verdict.reason, verdict.state), (told, state));
-        let account = scene.0.facts.account(&scene.0.memory).name;
+        let account = crate::instance::observe::account_of(&scene.0.facts, &scene.0.memory).name;
         assert_eq!(
             account, "default",
             "nothing was bought under the former one"

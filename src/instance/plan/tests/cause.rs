@@ -1,14 +1,14 @@
-//! Why an operation is begun, as record and history tell it.
+//! Why an operation is begun, as it tells itself and the history.
 
-use super::want::{as_bought, server, with_spec};
+use super::want::{server, with_spec};
 use super::*;
 use crate::api::conditions::Verdict;
-use crate::api::{Cause, EndReason, PowerState, Restart};
+use crate::api::{Cause, PowerState, Restart};
 
 /// Verb and cause of the operation that a plan announces.
-fn begun(scene: &Scene) -> Option<(Verb, Cause)> {
+fn why(scene: &Scene) -> Option<(Verb, Cause)> {
     let plan = scene.plan();
-    let operation = announced(&plan)?.operation.clone();
+    let operation = begun(&plan)?;
     Some((operation.verb, operation.cause?))
 }
 
@@ -31,20 +31,20 @@ const OFF: &[(&str, &str)] = &[("ecsStatus", "STOPPED")];
 #[test]
 fn a_power_state_that_somebody_else_changed_is_a_drift_and_an_edited_one_is_not() {
     let drifted = told_ready(server(as_bought(), OFF));
-    assert_eq!(begun(&drifted), Some((Verb::Start, Cause::Drift)));
+    assert_eq!(why(&drifted), Some((Verb::Start, Cause::Drift)));
     // An edit of anything else, and be it a token to have it looked at now, is not what changed the power.
     let reconciled = with_spec(told_ready(server(as_bought(), OFF)), |spec| {
         let token = "now".to_owned();
         spec.reconcile = Some(crate::api::Reconcile { token });
     });
-    assert_eq!(begun(&reconciled), Some((Verb::Start, Cause::Drift)));
+    assert_eq!(why(&reconciled), Some((Verb::Start, Cause::Drift)));
     // The operator stopped it, as the spec said before.
     let edited = with_spec(told_ready(stopped(Some(Cause::Spec))), |_| {});
-    assert_eq!(begun(&edited), Some((Verb::Start, Cause::Spec)));
+    assert_eq!(why(&edited), Some((Verb::Start, Cause::Spec)));
     let stop = with_spec(told_ready(server(as_bought(), &[])), |spec| {
         spec.power_state = PowerState::Stopped;
     });
-    assert_eq!(begun(&stop), Some((Verb::Stop, Cause::Spec)));
+    assert_eq!(why(&stop), Some((Verb::Stop, Cause::Spec)));
 }
 
 /// A server that is off, since the operator stopped it last.
@@ -67,9 +67,9 @@ fn the_power_of_a_server_that_was_imported_is_told_by_status_of_this_generation(
             seen.facts.status = status.into();
         }))
     };
-    assert_eq!(begun(&imported()), Some((Verb::Start, Cause::Drift)));
+    assert_eq!(why(&imported()), Some((Verb::Start, Cause::Drift)));
     let edited = with_spec(imported(), |_| {});
-    assert_eq!(begun(&edited), Some((Verb::Start, Cause::Spec)));
+    assert_eq!(why(&edited), Some((Verb::Start, Cause::Spec)));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_token_is_a_wish_of_the_spec() {
     let scene = with_spec(told_ready(server(as_bought(), &[])), |spec| {
         spec.restart = Some(Restart { token });
     });
-    assert_eq!(begun(&scene), Some((Verb::Restart, Cause::Spec)));
+    assert_eq!(why(&scene), Some((Verb::Restart, Cause::Spec)));
 }
 
 #[test]
@@ -94,8 +94,7 @@ fn another_version_of_the_same_secret_is_told_apart_from_another_secret() {
             ..applied.clone()
         };
         let scene = told_ready(server(applied.clone(), &[]));
-        let binding = binding();
-        super::super::cause::of(&scene.0, &binding, Verb::ModifyPassword, &applied, &target)
+        super::super::cause::of(&scene.0, Verb::ModifyPassword, &applied, &target)
     };
     assert_eq!(password("a/key/u/1", "a/key/u/2"), Cause::Secret);
     assert_eq!(password("a/key/u/1", "a/key/v/2"), Cause::Secret);
@@ -105,34 +104,32 @@ fn another_version_of_the_same_secret_is_told_apart_from_another_secret() {
 
 #[test]
 fn what_failed_is_tried_again_for_the_same_cause() {
-    let mut former = binding();
-    former.attempt = 2;
-    former.operation.verb = Verb::Start;
-    former.operation.cause = Some(Cause::Drift);
-    let scene = server(as_bought(), OFF).with(|seen| {
-        let mut status = InstanceStatus::clone(&seen.facts.status);
-        let mut entry = status.history[0].clone();
-        entry.verb = Verb::Start;
-        entry.attempt = 2;
-        entry.succeeded = false;
-        entry.reason = Some(EndReason::Failed);
-        status.history.insert(0, entry);
-        seen.facts.status = status.into();
-    });
-    let applied = as_bought();
-    let cause = super::super::cause::of(&scene.0, &former, Verb::Start, &applied, &applied);
-    assert_eq!(cause, Cause::Drift);
+    let failed = || {
+        stopped(Some(Cause::Spec)).status(|status| {
+            status.operation = Some(Operation {
+                cause: Some(Cause::Drift),
+                end: bad_end(EndReason::Failed, 1),
+                ..operation(Verb::Start, as_bought())
+            });
+        })
+    };
+    let cause = |scene: &Scene| {
+        let applied = as_bought();
+        super::super::cause::of(&scene.0, Verb::Start, &applied, &applied)
+    };
+    assert_eq!(cause(&failed()), Cause::Drift);
+    // An edit is a wish of its own.
+    assert_eq!(cause(&with_spec(failed(), |_| {})), Cause::Spec);
 }
 
 #[test]
 fn a_history_entry_says_why_for_which_spec_and_with_which_secret() {
-    let mut password = binding();
-    password.operation.verb = Verb::ModifyPassword;
-    password.operation.cause = Some(Cause::Rotation);
-    password.operation.generation = 4;
-    password.operation.target.password_secret = Some("login/password/u/7".into());
+    let mut password = operation(Verb::ModifyPassword, as_bought());
+    password.cause = Some(Cause::Rotation);
+    password.generation = 4;
+    password.target.password_secret = Some("login/password/u/7".into());
     let scene = server(as_bought(), &[]);
-    let entry = ended(&scene.0, &password, None, None);
+    let entry = ended::ended(&scene.0, &password, None, None);
     assert_eq!(
         (
             entry.cause,
@@ -142,7 +139,7 @@ fn a_history_entry_says_why_for_which_spec_and_with_which_secret() {
         (Some(Cause::Rotation), Some(4), Some("login/password/u/7"))
     );
     assert!(!entry.power_cut);
-    let told = super::super::why(&password);
+    let told = super::super::cause::told(&password);
     for word in [
         "rotated",
         "generation 4",
@@ -152,8 +149,8 @@ fn a_history_entry_says_why_for_which_spec_and_with_which_secret() {
     }
     // A stop brings no password; that its power was cut, the process that cut it knows.
     let mut stop = password;
-    stop.operation.verb = Verb::Stop;
-    let cut = scene.memory(|memory| memory.cut_for = Some(1));
-    let entry = ended(&cut.0, &stop, None, None);
+    stop.verb = Verb::Stop;
+    let cut = scene.memory(|memory| memory.cut_for = Some(2));
+    let entry = ended::ended(&cut.0, &stop, None, None);
     assert!(entry.power_cut && entry.password_secret.is_none());
 }

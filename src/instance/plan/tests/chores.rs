@@ -1,19 +1,15 @@
 //! How a server is stopped and looked at, where the spec says so.
 
 use super::pursue::{later, open_operation, with_task};
-use super::want::{as_bought, server, with_spec};
+use super::want::{server, with_spec};
 use super::*;
 use crate::api::{ForceStop, Pause, PowerState, StopPolicy};
 
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
 
-fn verb_of(scene: &Scene) -> Option<Verb> {
-    announced(&scene.plan()).map(|binding| binding.operation.verb)
-}
-
 fn request(plan: &Plan) -> Option<&Request> {
     match &plan.step {
-        Step::Call { request, .. } | Step::Aside { request } => Some(request),
+        Step::Operate { request, .. } | Step::Aside { request } => Some(request),
         _ => None,
     }
 }
@@ -107,7 +103,7 @@ fn the_detail_is_asked_for_once_after_the_grace_period_and_then_as_seldom_as_eve
 fn a_cut_is_not_repeated_at_once_and_a_stop_that_it_does_not_help_has_failed() {
     let failed = Fact::Known(TaskState::Failed { reason: None });
     let cut = stop(ForceStop::AfterGracePeriod, failed, &[]).memory(|memory| {
-        memory.aside = Some(crate::instance::memory::Aside {
+        memory.aside = Some(crate::instance::memory::kinds::Aside {
             verb: Verb::Stop,
             at: memory.first_seen,
             trouble: None,
@@ -131,7 +127,7 @@ fn always_cuts_at_once() {
             spec.power_state = PowerState::Stopped;
             spec.stop_policy.force = force;
         });
-        assert_eq!(verb_of(&scene), Some(Verb::Stop));
+        assert_eq!(begins(&scene), Some(Verb::Stop));
         assert_eq!(cuts(&scene), at_once, "{force:?}");
     }
 }
@@ -170,12 +166,10 @@ fn a_resync_period_has_the_object_looked_at_in_time() {
         memory.gone.insert(ID.into(), (Gone::NotFound, since));
     });
     assert!(overdue(gone) > second, "there is nothing to read");
-    let open = scene.with(|seen| {
-        let mut status = InstanceStatus::clone(&seen.facts.status);
-        status.history.clear();
-        seen.facts.status = status.into();
-    });
-    assert!(overdue(open) > second, "it is read at its own pace");
+    assert!(
+        overdue(scene.untold()) > second,
+        "it is read at its own pace"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::api::{Import, PackageRef, Pin};
 use crate::cloud::{Offer, Package};
-use crate::instance::references::Scope;
+use crate::instance::pins::Scope;
 
 /// An Instance that is to import this, before a listing that shows these servers.
 fn scene(import: Import, servers: &[(&str, &str)]) -> Scene {
@@ -71,7 +71,7 @@ fn one_is_looked_at_in_listing_and_detail_and_claimed_before_it_is_recorded() {
         assert_eq!(binding.id.as_deref(), Some(ID));
         assert_eq!(binding.imported.as_deref(), Some("by-hand"));
         assert_eq!((binding.lost, binding.attempt, binding.task), (0, 1, None));
-        assert_eq!(binding.operation.target.image, "img-1");
+        assert_eq!(binding.target.image, "img-1");
     }
 }
 

@@ -67,12 +67,9 @@ fn a_failed_create_is_told_cleaned_up_and_tried_again() {
         Some(false)
     );
 
-    let told = scene.with(|seen| {
-        let mut status = InstanceStatus::clone(&seen.facts.status);
-        status.history = plan.tell.ended.clone().into_iter().collect();
-        seen.facts.status = status.into();
-    });
-    let left_behind = told.with(|seen| seen.detail = Fact::Known(detail(&[])));
+    let left_behind = scene
+        .written()
+        .with(|seen| seen.detail = Fact::Known(detail(&[])));
     assert!(
         matches!(&left_behind.plan().step, Step::Release { why: ReleaseReason::Failed, id } if id.as_str() == ID)
     );

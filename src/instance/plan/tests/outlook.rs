@@ -1,12 +1,14 @@
 //! What is told before anybody applies an object is what turns then do.
 
-use super::want::{as_bought, server, with_spec};
+use super::pursue::{open_operation, with_task};
+use super::want::{server, with_spec};
 use super::*;
 use crate::api::{
     Import, InstanceSpec, OnExternalDeletion, Pause, PowerState, Reinstall, ReinstallPolicy,
     Restart,
 };
-use crate::instance::plan::{Deed, Outlook, outlook, restrained_from};
+use crate::instance::plan::outlook::{Deed, Outlook, outlook};
+use crate::instance::plan::restraint::restrained_from;
 use crate::session::Problem;
 
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
@@ -70,8 +72,8 @@ fn what_is_wanted_of_a_server_is_told_whole_and_its_turn_begins_with_the_first()
         if let Some(first) = outlook.acts.first() {
             assert!(first.why.contains(why), "{why}: {outlook:?}");
         }
-        let begins = announced(&scene.plan()).map(|binding| binding.operation.verb);
-        assert_eq!(begins, wanted.first().copied(), "the turn does the same");
+        let first = begins(&scene);
+        assert_eq!(first, wanted.first().copied(), "the turn does the same");
     }
 }
 
@@ -111,16 +113,16 @@ fn a_policy_that_holds_a_reinstall_back_is_told_and_the_rest_is_done() {
 
 #[test]
 fn what_is_in_flight_counts_as_done() {
-    // The record is of a reinstall to the second image, and nobody has seen its end.
+    // A reinstall to the second image was announced, and nobody has seen its end.
     let open = |image: &str| {
-        let scene = Scene::recorded(Some(ID), |binding| {
-            binding.operation.verb = Verb::Reinstall;
-            binding.operation.target.image = "img-2".into();
-            binding.task = Some("t-2".into());
-        });
-        with_spec(scene, |spec| spec.image.id = Some(image.into())).with(|seen| {
-            seen.detail = Fact::Known(detail(&[("ecsPendingStatus", "REINSTALLING")]));
-        })
+        let target = Applied {
+            image: "img-2".into(),
+            ..as_bought()
+        };
+        let scene = open_operation(Verb::Reinstall, target, Post::Unknown);
+        let busy = [("ecsPendingStatus", "REINSTALLING")];
+        let scene = with_task(scene, Fact::NotAsked, &busy);
+        with_spec(scene, |spec| spec.image.id = Some(image.into()))
     };
     let outlook = told(&open("img-2"));
     assert!(outlook.acts.is_empty(), "{outlook:?}");
@@ -141,21 +143,19 @@ fn what_is_in_flight_counts_as_done() {
 #[test]
 fn what_is_in_flight_does_not_hide_a_later_wish_for_the_same() {
     let open = |verb, power: PowerState, token: &str| {
-        let scene = Scene::recorded(Some(ID), |binding| {
-            binding.operation.verb = verb;
-            binding.operation.target.restart = Some("a".into());
-            binding.task = Some("t-2".into());
-        });
+        let target = Applied {
+            restart: Some("a".into()),
+            ..as_bought()
+        };
+        let scene = open_operation(verb, target, Post::Unknown);
+        let busy = [("ecsPendingStatus", "BUSY")];
+        let scene = with_task(scene, Fact::NotAsked, &busy);
         let restart = Restart {
             token: token.into(),
         };
         with_spec(scene, |spec| {
             spec.power_state = power;
             spec.restart = Some(restart);
-        })
-        .with(|seen| {
-            let busy = [("ecsPendingStatus", "BUSY")];
-            seen.detail = Fact::Known(detail(&busy));
         })
     };
     let restarts = |token| open(Verb::Restart, PowerState::Running, token);

@@ -1,6 +1,6 @@
 //! What the spec keeps the operator from doing, and what it lets it do.
 
-use super::want::{as_bought, server, with_spec};
+use super::want::{server, with_spec};
 use super::*;
 use crate::api::{
     DeletionPolicy, InstanceSpec, ManagementPolicy, Pause, Refusal, Reinstall, ReinstallPolicy,
@@ -13,10 +13,6 @@ fn message(plan: &Plan) -> &str {
         .verdict
         .as_ref()
         .map_or("", |verdict| verdict.message.as_str())
-}
-
-fn verb_of(scene: &Scene) -> Option<Verb> {
-    announced(&scene.plan()).map(|binding| binding.operation.verb)
 }
 
 /// A server as it was bought, whose spec wants another image and asks for it like this.
@@ -51,7 +47,7 @@ fn on_request_a_disk_is_erased_only_by_a_new_token_that_names_the_image() {
         assert_eq!(applied, as_bought(), "it is not taken for done");
     }
     let asked = on_request(Some(("a", Some("img-2"))));
-    assert_eq!(verb_of(&asked), Some(Verb::Reinstall));
+    assert_eq!(begins(&asked), Some(Verb::Reinstall));
 }
 
 #[test]
@@ -93,7 +89,7 @@ fn a_token_alone_reinstalls_only_with_the_image_that_it_names() {
         (ReinstallPolicy::Never, Some("img-1"), false),
     ] {
         let scene = with(policy, image);
-        let found = verb_of(&scene) == Some(Verb::Reinstall);
+        let found = begins(&scene) == Some(Verb::Reinstall);
         assert_eq!(found, due, "{policy:?} {image:?}");
         if !due {
             let (state, _) = reason(&scene.plan()).unwrap();
@@ -137,9 +133,9 @@ fn power_and_password_go_on_while_a_reinstall_waits() {
             })
         };
         let other_secret = reads([2; 32]);
-        assert_eq!(verb_of(&other_secret), Some(Verb::ModifyPassword));
+        assert_eq!(begins(&other_secret), Some(Verb::ModifyPassword));
         let off = scene().with(|seen| seen.detail = Fact::Known(detail(&[OFF])));
-        assert_eq!(verb_of(&off), Some(Verb::Start));
+        assert_eq!(begins(&off), Some(Verb::Start));
         let same = reads([1; 32]).memory(|memory| memory.password.current = Some([1; 32]));
         let applied = same.plan().tell.applied.unwrap();
         assert_eq!(applied.password_secret.as_deref(), Some("login/2"));
@@ -307,13 +303,9 @@ fn who_only_looks_buys_nothing_and_releases_nothing() {
     let failed = Fact::Known(TaskState::Failed { reason: None });
     let scene = Scene::recorded(Some(ID), |binding| binding.task = Some("t-1".into()))
         .with(|seen| seen.task = failed);
-    let entry = scene.plan().tell.ended;
-    let told = scene.with(|seen| {
-        let mut status = InstanceStatus::clone(&seen.facts.status);
-        status.history = entry.into_iter().collect();
-        seen.facts.status = status.into();
-        seen.detail = Fact::Known(detail(&[]));
-    });
+    let told = scene
+        .written()
+        .with(|seen| seen.detail = Fact::Known(detail(&[])));
     assert!(matches!(told.plan().step, Step::Release { .. }));
     assert!(rests(&observed(told, |_| {}).plan()));
 }
@@ -367,7 +359,7 @@ fn a_pause_does_not_keep_a_lost_finalizer_lost() {
 fn a_pause_ends_at_its_time_and_is_woken_for_it() {
     let scene = || server(as_bought(), &[OFF]);
     let over = paused(scene(), Some("1969-12-31T23:59:59Z"));
-    assert_eq!(verb_of(&over), Some(Verb::Start));
+    assert_eq!(begins(&over), Some(Verb::Start));
     let lasts = paused(scene(), Some("1970-01-01T00:01:00Z")).plan();
     assert!(rests(&lasts));
     assert_eq!(lasts.again, Duration::from_secs(60));

@@ -3,25 +3,16 @@
 mod lost;
 mod stop;
 
-use super::want::{as_bought, with_spec};
+use super::want::with_spec;
 use super::*;
-use crate::instance::memory::Odd;
+use crate::instance::memory::kinds::{Odd, Pause};
 
 /// An operation of this process, announced, and this is what became of its call.
 pub(super) fn open_operation(verb: Verb, target: Applied, post: Post) -> Scene {
-    let mut scene = Scene::recorded(Some(ID), |binding| {
-        binding.attempt = 2;
-        binding.nonce = "n2".into();
-        binding.operation.verb = verb;
-        binding.operation.target = target;
-        binding.operation.before = Before {
-            image: Some("img-1".into()),
-            running: true,
-        };
+    let scene = Scene::converged().status(|status| {
+        status.attempt = 2;
+        status.operation = Some(operation(verb, target));
     });
-    let mut status = InstanceStatus::clone(&Scene::converged().0.facts.status);
-    status.applied = Some(as_bought());
-    scene.0.facts.status = status.into();
     let since = scene.0.memory.first_seen;
     let attempt = Attempt {
         doubt: None,
@@ -29,6 +20,7 @@ pub(super) fn open_operation(verb: Verb, target: Applied, post: Post) -> Scene {
         account: "default".into(),
         verb,
         is_own: true,
+        is_newest: true,
         tries: 1,
         since,
         post,
@@ -38,14 +30,15 @@ pub(super) fn open_operation(verb: Verb, target: Applied, post: Post) -> Scene {
     })
 }
 
-/// The record names a task, which stands like this, and the server shows this.
+/// Status names a task, which stands like this, and the server shows this.
 pub(super) fn with_task(scene: Scene, state: Fact<TaskState>, shown: &[(&str, &str)]) -> Scene {
     let found = Fact::Known(detail(shown));
+    let scene = scene.status(|status| {
+        if let Some(open) = &mut status.operation {
+            (open.accepted, open.task_id) = (true, Some("t-9".into()));
+        }
+    });
     scene.with(|seen| {
-        let Record::Speaks(binding) = &mut seen.facts.record else {
-            unreachable!()
-        };
-        binding.task = Some("t-9".into());
         seen.task = state;
         seen.detail = found;
     })
@@ -207,24 +200,25 @@ fn failures_are_told_and_after_the_third_waiting_is_not_enough() {
         reason(&plan),
         Some((State::Reconciling, Reason::OperationFailed))
     );
-    assert_eq!(plan.pause, Some(FAILED[0]));
-    let third = failed().with(|seen| {
-        let mut status = InstanceStatus::clone(&seen.facts.status);
-        let entry = HistoryEntry {
-            verb: Verb::Stop,
-            attempt: 1,
-            succeeded: false,
-            ..status.history[0].clone()
+    assert_eq!(plan.pause, Some(times::RETRY_FAILED[0]));
+    let end = |plan: &Plan| plan.tell.operation.clone().unwrap().end.unwrap();
+    assert_eq!(end(&plan).times, 1);
+    let third = failed().memory(|memory| {
+        let pause = Pause {
+            until: memory.first_seen,
+            generation: 1,
+            target: as_bought(),
+            end: bad_end(EndReason::AnswerLost, 2),
         };
-        status.history = vec![entry.clone(), entry];
-        seen.facts.status = status.into();
+        memory.pauses.insert(Verb::Stop, pause);
     });
     let plan = third.plan();
+    assert_eq!(end(&plan).times, 3);
     assert_eq!(
         reason(&plan),
         Some((State::Stalled, Reason::OperationFailed))
     );
-    assert_eq!(plan.pause, Some(FAILED[2]));
+    assert_eq!(plan.pause, Some(times::RETRY_FAILED[2]));
 }
 
 fn refused(verb: Verb, reason: Reason) -> Scene {
@@ -246,7 +240,7 @@ fn a_refusal_of_what_was_asked_for_ends_the_attempt_and_one_of_the_moment_does_n
     let repeats = |scene: &Scene| {
         matches!(
             scene.plan().step,
-            Step::Call {
+            Step::Operate {
                 announce: false,
                 ..
             }
@@ -282,27 +276,50 @@ fn an_answer_without_a_task_is_followed_by_the_servers_state() {
 }
 
 #[test]
-fn a_receipt_stands_in_the_record_unless_repeating_does_no_harm() {
-    let accepted = |verb| {
+fn a_receipt_that_was_not_written_is_told_with_the_next_status() {
+    for verb in [
+        Verb::Reinstall,
+        Verb::Restart,
+        Verb::ModifyPassword,
+        Verb::Start,
+        Verb::Stop,
+    ] {
         let (id, task) = (ServerId::from(ID), Some(TaskId::from("t-9")));
-        open_operation(verb, as_bought(), Post::Accepted { id, task })
-    };
-    for verb in [Verb::Reinstall, Verb::Restart] {
-        let plan = accepted(verb).plan();
-        let Step::Record { binding } = &plan.step else {
-            panic!("{verb}: {plan:?}")
+        let post = Post::Accepted { id, task };
+        let accepted = open_operation(verb, as_bought(), post);
+        assert!(rests(&accepted.plan()), "{verb}");
+        let told = accepted.written().0.facts.status.operation.clone();
+        let receipt = Operation {
+            accepted: true,
+            task_id: Some("t-9".into()),
+            ..operation(verb, as_bought())
         };
-        assert_eq!(binding.task.as_deref(), Some("t-9"));
+        assert_eq!(told, Some(receipt));
     }
-    for verb in [Verb::ModifyPassword, Verb::Start, Verb::Stop] {
-        let plan = accepted(verb).plan();
-        assert!(rests(&plan));
-        let operation = plan.tell.operation.unwrap();
-        assert_eq!(
-            (operation.task_id.as_deref(), operation.attempt),
-            (Some("t-9"), 2)
-        );
-    }
+}
+
+#[test]
+fn what_ended_badly_is_told_until_all_is_well_and_what_runs_until_it_ends() {
+    let failed = |is_well: bool| {
+        let ended = Scene::converged().status(|status| {
+            status.attempt = 2;
+            status.operation = Some(Operation {
+                end: bad_end(EndReason::Failed, 1),
+                ..operation(Verb::Stop, as_bought())
+            });
+        });
+        let shown = match is_well {
+            true => vec![],
+            false => vec![("ecsPendingStatus", "BUSY")],
+        };
+        let told = shows(ended, &shown).written();
+        told.0.facts.status.operation.is_some()
+    };
+    assert!(failed(false) && !failed(true));
+    let open = open_operation(Verb::Stop, as_bought(), Post::Unknown);
+    let away = open.with(|seen| seen.account = AccountFact::NotFound("default".into()));
+    let told = away.0.facts.status.operation.clone();
+    assert_eq!(away.written().0.facts.status.operation, told);
 }
 
 #[test]

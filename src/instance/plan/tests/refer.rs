@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::{FirewallRef, ImageRef, InstanceSpec, PackageRef, Pin, Resolved, SshKeyRef};
 use crate::cloud::Place;
-use crate::instance::references::Found;
+use crate::instance::pins::Found;
 
 const IMAGE: &str = r#"name "Ubuntu" in r"#;
 const PACKAGE: &str = "cpu 2 in r/z";
@@ -60,7 +60,7 @@ fn converged(record: Option<Pin>, status: Option<Pin>) -> Scene {
     scene.0.facts.record = Record::Speaks(Box::new(binding));
     let mut told = InstanceStatus::clone(&scene.0.facts.status);
     told.resolved = resolved(status);
-    told.applied = Some(scene.0.facts.binding().unwrap().operation.target.clone());
+    told.applied = Some(scene.0.facts.binding().unwrap().target.clone());
     told.detail.insert("imageName".into(), json!("Ubuntu"));
     scene.0.facts.status = told.into();
     scene.with(|seen| change(seen, |spec| spec.image = named("Ubuntu")))
@@ -98,19 +98,16 @@ fn what_is_to_be_bought_is_looked_up_first_and_posted_as_it_was_recorded() {
         (binding.package.as_str(), binding.firewall.as_str()),
         ("p-2", "fw-9")
     );
-    assert_eq!(binding.operation.target.image, "img-9");
+    assert_eq!(binding.target.image, "img-9");
     let pins = binding.resolved.clone().expect("pins");
     assert_eq!(pins.package, Some(pin("p-2", PACKAGE)));
     assert_eq!(pins.image, Some(pin("img-9", IMAGE)));
-    let Step::Call { request, .. } = &plan.step else {
-        panic!("a call")
-    };
-    let Request::Create(request) = &**request else {
-        panic!("a create")
+    let Step::Buy { request, .. } = &plan.step else {
+        panic!("a purchase")
     };
     assert_eq!(request.package.as_str(), binding.package);
     assert_eq!(request.firewall.as_str(), binding.firewall);
-    assert_eq!(request.image.as_str(), binding.operation.target.image);
+    assert_eq!(request.image.as_str(), binding.target.image);
 }
 
 #[test]
@@ -193,10 +190,11 @@ fn another_selector_is_looked_up_and_reinstalls_if_it_means_another_image() {
         found.image = Some(Ok(debian.clone()));
     });
     let plan = found_it.plan();
-    let binding = announced(&plan).expect("a reinstall");
-    assert_eq!(binding.operation.verb, Verb::Reinstall);
-    assert_eq!(binding.operation.target.image, "img-9");
-    assert_eq!(binding.resolved.clone().unwrap().image, Some(debian));
+    let reinstall = begun(&plan).expect("a reinstall");
+    assert_eq!(reinstall.verb, Verb::Reinstall);
+    assert_eq!(reinstall.target.image, "img-9");
+    let pins = found_it.written().0.facts.status.resolved.clone();
+    assert_eq!(pins.unwrap().image, Some(debian));
 
     let missing = found(other(), Scope::Installation, |found| {
         found.image = Some(Err(Verdict::stalled(Reason::ReferenceNotFound, "none")));
@@ -230,11 +228,7 @@ fn an_unknown_image_or_key_holds_up_nothing_else_and_takes_nothing_for_applied()
     let stopped = off().with(|seen| {
         seen.detail = Fact::Known(detail(&[("ecsStatus", "STOPPED"), ("imageName", "Ubuntu")]));
     });
-    let plan = stopped.plan();
-    assert_eq!(
-        announced(&plan).map(|binding| binding.operation.verb),
-        Some(Verb::Start)
-    );
+    assert_eq!(begins(&stopped), Some(Verb::Start));
     let plan = shown(off(), "Ubuntu").plan();
     assert_eq!(
         reason(&plan),
@@ -246,13 +240,10 @@ fn an_unknown_image_or_key_holds_up_nothing_else_and_takes_nothing_for_applied()
 
 #[test]
 fn a_record_that_says_nothing_of_the_installation_erases_nothing() {
-    let mut scene = shown(converged(None, None), "Something else");
-    let mut binding = scene.0.facts.binding().unwrap().clone();
-    binding.operation.target = Applied::default();
-    scene.0.facts.record = Record::Speaks(Box::new(binding));
-    let mut status = InstanceStatus::clone(&scene.0.facts.status);
-    status.applied = None;
-    scene.0.facts.status = status.into();
+    let scene = shown(converged(None, None), "Something else")
+        .record(|binding| binding.target = Applied::default())
+        .status(|status| status.applied = None)
+        .with(|seen| seen.task = Fact::Known(TaskState::Succeeded));
     let scene = found(scene, Scope::Installation, |found| {
         found.image = Some(Ok(pin("img-9", IMAGE)));
     });
@@ -301,7 +292,7 @@ fn a_filter_that_means_something_else_by_now_makes_another_attempt() {
         let scene = Scene::recorded(None, |binding| {
             binding.package = "p-1".into();
             binding.firewall = "fw-9".into();
-            binding.operation.target.image = "img-9".into();
+            binding.target.image = "img-9".into();
             binding.resolved = Some(Resolved {
                 package: Some(pin("p-1", PACKAGE)),
                 ..Resolved::default()
@@ -317,7 +308,7 @@ fn a_filter_that_means_something_else_by_now_makes_another_attempt() {
     assert!(
         matches!(
             plan.step,
-            Step::Call {
+            Step::Buy {
                 announce: false,
                 ..
             }

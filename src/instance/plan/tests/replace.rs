@@ -1,9 +1,9 @@
 //! A recorded server that somebody else released, where the spec wants another one in its place.
 
+use super::pursue::with_task;
 use super::want::with_spec;
 use super::*;
-use crate::api::{EndReason, InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
-use crate::instance::report::status;
+use crate::api::{InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
 
 /// The recorded server is missing since the first sight of it, and so long later the listings lack it.
 fn missing(limit: i32, after: Duration) -> Scene {
@@ -20,13 +20,16 @@ fn missing(limit: i32, after: Duration) -> Scene {
     })
 }
 
-/// Status does not tell of the old server any more.
+/// Status has let the old server go.
 fn forgotten(scene: Scene) -> Scene {
-    scene.with(|seen| {
-        let mut status = InstanceStatus::clone(&seen.facts.status);
+    let purchase = of_purchase(scene.0.facts.binding().unwrap());
+    scene.status(|status| {
         (status.id, status.applied) = (None, None);
         status.detail.clear();
-        seen.facts.status = status.into();
+        status.operation = Some(Operation {
+            end: bad_end(EndReason::ServerGone, 1),
+            ..purchase
+        });
     })
 }
 
@@ -70,68 +73,55 @@ fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_p
 #[test]
 fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_task_says_so() {
     let open = |task| {
-        forgotten(missing(1, SETTLE)).with(|seen| {
-            let mut status = InstanceStatus::clone(&seen.facts.status);
-            status.history.clear();
-            seen.facts.status = status.into();
+        let open = missing(1, SETTLE).untold().with(|seen| {
             seen.task = task;
             // A listing that began so long after the purchase would show it.
             seen.memory.attempts.clear();
-        })
+        });
+        open.status(|status| status.detail.clear())
     };
-    let running = open(Fact::Known(TaskState::Running)).plan();
-    assert!(announced(&running).is_none(), "it may come yet");
-    let unknown = open(Fact::NotAsked).plan();
-    assert!(announced(&unknown).is_none(), "nobody knows");
-    let imported = open(Fact::NotAsked).with(|seen| {
-        let Record::Speaks(binding) = &mut seen.facts.record else {
-            unreachable!()
-        };
+    // It is let go first, and then another one is bought.
+    let recreated = |open: Scene| {
+        assert!(rests(&open.plan()), "{:?}", open.plan());
+        let let_go = open.plan().tell.forget_server;
+        let plan = open.written().plan();
+        let recreated = announced(&plan).map(|binding| binding.recreated);
+        assert_eq!(recreated.is_some(), let_go, "{plan:?}");
+        recreated
+    };
+    let running = open(Fact::Known(TaskState::Running));
+    assert_eq!(recreated(running), None, "it may come yet");
+    assert_eq!(recreated(open(Fact::NotAsked)), None, "nobody knows");
+    let imported = open(Fact::NotAsked).record(|binding| {
         (binding.imported, binding.task) = (Some("by-hand".into()), None);
     });
-    let imported = announced(&imported.plan()).map(|binding| binding.recreated);
+    let imported = recreated(imported);
     assert_eq!(imported, Some(1), "nobody of us made what was taken over");
-    let done = open(Fact::Known(TaskState::Succeeded)).plan();
-    assert_eq!(announced(&done).map(|binding| binding.recreated), Some(1));
-    let unread = open(Fact::Known(TaskState::Succeeded)).with(|seen| {
+    let done = || open(Fact::Known(TaskState::Succeeded));
+    assert_eq!(recreated(done()), Some(1));
+    let unread = done().written().with(|seen| {
         seen.detail = Fact::Unknown("it fails".to_owned());
         (seen.memory.unread, seen.memory.looked) = (true, Some(seen.now));
     });
     let unread = unread.plan();
     assert!(rests(&unread) && unread.needs == Needs::Nothing);
     assert_eq!(unread.tell.id, None, "status has let it go");
-    let lost = open(Fact::NotAsked).with(|seen| {
-        let Record::Speaks(binding) = &mut seen.facts.record else {
-            unreachable!()
-        };
-        binding.operation.verb = Verb::Stop;
-        binding.task = None;
-    });
-    let lost = announced(&lost.plan()).map(|binding| binding.recreated);
-    assert_eq!(lost, Some(1), "a call without a task is over by now");
-    let forgotten = |verb| {
-        let scene = open(Fact::Absent).with(|seen| {
-            let Record::Speaks(binding) = &mut seen.facts.record else {
-                unreachable!()
-            };
-            binding.operation.verb = verb;
-        });
-        announced(&scene.plan()).map(|binding| binding.recreated)
+    let operated = |verb| {
+        let known = missing(1, SETTLE).with(|seen| seen.memory.attempts.clear());
+        known.status(|status| status.operation = Some(operation(verb, as_bought())))
     };
-    assert_eq!(forgotten(Verb::Create), None, "it may come yet");
-    assert_eq!(forgotten(Verb::ModifyPassword), Some(1));
+    let lost = recreated(operated(Verb::Stop));
+    assert_eq!(lost, Some(1), "a call without a task is over by now");
+    assert_eq!(recreated(open(Fact::Absent)), None, "it may come yet");
+    let shown = operated(Verb::ModifyPassword);
+    let forgotten = with_task(shown, Fact::Absent, &[]).with(|seen| seen.detail = Fact::Absent);
+    assert_eq!(recreated(forgotten), Some(1));
 }
 
 #[test]
 fn the_budget_of_purchases_ends() {
-    let used = |times: u32, limit| {
-        missing(limit, SETTLE).with(|seen| {
-            let Record::Speaks(binding) = &mut seen.facts.record else {
-                unreachable!()
-            };
-            binding.recreated = times;
-        })
-    };
+    let used =
+        |times: u32, limit| missing(limit, SETTLE).record(|binding| binding.recreated = times);
     let over = Some((State::Stalled, Reason::RecreateLimitReached));
     assert_eq!(reason(&used(0, 0).plan()), over);
     assert_eq!(reason(&used(1, 1).plan()), over);
@@ -151,6 +141,7 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
             account: "default".into(),
             verb: Verb::Create,
             is_own: true,
+            is_newest: true,
             tries: 1,
             since,
             post: Post::Accepted { id, task },
@@ -162,19 +153,23 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
         let mut purchase = recorded.clone();
         (purchase.attempt, purchase.nonce, purchase.id) = (number, "n2".into(), None);
         (purchase.recreated, purchase.package) = (1, "another".into());
-        purchase.operation.target.password_secret = Some("login/2".into());
-        purchase.operation.target.reinstall = Some("asked for later".into());
-        purchase.operation.target.image = "img-of-later".into();
+        purchase.target.password_secret = Some("login/2".into());
+        purchase.target.reinstall = Some("asked for later".into());
+        purchase.target.image = "img-of-later".into();
         seen.memory.purchase = Some(purchase);
     };
     let failed = |scene: Scene| {
-        scene.with(|seen| {
-            let mut status = InstanceStatus::clone(&seen.facts.status);
-            let create = &mut status.history[0];
-            (create.succeeded, create.reason) = (false, Some(EndReason::Failed));
-            seen.facts.status = status.into();
-            let since = seen.memory.first_seen;
-            seen.memory.gone.insert(ID.into(), (Gone::NotFound, since));
+        let purchase = of_purchase(scene.0.facts.binding().unwrap());
+        let failed = scene.status(|status| {
+            status.applied = None;
+            status.operation = Some(Operation {
+                end: bad_end(EndReason::Failed, 1),
+                ..purchase
+            });
+        });
+        failed.memory(|memory| {
+            let since = memory.first_seen;
+            memory.gone.insert(ID.into(), (Gone::NotFound, since));
         })
     };
     for gone in [missing(5, SETTLE), failed(missing(5, SETTLE))] {
@@ -189,9 +184,9 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
             (binding.nonce.as_str(), binding.package.as_str()),
             ("n2", "another")
         );
-        let password = binding.operation.target.password_secret.as_deref();
+        let password = binding.target.password_secret.as_deref();
         assert_eq!(password, Some("login/2"), "as it was announced");
-        let target = &binding.operation.target;
+        let target = &binding.target;
         assert_eq!(
             (target.image.as_str(), &target.reinstall),
             ("img-1", &None),
@@ -211,7 +206,7 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
     let Step::Record { binding } = &plan.step else {
         panic!("{plan:?}");
     };
-    let target = &binding.operation.target;
+    let target = &binding.target;
     assert_eq!((target.image.as_str(), &target.key), ("", &None));
     assert_eq!(target.password_secret.as_deref(), Some("login/2"));
     for (number, id) in [(1, "ecs-2"), (2, ID)] {
@@ -244,8 +239,7 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     };
     assert_eq!(binding.id.as_deref(), Some(SIBLING));
     assert_eq!((binding.attempt, binding.recreated), (2, 0));
-    assert_eq!(binding.operation.verb, Verb::Create);
-    let password = binding.operation.target.password_secret.as_deref();
+    let password = binding.target.password_secret.as_deref();
     assert_eq!(password, Some("login/1"), "as the purchase asked for it");
     assert_eq!(plan.tell.id, Some(ServerId::from(SIBLING)));
     assert!(plan.tell.news.iter().any(|news| news.reason == "Adopted"));
@@ -267,29 +261,16 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
 
 #[test]
 fn the_record_of_an_adopted_server_says_nothing_of_the_former_one() {
-    let scene = forgotten(doubled(SETTLE)).with(|seen| {
-        let Record::Speaks(binding) = &mut seen.facts.record else {
-            unreachable!()
-        };
-        binding.imported = Some("by-hand".into());
-        binding.operation.verb = Verb::ModifyPassword;
-    });
+    let scene = forgotten(doubled(SETTLE))
+        .record(|binding| binding.imported = Some("by-hand".into()))
+        .status(|status| status.attempt = 2);
     let plan = scene.plan();
     let Step::Record { binding } = &plan.step else {
         panic!("{plan:?}");
     };
     assert_eq!(binding.imported, None, "its name is another one");
-    let password = &binding.operation.target.password_secret;
+    let password = &binding.target.password_secret;
     assert_eq!(*password, None, "the one of its purchase is not known");
-}
-
-/// The scene after status was written as this turn tells it.
-fn written(scene: Scene) -> Scene {
-    scene.with(|seen| {
-        let plan = plan(seen);
-        let verdict = plan.tell.verdict.as_ref();
-        seen.facts.status = status(&seen.facts, seen.wall, &plan.tell, verdict).into();
-    })
 }
 
 type Turn = fn(&mut Observation);
@@ -353,7 +334,7 @@ fn status_stands_still_while_another_server_cannot_be_had() {
         (no_login as fn(Scene) -> Scene, Reason::LoginSecretNotFound),
         (imports as fn(Scene) -> Scene, Reason::ImportNotFound),
     ] {
-        let waits = written(no_room(written(no_room(missing(1, SETTLE)))));
+        let waits = no_room(no_room(missing(1, SETTLE)).written()).written();
         let stands = waits.0.facts.status.clone();
         assert_eq!(stands.id, None);
         assert_eq!(stands.conditions[0].reason, why.as_str());
@@ -362,7 +343,7 @@ fn status_stands_still_while_another_server_cannot_be_had() {
                 seen.facts.status = stands.clone();
                 turn(seen);
             });
-            assert_eq!(written(scene).0.facts.status, stands, "{why:?}: {what}");
+            assert_eq!(scene.written().0.facts.status, stands, "{why:?}: {what}");
         }
     }
 }
@@ -370,16 +351,13 @@ fn status_stands_still_while_another_server_cannot_be_had() {
 #[test]
 fn a_server_that_was_let_go_before_the_end_of_its_operation_was_told_is_named_no_more() {
     let open = || {
-        missing(1, SETTLE).with(|seen| {
-            let mut status = InstanceStatus::clone(&seen.facts.status);
-            status.history.clear();
-            seen.facts.status = status.into();
+        missing(1, SETTLE).untold().with(|seen| {
             seen.task = Fact::Known(TaskState::Succeeded);
             seen.memory.attempts.clear();
             seen.room = Room::Full(3);
         })
     };
-    let waits = written(written(open()));
+    let waits = open().written().written();
     let stands = waits.0.facts.status.clone();
     assert_eq!(stands.id, None);
     assert!(!waits.0.facts.is_open(), "its end is told");
@@ -395,7 +373,7 @@ fn a_server_that_was_let_go_before_the_end_of_its_operation_was_told_is_named_no
             seen.facts.status = stands.clone();
             turn(seen);
         });
-        assert_eq!(written(scene).0.facts.status, stands, "{what}");
+        assert_eq!(scene.written().0.facts.status, stands, "{what}");
     }
 }
 
@@ -414,14 +392,14 @@ fn what_erased_a_server_that_was_let_go_counts_as_done() {
             Some(EndReason::Failed),
         ),
     ] {
-        let scene = missing(1, SETTLE).with(|seen| {
-            let mut status = InstanceStatus::clone(&seen.facts.status);
-            status.history.clear();
-            seen.facts.status = status.into();
-            let Record::Speaks(binding) = &mut seen.facts.record else {
-                unreachable!()
-            };
-            binding.operation.verb = verb;
+        let scene = missing(1, SETTLE).status(|status| {
+            status.operation = Some(Operation {
+                accepted: true,
+                task_id: Some("t-9".into()),
+                ..operation(verb, as_bought())
+            });
+        });
+        let scene = scene.with(|seen| {
             seen.task = task;
             seen.memory.attempts.clear();
         });
@@ -430,6 +408,18 @@ fn what_erased_a_server_that_was_let_go_counts_as_done() {
         let ended = plan.tell.ended.map(|ended| (ended.verb, ended.reason));
         assert_eq!(ended, Some((verb, reason)));
     }
+}
+
+#[test]
+fn a_server_that_was_let_go_and_shows_again_is_not_reinstalled_as_it_was_bought() {
+    // It was reinstalled with a key pair before; status forgot that, and the record knows of the purchase only.
+    let back = with_spec(forgotten(missing(1, SETTLE)), |spec| {
+        spec.login.password_secret_ref = None;
+        spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
+    });
+    let back = back.with(|seen| seen.detail = Fact::Known(detail(&[])));
+    assert_eq!(begins(&back), None);
+    assert_eq!(begins(&back.written()), None);
 }
 
 #[test]

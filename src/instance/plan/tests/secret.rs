@@ -1,11 +1,12 @@
 //! What is kept in Secrets: a password that is made, one that follows it, what a client needs to connect.
 
-use super::want::{as_bought, server, verb, with_spec};
+use super::pursue::{open_operation, with_task};
+use super::want::{server, with_spec};
 use super::*;
 use crate::api::{ConnectionSecretRef, GeneratedLogin};
+use crate::instance::connection;
 use crate::instance::login::Generated;
-use crate::instance::memory::{Connected, ConnectionTrouble};
-use crate::instance::vault::connection;
+use crate::instance::memory::kinds::{Connected, ConnectionTrouble};
 
 const FIRST: &str = "web-login/password/u/1";
 const SECOND: &str = "web-login/password/u/2";
@@ -78,9 +79,7 @@ fn a_first_password_is_written_before_anything_is_bought() {
     assert_eq!(step(&plan), Some(SecretStep::Generate));
     assert!(plan.tell.verdict.is_none(), "nothing was bought");
     let there = read(scene, FIRST, settled()).plan();
-    let announced = announced(&there).unwrap();
-    assert_eq!(announced.operation.verb, Verb::Create);
-    let sent = announced.operation.target.password_secret.as_deref();
+    let sent = announced(&there).unwrap().target.password_secret.as_deref();
     assert_eq!(sent, Some(FIRST));
 }
 
@@ -106,11 +105,7 @@ fn a_secret_that_was_taken_away_is_made_again_and_its_password_set() {
     let gone = gone.with(|seen| seen.login = LoginFact::Missing);
     assert_eq!(step(&gone.plan()), Some(SecretStep::Generate));
     let made = read(daily(FIRST), SECOND, settled());
-    let plan = made.plan();
-    assert_eq!(
-        announced(&plan).map(|binding| binding.operation.verb),
-        Some(Verb::ModifyPassword)
-    );
+    assert_eq!(begins(&made), Some(Verb::ModifyPassword));
 }
 
 #[test]
@@ -128,7 +123,7 @@ fn another_password_is_made_when_the_old_one_is_old_enough() {
         "the time stands on the Secret"
     );
     let young = since(daily(FIRST), FIRST, 23).plan();
-    assert!(rests(&young) && young.again <= LONG);
+    assert!(rests(&young) && young.again <= times::IDLE_REQUEUE);
     let almost = since(daily(FIRST), FIRST, 23).with(|seen| {
         let stamp = seen.wall.as_second() - 24 * 3600 + 5;
         let stamp = Timestamp::from_second(stamp).ok();
@@ -174,32 +169,13 @@ fn server_with(version: &str) -> Scene {
 
 /// A password change that the service took, and what its task says.
 fn changing(task: TaskState) -> Scene {
-    let scene = Scene::recorded(Some(ID), |binding| {
-        binding.operation.verb = Verb::ModifyPassword;
-        binding.operation.target = applied(SECOND);
-        binding.attempt = 2;
-    });
-    let scene = generated(scene, None).with(|seen| {
-        let converged = server(applied(FIRST), &[]);
-        seen.facts.status = converged.0.facts.status;
-        seen.detail = Fact::Known(detail(&[]));
-        seen.task = Fact::Known(task);
-        let nonce = seen.facts.binding().unwrap().nonce.clone();
-        let attempt = Attempt {
-            doubt: None,
-            nonce,
-            account: "default".into(),
-            verb: Verb::ModifyPassword,
-            is_own: true,
-            tries: 1,
-            since: seen.now,
-            post: Post::Accepted {
-                id: ID.into(),
-                task: Some(TaskId::from("t-2")),
-            },
-        };
-        seen.memory.attempts.insert(2, attempt);
-    });
+    let post = Post::Accepted {
+        id: ID.into(),
+        task: Some(TaskId::from("t-9")),
+    };
+    let scene = open_operation(Verb::ModifyPassword, applied(SECOND), post);
+    let scene = scene.status(|status| status.applied = Some(applied(FIRST)));
+    let scene = generated(with_task(scene, Fact::Known(task), &[]), None);
     read(scene, SECOND, Generated::default())
 }
 
@@ -250,13 +226,11 @@ fn what_was_settled_from_the_version_that_was_sent_is_not_sent_again() {
 #[test]
 fn a_given_password_is_set_after_one_of_the_operator_that_waited_in_its_place() {
     let given = |waiting| {
-        let scene = changing(TaskState::Succeeded).with(|seen| {
-            let Record::Speaks(binding) = &mut seen.facts.record else {
-                unreachable!()
-            };
-            binding.operation.waiting_password = waiting;
-            seen.login = LoginFact::NotAsked;
-        });
+        let scene = changing(TaskState::Succeeded)
+            .status(|status| {
+                status.operation.as_mut().unwrap().waiting_password = waiting;
+            })
+            .with(|seen| seen.login = LoginFact::NotAsked);
         with_spec(scene, |spec| {
             spec.login.generate = None;
             spec.login.password_secret_ref = Some(crate::api::SecretKeyRef {
@@ -277,9 +251,9 @@ fn a_given_password_is_set_after_one_of_the_operator_that_waited_in_its_place() 
     assert_eq!(applied.password_secret.as_deref(), Some(SECOND));
     // It is on record what was sent.
     let waits = read(server_with(FIRST), SECOND, Generated::default()).plan();
-    assert!(announced(&waits).unwrap().operation.waiting_password);
+    assert!(begun(&waits).unwrap().waiting_password);
     let edited = read(server_with(FIRST), SECOND, settled()).plan();
-    assert!(!announced(&edited).unwrap().operation.waiting_password);
+    assert!(!begun(&edited).unwrap().waiting_password);
 }
 
 #[test]
@@ -289,43 +263,62 @@ fn one_that_waits_is_set_once_more_where_its_secret_was_touched_meanwhile() {
     let waits = read(scene, touched, Generated::default()).with(|seen| {
         seen.memory.password.current = Some([1; 32]);
     });
-    let plan = waits.plan();
-    let verb = announced(&plan).map(|binding| binding.operation.verb);
-    assert_eq!(verb, Some(Verb::ModifyPassword));
+    assert_eq!(begins(&waits), Some(Verb::ModifyPassword));
     let settled = read(waits, touched, settled());
     assert!(rests(&settled.plan()), "it was only touched");
 }
 
 #[test]
 fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
-    let scene = changing(TaskState::Running).with(|seen| {
-        seen.task = Fact::NotAsked;
-        seen.facts.status = InstanceStatus {
-            detail: detail(&[]).fields,
-            ..InstanceStatus::default()
-        }
-        .into();
-        seen.memory.attempts.clear();
-        seen.now += SETTLE * 2;
-    });
-    let scene = scene.memory(|memory| {
-        let binding = binding();
-        let attempt = Attempt {
-            doubt: None,
-            nonce: binding.nonce,
-            account: "default".into(),
-            verb: Verb::ModifyPassword,
-            is_own: false,
-            tries: 0,
-            since: memory.first_seen,
-            post: Post::Unknown,
-        };
-        memory.attempts.insert(2, attempt);
-    });
-    let plan = scene.plan();
+    let lost = || {
+        let scene = open_operation(Verb::ModifyPassword, applied(SECOND), Post::Unknown);
+        let scene = generated(scene, None).with(|seen| {
+            seen.memory.followed = seen.facts.status.operation.clone().map(Box::new);
+            seen.detail = Fact::Known(detail(&[]));
+            seen.now += SETTLE * 2;
+        });
+        let scene = scene.record(|binding| binding.target = applied(FIRST));
+        read(scene.wiped(), SECOND, Generated::default())
+    };
+    let plan = lost().plan();
     let ended = plan.tell.ended.unwrap();
-    assert_eq!(ended.reason, Some(crate::api::EndReason::AnswerLost));
+    assert_eq!(ended.reason, Some(EndReason::AnswerLost));
     assert!(plan.tell.applied.is_none());
+    // Nor does a process that never heard of it take the one in the Secret for the one in force.
+    let unheard = lost().memory(|memory| {
+        memory.followed = None;
+        memory.attempts.clear();
+    });
+    let unheard = unheard.with(|seen| seen.task = Fact::Known(TaskState::Succeeded));
+    let applied = unheard.plan().tell.applied.unwrap();
+    assert_eq!(applied.password_secret.as_deref(), Some(FIRST));
+    assert_eq!(begins(&unheard.written()), Some(Verb::ModifyPassword));
+}
+
+/// The server was bought with the one that waited, the spec names the Secret itself since, and no status tells of any of it.
+#[test]
+fn one_that_waited_in_the_place_of_a_given_password_is_not_taken_for_it_where_status_is_lost() {
+    let bought = |waiting| {
+        let scene = Scene::recorded(Some(ID), |binding| {
+            binding.target = applied(FIRST);
+            binding.waiting_password = waiting;
+        });
+        let scene = with_spec(scene, |spec| {
+            spec.login.password_secret_ref = Some(crate::api::SecretKeyRef {
+                name: "web-login".into(),
+                key: "password".into(),
+            });
+        });
+        let scene = scene.with(|seen| {
+            seen.task = Fact::Known(TaskState::Succeeded);
+            seen.detail = Fact::Known(detail(&[]));
+            seen.secret_version = Some(FIRST.into());
+            seen.login = LoginFact::NotAsked;
+        });
+        scene.plan().tell.applied.unwrap().password_secret
+    };
+    assert_eq!(bought(false).as_deref(), Some(FIRST));
+    assert_eq!(bought(true), None, "the one that stands there is set");
 }
 
 fn connected(scene: Scene) -> Scene {
@@ -388,11 +381,7 @@ fn a_connection_secret_is_read_once_and_written_where_it_differs() {
 fn a_connection_secret_waits_for_the_password_that_is_in_force() {
     let newer = converged().with(|seen| seen.secret_version = Some("login/2".into()));
     assert!(connection::wanted(&newer.0).is_none());
-    let bought = converged().with(|seen| {
-        let mut status = InstanceStatus::clone(&seen.facts.status);
-        status.history.clear();
-        seen.facts.status = status.into();
-    });
+    let bought = converged().untold();
     assert!(connection::wanted(&bought.0).is_none(), "an operation runs");
     assert!(connection::wanted(&converged().deleting().0).is_none());
     let by_key = with_spec(converged(), |spec| {
@@ -424,28 +413,24 @@ fn a_connection_secret_waits_for_the_password_that_is_in_force() {
 
 #[test]
 fn a_password_change_that_ended_badly_is_wanted_still_where_no_image_is_on_record() {
-    let ended = |succeeded: bool| {
-        let target = Applied {
+    let ended = |state| {
+        let applied = |version: &str| Applied {
             image: String::new(),
-            password_secret: Some("login/2".into()),
+            password_secret: Some(version.into()),
             ..as_bought()
         };
-        let open = super::pursue::open_operation(Verb::ModifyPassword, target, Post::Unknown);
-        open.with(|seen| {
-            let mut status = InstanceStatus::clone(&seen.facts.status);
-            let entry = HistoryEntry {
-                verb: Verb::ModifyPassword,
-                attempt: 2,
-                succeeded,
-                ..status.history[0].clone()
-            };
-            status.history.insert(0, entry);
-            status.applied = None;
-            seen.facts.status = status.into();
+        let open = open_operation(Verb::ModifyPassword, applied("login/2"), Post::Unknown)
+            .record(|binding| binding.target = applied("login/1"))
+            .status(|status| status.applied = Some(applied("login/1")));
+        let open = with_task(open, Fact::Known(state), &[]).with(|seen| {
             seen.secret_version = Some("login/2".into());
-            seen.detail = Fact::Known(detail(&[]));
-        })
+            if let LoginFact::Ready(credentials) = &mut seen.login {
+                credentials.secret.clone_from(&seen.secret_version);
+            }
+        });
+        open.written()
     };
-    assert_eq!(verb(&ended(true)), None);
-    assert_eq!(verb(&ended(false)), Some(Verb::ModifyPassword));
+    assert_eq!(begins(&ended(TaskState::Succeeded)), None);
+    let failed = ended(TaskState::Failed { reason: None });
+    assert_eq!(begins(&failed), Some(Verb::ModifyPassword));
 }

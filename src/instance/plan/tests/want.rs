@@ -1,8 +1,9 @@
 //! The server is to become another than it is: which operation comes next.
 
+use super::pursue::{open_operation, with_task};
 use super::*;
-use crate::api::{EndReason, InstanceSpec, PowerState, Restart};
-use crate::instance::memory::{Passwords, Pause};
+use crate::api::{InstanceSpec, PowerState, Restart};
+use crate::instance::memory::kinds::{Passwords, Pause};
 
 /// A converged server that was given this by the service, and shows this detail.
 pub(super) fn server(applied: Applied, shown: &[(&str, &str)]) -> Scene {
@@ -38,11 +39,7 @@ pub(super) fn with_spec(scene: Scene, change: impl FnOnce(&mut InstanceSpec)) ->
 
 /// The verb that a plan announces, and its target.
 fn asked(plan: &Plan) -> Option<(Verb, Applied)> {
-    announced(plan).map(|binding| (binding.operation.verb, binding.operation.target.clone()))
-}
-
-pub(super) fn verb(scene: &Scene) -> Option<Verb> {
-    asked(&scene.plan()).map(|(verb, _)| verb)
+    begun(plan).map(|operation| (operation.verb, operation.target.clone()))
 }
 
 fn other_image(spec: &mut InstanceSpec) {
@@ -96,13 +93,9 @@ fn a_drifted_image_erases_nothing_and_a_spec_that_follows_it_is_accepted() {
 
 #[test]
 fn a_status_that_lost_what_was_applied_erases_nothing() {
-    let scene = server(as_bought(), &[("imageResourceUUID", "img-2")]).with(|seen| {
-        let status = InstanceStatus {
-            applied: None,
-            ..InstanceStatus::clone(&seen.facts.status)
-        };
-        seen.facts.status = status.into();
-    });
+    let scene = server(as_bought(), &[("imageResourceUUID", "img-2")])
+        .status(|status| status.applied = None)
+        .with(|seen| seen.task = Fact::Known(TaskState::Succeeded));
     assert!(rests(&scene.plan()));
     let drift = (State::Drifted, Reason::ImageDiffers);
     assert_eq!(reason(&scene.plan()), Some(drift));
@@ -112,7 +105,6 @@ fn a_status_that_lost_what_was_applied_erases_nothing() {
 fn an_object_restored_with_another_spec_erases_and_restarts_nothing() {
     let mut binding = binding();
     binding.uid = "of-its-former-life".into();
-    binding.operation.uid.clear();
     binding.marker = Marker::of_uid(&binding.uid);
     binding.id = Some(ID.into());
     binding.task = Some("t-1".into());
@@ -150,7 +142,7 @@ fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
         };
         server(applied, &[])
     };
-    assert_eq!(verb(&moved()), Some(Verb::ModifyPassword));
+    assert_eq!(begins(&moved()), Some(Verb::ModifyPassword));
     let unread = moved().with(|seen| seen.login = LoginFact::NotAsked);
     assert_eq!(unread.plan().needs, Needs::Login);
     let touched = moved().memory(|memory| {
@@ -164,7 +156,7 @@ fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
     let applied = plan.tell.applied.unwrap();
     assert_eq!(applied.password_secret.as_deref(), Some("login/1"));
     let missing = server(as_bought(), &[]).with(|seen| seen.secret_version = None);
-    assert_eq!(verb(&missing), None);
+    assert_eq!(begins(&missing), None);
     let applied = missing.plan().tell.applied.unwrap();
     assert_eq!(
         applied,
@@ -176,22 +168,22 @@ fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
 #[test]
 fn power_and_restart_are_done_one_at_a_time() {
     let off = &[("ecsStatus", "STOPPED")];
-    assert_eq!(verb(&server(as_bought(), off)), Some(Verb::Start));
+    assert_eq!(begins(&server(as_bought(), off)), Some(Verb::Start));
     let wanted_off = with_spec(server(as_bought(), &[]), to_stop);
-    assert_eq!(verb(&wanted_off), Some(Verb::Stop));
+    assert_eq!(begins(&wanted_off), Some(Verb::Stop));
     let to_leave = |spec: &mut InstanceSpec| spec.power_state = PowerState::Unmanaged;
-    assert_eq!(verb(&with_spec(server(as_bought(), off), to_leave)), None);
+    assert_eq!(begins(&with_spec(server(as_bought(), off), to_leave)), None);
 
     let restart = with_spec(server(as_bought(), &[]), token("a"));
-    let (verb_, target) = asked(&restart.plan()).unwrap();
+    let (verb, target) = asked(&restart.plan()).unwrap();
     assert_eq!(
-        (verb_, target.restart.as_deref()),
+        (verb, target.restart.as_deref()),
         (Verb::Restart, Some("a"))
     );
     // A server that is off has not been restarted when it is started, but then.
     let both = with_spec(server(as_bought(), off), token("a"));
-    let (verb_, target) = asked(&both.plan()).unwrap();
-    assert_eq!((verb_, target.restart.as_deref()), (Verb::Start, Some("a")));
+    let (verb, target) = asked(&both.plan()).unwrap();
+    assert_eq!((verb, target.restart.as_deref()), (Verb::Start, Some("a")));
     // Nobody knows whether it runs: the token is neither carried out nor forgotten.
     let odd = with_spec(server(as_bought(), &[("ecsStatus", "ODD")]), token("a"));
     assert!(rests(&odd.plan()));
@@ -224,7 +216,7 @@ fn nothing_is_begun_on_a_server_that_is_busy_or_may_be_somebody_elses() {
         server(as_bought(), &[("instanceName", &other)]),
         other_image,
     );
-    assert_eq!(verb(&scene), Some(Verb::Reinstall));
+    assert_eq!(begins(&scene), Some(Verb::Reinstall));
 }
 
 /// What ended badly is not asked for again before its time.
@@ -234,6 +226,7 @@ fn paused(scene: Scene, verb: Verb, time: Duration) -> Scene {
             until: seen.now + time,
             generation: seen.facts.generation,
             target: as_bought(),
+            end: None,
         };
         seen.memory.pauses.insert(verb, pause);
     })
@@ -273,26 +266,30 @@ fn what_ended_badly_waits_until_its_time_or_until_something_else_is_asked_for() 
             (State::Stalled, Reason::OperationRefused),
         ),
     ] {
-        let scene = failed_stop().with(|seen| {
-            let mut status = InstanceStatus::clone(&seen.facts.status);
-            let entry = HistoryEntry {
-                verb: Verb::Stop,
-                attempt: 1,
-                succeeded: false,
-                reason: Some(ended),
-                message: Some("no".into()),
-                ..status.history[0].clone()
-            };
-            status.history.insert(0, entry);
-            seen.facts.status = status.into();
+        let known = failed_stop().memory(|memory| {
+            memory.pauses.get_mut(&Verb::Stop).unwrap().end = bad_end(ended, 1);
         });
-        assert_eq!(reason(&scene.plan()), Some(told), "{ended:?}");
+        assert_eq!(reason(&known.plan()), Some(told), "{ended:?}");
+        // A process that follows the one which saw it end knows it by status, and waits no less.
+        let asked = with_spec(server(as_bought(), &[]), to_stop).status(|status| {
+            status.operation = Some(Operation {
+                generation: 2,
+                end: bad_end(ended, 1),
+                ..operation(Verb::Stop, as_bought())
+            });
+        });
+        assert_eq!(reason(&asked.plan()), Some(told), "{ended:?}");
+        let again = pause_after(ended, 1).unwrap();
+        assert_eq!(asked.plan().again, again);
+        let passed = i64::try_from(again.as_secs()).unwrap();
+        let over = asked.with(|seen| seen.wall = Timestamp::from_second(passed).unwrap());
+        assert_eq!(begins(&over), Some(Verb::Stop), "{ended:?}");
     }
     let mut edited = failed_stop();
     edited.0.facts.generation += 1;
-    assert_eq!(verb(&edited), Some(Verb::Stop), "an edit is a new wish");
+    assert_eq!(begins(&edited), Some(Verb::Stop), "an edit is a new wish");
     let over = failed_stop().with(|seen| seen.now += nine + Duration::from_secs(1));
-    assert_eq!(verb(&over), Some(Verb::Stop));
+    assert_eq!(begins(&over), Some(Verb::Stop));
 }
 
 #[test]
@@ -310,7 +307,7 @@ fn what_cannot_be_done_holds_up_nothing_else() {
         to_stop(spec);
     };
     let scene = refused(with_spec(server(as_bought(), &[]), both));
-    assert_eq!(verb(&scene), Some(Verb::Stop));
+    assert_eq!(begins(&scene), Some(Verb::Stop));
     // A login that cannot be used holds up what needs it, and is told.
     let bad = LoginFact::Problem(crate::api::conditions::Verdict::stalled(
         Reason::LoginPasswordInvalid,
@@ -324,43 +321,43 @@ fn what_cannot_be_done_holds_up_nothing_else() {
         server(applied, shown)
     };
     let scene = with_spec(moved(&[]), to_stop).with(|seen| seen.login = bad.clone());
-    assert_eq!(verb(&scene), Some(Verb::Stop));
+    assert_eq!(begins(&scene), Some(Verb::Stop));
     let told = moved(&[]).with(|seen| seen.login = bad);
     let invalid = (State::Stalled, Reason::LoginPasswordInvalid);
     assert_eq!(reason(&told.plan()), Some(invalid));
     // A service may want the server running to set its password.
-    assert_eq!(verb(&moved(&[("ecsStatus", "STOPPED")])), Some(Verb::Start));
+    assert_eq!(
+        begins(&moved(&[("ecsStatus", "STOPPED")])),
+        Some(Verb::Start)
+    );
 }
 
 #[test]
 fn an_image_that_a_failed_reinstall_left_behind_is_not_accepted() {
-    let target = Applied {
+    let target = || Applied {
         image: "img-2".into(),
         ..as_bought()
     };
-    let failed = super::pursue::open_operation(Verb::Reinstall, target, Post::Unknown);
-    let failed = with_spec(failed, other_image).with(|seen| {
-        let mut status = InstanceStatus::clone(&seen.facts.status);
-        let entry = HistoryEntry {
-            verb: Verb::Reinstall,
-            attempt: 2,
-            succeeded: false,
-            ..status.history[0].clone()
-        };
-        status.history.insert(0, entry);
-        seen.facts.status = status.into();
-        seen.detail = Fact::Known(detail(&[("imageResourceUUID", "img-2")]));
-    });
-    assert_eq!(verb(&failed), Some(Verb::Reinstall));
+    let failed = Fact::Known(TaskState::Failed { reason: None });
+    let open = open_operation(Verb::Reinstall, target(), Post::Unknown);
+    let open = with_task(open, failed, &[("imageResourceUUID", "img-2")]);
+    let failed = with_spec(open, other_image).written();
+    assert_eq!(begins(&failed), Some(Verb::Reinstall));
     // Also when another operation came in between.
-    let between = failed.with(|seen| {
-        let Record::Speaks(binding) = &mut seen.facts.record else {
-            unreachable!()
-        };
-        binding.operation.verb = Verb::Start;
-        binding.unfinished = Some("img-2".into());
+    let between = failed.status(|status| status.operation = None);
+    assert_eq!(begins(&between), Some(Verb::Reinstall));
+    // Another one that ended well made an installation of it.
+    let mended = between.status(|status| {
+        status.attempt = 3;
+        status.operation = Some(Operation {
+            attempt: 3,
+            ..operation(Verb::Reinstall, target())
+        });
     });
-    assert_eq!(verb(&between), Some(Verb::Reinstall));
+    let shown = [("imageResourceUUID", "img-2")];
+    let mended = with_task(mended, Fact::Known(TaskState::Succeeded), &shown).written();
+    assert_eq!(mended.0.facts.status.unfinished_image, None);
+    assert_eq!(begins(&mended), None);
 }
 
 #[test]
@@ -371,9 +368,9 @@ fn a_token_asks_once_and_taking_it_away_asks_for_nothing() {
             image: None,
         });
     };
-    let (verb_, target) = asked(&with_spec(server(as_bought(), &[]), again).plan()).unwrap();
+    let (verb, target) = asked(&with_spec(server(as_bought(), &[]), again).plan()).unwrap();
     assert_eq!(
-        (verb_, target.reinstall.as_deref()),
+        (verb, target.reinstall.as_deref()),
         (Verb::Reinstall, Some("a"))
     );
     let done = || Applied {
@@ -388,94 +385,174 @@ fn a_token_asks_once_and_taking_it_away_asks_for_nothing() {
     }
 }
 
+/// What an open operation is known by once its record, its status or both went: this process has followed it, or has not.
+fn lost(verb: Verb, is_followed: bool) -> Scene {
+    let open = open_operation(verb, as_bought(), Post::Unknown);
+    let open = with_task(open, Fact::Known(TaskState::Running), &[]);
+    open.with(|seen| {
+        let told = seen.facts.status.operation.clone().map(Box::new);
+        seen.memory.followed = told.filter(|_| is_followed);
+    })
+}
+
 #[test]
-fn a_record_that_is_lost_while_an_operation_runs_is_written_again() {
-    let open = super::pursue::open_operation(Verb::Reinstall, as_bought(), Post::Unknown);
-    let announced = open.0.facts.binding().unwrap().clone();
-    for former in [None, Some(binding())] {
-        let mut instance = instance();
-        if let Some(mut former) = former {
-            former.id = Some(ID.into());
-            instance.metadata.annotations =
-                Some([(crate::api::names::BINDING.to_owned(), former.to_text())].into());
-        }
-        let mut lost = Scene::of(&instance, true);
-        lost.0.facts.status = open.0.facts.status.clone();
-        lost.0.memory = open.0.memory.clone();
-        lost.0.memory.announced = Some(Box::new(announced.clone()));
-        let lost = lost.with(|seen| {
-            seen.facts.finalizers = vec![crate::api::names::FINALIZER.into()];
-        });
-        let plan = lost.plan();
-        let Step::Record { binding } = &plan.step else {
-            panic!("{plan:?}")
-        };
-        assert_eq!(**binding, announced);
+fn an_operation_whose_status_is_lost_while_it_runs_is_followed_by_whoever_knows_of_it() {
+    for verb in [Verb::Reinstall, Verb::ModifyPassword, Verb::Restart] {
+        let announced = lost(verb, true).0.facts.status.operation.clone();
+        let known = lost(verb, true).wiped();
+        assert_eq!(known.0.open(), announced);
+        assert!(rests(&known.plan()), "{verb}");
+        let next = crate::instance::plan::attempt::next_attempt(&known.0);
+        assert_eq!(next, 3, "its number is not given away again");
+        // Status tells of it again, and only of it.
+        let told = known.written();
+        assert_eq!(told.0.facts.status.operation, announced);
+        assert_eq!(told.0.facts.operation(), announced.as_ref());
     }
 }
 
 #[test]
-fn an_operation_that_another_process_began_is_known_once_its_record_names_the_task() {
-    let mut memory = Scene::converged().0.memory;
-    let mut record = binding();
-    (record.attempt, record.operation.verb) = (2, Verb::Reinstall);
-    memory.follows(&record);
-    assert_eq!(memory.announced, None, "it may not have been called");
-    record.task = Some("t-1".to_owned());
-    memory.follows(&record);
-    assert_eq!(memory.announced.as_deref(), Some(&record));
-    // A record that was put back is older than what is known.
-    let older = Binding {
-        attempt: record.attempt - 1,
-        ..record.clone()
+fn an_operation_is_followed_until_status_knows_better() {
+    let meets = |scene: Scene| {
+        scene.with(|seen| {
+            let (facts, now) = (&seen.facts, seen.now);
+            seen.memory.meet_operation(facts, now);
+        })
     };
-    memory.follows(&older);
-    assert_eq!(memory.announced.as_deref(), Some(&record));
+    let followed = |scene: &Scene| scene.0.memory.followed.as_deref().cloned();
+    let open = meets(lost(Verb::Stop, false));
+    let announced = open.0.facts.status.operation.clone();
+    assert_eq!(followed(&open), announced);
+    let wiped = meets(open.wiped());
+    assert_eq!(followed(&wiped), announced, "that status was lost");
+    // Of a spec that may be from before the wish nobody wishes it any more.
+    let doubts = Memories::default();
+    doubts.doubt_all();
+    let doubtful = Scene(wiped.0.clone()).memory(|memory| memory.take_in(doubts.doubts()));
+    assert_eq!(followed(&doubtful), None);
+    // An older one, without it, is no end of it.
+    let older = meets(wiped.status(|status| status.attempt = 1));
+    assert_eq!(followed(&older), announced);
+    for end in [None, bad_end(EndReason::Failed, 1)] {
+        let ended = Scene(older.0.clone()).status(|status| {
+            status.attempt = 2;
+            status.operation = end.map(|end| Operation {
+                end: Some(end),
+                ..operation(Verb::Stop, as_bought())
+            });
+        });
+        assert_eq!(followed(&meets(ended)), None);
+    }
 }
 
 #[test]
-fn an_operation_that_only_status_tells_of_is_put_on_record_again() {
-    let cases = [
-        (None, Verb::Reinstall),
-        (Some(binding()), Verb::Reinstall),
-        (None, Verb::ModifyPassword),
-        (None, Verb::Restart),
-        (Some(binding()), Verb::Restart),
-    ];
-    for (former, verb) in cases {
-        let is_older = former.is_some();
-        let mut instance = instance();
-        if let Some(mut former) = former {
-            former.id = Some(ID.into());
-            former.task = Some("t-1".into());
-            instance.metadata.annotations =
-                Some([(crate::api::names::BINDING.to_owned(), former.to_text())].into());
+fn an_operation_on_a_server_before_the_recorded_one_is_not_followed_on_this_one() {
+    let another = lost(Verb::Reinstall, true)
+        .record(|binding| binding.attempt = 3)
+        .with(|seen| seen.memory.meet_operation(&seen.facts, seen.now));
+    assert_eq!(another.0.open(), None);
+    assert_eq!(another.0.memory.followed, None);
+    assert_eq!(another.written().0.facts.status.operation, None);
+}
+
+/// The record was dropped, and is written anew once the server is found by its name.
+fn rebuilt(open: Scene) -> Scene {
+    let dropped = open
+        .with(|seen| seen.facts.record = Record::None)
+        .listed(Duration::ZERO, &[(ID, &ours())]);
+    let plan = dropped.plan();
+    let Step::Record { binding } = &plan.step else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(binding.id.as_deref(), Some(ID));
+    dropped.with(|seen| {
+        let doubts = Doubts::default();
+        seen.memory.meet(Some(binding), doubts, seen.now);
+        seen.facts.record = Record::Speaks(binding.clone());
+        seen.memory.meet_operation(&seen.facts, seen.now);
+    })
+}
+
+#[test]
+fn a_record_that_is_dropped_while_an_operation_runs_touches_it_not() {
+    for verb in [Verb::Reinstall, Verb::ModifyPassword, Verb::Restart] {
+        for is_followed in [true, false] {
+            let open = lost(verb, is_followed);
+            let announced = open.0.facts.status.operation.clone();
+            let again = rebuilt(open);
+            assert_eq!(again.0.open(), announced);
+            let plan = again.plan();
+            assert!(rests(&plan) && plan.tell.ended.is_none(), "{plan:?}");
+            let told = again.written();
+            assert_eq!(told.0.facts.status.operation, announced);
         }
-        instance.metadata.finalizers = Some(vec![crate::api::names::FINALIZER.into()]);
-        let lost = Scene::of(&instance, false).listed(Duration::ZERO, &[(ID, &ours())]);
-        let lost = lost.with(|seen| {
-            let mut status = InstanceStatus::clone(&Scene::converged().0.facts.status);
-            status.applied = Some(as_bought());
-            let started_at = status.history[0].started_at.clone();
-            status.operation = Some(OperationStatus {
-                verb,
-                attempt: 2,
-                task_id: Some("t-9".into()),
-                started_at,
-            });
-            seen.facts.status = status.into();
-            seen.secret_version = Some("login/2".into());
-        });
-        let plan = lost.plan();
-        let Step::Record { binding } = &plan.step else {
-            panic!("{is_older}: {plan:?}")
-        };
-        assert_eq!(binding.operation.verb, verb);
-        // The Secret was edited meanwhile: which of the two passwords a reinstall brings is not known, and a restart brings none.
-        let in_force = (verb == Verb::Restart).then_some("login/1");
-        let target = &binding.operation.target;
-        assert_eq!(target.password_secret.as_deref(), in_force);
-        assert_eq!((binding.attempt, binding.task.as_deref()), (2, Some("t-9")));
-        assert_eq!(binding.id.as_deref(), Some(ID));
     }
+}
+
+#[test]
+fn what_this_process_knows_of_a_call_outlives_the_record() {
+    let refused = Post::Refused {
+        message: "busy".into(),
+        reason: Reason::ServiceBusy,
+    };
+    let (id, task) = (ServerId::from(ID), Some(TaskId::from("t-9")));
+    for post in [Post::NotSent, refused, Post::Accepted { id, task }] {
+        let open = open_operation(Verb::Restart, as_bought(), post.clone());
+        let again = rebuilt(open);
+        let open = again.0.open().unwrap();
+        let known = again.0.memory.call(&open).map(|call| &call.post);
+        assert_eq!(known, Some(&post));
+    }
+}
+
+fn by_key(spec: &mut InstanceSpec) {
+    spec.login.password_secret_ref = None;
+    spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
+}
+
+/// The process that bought the server, or saw it made; or one that came later.
+fn saw_the_purchase(scene: Scene, is_newest: bool) -> Scene {
+    scene.memory(|memory| memory.attempts.get_mut(&1).unwrap().is_newest = is_newest)
+}
+
+/// The server was reinstalled with a key pair after it was bought, and status was lost since: the record knows of the purchase
+/// only.
+#[test]
+fn what_came_after_the_purchase_is_not_done_twice_where_status_is_lost() {
+    let applied = Applied {
+        key: Some("key-1".into()),
+        password_secret: None,
+        ..as_bought()
+    };
+    for is_newest in [true, false] {
+        let rekeyed = saw_the_purchase(server(applied.clone(), &[]), is_newest);
+        let rekeyed = with_spec(rekeyed, by_key).with(|seen| {
+            seen.memory.meet_operation(&seen.facts, seen.now);
+            seen.task = Fact::Absent;
+        });
+        assert_eq!(begins(&rekeyed), None);
+        let lost = rekeyed.wiped();
+        assert!(rests(&lost.plan()));
+        assert_eq!(lost.plan().tell.applied.unwrap().key, applied.key);
+        assert_eq!(begins(&lost.written()), None, "{is_newest}");
+    }
+}
+
+#[test]
+fn an_edit_while_the_server_is_made_is_a_wish_where_it_is_known_that_nothing_came_after() {
+    let edited = |is_newest| {
+        let open = Scene::recorded(Some(ID), |binding| binding.task = Some("t-1".into()));
+        let open = with_spec(saw_the_purchase(open, is_newest), by_key);
+        open.with(|seen| {
+            seen.task = Fact::Known(TaskState::Succeeded);
+            seen.detail = Fact::Known(detail(&[]));
+        })
+    };
+    assert_eq!(begins(&edited(true).written()), Some(Verb::Reinstall));
+    let shown = edited(false).status(|status| {
+        status.operation = Some(of_purchase(&binding()));
+    });
+    assert_eq!(begins(&shown.written()), Some(Verb::Reinstall));
+    // Nobody knows whether the server was not given that very key since.
+    assert_eq!(begins(&edited(false).written()), None);
 }

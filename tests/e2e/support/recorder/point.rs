@@ -2,16 +2,18 @@
 
 use axum::http::Method;
 use cloud_simulator::wire::Endpoint;
+use serde_json::Value;
 use std::fmt;
 
 /// What a request that counts is about. Leases, Events, the Account, and reads of the apiserver do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Kubernetes: finalizer and record of an Instance in one patch.
+    /// Kubernetes: what is about to be called, before it is: of a purchase finalizer and record in one patch, of an
+    /// operation the status, for the version of the Instance that was read.
     Intent,
-    /// Kubernetes: the record with the service's answer.
+    /// Kubernetes: what the service said to it: of a purchase the record, of an operation the status.
     Receipt,
-    /// Kubernetes: the status of an Instance.
+    /// Kubernetes: any other write of an Instance's status.
     Status,
     /// Kubernetes: the finalizer goes.
     Finalizer,
@@ -30,10 +32,23 @@ impl Kind {
         if *method != Method::PATCH || !path.contains("/instances/") {
             return None;
         }
-        if path.ends_with("/status") {
-            return Some(Self::Status);
-        }
         let body = String::from_utf8_lossy(body);
+        if path.ends_with("/status") {
+            let patch: Value = serde_json::from_str(&body).unwrap_or_default();
+            let parts = patch.as_array().map_or(&[][..], Vec::as_slice);
+            let tests = |path: &str| {
+                parts
+                    .iter()
+                    .any(|part| part["op"] == "test" && part["path"] == path)
+            };
+            return Some(if tests("/metadata/resourceVersion") {
+                Self::Intent
+            } else if tests("/status/operation/nonce") {
+                Self::Receipt
+            } else {
+                Self::Status
+            });
+        }
         Some(if !body.trim_start().starts_with('[') {
             Self::Intent
         } else if body.contains("\"replace\",\"path\":\"/metadata/finalizers") {

@@ -84,28 +84,38 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
     }
 }
 
+/// This process follows it, and status was lost.
+fn wiped(scene: Scene) -> Scene {
+    let scene = scene.with(|seen| {
+        seen.memory.followed = seen.facts.status.operation.clone().map(Box::new);
+    });
+    scene.wiped()
+}
+
 #[test]
-fn an_attempt_of_a_lost_status_counts_as_applied() {
-    let scene = || {
-        let scene = open_operation(Verb::ModifyPassword, as_bought(), Post::Unknown);
-        let scene = shows(scene, &[]).memory(|memory| {
-            memory.attempts.get_mut(&2).unwrap().is_own = false;
-        });
-        later(scene, SETTLE * 2)
-    };
-    assert_eq!(
-        end(&scene()),
-        Some(false),
-        "it may not have been carried out"
-    );
-    let wiped = scene().with(|seen| seen.facts.status = InstanceStatus::default().into());
-    assert_eq!(end(&wiped), Some(true));
-    assert_eq!(wiped.plan().tell.applied, Some(as_bought()));
+fn an_operation_of_a_lost_status_ends_as_any_other() {
+    for (verb, shown, settled) in [
+        (Verb::ModifyPassword, vec![], Some(false)),
+        (Verb::Restart, vec![], Some(false)),
+        (Verb::Stop, vec![OFF], Some(true)),
+    ] {
+        let scene = || {
+            let scene = open_operation(verb, as_bought(), Post::Unknown);
+            let scene = shows(scene, &shown).memory(|memory| {
+                memory.attempts.get_mut(&2).unwrap().is_own = false;
+            });
+            later(scene, SETTLE * 2)
+        };
+        assert_eq!(end(&scene()), settled, "{verb}");
+        assert_eq!(end(&wiped(scene())), settled, "{verb}");
+        let told = |scene: Scene| scene.plan().tell.operation;
+        assert_eq!(told(wiped(scene())), told(scene()), "{verb}");
+    }
 }
 
 /// A reinstall with the same image shows nowhere: the disk is left as it is, and the Secret says nothing that may not be so.
 #[test]
-fn the_password_of_a_reinstall_whose_status_was_lost_is_set_anew() {
+fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that_may_not_be() {
     let generated = |spec: &mut crate::api::InstanceSpec| {
         spec.login.password_secret_ref = None;
         spec.login.generate = Some(GeneratedLogin::default());
@@ -114,12 +124,16 @@ fn the_password_of_a_reinstall_whose_status_was_lost_is_set_anew() {
         let scene = open_operation(Verb::Reinstall, as_bought(), Post::Unknown);
         let scene = with_spec(shows(scene, &[]), change);
         let scene = scene.memory(|memory| memory.attempts.get_mut(&2).unwrap().is_own = false);
-        let wiped = later(scene, SETTLE * 2)
-            .with(|seen| seen.facts.status = InstanceStatus::default().into());
-        assert_eq!(end(&wiped), Some(true));
-        let applied = wiped.plan().tell.applied.unwrap();
-        assert_eq!(applied.image, as_bought().image);
-        assert_eq!(applied.password_secret, None);
+        let wiped = wiped(later(scene, SETTLE * 2));
+        let plan = wiped.plan();
+        let unknown = (State::Stalled, Reason::OutcomeUnknown);
+        assert_eq!(reason(&plan), Some(unknown));
+        assert!(rests(&plan) && plan.tell.ended.is_none());
+        assert_eq!(plan.tell.applied, None);
+        // It stands in status again, with all that it was asked for.
+        let told = wiped.written();
+        let operation = told.0.facts.operation();
+        assert_eq!(operation, told.0.memory.followed.as_deref());
     }
 }
 
@@ -192,7 +206,10 @@ fn an_unknown_outcome_is_said_without_another_look() {
     let plan = lost().plan();
     let unknown = (State::Stalled, Reason::OutcomeUnknown);
     assert_eq!(reason(&plan), Some(unknown));
-    assert_eq!((plan.again, plan.wants.attention), (LONG, Attention::Quiet));
+    assert_eq!(
+        (plan.again, plan.wants.attention),
+        (times::IDLE_REQUEUE, Attention::Quiet)
+    );
     // A new token asks again, after a look.
     let asked = with_spec(lost(), |spec| {
         by_key(spec);
@@ -202,33 +219,26 @@ fn an_unknown_outcome_is_said_without_another_look() {
         });
     });
     assert_eq!(asked.plan().needs, Needs::Nothing, "it was just looked at");
-    let asked = later(asked, UNREAD);
+    let asked = later(asked, times::UNREADABLE_RETRY);
     assert_eq!(asked.plan().needs, Needs::Detail);
     assert_eq!(end(&shows(asked, &[])), Some(false));
 }
 
 #[test]
-fn an_operation_that_a_restored_object_began_counts_as_it_was_asked_for() {
-    let restored = |made_for: &str| {
-        let target = Applied {
-            password_secret: Some("login/of-then".into()),
-            ..as_bought()
-        };
-        let open = open_operation(Verb::ModifyPassword, target, Post::Unknown);
-        let scene = with_task(open, Fact::Known(TaskState::Succeeded), &[]);
-        scene.with(|seen| {
-            let Record::Speaks(binding) = &mut seen.facts.record else {
-                unreachable!()
-            };
-            binding.uid = "of-its-former-life".into();
-            binding.operation.uid = made_for.into();
-            seen.memory.attempts.clear();
-            seen.secret_version = Some("login/of-now".into());
-        })
+fn an_operation_that_a_restored_object_brought_along_counts_as_it_was_asked_for() {
+    let target = Applied {
+        password_secret: Some("login/of-then".into()),
+        ..as_bought()
     };
-    let applied = |scene: Scene| scene.plan().tell.applied.unwrap().password_secret;
-    assert_eq!(applied(restored(UID)).as_deref(), Some("login/of-then"));
-    assert_eq!(applied(restored("")).as_deref(), Some("login/of-now"));
+    let open = open_operation(Verb::ModifyPassword, target, Post::Unknown);
+    let scene = with_task(open, Fact::Known(TaskState::Succeeded), &[])
+        .record(|binding| binding.uid = "of-its-former-life".into());
+    let restored = scene.with(|seen| {
+        seen.memory.attempts.clear();
+        seen.secret_version = Some("login/of-now".into());
+    });
+    let applied = restored.plan().tell.applied.unwrap();
+    assert_eq!(applied.password_secret.as_deref(), Some("login/of-then"));
 }
 
 #[test]

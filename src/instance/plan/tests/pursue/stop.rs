@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::PowerState;
-use crate::instance::memory::Aside;
+use crate::instance::memory::kinds::Aside;
 
 #[test]
 fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() {
@@ -25,7 +25,7 @@ fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() 
     let stopped = shows(refused(), &[OFF]);
     assert!(matches!(
         stopped.plan().step,
-        Step::Call {
+        Step::Operate {
             announce: false,
             ..
         }

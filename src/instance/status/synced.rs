@@ -5,23 +5,17 @@ use crate::api::InstanceStatus;
 use crate::api::conditions::{Reason, SYNCED, Synced};
 use crate::instance::facts::Facts;
 use crate::instance::memory::{Memory, open};
-use crate::instance::observe::{AccountFact, Observation};
+use crate::instance::observation::{AccountFact, Observation};
+use crate::instance::times;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// A server that is not confirmed is looked for this often in the listings, which costs no call.
-const CONFIRMED_AGAIN: Duration = Duration::from_secs(20);
-/// That this alone changed is said this often.
-const AGAIN: Duration = Duration::from_secs(30);
-/// A server that was not seen for this long is not confirmed: five quiet listings. A short outage costs no write.
-const CONFIRMED_FOR: Duration = Duration::from_secs(300);
 
 /// Whether the server that status tells of is confirmed; none where that is not known, or where status tells of no server.
 pub(super) fn synced(seen: &Observation) -> Option<Synced> {
     seen.facts.told_id()?;
     let confirmed = seen.memory.confirmed;
-    let is_late = seen.now >= confirmed.unwrap_or(seen.memory.first_seen) + CONFIRMED_FOR;
+    let is_late = seen.now >= confirmed.unwrap_or(seen.memory.first_seen) + times::CONFIRMED_WITHIN;
     let name = &seen.account_key.name;
     judge(&seen.account, name, confirmed.is_some(), is_late)
 }
@@ -40,7 +34,7 @@ fn judge(account: &AccountFact, name: &str, is_confirmed: bool, is_late: bool) -
         }
         // What stands in the way may be other words at each look.
         AccountFact::Seat(_) if is_late => {
-            let minutes = CONFIRMED_FOR.as_secs() / 60;
+            let minutes = times::CONFIRMED_WITHIN.as_secs() / 60;
             let why = format!(
                 "for {minutes} minutes neither its detail nor a listing of its zone told whether the server is there"
             );
@@ -58,19 +52,15 @@ pub fn again(seen: &Observation) -> Option<Duration> {
     seen.facts.told_id()?;
     let mut told = seen.facts.status.conditions.iter();
     if told.any(|told| told.type_ == SYNCED && told.status == "False") {
-        return matches!(seen.account, AccountFact::Seat(_)).then_some(CONFIRMED_AGAIN);
+        return matches!(seen.account, AccountFact::Seat(_)).then_some(times::UNCONFIRMED_RECHECK);
     }
     let since = seen.memory.confirmed.unwrap_or(seen.memory.first_seen);
-    let late = (since + CONFIRMED_FOR).saturating_duration_since(seen.now);
-    Some(late.max(CONFIRMED_AGAIN))
+    let late = (since + times::CONFIRMED_WITHIN).saturating_duration_since(seen.now);
+    Some(late.max(times::UNCONFIRMED_RECHECK))
 }
 
 /// The rest of the wait where nothing but this is news: two processes that see it differently must not write for ever.
-pub(super) fn wait(
-    facts: &Facts,
-    next: &InstanceStatus,
-    memory: &Mutex<Memory>,
-) -> Option<Duration> {
+pub fn wait(facts: &Facts, next: &InstanceStatus, memory: &Mutex<Memory>) -> Option<Duration> {
     let without = |status: &InstanceStatus| {
         let mut rest = status.clone();
         rest.conditions.retain(|told| told.type_ != SYNCED);
@@ -83,7 +73,7 @@ pub(super) fn wait(
     let (now, mut memory) = (Instant::now(), open(memory));
     let rest = memory
         .synced
-        .map(|at| (at + AGAIN).saturating_duration_since(now));
+        .map(|at| (at + times::SYNCED_REWRITE).saturating_duration_since(now));
     let rest = rest.filter(|rest| !rest.is_zero());
     if rest.is_none() {
         memory.synced = Some(now);

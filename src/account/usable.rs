@@ -1,0 +1,53 @@
+//! Whether an Account can be used, and what is said where not.
+
+use crate::api::{Account, AccountSpec};
+use crate::cloud::{EndpointPattern, Target};
+use crate::runtime::watch::ObjectKey;
+use crate::session::{Problem, Seat};
+use kube::ResourceExt;
+use std::sync::Arc;
+
+/// Whether the account can be used.
+#[derive(Debug)]
+pub(super) enum Usable {
+    Yes(Arc<Seat>),
+    /// With the seat, if there is one: deletions may go on with it.
+    No(Problem, Option<Arc<Seat>>),
+}
+
+/// What to do about a proxy that is not allowed, or an internal address, which only a pattern that names the very host allows.
+pub(super) fn name_it(spec: &AccountSpec, target: Target) -> String {
+    match (target, &spec.proxy) {
+        (Target::Proxy, Some(proxy)) => match proxy.url.trim().parse::<EndpointPattern>() {
+            Ok(proxy) => format!(
+                "mend spec.proxy.url, or have whoever runs the operator add --allowed-endpoint={proxy}"
+            ),
+            Err(_) => "mend spec.proxy.url".to_owned(),
+        },
+        (Target::Proxy, None) | (Target::Endpoint, _) => allow(&spec.endpoint),
+    }
+}
+
+pub(super) fn token_place(account: &Account) -> String {
+    let reference = &account.spec.token_secret_ref;
+    format!("Secret {} under key {}", reference.name, reference.key)
+}
+
+/// What to do about an endpoint that is not allowed. Somebody pastes the flag into a shell or a manifest: an endpoint that is not
+/// plain gets none.
+pub(super) fn allow(endpoint: &str) -> String {
+    match endpoint.trim().parse::<EndpointPattern>() {
+        Ok(endpoint) => format!(
+            "mend spec.endpoint, or have whoever runs the operator add --allowed-endpoint={endpoint}"
+        ),
+        Err(_) => "mend spec.endpoint".to_owned(),
+    }
+}
+
+/// Name and namespace of an Account's token Secret.
+pub(super) fn token_secret(account: &Account) -> ObjectKey {
+    ObjectKey {
+        namespace: account.namespace().unwrap_or_default(),
+        name: account.spec.token_secret_ref.name.clone(),
+    }
+}

@@ -1,0 +1,30 @@
+//! The one call of a reconcile, and what it needs.
+
+use crate::cloud::{Lane, Permit};
+use crate::instance::context::Context;
+use crate::instance::facts::Facts;
+use crate::instance::memory::Memory;
+use crate::instance::observation::Observation;
+use crate::instance::plan::step::NoRoom;
+use crate::runtime::queue::ADMISSION;
+use crate::runtime::watch::ObjectKey;
+use crate::session::Seat;
+use std::sync::Mutex;
+use tokio::time::Instant;
+
+/// One turn's call.
+pub(super) struct Attempt<'a> {
+    pub(super) context: &'a Context,
+    pub(super) seen: &'a Observation,
+    pub(super) facts: &'a Facts,
+    pub(super) account: &'a ObjectKey,
+    pub(super) memory: &'a Mutex<Memory>,
+    pub(super) turn_ends: Instant,
+}
+
+pub(super) async fn room(seat: &Seat) -> Result<Permit, NoRoom> {
+    let permit = seat.session.client.permit(Lane::Urgent);
+    tokio::time::timeout(ADMISSION, permit)
+        .await
+        .map_err(|_| NoRoom::Late)
+}

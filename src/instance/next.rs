@@ -1,0 +1,310 @@
+//! When an object is looked at again, and what an outcome means for its pace.
+
+use crate::api::conditions::{Reason, State};
+use crate::api::{EndReason, Verb};
+use crate::cloud::ServerId;
+use crate::instance::context::Context;
+use crate::instance::fact::Fact;
+use crate::instance::memory::{Memory, open};
+use crate::instance::observation::{Observation, of_purchase};
+use crate::instance::outcome::Outcome;
+use crate::instance::pace::Schedule;
+use crate::instance::plan::ended;
+use crate::instance::plan::step::{Plan, Step};
+use crate::instance::report::Unsaid;
+use crate::instance::status::synced;
+use crate::instance::{journal, times};
+use crate::inventory::{Attention, Subject};
+use crate::runtime::KubeError;
+use crate::session::{Access, Seat};
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Ends a reconcile: remembers what came of it, and gives the time until the next one.
+pub fn next(
+    context: &Context,
+    access: Option<&Access>,
+    plan: &Plan,
+    outcome: &Outcome,
+    seen: &Observation,
+    told: Result<Option<Duration>, Unsaid>,
+    memory: &Mutex<Memory>,
+) -> Duration {
+    let uid = seen.facts.uid.as_str();
+    if matches!(outcome, Outcome::Finished) || context.memories.get(uid).is_none() {
+        // The object went while the reconcile ran: nothing looks out for it any more.
+        context.sessions.leave(&Subject::from(uid));
+    }
+    let mut memory = open(memory);
+    let seat = access.map(|access| &**access);
+    let again = after(seat, plan, outcome, &mut memory, seen, told.is_ok());
+    let again = in_line(again, outcome, access);
+    if is_untold(seen, plan, outcome, &told) {
+        memory.forget_looks();
+    }
+    journal::reconciled(&seen.facts, plan, outcome, again);
+    match told {
+        Ok(held) => held.map_or(again, |held| again.min(held)),
+        Err(Unsaid::TooSoon(rest)) => rest,
+        Err(Unsaid::Failed(error)) => not_told(&mut memory, seen, &error),
+    }
+}
+
+/// Whether something was read that is not in status: it is read again. Of what a failed create left behind nothing stands there.
+fn is_untold(
+    seen: &Observation,
+    plan: &Plan,
+    outcome: &Outcome,
+    told: &Result<Option<Duration>, Unsaid>,
+) -> bool {
+    let is_withheld = matches!((told, outcome), (Ok(Some(_)), Outcome::Rested));
+    let is_untold = told.is_err()
+        || is_withheld
+        || matches!(outcome, Outcome::Stale)
+        || plan.tell.detail.is_none();
+    is_untold
+        && matches!(seen.detail, Fact::Known(_))
+        && !seen.facts.deleting
+        && !seen.is_open()
+        && seen.create_failed().is_none()
+}
+
+/// The status could not be written.
+fn not_told(memory: &mut Memory, seen: &Observation, error: &KubeError) -> Duration {
+    warn(memory, seen, &error.to_string(), "status not written");
+    let wait = memory.backoff.fail();
+    let wait = wait.min(not_written_again(error.is_refusal()));
+    // What was overtaken is put right by the event that shows it.
+    let is_overtaken = error.is_overtaken();
+    memory.unsaid_until = (!is_overtaken).then(|| Instant::now() + wait);
+    if seen.facts.deleting && !is_overtaken {
+        // A release needs no write before it: where status cannot be written, a deletion goes on all the same.
+        memory.acknowledged = Some(seen.facts.generation);
+    }
+    wait
+}
+
+/// What is overdue while it waits in line is asked for when it may be, of which there is notice.
+fn in_line(again: Duration, outcome: &Outcome, seat: Option<&Access>) -> Duration {
+    match outcome {
+        Outcome::Rested if seat.is_some_and(Access::is_in_line) => again.max(times::QUEUED_RECHECK),
+        _ => again,
+    }
+}
+
+/// Nothing was called: what ended, and when to look again.
+fn rested(
+    seat: Option<&Seat>,
+    plan: &Plan,
+    memory: &mut Memory,
+    seen: &Observation,
+    is_said: bool,
+) -> Duration {
+    let now = Instant::now();
+    let ended = plan.tell.ended.as_ref().filter(|_| is_said);
+    if let Some(ended) = ended {
+        let is_power = ended.succeeded && matches!(ended.verb, Verb::Start | Verb::Stop);
+        let times = is_power.then(|| memory.power_ended(ended.verb, now));
+        let applied = plan.tell.applied.as_ref();
+        let brought_login = applied.is_some_and(|applied| applied.password_secret.is_some());
+        let operation = seen.open();
+        memory.operation_ended(ended, brought_login, now);
+        let pause = plan.pause.or(times.and_then(times::pause_of_power));
+        if let (Some(pause), Some(operation)) = (pause, operation) {
+            let told = plan.tell.operation.as_ref();
+            let end = told.and_then(|told| told.end.clone());
+            memory.pause(&operation, end, now + pause);
+        }
+    }
+    let verdict = plan.tell.verdict.as_ref();
+    // As long as it cannot be said, something fails.
+    if is_said && verdict.is_some_and(|verdict| verdict.state == State::Ready) {
+        memory.backoff.reset();
+        memory.trouble = None;
+    }
+    let poll = memory
+        .poll
+        .as_ref()
+        .filter(|poll| poll.ended.is_none() && poll.odd.is_none())
+        .zip(seen.following);
+    let confirmed = synced::again(seen).unwrap_or(plan.again);
+    let again = plan.again.min(confirmed);
+    let again = poll.map_or(again, |(poll, verb)| {
+        again.min(schedule(seat, verb).due_in(poll, now))
+    });
+    let look = seen.look_again.filter(|_| seen.is_open());
+    look.map_or(again, |at| again.min(at.saturating_duration_since(now)))
+}
+
+/// When the task of such an operation is asked for.
+fn schedule(seat: Option<&Seat>, verb: Verb) -> Schedule {
+    seat.map_or_else(Schedule::default, |seat| Schedule::of(seat, verb))
+}
+
+/// When to look again, and what the outcome means for the pace of this object.
+fn after(
+    seat: Option<&Seat>,
+    plan: &Plan,
+    outcome: &Outcome,
+    memory: &mut Memory,
+    seen: &Observation,
+    is_said: bool,
+) -> Duration {
+    match outcome {
+        Outcome::Rested => rested(seat, plan, memory, seen, is_said),
+        Outcome::Accepted {
+            verb, recorded, id, ..
+        } => {
+            accepted(plan, memory, seen, id);
+            match *recorded {
+                true => schedule(seat, *verb).next(None),
+                false => times::AFTER_OWN_WRITE,
+            }
+        }
+        Outcome::Aside {
+            verb,
+            power_cut,
+            trouble,
+            is_unknown,
+            ..
+        } => {
+            match (trouble, seen.facts.told_id()) {
+                (Some(why), _) => warn(memory, seen, why, not_taken(*is_unknown)),
+                (None, Some(id)) => {
+                    let open = seen.open();
+                    journal::called_beside(&seen.facts, open.as_ref(), *verb, &id, *power_cut);
+                }
+                (None, None) => {}
+            }
+            schedule(seat, Verb::Stop).next(None)
+        }
+        Outcome::Written => times::AFTER_OWN_WRITE,
+        Outcome::Released {
+            id,
+            why,
+            trouble,
+            is_unknown,
+            ..
+        } => match trouble {
+            None => {
+                journal::releases(&seen.facts, id, *why);
+                schedule(seat, Verb::Release).next(None)
+            }
+            Some(trouble) => {
+                warn(memory, seen, trouble, not_taken(*is_unknown));
+                let not_before = memory.releases.get(id).and_then(|call| call.not_before);
+                not_before.map_or(times::AFTER_OWN_WRITE, |at| {
+                    at.saturating_duration_since(Instant::now())
+                })
+            }
+        },
+        Outcome::Refused { .. } => refused(plan, outcome, memory, seen, is_said),
+        Outcome::Unknown(why) => {
+            warn(memory, seen, why, "the outcome of a call is unknown");
+            times::AFTER_OWN_WRITE
+        }
+        Outcome::Finished => times::IDLE_REQUEUE,
+        Outcome::Stale => memory.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
+        Outcome::NotDone(why, verdict) => {
+            warn(memory, seen, why, "not done, trying again");
+            let wait = memory.backoff.fail();
+            let wait = wait.min(not_written_again(verdict.is_some()));
+            if plan.buys() {
+                // An event that comes meanwhile brings the next try no nearer.
+                memory.not_before = Some(Instant::now() + wait);
+            }
+            wait
+        }
+    }
+}
+
+/// The service took the call of this plan.
+fn accepted(plan: &Plan, memory: &mut Memory, seen: &Observation, id: &ServerId) {
+    memory.backoff.reset();
+    memory.not_before = None;
+    // A server in the making is not expected in a listing yet.
+    memory.wants.attention = Attention::InFlight;
+    memory.trouble = None;
+    match &plan.step {
+        Step::Buy { binding, .. } => journal::called(&seen.facts, id, &of_purchase(binding)),
+        Step::Operate { operation, .. } => journal::called(&seen.facts, id, operation),
+        _ => {}
+    }
+}
+
+/// The service refused the call of this plan. Gives how long it is left alone.
+fn refused(
+    plan: &Plan,
+    outcome: &Outcome,
+    memory: &mut Memory,
+    seen: &Observation,
+    is_said: bool,
+) -> Duration {
+    let Outcome::Refused {
+        after,
+        reason,
+        message,
+    } = outcome
+    else {
+        return times::AFTER_OWN_WRITE;
+    };
+    // Status has the service's words: they may say a password that is refused, and a log goes further.
+    let why = reason.as_str();
+    warn(memory, seen, why, "the service refused the call");
+    let wait = match (reason, &plan.step) {
+        (Reason::CreateRefused, _) => memory.backoff.fail().max(times::CREATE_REFUSED_RETRY),
+        // Each try is announced and closed, which are two writes.
+        (reason, _) if plan.buys() && reason.is_lasting_refusal() => times::CREATE_REFUSED_RETRY,
+        (Reason::OperationRefused, Step::Operate { announce: true, .. }) => {
+            not_wanted(memory, seen, message, is_said)
+        }
+        // It only has to be stopped first, or to be looked at.
+        (Reason::Stopping | Reason::OperationRefused, _) => times::AFTER_OWN_WRITE,
+        (Reason::ServiceBusy, _) => memory.backoff.fail().min(times::SERVICE_BUSY_RETRY),
+        _ => memory.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
+    };
+    let wait = wait.max(after.unwrap_or_default());
+    memory.not_before = Some(Instant::now() + wait);
+    wait
+}
+
+/// The service did not want an operation that was just announced, which ended with that. Gives how long it is left alone.
+fn not_wanted(memory: &mut Memory, seen: &Observation, message: &str, is_said: bool) -> Duration {
+    let Some(open) = seen.open() else {
+        return times::AFTER_OWN_WRITE;
+    };
+    let times = ended::times(seen, open.verb, EndReason::Refused) + 1;
+    let pause = ended::pause_after(EndReason::Refused, times).unwrap_or(times::AFTER_OWN_WRITE);
+    let end = ended::end(seen, EndReason::Refused, message, times);
+    memory.pause(&open, Some(end), Instant::now() + pause);
+    if is_said {
+        // Its end stands in status, together with the refusal.
+        memory.followed = None;
+    }
+    pause
+}
+
+/// What is told of a call that was not accepted.
+fn not_taken(is_unknown: bool) -> &'static str {
+    match is_unknown {
+        true => "the outcome of a call is unknown",
+        false => "the service did not take the call",
+    }
+}
+
+/// The same trouble is told once, as long as no call gets through in between.
+fn warn(memory: &mut Memory, seen: &Observation, why: &str, what: &'static str) {
+    if memory.is_new_trouble(why) {
+        journal::not_done(&seen.facts, why, what);
+    }
+}
+
+/// Longest wait after a write that was not done.
+fn not_written_again(is_refused: bool) -> Duration {
+    if is_refused {
+        times::WRITE_REFUSED_RETRY
+    } else {
+        times::DEPENDENCY_RETRY_MAX
+    }
+}

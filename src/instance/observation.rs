@@ -1,0 +1,231 @@
+//! Everything that a plan is made from: values, and what they say together.
+
+use crate::api::{Before, Binding, EndReason, Imports, Operation, Verb};
+use crate::cloud::{Detail, ServerId, TaskId, TaskState};
+use crate::instance::fact::{ConnectionFact, Fact};
+use crate::instance::facts::Facts;
+use crate::instance::listing::Listing;
+use crate::instance::login;
+use crate::instance::memory::Memory;
+use crate::instance::memory::kinds::Post;
+use crate::instance::pace::Sight;
+use crate::instance::pins::Found;
+use crate::inventory::Sighting;
+use crate::runtime::chance::Day;
+use crate::runtime::watch::ObjectKey;
+use crate::session::{Claim, Problem, Rival, Room};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Map, Value};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What is known of the Account.
+#[derive(Clone, Debug)]
+pub enum AccountFact {
+    /// It can be used.
+    Seat(SeatFacts),
+    /// It has not been looked at yet.
+    Pending,
+    /// It cannot be used.
+    Unusable(Problem),
+    /// There is none of that name.
+    NotFound(String),
+}
+
+/// What a plan needs to know of a seat.
+#[derive(Clone, Debug)]
+pub struct SeatFacts {
+    /// The settling time.
+    pub settle: Duration,
+    /// Whether servers that exist may be taken over.
+    pub imports: Imports,
+    /// What tells its endpoint and token in records.
+    pub credential: String,
+    /// A listing of this token has shown a server that was recorded under the same credential as this one.
+    pub shown_ours: bool,
+}
+
+/// Everything a plan is made from.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// The object.
+    pub facts: Facts,
+    /// The Account.
+    pub account: AccountFact,
+    /// Its name.
+    pub account_key: ObjectKey,
+    /// The listings; none without a seat.
+    pub listing: Option<Listing>,
+    /// The task that is being waited for.
+    pub task: Fact<TaskState>,
+    /// What kind of task that is, if there is one.
+    pub following: Option<Verb>,
+    /// When the server of an open operation is looked at again, where it and not its task tells the end.
+    pub look_again: Option<Instant>,
+    /// The service's detail of it.
+    pub detail: Fact<Detail>,
+    /// The Secret that the login names and its version (see [`login::named_version`]), if it exists.
+    pub secret_version: Option<String>,
+    /// The login, read only when a server may be bought in this turn.
+    pub login: login::LoginFact,
+    /// What was looked up for the selectors of the spec.
+    pub found: Found,
+    /// UID and resourceVersion of the connection Secret, if it is wanted and exists.
+    pub connection_version: Option<String>,
+    /// The connection Secret, read only where it may have to be written.
+    pub connection: ConnectionFact,
+    /// Whether the Account's limits leave room for a server, asked only when one may be bought in this turn.
+    pub room: Room,
+    /// The detail of the server that is to be taken over, read only when one is found.
+    pub candidate: Fact<Detail>,
+    /// Whether it may be taken over, asked only when it may be in this turn.
+    pub claim: Claim,
+    /// Another Instance that has the better right to the server that was taken over.
+    pub rival: Rival,
+    /// What this process remembers, after this look.
+    pub memory: Memory,
+    /// Monotonic time of the look.
+    pub now: Instant,
+    /// Time to show to people.
+    pub wall: Timestamp,
+    /// What tells the time of day of an instant.
+    pub day: Day,
+}
+
+/// Whether the service says that no operation is running: `NONE` (field note 9), or nothing at all where it leaves the
+/// field out.
+pub fn is_idle(pending: Option<&str>) -> bool {
+    pending.is_none_or(|word| word.is_empty() || word == "NONE")
+}
+
+/// Whether a server is off, and nothing is done to it.
+pub fn is_off(detail: &Detail) -> bool {
+    detail.status() == Some("STOPPED") && is_idle(detail.pending())
+}
+
+/// A purchase as what it is: an operation, under its record.
+pub fn of_purchase(record: &Binding) -> Operation {
+    Operation {
+        verb: Verb::Create,
+        attempt: i64::from(record.attempt),
+        nonce: record.nonce.clone(),
+        generation: record.generation,
+        cause: record.cause,
+        power_cut: false,
+        target: record.target.clone(),
+        waiting_password: record.waiting_password,
+        before: Before::default(),
+        accepted: record.task.is_some(),
+        task_id: record.task.clone(),
+        started_at: Time(record.started_at),
+        end: None,
+    }
+}
+
+impl Observation {
+    /// What the newest listing shows of a server.
+    pub fn sight(&self, id: &ServerId) -> Option<Sight> {
+        match self.listing.as_ref()?.sighting(id) {
+            Sighting::Present(row, at) => Some(Sight {
+                at,
+                digest: row.digest(),
+            }),
+            Sighting::Absent { began } => Some(Sight {
+                at: began,
+                digest: 0,
+            }),
+            Sighting::Unknown(_) => None,
+        }
+    }
+
+    /// Whether the detail was not asked for in this time, or never.
+    pub fn has_not_looked_for(&self, time: Duration) -> bool {
+        let looked = self.memory.looked;
+        looked.is_none_or(|looked| self.now >= looked + time)
+    }
+
+    /// The operation that is open at the recorded server: what status tells, or what this process follows where status was lost,
+    /// and what the service answered to this process; else the create, as the record tells it.
+    pub fn open(&self) -> Option<Operation> {
+        let binding = self
+            .facts
+            .binding()
+            .filter(|binding| binding.id.is_some())?;
+        let told = self.facts.operation();
+        let followed = told.or(self.memory.followed.as_deref());
+        let mut open = match followed {
+            Some(operation) => operation.clone(),
+            None if self.facts.is_creating() => of_purchase(binding),
+            None => return None,
+        };
+        let call = self.memory.call(&open);
+        if let Some(Post::Accepted { task, .. }) = call.map(|call| &call.post) {
+            open.accepted = true;
+            open.task_id = open
+                .task_id
+                .or_else(|| task.as_ref().map(ToString::to_string));
+        }
+        Some(open)
+    }
+
+    /// Whether something is open at the recorded server, or an attempt to buy one.
+    pub fn is_open(&self) -> bool {
+        let has_none = self.facts.id().is_none();
+        self.open().is_some() || (has_none && self.facts.is_creating())
+    }
+
+    /// The task of what is open.
+    pub fn task_id(&self) -> Option<TaskId> {
+        self.open()?.task_id.as_deref().map(TaskId::from)
+    }
+
+    /// The recorded server, unless it is somebody else's by right: then nothing is done to it.
+    pub fn own_id(&self) -> Option<ServerId> {
+        self.facts.id().filter(|_| self.rival == Rival::None)
+    }
+
+    /// The server whose release comes next: the recorded one, then one that this process was given, then any with the
+    /// marker; those that are known to be gone are left out.
+    pub fn release_target(&self) -> Option<ServerId> {
+        let given = self.memory.given().map(|(_, id, _)| id.clone());
+        let listed = self
+            .listing
+            .iter()
+            .flat_map(|listing| listing.bearing(&self.facts.marker));
+        let alive = |id: &ServerId| !self.memory.gone.contains_key(id);
+        self.own_id()
+            .into_iter()
+            .chain(given)
+            .chain(listed)
+            .find(alive)
+    }
+
+    /// What the service said of the recorded create, if its task failed: in this turn, or as status tells.
+    pub fn create_failed(&self) -> Option<String> {
+        if let Some(end) = self.facts.create_end() {
+            let has_failed = end.reason == EndReason::Failed;
+            return has_failed.then(|| end.message.clone().unwrap_or_default());
+        }
+        let open = self.open().filter(|open| open.verb == Verb::Create);
+        match &self.task {
+            Fact::Known(TaskState::Failed { reason }) if open.is_some() => {
+                Some(reason.clone().unwrap_or_default())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A field of a detail, if it holds a word.
+pub fn text<'a>(detail: &'a Map<String, Value>, field: &str) -> Option<&'a str> {
+    detail
+        .get(field)
+        .and_then(Value::as_str)
+        .filter(|word| !word.is_empty())
+}
+
+/// What the service is doing with a server.
+pub fn pending(detail: &Map<String, Value>) -> Option<&str> {
+    text(detail, "ecsPendingStatus")
+}

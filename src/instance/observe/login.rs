@@ -1,0 +1,155 @@
+//! Reads the login of a server that is about to be bought, reinstalled, or given another password.
+
+use crate::api::conditions::{Reason, Verdict};
+use crate::api::{KeyLoginPassword, SecretKeyRef};
+use crate::cloud::{KeyId, Login, password};
+use crate::instance::context::Context;
+use crate::instance::facts::Facts;
+use crate::instance::login::{Credentials, Generated, LoginFact, named_version};
+use crate::instance::vault;
+use crate::session;
+use crate::session::{Content, Seat, SecretProblem, read_key};
+use rand::RngExt;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+use std::sync::LazyLock;
+
+/// Reads the login that the spec names; a key pair is what the spec's reference to it was found to mean.
+pub(super) async fn read(
+    context: &Context,
+    facts: &Facts,
+    key: Option<String>,
+    seat: &Seat,
+) -> LoginFact {
+    if facts.spec.login.ssh_key.is_some() {
+        let Some(key) = key else {
+            // A plan asks for the key pair first.
+            return LoginFact::Unread("spec.login.sshKey is not looked up yet".to_owned());
+        };
+        let password = match seat.key_login_password {
+            KeyLoginPassword::Omit => None,
+            KeyLoginPassword::Empty => Some(SecretString::from("")),
+        };
+        let login = Login::Key {
+            key: KeyId::from(key),
+            password,
+        };
+        return LoginFact::Ready(Credentials {
+            login,
+            secret: None,
+            digest: None,
+            generated: None,
+        });
+    }
+    let secret = facts.login_secret();
+    if let (Some(_), Some(reference)) = (&facts.spec.login.generate, &secret) {
+        return generated(context, facts, reference).await;
+    }
+    let Some(reference) = &facts.spec.login.password_secret_ref else {
+        let message = "spec.login names neither passwordSecretRef nor sshKey nor generate: set exactly one of them";
+        return LoginFact::Problem(Verdict::stalled(Reason::LoginSecretNotFound, message));
+    };
+    match read_key(&context.client, &facts.key.namespace, reference).await {
+        Ok((password, version)) => judged(reference, &reference.key, password, &version, None),
+        Err(problem) => of_secret(&problem, &reference.key),
+    }
+}
+
+/// A password that was read under this key, if it meets the rules.
+fn judged(
+    reference: &SecretKeyRef,
+    key: &str,
+    password: SecretString,
+    version: &str,
+    generated: Option<Generated>,
+) -> LoginFact {
+    match password::broken_rule(password.expose_secret()) {
+        None => LoginFact::Ready(Credentials {
+            digest: Some(digest(password.expose_secret())),
+            login: Login::Password(password),
+            secret: Some(named_version(reference, version)),
+            generated,
+        }),
+        Some(rule) => LoginFact::Problem(Verdict::stalled(
+            Reason::LoginPasswordInvalid,
+            format!(
+                "the password under key {key} of Secret {} {rule}",
+                reference.name
+            ),
+        )),
+    }
+}
+
+/// Reads the Secret that the operator makes, unless it is somebody else's.
+async fn generated(context: &Context, facts: &Facts, reference: &SecretKeyRef) -> LoginFact {
+    match session::read(&context.client, &facts.key.namespace, &reference.name).await {
+        Ok(content) => of_generated(content, facts, reference),
+        Err(SecretProblem::NoSecret(_)) => LoginFact::Missing,
+        Err(problem) => of_secret(&problem, &reference.key),
+    }
+}
+
+/// The password that the server is to have: one that waits to be set, unless somebody has put another one under `password`
+/// since.
+fn of_generated(mut content: Content, facts: &Facts, reference: &SecretKeyRef) -> LoginFact {
+    let (uid, instance) = (facts.uid.as_str(), facts.key.name.as_str());
+    let name = &reference.name;
+    if !vault::is_ours(&content, uid, vault::LOGIN) {
+        let message = format!(
+            "{}: name another one in spec.login.generate.secretName, use this one by spec.login.passwordSecretRef, or delete it",
+            vault::not_ours(name)
+        );
+        return LoginFact::Problem(if vault::is_of_former(&content, instance, uid) {
+            // Kubernetes collects it any moment.
+            Verdict::reconciling(Reason::SecretNotOurs, message)
+        } else {
+            Verdict::stalled(Reason::SecretNotOurs, message)
+        });
+    }
+    let version = content.version();
+    let key = vault::wanted_key(&content);
+    let generated = Generated {
+        is_settled: vault::is_settled(&content),
+        settled_from: vault::settled_from(&content)
+            .map(|version| named_version(reference, &version)),
+    };
+    match content.take(name, key) {
+        Ok(password) => judged(reference, key, password, &version, Some(generated)),
+        Err(problem) => of_secret(&problem, key),
+    }
+}
+
+/// What a Secret that gives no password means, and what to do about it.
+fn of_secret(problem: &SecretProblem, key: &str) -> LoginFact {
+    let missing = |remedy: &str| {
+        let message = format!("{problem}: {remedy}");
+        LoginFact::Problem(Verdict::reconciling(Reason::LoginSecretNotFound, message))
+    };
+    match problem {
+        SecretProblem::NoSecret(_) => missing(&format!(
+            "create it with the login password under key {key}"
+        )),
+        SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => {
+            missing("put the login password there")
+        }
+        SecretProblem::NoName(_) => LoginFact::Problem(Verdict::stalled(
+            Reason::LoginSecretNotFound,
+            format!("{problem}: mend the name of the Secret in spec.login"),
+        )),
+        SecretProblem::NotText { .. } => LoginFact::Problem(Verdict::stalled(
+            Reason::LoginPasswordInvalid,
+            format!("{problem}: put the login password there as plain text"),
+        )),
+        SecretProblem::Unread { .. } => LoginFact::Unread(problem.to_string()),
+    }
+}
+
+/// A digest that tells whether two passwords are the same, to this process and to nobody else: it is keyed by a random
+/// word that is never written anywhere.
+fn digest(password: &str) -> [u8; 32] {
+    static KEY: LazyLock<[u8; 32]> = LazyLock::new(|| rand::rng().random());
+    let mut hash = Sha256::new();
+    hash.update(*KEY);
+    hash.update(password.as_bytes());
+    hash.finalize().into()
+}

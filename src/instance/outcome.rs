@@ -1,0 +1,95 @@
+//! What became of the one step of a reconcile.
+
+use crate::api::Verb;
+use crate::api::conditions::{Reason, Verdict};
+use crate::cloud::{ServerId, TaskId};
+use crate::instance::plan::step::ReleaseReason;
+use crate::runtime::KubeError;
+use std::time::Duration;
+
+/// What became of the step.
+#[derive(Debug)]
+pub enum Outcome {
+    /// There was nothing to do.
+    Rested,
+    /// The service took the call; the receipt may or may not be on record.
+    Accepted {
+        /// What was asked for.
+        verb: Verb,
+        /// The server.
+        id: ServerId,
+        /// Its task; some answers name none.
+        task: Option<TaskId>,
+        /// Whether the receipt stands where it belongs.
+        recorded: bool,
+    },
+    /// The service took, or did not take, a call within an attempt.
+    Aside {
+        /// Start or Stop.
+        verb: Verb,
+        /// It cuts the server's power.
+        power_cut: bool,
+        /// No such call was made within this attempt before.
+        is_first: bool,
+        /// What stood in the way.
+        trouble: Option<String>,
+        /// It may have been carried out all the same.
+        is_unknown: bool,
+    },
+    /// The service refused the call, or it never left: nothing was done.
+    Refused {
+        /// The service's words.
+        message: String,
+        /// What that means for the conditions.
+        reason: Reason,
+        /// How long the service wants us to wait.
+        after: Option<Duration>,
+    },
+    /// The call may have happened.
+    Unknown(String),
+    /// The record was written.
+    Written,
+    /// The service took the release, or says that there is no such server, or did neither.
+    Released {
+        /// Which server.
+        id: ServerId,
+        /// Why.
+        why: ReleaseReason,
+        /// The service had not taken it before.
+        is_first: bool,
+        /// What stood in the way.
+        trouble: Option<String>,
+        /// It may have been carried out all the same.
+        is_unknown: bool,
+    },
+    /// The finalizer is gone and with it the object.
+    Finished,
+    /// The object changed: look again.
+    Stale,
+    /// It did not come to the step. With what is to be said about it, if somebody has to do something.
+    NotDone(String, Option<Verdict>),
+}
+
+impl Outcome {
+    /// A write to Kubernetes failed. A refusal is somebody's doing and is told.
+    pub fn not_written(error: &KubeError) -> Self {
+        let refused = || Verdict::stalled(Reason::WriteRefused, error.to_string());
+        Self::NotDone(error.to_string(), error.is_refusal().then(refused))
+    }
+
+    /// It was not done, and somebody has to do something about that.
+    pub fn stalled(reason: Reason, why: String) -> Self {
+        let verdict = Verdict::stalled(reason, why.clone());
+        Self::NotDone(why, Some(verdict))
+    }
+
+    /// Whether a purchase that was planned may have been made.
+    pub fn may_have_bought(&self) -> bool {
+        matches!(self, Self::Accepted { .. } | Self::Unknown(_))
+    }
+
+    /// It was not done, and is tried again.
+    pub fn not_done(why: impl Into<String>) -> Self {
+        Self::NotDone(why.into(), None)
+    }
+}

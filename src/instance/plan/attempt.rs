@@ -1,0 +1,57 @@
+//! A new attempt: its number, and the record of one of which nothing is known yet.
+
+use crate::api::{Binding, Cause, attempt_number};
+use crate::instance::observation::{Observation, SeatFacts};
+use crate::instance::pins::Meaning;
+use crate::instance::plan::diff;
+use crate::instance::references;
+
+/// A record of a new attempt, of which nothing is known yet. Cluster and nonce are filled in when it is written.
+pub(super) fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
+    let facts = &seen.facts;
+    let id = |meaning: Option<Meaning>| meaning.map(|m| m.id).unwrap_or_default();
+    Binding {
+        cluster: String::new(),
+        namespace: facts.key.namespace.clone(),
+        name: facts.key.name.clone(),
+        uid: facts.uid.clone(),
+        marker: facts.marker.clone(),
+        attempt: next_attempt(seen),
+        nonce: String::new(),
+        id: None,
+        imported: None,
+        task: None,
+        started_at: seen.wall,
+        generation: facts.generation,
+        cause: Some(Cause::Spec),
+        // Of a server that was found nobody knows what was asked for: what the spec says counts.
+        target: diff::as_specified(seen),
+        waiting_password: false,
+        // Empty where a selector is not looked up: of a server that was found, nobody tells.
+        package: id(references::package(seen)),
+        firewall: id(references::firewall(seen)),
+        resolved: references::pins(seen),
+        places: vec![facts.place().to_string()],
+        lost: 0,
+        failed: 0,
+        refused: None,
+        recreated: seen.memory.recreated,
+        account: seen.account_key.name.clone(),
+        credential: seat.credential.clone(),
+    }
+}
+
+/// Attempt numbers only grow, over records, memory and what status tells of lost records.
+pub(super) fn next_attempt(seen: &Observation) -> u32 {
+    let recorded = seen.facts.binding().map_or(0, |binding| binding.attempt);
+    let remembered = seen.memory.attempts.keys().max().copied().unwrap_or(0);
+    let told = attempt_number(seen.facts.status.attempt).unwrap_or(0);
+    recorded.max(remembered).max(told).saturating_add(1)
+}
+
+pub(super) fn creating(seen: &Observation) -> String {
+    format!(
+        "the service is creating the server in {}",
+        seen.facts.place()
+    )
+}

@@ -1,0 +1,190 @@
+//! When a recorded server is to become another than it is: decides which operation comes next.
+//!
+//! The spec is compared with what the service last took ([`Applied`]), never with the last look, so that only a change of
+//! the spec or of a Secret erases or changes anything (design section 4, rules 10 and 11). One operation at a time: what
+//! is open is resolved in [`pursue`](super::pursue) before the spec is looked at again.
+
+use crate::api::{Applied, Before, Binding, ForceStop, Operation, Verb};
+use crate::cloud::{ImageId, Login, PasswordRequest, ReinstallRequest, ServerId};
+use crate::instance::fact::Fact;
+use crate::instance::login::{Credentials, LoginFact};
+use crate::instance::observation::{Observation, is_idle};
+use crate::instance::plan::diff::{applied, as_read, as_specified, target};
+use crate::instance::plan::due::wanted;
+use crate::instance::plan::evidence::frozen;
+use crate::instance::plan::login::credentials;
+use crate::instance::plan::step::{Needs, Plan, Request, Step, Tell};
+use crate::instance::plan::{attempt, cause, ended, judge, restraint, words};
+use crate::instance::{observation, times};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Map, Value};
+
+/// Whether an operation may be begun or repeated: the server is idle and ours, and nothing is in doubt.
+pub(super) fn may_operate(seen: &Observation, detail: &Map<String, Value>) -> bool {
+    is_idle(observation::pending(detail))
+        && judge::is_ours(seen, detail)
+        && judge::bought_otherwise(seen).is_none()
+        && frozen(seen).is_none()
+}
+
+/// The next operation, if one is wanted and nothing stands in its way.
+pub(super) fn begin(
+    seen: &Observation,
+    binding: &Binding,
+    id: &ServerId,
+    detail: &Map<String, Value>,
+) -> Option<Plan> {
+    let applied = applied(seen, binding);
+    let wanted = wanted(seen, &applied, detail);
+    let is_touched = wanted.contains(&Verb::ModifyPassword) && seen.secret_version.is_some();
+    if restraint::is_observed(seen) && is_touched && matches!(seen.login, LoginFact::NotAsked) {
+        // A Secret that was only touched is no difference.
+        let mut plan = Plan::rest(
+            Tell::default().with_id(Some(id.clone())),
+            times::PASS_RECHECK,
+        );
+        plan.needs = Needs::Login;
+        return Some(plan);
+    }
+    if wanted.is_empty() || restraint::restraint(seen).is_some() {
+        return None;
+    }
+    if let Some(mut plan) = frozen(seen) {
+        plan.tell.id = Some(id.clone());
+        return Some(plan);
+    }
+    if !may_operate(seen, detail) {
+        // What stands in the way is said instead.
+        return None;
+    }
+    let mut held_up: Option<Plan> = None;
+    for verb in wanted {
+        let plan = match ended::pause(seen, verb, &applied) {
+            Some(left) => Plan::rest(
+                Tell::of(ended::waiting(seen, verb)).with_id(Some(id.clone())),
+                left,
+            ),
+            None => announce(seen, id, verb, &applied, detail),
+        };
+        if matches!(plan.step, Step::Operate { .. } | Step::Secret(_))
+            || plan.needs != Needs::Nothing
+        {
+            return Some(plan);
+        }
+        // What is wanted first is what is told.
+        held_up.get_or_insert(plan);
+    }
+    held_up
+}
+
+/// Whether what the open operation asked for is still what the spec and the Secret ask for.
+pub(super) fn is_still_asked(seen: &Observation, operation: &Operation) -> bool {
+    let same_secret = seen.secret_version.is_none()
+        || operation.target.password_secret.is_none()
+        || seen.secret_version == operation.target.password_secret;
+    operation.generation == seen.facts.generation && (!operation.verb.bears_login() || same_secret)
+}
+
+/// Announces an attempt and makes its call.
+pub(super) fn announce(
+    seen: &Observation,
+    id: &ServerId,
+    verb: Verb,
+    applied: &Applied,
+    detail: &Map<String, Value>,
+) -> Plan {
+    if verb == Verb::Reinstall && !matches!(seen.detail, Fact::Known(_)) {
+        // A disk is not erased after a look of yesterday.
+        let mut plan = Plan::rest(
+            Tell::default().with_id(Some(id.clone())),
+            times::PASS_RECHECK,
+        );
+        plan.needs = Needs::Detail;
+        return plan;
+    }
+    let credentials = match credentials(seen, verb) {
+        Ok(credentials) => credentials,
+        Err(mut plan) => {
+            plan.tell.id = Some(id.clone());
+            return *plan;
+        }
+    };
+    let waiting_password = credentials.as_ref().is_some_and(Credentials::is_waiting);
+    let specified = match &credentials {
+        Some(credentials) => as_read(seen, credentials),
+        None => as_specified(seen),
+    };
+    let target = target(verb, applied, specified);
+    let operation = Operation {
+        verb,
+        attempt: i64::from(attempt::next_attempt(seen)),
+        nonce: String::new(),
+        started_at: Time(seen.wall),
+        generation: seen.facts.generation,
+        cause: Some(cause::of(seen, verb, applied, &target)),
+        power_cut: verb == Verb::Stop && seen.facts.spec.stop_policy.force == ForceStop::Always,
+        target,
+        waiting_password,
+        before: Before {
+            image: observation::text(detail, "imageResourceUUID").map(ToOwned::to_owned),
+            running: observation::text(detail, "ecsStatus") == Some("STARTED") || was_running(seen),
+        },
+        accepted: false,
+        task_id: None,
+        end: None,
+    };
+    let tell = Tell::progress(words::reason(verb), words::running(verb, id));
+    let tell = tell.with_id(Some(id.clone()));
+    match request(seen, &operation, id, credentials) {
+        Some(request) => {
+            let step = Step::Operate {
+                operation: Box::new(operation),
+                announce: true,
+                request: Box::new(request),
+            };
+            Plan::act(step, tell)
+        }
+        None => Plan::rest(tell, times::PASS_RECHECK),
+    }
+}
+
+/// A server that was stopped for a reinstall which did not come about ran before.
+pub(super) fn was_running(seen: &Observation) -> bool {
+    let last = seen.facts.status.operation.as_ref();
+    let in_vain = last.filter(|last| last.verb == Verb::Reinstall && !last.is_open());
+    in_vain.is_some_and(|last| last.before.running)
+}
+
+/// The call of an operation; none where the login does not fit it.
+pub(super) fn request(
+    seen: &Observation,
+    operation: &Operation,
+    id: &ServerId,
+    credentials: Option<Credentials>,
+) -> Option<Request> {
+    let region = seen.facts.places.last().map(|place| place.region.clone())?;
+    let server = id.clone();
+    let login = credentials.map(|credentials| credentials.login);
+    match (operation.verb, login) {
+        (Verb::Reinstall, Some(login)) => Some(Request::Reinstall(ReinstallRequest {
+            server,
+            image: ImageId::from(operation.target.image.as_str()),
+            region,
+            login,
+        })),
+        (Verb::ModifyPassword, Some(Login::Password(password))) => {
+            Some(Request::ModifyPassword(PasswordRequest {
+                server,
+                region,
+                password,
+            }))
+        }
+        (Verb::Start, _) => Some(Request::Start(server)),
+        (Verb::Stop, _) => Some(Request::Stop {
+            id: server,
+            force: seen.facts.spec.stop_policy.force == ForceStop::Always,
+        }),
+        (Verb::Restart, _) => Some(Request::Restart(server)),
+        (Verb::Create | Verb::Release | Verb::Reinstall | Verb::ModifyPassword, _) => None,
+    }
+}

@@ -1,0 +1,137 @@
+//! Which operations are due: what of the spec is not applied yet.
+
+use crate::api::{Applied, PowerState, Verb};
+use crate::instance::login::LoginFact;
+use crate::instance::observation;
+use crate::instance::observation::{Observation, is_idle};
+use crate::instance::plan::diff::{as_read, as_specified, is_new};
+use crate::instance::plan::erase;
+use serde_json::{Map, Value};
+
+/// What has to be done, the first one first. Where one cannot be done now, the next one is: a server is started before its
+/// password is set, since a service may want it running for that, and a reinstall that the service refuses holds up
+/// nothing else.
+pub(super) fn wanted(
+    seen: &Observation,
+    applied: &Applied,
+    detail: &Map<String, Value>,
+) -> Vec<Verb> {
+    let spec = as_specified(seen);
+    let other_key = match spec.image.is_empty() {
+        // Not looked up yet, but it is known whether there is to be one.
+        true => applied.key.is_some() != seen.facts.spec.login.ssh_key.is_some(),
+        false => spec.key != applied.key,
+    };
+    let reinstall = erase::reinstall(seen, applied, detail) == erase::Reinstall::Due;
+    // With another key a password means a reinstall, which brings it.
+    let password = !other_key
+        && (lacks_secret(seen)
+            || is_new(
+                spec.password_secret.as_ref(),
+                applied.password_secret.as_ref(),
+            ))
+        && !is_same_password(seen, applied);
+    let restart = is_new(spec.restart.as_ref(), applied.restart.as_ref());
+    let state = observation::text(detail, "ecsStatus");
+    let power = seen.facts.spec.power_state;
+    let all = [
+        (Verb::Reinstall, reinstall),
+        (
+            Verb::Start,
+            power == PowerState::Running && state == Some("STOPPED"),
+        ),
+        (Verb::ModifyPassword, password),
+        (
+            Verb::Stop,
+            power == PowerState::Stopped && state == Some("STARTED"),
+        ),
+        (
+            Verb::Restart,
+            restart && power != PowerState::Stopped && state == Some("STARTED"),
+        ),
+    ];
+    let wanted = all.into_iter().filter(|(_, is_wanted)| *is_wanted);
+    wanted.map(|(verb, _)| verb).collect()
+}
+
+/// What counts as applied without a call, once nothing has to be done: an image that the server has already, a Secret
+/// that was touched and holds the same password, a restart of a server that is off.
+pub(super) fn taken_over(
+    seen: &Observation,
+    applied: &Applied,
+    detail: &Map<String, Value>,
+) -> Applied {
+    let is_done = wanted(seen, applied, detail).is_empty();
+    if !is_done || !is_idle(observation::pending(detail)) {
+        return applied.clone();
+    }
+    let mut specified = match &seen.login {
+        // What was read may be newer than what the watch has told.
+        LoginFact::Ready(credentials) if is_same_password(seen, applied) => {
+            as_read(seen, credentials)
+        }
+        _ => as_specified(seen),
+    };
+    if erase::reinstall(seen, applied, detail).is_held() {
+        // What only a reinstall brings, and none may begin, is not there.
+        specified.image.clone_from(&applied.image);
+        specified.reinstall.clone_from(&applied.reinstall);
+        if specified.key != applied.key {
+            specified.key.clone_from(&applied.key);
+            specified
+                .password_secret
+                .clone_from(&applied.password_secret);
+        }
+    }
+    // A Secret that is missing takes nothing away, and neither does a token that was taken out.
+    let password_secret = match &specified.key {
+        Some(_) => None,
+        None => specified
+            .password_secret
+            .or_else(|| applied.password_secret.clone()),
+    };
+    // Without a word for its power nobody can say whether the server could have been restarted.
+    let restart = match observation::text(detail, "ecsStatus") {
+        Some("STARTED" | "STOPPED") => specified.restart,
+        _ => None,
+    };
+    let is_unknown = specified.image.is_empty();
+    let (image, key) = match is_unknown {
+        true => (applied.image.clone(), applied.key.clone()),
+        false => (specified.image, specified.key),
+    };
+    Applied {
+        password_secret,
+        restart: restart.or_else(|| applied.restart.clone()),
+        // A token asks for an image, and is carried out once that is known.
+        reinstall: specified
+            .reinstall
+            .filter(|_| !is_unknown)
+            .or_else(|| applied.reinstall.clone()),
+        image,
+        key,
+    }
+}
+
+/// The Secret that the operator is to make is not there: whoever took it away wants another password.
+pub(super) fn lacks_secret(seen: &Observation) -> bool {
+    seen.facts.spec.login.generate.is_some() && seen.secret_version.is_none()
+}
+
+/// Whether the password that was read is the one that the server has: it is the version that was applied, or was settled
+/// from it by ourselves, or holds what this process knows to be on the server. One that waits in a Secret of ours is not:
+/// it is set once more, so that its end shows there.
+pub(super) fn is_same_password(seen: &Observation, applied: &Applied) -> bool {
+    let LoginFact::Ready(credentials) = &seen.login else {
+        return false;
+    };
+    let generated = credentials.generated.as_ref();
+    let in_force = applied.password_secret.as_ref();
+    let is_applied = in_force.is_some() && in_force == credentials.secret.as_ref();
+    let settled_from = generated.and_then(|generated| generated.settled_from.as_ref());
+    let is_settled_from = in_force.is_some() && in_force == settled_from;
+    let current = seen.memory.password.current;
+    let is_known = current.is_some() && credentials.digest == current;
+    is_applied
+        || (generated.is_none_or(|generated| generated.is_settled) && (is_settled_from || is_known))
+}

@@ -1,0 +1,122 @@
+//! How operations ended, and how long a wish waits after that.
+
+use crate::api::conditions::{Reason, Verdict};
+use crate::api::{Applied, EndReason, HistoryEntry, Operation, OperationEnd, Verb};
+use crate::instance::observation::Observation;
+use crate::instance::plan::{diff, words};
+use crate::instance::times;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
+
+/// An operation that ended, for the history.
+pub(in crate::instance) fn ended(
+    seen: &Observation,
+    operation: &Operation,
+    reason: Option<EndReason>,
+    message: Option<String>,
+) -> HistoryEntry {
+    let secret = operation.target.password_secret.clone();
+    HistoryEntry {
+        verb: operation.verb,
+        attempt: operation.attempt,
+        succeeded: reason.is_none(),
+        reason,
+        message,
+        cause: operation.cause,
+        generation: Some(operation.generation),
+        password_secret: secret.filter(|_| operation.verb.bears_login()),
+        power_cut: operation.power_cut || seen.memory.cut_for == Some(operation.attempt),
+        started_at: operation.started_at.clone(),
+        finished_at: Time(seen.wall),
+    }
+}
+
+/// An end as status keeps it.
+pub(in crate::instance) fn end(
+    seen: &Observation,
+    reason: EndReason,
+    words: &str,
+    times: u32,
+) -> OperationEnd {
+    OperationEnd {
+        reason,
+        message: Some(words.to_owned()),
+        times,
+        finished_at: Time(seen.wall),
+    }
+}
+
+/// How long the same wish waits after it ended like this for the n-th time in a row; none where it is not asked for again.
+pub(in crate::instance) fn pause_after(reason: EndReason, times: u32) -> Option<Duration> {
+    let nth = |pauses: &[Duration]| {
+        let last = usize::try_from(times.saturating_sub(1)).unwrap_or(usize::MAX);
+        pauses[last.min(pauses.len() - 1)]
+    };
+    match reason {
+        EndReason::Failed | EndReason::AnswerLost => Some(nth(&times::RETRY_FAILED)),
+        EndReason::Refused => Some(nth(&times::RETRY_REFUSED)),
+        EndReason::Superseded | EndReason::ServerGone => None,
+    }
+}
+
+/// How often in a row an operation of this verb ended like that: as this process remembers it, or as status tells of the newest one.
+pub(in crate::instance) fn times(seen: &Observation, verb: Verb, reason: EndReason) -> u32 {
+    let is_alike = |end: &OperationEnd| pause_after(end.reason, 1) == pause_after(reason, 1);
+    let end = last_end(seen, verb).filter(|end| is_alike(end));
+    end.map_or(0, |end| end.times)
+}
+
+pub(super) fn last_end(seen: &Observation, verb: Verb) -> Option<&OperationEnd> {
+    let told = seen.facts.status.operation.as_ref();
+    let told = told.filter(|told| told.verb == verb);
+    let known = seen.memory.pauses.get(&verb);
+    let known = known.and_then(|pause| pause.end.as_ref());
+    told.and_then(|told| told.end.as_ref()).or(known)
+}
+
+/// How long the same wish still waits after it ended badly, as this process remembers it or as status tells: another process
+/// may have said so.
+pub(super) fn pause(seen: &Observation, verb: Verb, applied: &Applied) -> Option<Duration> {
+    let wish = diff::target(verb, applied, diff::as_specified(seen));
+    let is_same =
+        |generation: i64, target: &Applied| generation == seen.facts.generation && *target == wish;
+    let known = seen.memory.pauses.get(&verb);
+    let known = known
+        .filter(|pause| is_same(pause.generation, &pause.target))
+        .map(|pause| pause.until.saturating_duration_since(seen.now));
+    let told = seen.facts.status.operation.as_ref();
+    let told = told.filter(|told| told.verb == verb && is_same(told.generation, &told.target));
+    let told = told.and_then(|told| left(seen, told.end.as_ref()?));
+    known.max(told).filter(|left| !left.is_zero())
+}
+
+/// What is left of the pause after this end.
+pub(super) fn left(seen: &Observation, end: &OperationEnd) -> Option<Duration> {
+    let whole = pause_after(end.reason, end.times)?;
+    let age = seen.wall.as_second() - end.finished_at.0.as_second();
+    // Of a clock that is behind, the whole time.
+    let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
+    Some(whole.saturating_sub(age))
+}
+
+/// Why a wish waits: how it ended the last time.
+pub(super) fn waiting(seen: &Observation, verb: Verb) -> Verdict {
+    match last_end(seen, verb) {
+        Some(end) => {
+            let words = end.message.as_deref().unwrap_or_default();
+            told(verb, end.reason, words, end.times)
+        }
+        None => words::restless(verb),
+    }
+}
+
+pub(super) fn told(verb: Verb, reason: EndReason, words: &str, times: u32) -> Verdict {
+    let is_hopeless = usize::try_from(times).is_ok_and(|times| times >= times::RETRY_FAILED.len());
+    match reason {
+        EndReason::Refused => words::refused(words, Reason::OperationRefused),
+        EndReason::AnswerLost => words::lost(verb, words),
+        EndReason::Failed | EndReason::Superseded | EndReason::ServerGone => {
+            words::failed(verb, words, is_hopeless)
+        }
+    }
+}

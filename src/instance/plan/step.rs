@@ -1,0 +1,308 @@
+//! A plan: one step, and what is said about it.
+
+use crate::api::conditions::{Reason, State, Synced, Verdict};
+use crate::api::{Applied, Binding, HistoryEntry, Operation, Resolved};
+use crate::cloud::{CreateRequest, PasswordRequest, ReinstallRequest, ServerId};
+use crate::instance::memory::kinds::Wants;
+use crate::instance::observation::Observation;
+use crate::instance::pins::Scope;
+use crate::instance::times;
+use crate::inventory::Attention;
+use crate::runtime::events::News;
+use serde_json::{Map, Value};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// One step and what to say about it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What to do now.
+    pub step: Step,
+    /// What to say.
+    pub tell: Tell,
+    /// When to look again, at the latest.
+    pub again: Duration,
+    /// What the listings should show by then.
+    pub wants: Wants,
+    /// What has to be read before there is a plan.
+    pub needs: Needs,
+    /// An operation ended badly in this turn: the same is not asked for again before this time is over.
+    pub pause: Option<Duration>,
+}
+
+/// What a plan has to know and nobody has read yet: to be planned again with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The login.
+    Login,
+    /// A place among the Instances of the Account that may have a server.
+    Room,
+    /// The server as the service shows it now.
+    Detail,
+    /// The server that is to be taken over, as the service shows it now.
+    Candidate(ServerId),
+    /// Whether it may be taken over.
+    Claim(ServerId),
+    /// What selectors of the spec mean.
+    References(Scope),
+    /// Since when a generated password is in force.
+    Rotation,
+    /// The connection Secret.
+    Connection,
+}
+
+/// What is written into a Secret of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretStep {
+    /// A first password, where no Secret is.
+    Generate,
+    /// Another password beside the one in force, which is to be set next.
+    Renew {
+        /// The version of the Secret that stands.
+        version: String,
+    },
+    /// The password of this version is in force.
+    Settle {
+        /// The version of the Secret that stands.
+        version: String,
+    },
+    /// What a client needs to connect.
+    Connect,
+}
+
+/// The one thing that a turn does.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Nothing: a named wait, or all is well.
+    Rest,
+    /// Announce an attempt to buy a server and make its one call; or, without an announcement, repeat the call of an attempt of
+    /// this very process of which it is certain that nothing was done.
+    Buy {
+        /// The record of the attempt.
+        binding: Box<Binding>,
+        /// Whether the record has to be written first. False: it stands, and is read again before the call.
+        announce: bool,
+        /// What to ask for.
+        request: Box<CreateRequest>,
+    },
+    /// The same of an operation on the recorded server, which is announced in status.
+    Operate {
+        /// The operation.
+        operation: Box<Operation>,
+        /// Whether it has to be announced first.
+        announce: bool,
+        /// What to ask for.
+        request: Box<Request>,
+    },
+    /// Stop or start the server within an attempt that needs it: harmless, repeatable, and not recorded.
+    Aside {
+        /// What to ask for.
+        request: Box<Request>,
+    },
+    /// Write the record of a server that exists.
+    Record {
+        /// The record.
+        binding: Box<Binding>,
+    },
+    /// Release a server.
+    Release {
+        /// Which one.
+        id: ServerId,
+        /// Why.
+        why: ReleaseReason,
+    },
+    /// Write a Secret of ours.
+    Secret(SecretStep),
+    /// Take the finalizer away: the server is confirmed gone.
+    Finish,
+    /// Take the finalizer away and leave what there is at the service.
+    LetGo {
+        /// What is told about it.
+        news: Option<News>,
+    },
+}
+
+/// What is asked of the service.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Reinstall operating system.
+    Reinstall(ReinstallRequest),
+    /// Modify password.
+    ModifyPassword(PasswordRequest),
+    /// Start.
+    Start(ServerId),
+    /// Stop.
+    Stop {
+        /// The server.
+        id: ServerId,
+        /// Without asking its operating system.
+        force: bool,
+    },
+    /// Restart.
+    Restart(ServerId),
+}
+
+/// Why a server is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleaseReason {
+    /// Its Instance is being deleted.
+    Deleted,
+    /// Its create failed and left it behind.
+    Failed,
+    /// Another server is recorded for its Instance.
+    Surplus,
+}
+
+/// What a turn says in status and Events.
+#[derive(Clone, Debug, Default)]
+pub struct Tell {
+    /// The conditions. None: nothing was learnt, what stands is still the best that is known.
+    pub verdict: Option<Verdict>,
+    /// The verdict is a progress that need not be shown unless it lasts.
+    pub progress: bool,
+    /// The server.
+    pub id: Option<ServerId>,
+    /// The server is gone for good: its identifier and detail leave the status.
+    pub forget_server: bool,
+    /// The service's detail, when it was read.
+    pub detail: Option<Map<String, Value>>,
+    /// The operation that is under way, or that ended in this reconcile and not well.
+    pub operation: Option<Operation>,
+    /// What the service has taken, when that moved.
+    pub applied: Option<Applied>,
+    /// The token of spec.reconcile that was carried out.
+    pub reconciled: Option<String>,
+    /// Whether the server was confirmed lately, if that is known; filled in when it is told.
+    pub synced: Option<Synced>,
+    /// What the selectors of the spec mean; filled in when it is told.
+    pub resolved: Option<Resolved>,
+    /// The package of the server, as far as it is known; filled in when it is told.
+    pub package: Option<String>,
+    /// An operation that ended.
+    pub ended: Option<HistoryEntry>,
+    /// Events beside the one that every change of the Ready reason brings.
+    pub news: Vec<News>,
+}
+
+/// The request limit is used up by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoom {
+    /// The Instance stands in line, and is woken when it may call.
+    InLine,
+    /// It had its turn to call, and did not come to it in good time: nobody wakes it.
+    Late,
+}
+
+impl Needs {
+    /// Whether the service is asked for it, or is about to be: nobody takes another's place who may not call yet.
+    pub fn is_for_a_call(&self) -> bool {
+        match self {
+            Self::Detail | Self::Candidate(_) | Self::References(_) | Self::Room => true,
+            Self::Nothing | Self::Login | Self::Claim(_) | Self::Rotation | Self::Connection => {
+                false
+            }
+        }
+    }
+}
+
+impl Tell {
+    /// A verdict that is shown at once.
+    pub(in crate::instance) fn of(verdict: Verdict) -> Self {
+        Self {
+            verdict: Some(verdict),
+            ..Self::default()
+        }
+    }
+
+    /// A progress that is shown when it lasts.
+    pub(in crate::instance) fn progress(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            verdict: Some(Verdict::reconciling(reason, message)),
+            progress: true,
+            ..Self::default()
+        }
+    }
+
+    pub(in crate::instance) fn with_id(mut self, id: Option<ServerId>) -> Self {
+        self.id = id;
+        self
+    }
+}
+
+impl Plan {
+    pub(in crate::instance) fn rest(tell: Tell, again: Duration) -> Self {
+        Self {
+            step: Step::Rest,
+            tell,
+            again,
+            wants: Wants::default(),
+            needs: Needs::Nothing,
+            pause: None,
+        }
+    }
+
+    pub(in crate::instance) fn act(step: Step, tell: Tell) -> Self {
+        Self {
+            step,
+            ..Self::rest(tell, times::PASS_RECHECK)
+        }
+    }
+
+    /// Whether it says that all is as the spec wants it.
+    pub fn is_ready(&self) -> bool {
+        let verdict = self.tell.verdict.as_ref();
+        verdict.is_some_and(|verdict| verdict.state == State::Ready)
+    }
+
+    /// Whether it does nothing, and says that waiting does not help.
+    pub(in crate::instance) fn waits_for_a_human(&self) -> bool {
+        let verdict = self.tell.verdict.as_ref();
+        matches!(self.step, Step::Rest)
+            && self.needs == Needs::Nothing
+            && verdict.is_some_and(|verdict| verdict.state == State::Stalled)
+    }
+
+    /// Whether its step may buy a server.
+    pub fn buys(&self) -> bool {
+        matches!(self.step, Step::Buy { .. })
+    }
+
+    /// Whether there may be a server on record after its step that was not there before.
+    pub fn begins(&self) -> bool {
+        self.buys() || matches!(self.step, Step::Record { .. })
+    }
+
+    /// Looked at again within this time, whatever else the plan says.
+    pub(in crate::instance) fn within(mut self, time: Duration) -> Self {
+        self.again = self.again.min(time);
+        self
+    }
+
+    /// The same while a server's detail can be read: listings do not make it readable.
+    pub(in crate::instance) fn in_flight_while_readable(self, seen: &Observation) -> Self {
+        if seen.memory.unread {
+            self
+        } else {
+            self.in_flight()
+        }
+    }
+
+    /// The listing is to be read at the pace of running operations.
+    pub(in crate::instance) fn in_flight(mut self) -> Self {
+        self.wants.attention = Attention::InFlight;
+        self
+    }
+
+    /// Passes that begin after this instant are wanted as soon as possible.
+    pub(in crate::instance) fn wanting(mut self, after: Instant, passes: u8) -> Self {
+        self.wants = Wants {
+            attention: Attention::InFlight,
+            pass_after: Some(after),
+            passes,
+        };
+        self
+    }
+}

@@ -1,0 +1,219 @@
+//! The status of an Instance: what it says next, and its writes.
+
+pub mod synced;
+pub mod write;
+
+use crate::api::conditions::{READY, Reason, STALLED, SYNCED, State, Synced, Verdict};
+use crate::api::{Addresses, EndReason, InstanceStatus, Operation, Verb, printable};
+use crate::cloud::ServerId;
+use crate::instance::facts::Facts;
+use crate::instance::observation::Observation;
+use crate::instance::plan::step::Tell;
+use crate::instance::references;
+use crate::runtime::events::News;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::{Map, Value};
+
+/// Entries of the history that are kept.
+const HISTORY: usize = 8;
+/// Fields of the service that move by themselves: fresh in status only together with another change.
+const SELF_MOVING: [&str; 1] = ["usedFlow"];
+
+/// Fields of the service that tell how a server stands.
+const STATES: [&str; 2] = ["ecsStatus", "ecsPendingStatus"];
+
+/// What is told, with what every status tells.
+pub fn complete(seen: &Observation, tell: Tell) -> Tell {
+    Tell {
+        resolved: references::pins(seen),
+        synced: synced::synced(seen),
+        package: references::package(seen).map(|package| package.id),
+        ..tell
+    }
+}
+
+/// The status that follows. Pure.
+pub fn status(
+    facts: &Facts,
+    wall: Timestamp,
+    tell: &Tell,
+    verdict: Option<&Verdict>,
+) -> InstanceStatus {
+    let former = &facts.status;
+    let mut next = InstanceStatus::clone(former);
+    if let Some(verdict) = verdict {
+        next.observed_generation = facts.generation;
+        next.conditions = verdict.to_conditions(&former.conditions, facts.generation, wall);
+    }
+    next.operation = operation(facts, tell, verdict);
+    let newest = next.operation.as_ref().map_or(0, |told| told.attempt);
+    next.attempt = next.attempt.max(newest);
+    let told = tell.id.as_ref().map(ServerId::as_str);
+    let is_another = told.is_some() && next.id.is_some() && told != next.id.as_deref();
+    if tell.forget_server || is_another {
+        next.id = None;
+        next.detail.clear();
+        next.addresses = None;
+        next.applied = None;
+        next.unfinished_image = None;
+        next.resolved = None;
+        next.package = None;
+    }
+    if let Some(id) = &tell.id {
+        next.id = Some(id.to_string());
+    }
+    if let Some(applied) = &tell.applied {
+        next.applied = Some(applied.clone());
+    }
+    if let Some(token) = &tell.reconciled {
+        next.last_reconcile_token = Some(token.clone());
+    }
+    // What a server shows is told with what follows from it: it may not be as the Ready of before says.
+    let says_ready = ready(&former.conditions).is_some_and(|c| c.status == "True");
+    if let Some(detail) = &tell.detail
+        && (verdict.is_some() || !says_ready)
+    {
+        next.detail = detail.clone();
+        next.addresses = addresses(detail);
+    }
+    let is_gone = |verdict: &Verdict| {
+        matches!(
+            verdict.reason,
+            Reason::ServerMissing | Reason::RecreateLimitReached
+        )
+    };
+    if verdict.is_some_and(is_gone) {
+        // Neither is known of a server that is not there.
+        next.addresses = None;
+        for field in STATES {
+            next.detail.remove(field);
+        }
+    }
+    if let Some(entry) = &tell.ended
+        && next
+            .history
+            .iter()
+            .all(|known| known.attempt != entry.attempt)
+    {
+        next.history.insert(0, entry.clone());
+        next.history.truncate(HISTORY);
+        next.attempt = next.attempt.max(entry.attempt);
+    }
+    if let Some(entry) = tell.ended.as_ref().filter(|it| it.verb == Verb::Reinstall) {
+        match entry.reason {
+            None => next.unfinished_image = None,
+            Some(EndReason::Failed) => {
+                let image = |told: &Operation| told.target.image.clone();
+                next.unfinished_image = tell.operation.as_ref().map(image);
+            }
+            Some(_) => {}
+        }
+    }
+    // While nothing is bought, nothing is pinned.
+    if verdict.is_some() {
+        next.resolved = tell.resolved.clone().filter(|_| next.id.is_some());
+        // What a filter finds meanwhile may be another one each time.
+        let is_settled = next.id.is_some() || facts.spec.package.code.is_some();
+        let known = || next.package.clone().filter(|_| next.id.is_some());
+        next.package = tell.package.clone().filter(|_| is_settled).or_else(known);
+    }
+    let stood = former.conditions.iter().find(|told| told.type_ == SYNCED);
+    let is_false = stood.is_some_and(|told| told.status == "False");
+    let now = match &tell.synced {
+        // That all is well is said with the next change, unless it was not.
+        Some(Synced::Yes) if !is_false && stood.is_none() && !differs(former, &next) => None,
+        Some(synced) => Some(synced.to_condition(&former.conditions, facts.generation, wall)),
+        None => stood.cloned(),
+    };
+    next.conditions.retain(|told| told.type_ != SYNCED);
+    next.conditions.extend(now);
+    if differs(former, &next) || former.package != next.package {
+        next.last_observed_time = Some(Time(wall));
+        next
+    } else {
+        InstanceStatus::clone(former)
+    }
+}
+
+/// The operation that status tells of: it stands from its announcement to its end, whatever else is said meanwhile.
+fn operation(facts: &Facts, tell: &Tell, verdict: Option<&Verdict>) -> Option<Operation> {
+    if tell.operation.is_some() {
+        return tell.operation.clone();
+    }
+    let ended = tell.ended.as_ref().map(|entry| entry.attempt);
+    let record = facts.binding().map(|record| i64::from(record.attempt));
+    let is_over = |told: &Operation| match (&told.end, verdict) {
+        _ if ended == Some(told.attempt) => true,
+        (_, None) => false,
+        // It was on another server.
+        (None, Some(_)) if Some(told.attempt) < record => true,
+        // Nobody waits for another try.
+        (Some(_), Some(verdict)) => verdict.state == State::Ready,
+        // An attempt to buy a server ends with its refusal, and with the next one.
+        (None, Some(verdict)) => {
+            let is_it = Some(told.attempt) == record && facts.is_creating();
+            told.verb == Verb::Create && (!is_it || verdict.reason.is_lasting_refusal())
+        }
+    };
+    facts.status.operation.clone().filter(|told| !is_over(told))
+}
+
+fn addresses(detail: &Map<String, Value>) -> Option<Addresses> {
+    let text = |field: &str| {
+        detail
+            .get(field)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+            .map(|text| printable(text).into_owned())
+    };
+    let addresses = Addresses {
+        public: text("publicIpAddress"),
+        internal: text("internalIpAddress"),
+    };
+    (addresses != Addresses::default()).then_some(addresses)
+}
+
+/// Whether two statuses differ in anything that is worth a write: times and what moves by itself are not, and the package comes
+/// with what shows that it was chosen.
+pub(super) fn differs(former: &InstanceStatus, next: &InstanceStatus) -> bool {
+    let core = |status: &InstanceStatus| {
+        let mut core = status.clone();
+        core.last_observed_time = None;
+        core.package = None;
+        for field in SELF_MOVING {
+            core.detail.remove(field);
+        }
+        core
+    };
+    core(former) != core(next)
+}
+
+pub(super) fn ready(conditions: &[Condition]) -> Option<&Condition> {
+    conditions.iter().find(|condition| condition.type_ == READY)
+}
+
+pub(super) fn is_stalled(conditions: &[Condition]) -> bool {
+    conditions.iter().any(|c| c.type_ == STALLED)
+}
+
+/// A change of the Ready reason is what a user wants to know.
+pub(super) fn change_of_ready(former: &[Condition], next: &[Condition]) -> Option<News> {
+    let now = ready(next)?;
+    if ready(former)
+        .is_some_and(|before| before.reason == now.reason && before.status == now.status)
+    {
+        return None;
+    }
+    let reason = Reason::ALL
+        .iter()
+        .find(|reason| reason.as_str() == now.reason)?;
+    Some(News {
+        warning: is_stalled(next),
+        reason: reason.as_str(),
+        note: now.message.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

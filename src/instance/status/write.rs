@@ -1,0 +1,154 @@
+//! Writes a status, and remembers what it said.
+
+use crate::api::conditions::Verdict;
+use crate::api::names::BINDING;
+use crate::api::{Binding, Instance, InstanceStatus};
+use crate::instance::context::Context;
+use crate::instance::facts::Facts;
+use crate::instance::journal;
+use crate::instance::memory::kinds::Said;
+use crate::instance::memory::{Memory, open};
+use crate::instance::plan::step::Step;
+use crate::instance::status::{change_of_ready, is_stalled, ready};
+use crate::runtime::KubeError;
+use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Api;
+use kube::api::PartialObjectMeta;
+use serde_json::{Value, json};
+use std::sync::Mutex;
+use tokio::time::Instant;
+
+/// Writes a status and remembers it. False when the object is gone.
+///
+/// # Errors
+/// It is not written, or nobody knows.
+pub async fn say(
+    context: &Context,
+    facts: &Facts,
+    step: &Step,
+    status: &InstanceStatus,
+    verdict: Option<&Verdict>,
+    memory: &Mutex<Memory>,
+) -> Result<bool, KubeError> {
+    let written = write(context, facts, step, status).await;
+    let mut memory = open(memory);
+    match written {
+        Ok(Some(version)) => {
+            has_said(facts, status, verdict, &version, &mut memory);
+            Ok(true)
+        }
+        Ok(None) => {
+            memory.acknowledged = Some(status.observed_generation);
+            Ok(false)
+        }
+        Err(error) => {
+            // An edit is acknowledged by a status that stands, not by one that is on its way. Where none is let in, nothing waits
+            // for it.
+            if error.is_refusal() && !error.is_overtaken() {
+                memory.acknowledged = Some(status.observed_generation);
+            }
+            if error.may_have_happened() {
+                memory.unanswered = said(facts, status, verdict);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// This status stands, under this version of the object.
+pub fn has_said(
+    facts: &Facts,
+    status: &InstanceStatus,
+    verdict: Option<&Verdict>,
+    version: &str,
+    memory: &mut Memory,
+) {
+    let now = Instant::now();
+    memory.acknowledged = Some(status.observed_generation);
+    if stands_otherwise(facts, memory) {
+        memory.gainsaid = Some(now);
+    }
+    let news = change_of_ready(&facts.status.conditions, &status.conditions);
+    if let (Some(news), Some(now)) = (news, ready(&status.conditions)) {
+        journal::ready(facts, status.id.as_deref(), now.status == "True", &news);
+    }
+    memory.unsaid_until = None;
+    memory.wrote(Some(version), now);
+    (memory.said, memory.unanswered) = (said(facts, status, verdict), None);
+}
+
+fn said(facts: &Facts, status: &InstanceStatus, verdict: Option<&Verdict>) -> Option<Said> {
+    verdict.map(|verdict| Said {
+        at: Instant::now(),
+        generation: facts.generation,
+        reason: verdict.reason,
+        message: ready(&status.conditions).map_or_else(String::new, |c| c.message.clone()),
+        is_stalled: is_stalled(&status.conditions),
+        id: status.id.clone(),
+    })
+}
+
+/// Whether somebody else's status stands where this process said something.
+pub fn stands_otherwise(facts: &Facts, memory: &Memory) -> bool {
+    let shown = &facts.status;
+    let is_ours = |said: &Said| said.is_in(&shown.conditions) && shown.id == said.id;
+    ready(&shown.conditions).is_some()
+        && memory.said.is_some()
+        && !memory.said.iter().chain(&memory.unanswered).any(is_ours)
+}
+
+impl Said {
+    /// Whether conditions say this.
+    pub fn is_in(&self, conditions: &[Condition]) -> bool {
+        ready(conditions).is_some_and(|ready| {
+            ready.reason == self.reason.as_str() && ready.message == self.message
+        }) && is_stalled(conditions) == self.is_stalled
+    }
+}
+
+/// JSON patch on `/status`: test the UID, the generation that status speaks of and the number of its newest operation, then put
+/// the whole status. A merge would
+/// never remove a field, a namesake that was re-created meanwhile must not get it, and what a process says whose watch is
+/// late (it has just taken over) must not take back what its predecessor said of a newer spec, or of an operation that it has
+/// announced since. Gives the new version; none when the object is gone.
+async fn write(
+    context: &Context,
+    facts: &Facts,
+    step: &Step,
+    status: &InstanceStatus,
+) -> Result<Option<String>, KubeError> {
+    const WHAT: &str = "write the status";
+    let mut operations = vec![
+        json!({"op": "test", "path": "/metadata/uid", "value": facts.uid}),
+        json!({"op": "test", "path": "/status/observedGeneration", "value": facts.status.observed_generation}),
+        json!({"op": "test", "path": "/status/attempt", "value": facts.status.attempt}),
+    ];
+    if let Some(record) = facts
+        .annotation
+        .as_ref()
+        .filter(|record| !is_about_the_record(step) && Binding::is_testable(record))
+    {
+        let path = pointer(&["metadata", "annotations", BINDING]);
+        operations.push(json!({"op": "test", "path": path, "value": record}));
+    }
+    operations.push(json!({"op": "add", "path": "/status", "value": status}));
+    let patch = json_patch(WHAT, Value::Array(operations))?;
+    let api: Api<PartialObjectMeta<Instance>> =
+        Api::namespaced(context.client.clone(), &facts.key.namespace);
+    let params = patch_params();
+    let written = call(WHAT, api.patch_status(&facts.key.name, &params, &patch)).await;
+    let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
+    context.metrics.kube_write("status", result);
+    match written {
+        Ok(object) => Ok(Some(object.metadata.resource_version.unwrap_or_default())),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the step itself writes the record, or was made sure that it stands: that was a compare-and-swap, or a read past the
+/// cache.
+fn is_about_the_record(step: &Step) -> bool {
+    matches!(step, Step::Buy { .. } | Step::Record { .. })
+}
