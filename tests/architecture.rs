@@ -1,7 +1,12 @@
-//! Arrows between the folders of `src/` go one way: whoever stands lower in the list may use whoever stands above.
+//! Arrows between the folders of `src/` go one way: whoever stands lower in the list may use whoever stands above. Between files
+//! there is no circle, in no crate.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "architecture/imports.rs"]
+mod imports;
+
+use imports::Crate;
 use std::fs;
 use std::path::Path;
 
@@ -20,40 +25,6 @@ const FLOORS: [&[&str]; 9] = [
 
 fn floor(room: &str) -> Option<usize> {
     FLOORS.iter().position(|rooms| rooms.contains(&room))
-}
-
-/// Every `crate::x` in a source, with the groups of `use crate::{x, y}` taken apart.
-fn rooms_used(source: &str) -> Vec<String> {
-    let mut used = Vec::new();
-    for (at, _) in source.match_indices("crate::") {
-        let rest = &source[at + "crate::".len()..];
-        let Some(group) = rest.strip_prefix('{') else {
-            used.push(word(rest));
-            continue;
-        };
-        let mut depth = 0_usize;
-        let mut start = true;
-        for (index, letter) in group.char_indices() {
-            match letter {
-                '}' if depth == 0 => break,
-                '{' => depth += 1,
-                '}' => depth -= 1,
-                ',' if depth == 0 => start = true,
-                _ if start && !letter.is_whitespace() => {
-                    used.push(word(&group[index..]));
-                    start = false;
-                }
-                _ => {}
-            }
-        }
-    }
-    used
-}
-
-fn word(text: &str) -> String {
-    text.chars()
-        .take_while(|letter| letter.is_alphanumeric() || *letter == '_')
-        .collect()
 }
 
 fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
@@ -93,7 +64,7 @@ fn rooms_use_only_the_rooms_below_them() {
             ));
             continue;
         };
-        for used in rooms_used(&fs::read_to_string(&file).unwrap()) {
+        for used in imports::rooms(&fs::read_to_string(&file).unwrap()) {
             let allowed = used == room || floor(&used).is_none_or(|other| other < own);
             if !allowed {
                 wrong.push(format!("{}: {room} uses {used}", inside.display()));
@@ -117,6 +88,7 @@ fn the_plan_has_no_client() {
             "async fn",
             ".await",
             "Client",
+            "Context",
             "Instant::now()",
             "Timestamp::now()",
         ] {
@@ -134,10 +106,59 @@ fn the_plan_has_no_client() {
 }
 
 #[test]
+fn no_files_import_each_other_in_a_circle() {
+    for folder in ["src", "simulator/src", "devcluster/src"] {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let mut files = Vec::new();
+        sources(&root, &mut files);
+        let texts = files.iter().filter(|file| !is_test(file)).map(|file| {
+            let inside = file.strip_prefix(&root).unwrap();
+            (inside.to_owned(), fs::read_to_string(file).unwrap())
+        });
+        let circle = Crate::of(texts).circle();
+        assert!(
+            circle.is_none(),
+            "{folder}: {}",
+            circle.unwrap().join(" → ")
+        );
+    }
+}
+
+/// Tests know what they test.
+fn is_test(file: &Path) -> bool {
+    let parts = file
+        .components()
+        .map(|part| part.as_os_str().to_string_lossy());
+    parts
+        .into_iter()
+        .any(|part| matches!(&*part, "tests" | "tests.rs" | "testing.rs"))
+}
+
+#[test]
 fn groups_of_imports_are_taken_apart() {
-    let source = "use crate::{account, instance};\nuse crate::api::{Binding, Verb};\nuse crate::{cloud::{Place, ServerId}, session::Seat};";
+    let source = "use crate::{account, instance};\nuse crate::api::{Binding, Verb};\nuse crate::{cloud::{Place, ServerId}, session::Seat};\nfn f() { crate::cli::g(); }";
     assert_eq!(
-        rooms_used(source),
-        ["account", "instance", "api", "cloud", "session"]
+        imports::rooms(source),
+        ["account", "api", "cli", "cloud", "instance", "session"]
+            .map(ToOwned::to_owned)
+            .into()
     );
+}
+
+#[test]
+fn a_circle_is_found_also_behind_a_name_that_is_handed_on() {
+    let files = |last: &'static str| {
+        Crate::of([
+            ("lib.rs".into(), "pub mod a;\nmod b;".to_owned()),
+            ("a/mod.rs".into(), "mod c;\npub use c::Thing;".to_owned()),
+            (
+                "a/c.rs".into(),
+                "use crate::b::Other;\npub struct Thing(Other);".to_owned(),
+            ),
+            ("b.rs".into(), last.to_owned()),
+        ])
+    };
+    assert_eq!(files("pub struct Other;").circle(), None);
+    let circle = files("use crate::a::Thing;\npub struct Other(Thing);").circle();
+    assert_eq!(circle.unwrap(), ["a/c.rs", "b.rs", "a/c.rs"]);
 }

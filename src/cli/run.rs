@@ -9,12 +9,12 @@ mod undecodable;
 mod wiring;
 
 use super::RunArgs;
-use super::chain;
 use super::elect::own_namespace;
 use super::log::Log;
 use crate::api::Instance;
 use crate::api::names::MANAGER;
 use crate::cloud::Http;
+use crate::runtime::chain;
 use crate::runtime::rights::{self, Trial};
 use crate::runtime::watch::Synced;
 use crate::runtime::{Metrics, Term, health, kubernetes};

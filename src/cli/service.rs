@@ -1,10 +1,10 @@
 //! Which service a command talks to: the one of an Account in the cluster, or one that is named outright.
 
-use super::chain;
 use crate::api::valid::{self, NoName};
 use crate::api::{Account, AccountSpec, SecretKeyRef, default_missing_codes, names};
 use crate::cloud::{AllowedEndpoints, Budget, BuildError, Client, Gate, Http, Paths};
 use crate::runtime::KubeError;
+use crate::runtime::chain;
 use crate::runtime::kubernetes::{self, ClientError, call};
 use crate::session::{self, Credentials, Destination, Problem, Refusal, SecretProblem, UseProblem};
 use clap::Args;

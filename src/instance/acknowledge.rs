@@ -35,7 +35,7 @@ fn is_behind(facts: &Facts) -> bool {
 pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>) {
     if !is_behind(&seen.facts) {
         // In a store that goes back the generation may come again, of another edit.
-        open(memory).acknowledged = None;
+        open(memory).told.acknowledged = None;
         return;
     }
     if plan.is_ready() {
@@ -54,7 +54,7 @@ pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>)
         // What changes nothing at the service does not take long, or is the end.
         Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => return,
     }
-    if open(memory).acknowledged == Some(seen.facts.generation) {
+    if open(memory).told.acknowledged == Some(seen.facts.generation) {
         return;
     }
     plan.tell.progress = false;
@@ -83,7 +83,7 @@ pub(super) async fn while_waiting(
         let Some(facts) = (context.latest)(&of.key).filter(|now| now.uid == of.uid) else {
             continue;
         };
-        let is_told = open(memory).acknowledged == Some(facts.generation);
+        let is_told = open(memory).told.acknowledged == Some(facts.generation);
         let is_tried = tried == Some(facts.generation);
         let is_over = facts.deleting && !facts.is_held();
         let is_late = facts.status.observed_generation < facts.generation && !is_over;

@@ -163,12 +163,12 @@ impl Attempt<'_> {
         }
         self.set_post(number, Post::Unknown);
         let mut memory = open(self.memory);
-        if let Some(attempt) = memory.attempts.get_mut(&number) {
+        if let Some(attempt) = memory.calls.attempts.get_mut(&number) {
             attempt.doubt = Some(error.to_string());
         }
         memory.may_have_password();
         // Whatever shows right after the call is evidence.
-        memory.looked = None;
+        memory.looks.looked = None;
         Outcome::Unknown(error.to_string())
     }
 
@@ -286,7 +286,7 @@ impl Attempt<'_> {
         };
         self.set_post(number, post);
         // The server may be in another state than it seemed to be.
-        open(self.memory).looked = None;
+        open(self.memory).looks.looked = None;
         Outcome::Refused {
             message,
             reason,
@@ -316,23 +316,24 @@ impl Attempt<'_> {
         let open_now = self.seen.open();
         let attempt = open_now.as_ref().map(|open| open.attempt);
         // One that was not taken before is told with the try that is.
-        let last = memory.aside.as_ref();
+        let last = memory.calls.aside.as_ref();
         let was_taken = last.is_some_and(|last| last.verb == verb && last.trouble.is_none());
-        let is_first = !was_taken || (power_cut && memory.cut_for != attempt);
+        let is_first = !was_taken || (power_cut && memory.calls.cut_for != attempt);
         if power_cut && may_have_happened {
-            memory.cut_for = attempt;
+            memory.calls.cut_for = attempt;
         }
         if verb == Verb::Stop && open_now.is_some_and(|open| open.verb == Verb::Reinstall) {
-            memory.stopped_for = attempt;
+            memory.calls.stopped_for = attempt;
         }
         // What is refused once more is in the state that it was found in.
         let is_known = is_refused
             && memory
+                .calls
                 .aside
                 .as_ref()
                 .is_some_and(|former| former.is_refused);
         let is_unknown = trouble.is_some() && may_have_happened;
-        memory.aside = Some(Aside {
+        memory.calls.aside = Some(Aside {
             verb,
             at: Instant::now(),
             trouble: trouble.clone(),
@@ -340,7 +341,7 @@ impl Attempt<'_> {
             is_refused,
         });
         if !is_known {
-            memory.looked = None;
+            memory.looks.looked = None;
         }
         Outcome::Aside {
             verb,
@@ -352,7 +353,7 @@ impl Attempt<'_> {
     }
 
     fn set_post(&self, attempt: u32, post: Post) {
-        if let Some(attempt) = open(self.memory).attempts.get_mut(&attempt) {
+        if let Some(attempt) = open(self.memory).calls.attempts.get_mut(&attempt) {
             attempt.tries += u32::from(post == Post::Unknown && attempt.post != Post::Unknown);
             attempt.post = post;
             attempt.since = Instant::now();

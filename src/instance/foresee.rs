@@ -84,7 +84,7 @@ async fn look(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> (Obser
         let Some(seat) = seat.filter(|_| waits) else {
             return (seen, plan);
         };
-        open(memory).wants = plan.wants;
+        open(memory).pace.wants = plan.wants;
         listed(&seat).await;
     }
 }

@@ -73,14 +73,14 @@ fn is_untold(
 /// The status could not be written.
 fn not_told(memory: &mut Memory, seen: &Observation, error: &KubeError) -> Duration {
     warn(memory, seen, &error.to_string(), "status not written");
-    let wait = memory.backoff.fail();
+    let wait = memory.pace.backoff.fail();
     let wait = wait.min(not_written_again(error.is_refusal()));
     // What was overtaken is put right by the event that shows it.
     let is_overtaken = error.is_overtaken();
-    memory.unsaid_until = (!is_overtaken).then(|| Instant::now() + wait);
+    memory.told.unsaid_until = (!is_overtaken).then(|| Instant::now() + wait);
     if seen.facts.deleting && !is_overtaken {
         // A release needs no write before it: where status cannot be written, a deletion goes on all the same.
-        memory.acknowledged = Some(seen.facts.generation);
+        memory.told.acknowledged = Some(seen.facts.generation);
     }
     wait
 }
@@ -120,10 +120,11 @@ fn rested(
     let verdict = plan.tell.verdict.as_ref();
     // As long as it cannot be said, something fails.
     if is_said && verdict.is_some_and(|verdict| verdict.state == State::Ready) {
-        memory.backoff.reset();
-        memory.trouble = None;
+        memory.pace.backoff.reset();
+        memory.pace.trouble = None;
     }
     let poll = memory
+        .looks
         .poll
         .as_ref()
         .filter(|poll| poll.ended.is_none() && poll.odd.is_none())
@@ -193,7 +194,11 @@ fn after(
             }
             Some(trouble) => {
                 warn(memory, seen, trouble, not_taken(*is_unknown));
-                let not_before = memory.releases.get(id).and_then(|call| call.not_before);
+                let not_before = memory
+                    .calls
+                    .releases
+                    .get(id)
+                    .and_then(|call| call.not_before);
                 not_before.map_or(times::AFTER_OWN_WRITE, |at| {
                     at.saturating_duration_since(Instant::now())
                 })
@@ -205,14 +210,14 @@ fn after(
             times::AFTER_OWN_WRITE
         }
         Outcome::Finished => times::IDLE_REQUEUE,
-        Outcome::Stale => memory.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
+        Outcome::Stale => memory.pace.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
         Outcome::NotDone(why, verdict) => {
             warn(memory, seen, why, "not done, trying again");
-            let wait = memory.backoff.fail();
+            let wait = memory.pace.backoff.fail();
             let wait = wait.min(not_written_again(verdict.is_some()));
             if plan.buys() {
                 // An event that comes meanwhile brings the next try no nearer.
-                memory.not_before = Some(Instant::now() + wait);
+                memory.pace.not_before = Some(Instant::now() + wait);
             }
             wait
         }
@@ -221,11 +226,11 @@ fn after(
 
 /// The service took the call of this plan.
 fn accepted(plan: &Plan, memory: &mut Memory, seen: &Observation, id: &ServerId) {
-    memory.backoff.reset();
-    memory.not_before = None;
+    memory.pace.backoff.reset();
+    memory.pace.not_before = None;
     // A server in the making is not expected in a listing yet.
-    memory.wants.attention = Attention::InFlight;
-    memory.trouble = None;
+    memory.pace.wants.attention = Attention::InFlight;
+    memory.pace.trouble = None;
     match &plan.step {
         Step::Buy { binding, .. } => journal::called(&seen.facts, id, &of_purchase(binding)),
         Step::Operate { operation, .. } => journal::called(&seen.facts, id, operation),
@@ -253,7 +258,7 @@ fn refused(
     let why = reason.as_str();
     warn(memory, seen, why, "the service refused the call");
     let wait = match (reason, &plan.step) {
-        (Reason::CreateRefused, _) => memory.backoff.fail().max(times::CREATE_REFUSED_RETRY),
+        (Reason::CreateRefused, _) => memory.pace.backoff.fail().max(times::CREATE_REFUSED_RETRY),
         // Each try is announced and closed, which are two writes.
         (reason, _) if plan.buys() && reason.is_lasting_refusal() => times::CREATE_REFUSED_RETRY,
         (Reason::OperationRefused, Step::Operate { announce: true, .. }) => {
@@ -261,11 +266,11 @@ fn refused(
         }
         // It only has to be stopped first, or to be looked at.
         (Reason::Stopping | Reason::OperationRefused, _) => times::AFTER_OWN_WRITE,
-        (Reason::ServiceBusy, _) => memory.backoff.fail().min(times::SERVICE_BUSY_RETRY),
-        _ => memory.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
+        (Reason::ServiceBusy, _) => memory.pace.backoff.fail().min(times::SERVICE_BUSY_RETRY),
+        _ => memory.pace.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
     };
     let wait = wait.max(after.unwrap_or_default());
-    memory.not_before = Some(Instant::now() + wait);
+    memory.pace.not_before = Some(Instant::now() + wait);
     wait
 }
 
@@ -280,7 +285,7 @@ fn not_wanted(memory: &mut Memory, seen: &Observation, message: &str, is_said: b
     memory.pause(&open, Some(end), Instant::now() + pause);
     if is_said {
         // Its end stands in status, together with the refusal.
-        memory.followed = None;
+        memory.calls.followed = None;
     }
     pause
 }

@@ -141,7 +141,7 @@ impl Observation {
 
     /// Whether the detail was not asked for in this time, or never.
     pub fn has_not_looked_for(&self, time: Duration) -> bool {
-        let looked = self.memory.looked;
+        let looked = self.memory.looks.looked;
         looked.is_none_or(|looked| self.now >= looked + time)
     }
 
@@ -153,7 +153,7 @@ impl Observation {
             .binding()
             .filter(|binding| binding.id.is_some())?;
         let told = self.facts.operation();
-        let followed = told.or(self.memory.followed.as_deref());
+        let followed = told.or(self.memory.calls.followed.as_deref());
         let mut open = match followed {
             Some(operation) => operation.clone(),
             None if self.facts.is_creating() => of_purchase(binding),
@@ -193,7 +193,7 @@ impl Observation {
             .listing
             .iter()
             .flat_map(|listing| listing.bearing(&self.facts.marker));
-        let alive = |id: &ServerId| !self.memory.gone.contains_key(id);
+        let alive = |id: &ServerId| !self.memory.calls.gone.contains_key(id);
         self.own_id()
             .into_iter()
             .chain(given)

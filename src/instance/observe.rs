@@ -35,14 +35,14 @@ pub async fn observe(
     let mut remembered = open(memory).clone();
     remembered.meet(facts.binding(), context.memories.doubts(), now);
     // Its record was lost with whoever wrote it: from the first look on, whatever stands in status later.
-    remembered.ever_intended |= facts.binding().is_none() && facts.tells_of_a_purchase();
+    remembered.origin.ever_intended |= facts.binding().is_none() && facts.tells_of_a_purchase();
     remembered.meet_operation(&facts, now);
     let token = facts.spec.reconcile.as_ref();
     let token = token.map(|reconcile| reconcile.token.as_str());
     let done = facts.status.last_reconcile_token.as_deref();
     remembered.asked_to_look(token, done, now);
     if facts.deleting {
-        remembered.releasing_since.get_or_insert(now);
+        remembered.origin.releasing_since.get_or_insert(now);
     }
     let key = account_of(&facts, &remembered);
     let (account, seat) = account(context, &facts, &key);
@@ -87,7 +87,7 @@ pub async fn observe(
         seen.listing = Some(Listing::look(&seat.session.inventory, &seen.facts.places));
         let (id, listing) = (seen.facts.id(), seen.listing.as_ref());
         if id.is_some_and(|id| listing.is_some_and(|listing| listing.row(&id).is_some())) {
-            seen.memory.shown_by.clone_from(&seat.credential);
+            seen.memory.looks.shown_by.clone_from(&seat.credential);
         }
         take_back_gone(&mut seen);
         if seen.facts.deleting {
@@ -96,19 +96,19 @@ pub async fn observe(
             look::at_server(&mut seen, seat, context).await;
         }
     }
-    if seat.is_none() && seen.memory.attended.is_some() {
+    if seat.is_none() && seen.memory.pace.attended.is_some() {
         let subject: Subject = seen.facts.uid.as_str().into();
         if is_withdrawn(&seen.account) {
             // It asks for no listing with a token that may not be used any more.
             context.sessions.leave(&subject);
-            seen.memory.attended = None;
+            seen.memory.pace.attended = None;
         } else {
             context.sessions.calm(&subject);
         }
-        seen.memory.wants = Wants::default();
+        seen.memory.pace.wants = Wants::default();
     }
     let confirmed = confirmed(&seen, seat.as_deref(), context);
-    seen.memory.confirmed = seen.memory.confirmed.max(confirmed);
+    seen.memory.looks.confirmed = seen.memory.looks.confirmed.max(confirmed);
     open(memory).has_looked(&seen.memory);
     (seen, seat)
 }
@@ -182,7 +182,10 @@ pub async fn learn(
         Needs::References(scope) => references::find::references(seen, *scope, seat, context).await,
         Needs::Rotation => {
             let known = vault::since_when(context, &seen.facts, &mut seen.memory).await;
-            open(memory).rotation.clone_from(&seen.memory.rotation);
+            open(memory)
+                .secrets
+                .rotation
+                .clone_from(&seen.memory.secrets.rotation);
             known.is_some() && known == seen.secret_version
         }
         Needs::Connection if matches!(seen.connection, ConnectionFact::NotAsked) => {
@@ -193,7 +196,10 @@ pub async fn learn(
                 seen.login = login::read(context, &seen.facts, key, seat).await;
             }
             vault::connection::look(context, seen).await;
-            open(memory).connection.clone_from(&seen.memory.connection);
+            open(memory)
+                .secrets
+                .connection
+                .clone_from(&seen.memory.secrets.connection);
             true
         }
         Needs::Nothing
@@ -308,6 +314,7 @@ fn take_back_gone(seen: &mut Observation) {
         listing.row(id).is_some() && listing.began_after(since + times::GONE_IS_CERTAIN_AFTER)
     };
     seen.memory
+        .calls
         .gone
         .retain(|id, (_, since)| !is_back(id, *since));
 }

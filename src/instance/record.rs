@@ -128,7 +128,7 @@ async fn announce(
         return Err(Outcome::Stale);
     }
     write::has_said(facts, &status, verdict, &swapped.version, &mut memory);
-    memory.followed = Some(Box::new(operation.clone()));
+    memory.calls.followed = Some(Box::new(operation.clone()));
     if !swapped.is_wanted {
         return Err(Outcome::Stale);
     }
@@ -152,7 +152,7 @@ fn remember_operation(memory: &mut Memory, facts: &Facts, operation: &Operation)
         since: Instant::now(),
         post: Post::NotSent,
     };
-    memory.attempts.insert(number, attempt);
+    memory.calls.attempts.insert(number, attempt);
 }
 
 /// One compare-and-swap of finalizer and record. Acknowledged, or found to be ours by its nonce when the answer was lost.
@@ -198,9 +198,9 @@ async fn intend(
         return Err(Outcome::Stale);
     }
     memory.wrote(Some(version), Instant::now());
-    memory.ever_intended = true;
-    memory.recordless_since = None;
-    memory.recreated = memory.recreated.max(binding.recreated);
+    memory.origin.ever_intended = true;
+    memory.origin.recordless_since = None;
+    memory.origin.recreated = memory.origin.recreated.max(binding.recreated);
     if binding.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
         memory.forget_looks();
     }
@@ -213,12 +213,12 @@ async fn intend(
 
 /// The attempt of a record that this process wrote, or may have written.
 fn remember(memory: &mut Memory, binding: &Binding, post: Post) {
-    let known = memory.attempts.get(&binding.attempt);
+    let known = memory.calls.attempts.get(&binding.attempt);
     if known.is_some_and(|attempt| attempt.nonce == binding.nonce) {
         return;
     }
     if post == Post::NotSent {
-        memory.purchase = Some(Box::new(binding.clone()));
+        memory.origin.purchase = Some(Box::new(binding.clone()));
     }
     let attempt = Attempt {
         doubt: None,
@@ -231,7 +231,7 @@ fn remember(memory: &mut Memory, binding: &Binding, post: Post) {
         since: Instant::now(),
         post,
     };
-    memory.attempts.insert(binding.attempt, attempt);
+    memory.calls.attempts.insert(binding.attempt, attempt);
 }
 
 /// What is announced by a compare-and-swap.
@@ -511,7 +511,7 @@ async fn look_again(
     // The turn has looked at the server that is to go, unless that is a second one.
     let is_asked = !matches!(seen.detail, Fact::NotAsked | Fact::Absent);
     if is_asked && why != ReleaseReason::Surplus {
-        return (seen.detail.clone(), seen.memory.unreached);
+        return (seen.detail.clone(), seen.memory.looks.unreached);
     }
     let detail = seat.session.client.detail(Lane::Urgent, id);
     let asked = tokio::time::timeout(times::LOOK_BEFORE_RELEASE, detail).await;

@@ -71,7 +71,11 @@ async fn tell_status(
     let writes = held.is_none()
         && (differs(&facts.status, &status) || is_owed_its_package(facts, &status, memory));
     if writes {
-        if let Some(until) = open(memory).unsaid_until.filter(|until| seen.now < *until) {
+        if let Some(until) = open(memory)
+            .told
+            .unsaid_until
+            .filter(|until| seen.now < *until)
+        {
             return Err(Unsaid::TooSoon(until - seen.now));
         }
         let said = say(
@@ -216,7 +220,7 @@ fn hold(
     };
     let Some(verdict) = verdict.filter(|_| !at_once) else {
         if verdict.is_some() {
-            memory.held = None;
+            memory.told.held = None;
         }
         return None;
     };
@@ -231,12 +235,16 @@ fn hold(
         let stale = facts.status.observed_generation != facts.generation;
         return (!news && !stale).then_some(times::IDLE_REQUEUE);
     }
-    let since = match memory.held {
+    let since = match memory.told.held {
         Some((reason, since)) if reason == verdict.reason => since,
         _ => now,
     };
-    memory.held = Some((verdict.reason, since));
-    let unasked = memory.poll.as_ref().is_some_and(|poll| poll.last.is_none());
+    memory.told.held = Some((verdict.reason, since));
+    let unasked = memory
+        .looks
+        .poll
+        .as_ref()
+        .is_some_and(|poll| poll.last.is_none());
     if seen.following.is_some() && unasked {
         // The first query comes when such tasks are usually done.
         return Some(times::IDLE_REQUEUE);
@@ -276,5 +284,5 @@ fn is_owed(facts: &Facts, tell: &Tell) -> bool {
 /// Whether the package is all that a status lacks, which one of an older version does: told once in the life of a process. Where the
 /// older CustomResourceDefinition is still installed, the apiserver drops the field, and it would be written for ever.
 fn is_owed_its_package(facts: &Facts, next: &InstanceStatus, memory: &Mutex<Memory>) -> bool {
-    facts.status.package != next.package && open(memory).said.is_none()
+    facts.status.package != next.package && open(memory).told.said.is_none()
 }

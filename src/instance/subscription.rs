@@ -13,7 +13,7 @@ use std::sync::Mutex;
 /// Tells the inventory what this object needs of it; called before its views are looked at, so that nothing which
 /// happens in between goes unnoticed. Listings of a former token look out for it no longer.
 pub fn attend(context: &Context, facts: &Facts, memory: &mut Memory, seat: &Seat) {
-    let wants = memory.wants;
+    let wants = memory.pace.wants;
     let interest = Interest {
         places: facts.places.clone(),
         id: facts.id(),
@@ -28,12 +28,13 @@ pub fn attend(context: &Context, facts: &Facts, memory: &mut Memory, seat: &Seat
     };
     let subject: Subject = facts.uid.as_str().into();
     if memory
+        .pace
         .attended
         .is_some_and(|number| number != seat.session.number)
     {
         context.sessions.leave(&subject);
     }
-    memory.attended = Some(seat.session.number);
+    memory.pace.attended = Some(seat.session.number);
     seat.session.inventory.attend(&subject, interest);
 }
 
@@ -60,17 +61,17 @@ fn want(
     memory: &mut Memory,
 ) {
     if plan.wants.attention == Attention::InFlight {
-        let since = *memory.busy_since.get_or_insert(seen.now);
+        let since = *memory.pace.busy_since.get_or_insert(seen.now);
         if seen.now >= since + times::FAST_LISTING_FOR {
             plan.wants.attention = Attention::Quiet;
             plan.again = plan.again.max(times::LONG_OPERATION_RECHECK);
         }
     } else if matches!(plan.step, Step::Rest) && !seen.facts.deleting {
-        memory.busy_since = None;
+        memory.pace.busy_since = None;
     }
-    let is_new = plan.wants != memory.wants;
-    memory.wants = plan.wants;
-    if let (true, true, Some(seat)) = (is_new, memory.attended.is_some(), seat) {
+    let is_new = plan.wants != memory.pace.wants;
+    memory.pace.wants = plan.wants;
+    if let (true, true, Some(seat)) = (is_new, memory.pace.attended.is_some(), seat) {
         attend(context, &seen.facts, memory, seat);
     }
 }

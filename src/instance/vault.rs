@@ -105,7 +105,7 @@ pub(super) async fn since_when(
     );
     let stamp = meta.annotations.unwrap_or_default().remove(ROTATED_AT);
     let stamp = stamp.and_then(|text| text.parse().ok());
-    memory.rotation = Some((version.clone(), stamp));
+    memory.secrets.rotation = Some((version.clone(), stamp));
     Some(version)
 }
 
@@ -125,7 +125,7 @@ pub(super) async fn write(
     match written {
         Ok(()) => {
             // Whoever waits for this to go on looks at the server once more.
-            open(memory).looked = None;
+            open(memory).looks.looked = None;
             Outcome::Written
         }
         Err(NotWritten::Stale) => Outcome::Stale,

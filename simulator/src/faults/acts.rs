@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::hold::HoldState;
+use super::hold::{ClientGone, HoldState};
 use super::{Execution, Override, Plan, Step};
 use crate::model::{TaskScript, World};
 
@@ -21,17 +21,6 @@ pub enum When {
     AfterEffect,
     /// After the reply was written. Holds only; anything else happens after the effect.
     AfterReply,
-}
-
-/// What becomes of a call whose client leaves while it is parked before its effect.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClientGone {
-    /// It is executed at the release all the same: a late execution.
-    #[default]
-    Execute,
-    /// It is dropped.
-    Drop,
 }
 
 /// What happens to the rows of a listing.

@@ -6,7 +6,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::acts::ClientGone;
+use serde::{Deserialize, Serialize};
+
+/// What becomes of a call whose client leaves while it is parked before its effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientGone {
+    /// It is executed at the release all the same: a late execution.
+    #[default]
+    Execute,
+    /// It is dropped.
+    Drop,
+}
 
 /// The state that parked calls and the test share.
 #[derive(Debug)]

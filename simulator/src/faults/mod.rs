@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use acts::{Act, ClientGone, Listing, Spoil, When};
-pub use hold::{Hold, HoldState, NotReached};
+pub use acts::{Act, Listing, Spoil, When};
+pub use hold::{ClientGone, Hold, HoldState, NotReached};
 
 use bucket::Bucket;
 

@@ -1,7 +1,7 @@
 //! Being the active process: by the Lease, or for life where there is none.
 
-use super::chain;
 use crate::api::Instance;
+use crate::runtime::chain;
 use crate::runtime::lease::{Lease, Lost, Settings};
 use crate::runtime::{Pulse, Pulses, Term, kubernetes};
 use kube::Api;

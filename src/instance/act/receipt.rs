@@ -133,7 +133,7 @@ impl Attempt<'_> {
             .bury(self.account, seat, &receipt.marker, places);
         let permit = room(seat).await;
         // Buried, it is not left behind: whoever sees it releases it.
-        open(self.memory).is_finished = true;
+        open(self.memory).origin.is_finished = true;
         let Ok(permit) = permit else {
             tracing::error!(server = %id, "a server without an Instance was not released: the request limit left no room; listings look out for it");
             return;

@@ -29,12 +29,12 @@ impl Attempt<'_> {
         let now = Instant::now();
         let is_unknown = answer.as_ref().err().is_some_and(Error::may_have_happened);
         let mut memory = open(self.memory);
-        let former = memory.releases.get(&id).cloned();
+        let former = memory.calls.releases.get(&id).cloned();
         let is_first = !former.as_ref().is_some_and(|call| call.accepted);
         let call = match answer {
             Ok(accepted) => {
                 // A new operation: asked for at its own pace.
-                memory.poll = None;
+                memory.looks.poll = None;
                 ReleaseCall {
                     at: now,
                     task: accepted.task,
@@ -46,6 +46,7 @@ impl Attempt<'_> {
             }
             Err(error) => {
                 let wait = memory
+                    .pace
                     .backoff
                     .fail()
                     .max(error.retry_after().unwrap_or_default());
@@ -73,8 +74,8 @@ impl Attempt<'_> {
         if why == ReleaseReason::Surplus && trouble.is_none() {
             self.context.metrics.surplus_released();
         }
-        memory.releases.insert(id.clone(), call);
-        memory.looked = None;
+        memory.calls.releases.insert(id.clone(), call);
+        memory.looks.looked = None;
         Outcome::Released {
             id,
             why,
@@ -168,11 +169,11 @@ impl Attempt<'_> {
         self.context.metrics.kube_write("finalizer", result);
         match written {
             Ok(()) => {
-                open(self.memory).is_finished = true;
+                open(self.memory).origin.is_finished = true;
                 Outcome::Finished
             }
             Err(error) if error.is_not_found() => {
-                open(self.memory).is_finished = true;
+                open(self.memory).origin.is_finished = true;
                 Outcome::Finished
             }
             Err(error) if error.is_overtaken() => Outcome::Stale,

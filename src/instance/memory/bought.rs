@@ -20,12 +20,13 @@ impl Memory {
 
     /// The newest server that the service gave this process and that is not known to be gone.
     pub fn given(&self) -> Option<(u32, &ServerId, Option<&TaskId>)> {
-        self.attempts
+        self.calls
+            .attempts
             .iter()
             .rev()
             .filter(|(_, attempt)| attempt.verb == Verb::Create)
             .find_map(|(number, attempt)| match &attempt.post {
-                Post::Accepted { id, task } if !self.gone.contains_key(id) => {
+                Post::Accepted { id, task } if !self.calls.gone.contains_key(id) => {
                     Some((*number, id, task.as_ref()))
                 }
                 _ => None,
@@ -34,8 +35,8 @@ impl Memory {
 
     /// The server that the newest record named, unless this process knows that it is gone.
     pub fn had_server(&self) -> Option<&ServerId> {
-        let id = self.recorded.as_ref()?.id.as_ref()?;
-        (!self.gone.contains_key(id)).then_some(id)
+        let id = self.origin.recorded.as_ref()?.id.as_ref()?;
+        (!self.calls.gone.contains_key(id)).then_some(id)
     }
 
     /// The newest attempt of a purchase that this process made after the recorded one, and whose call may have been carried
@@ -46,13 +47,13 @@ impl Memory {
                 && attempt.verb == Verb::Create
                 && attempt.post == Post::Unknown
         };
-        let later = self.attempts.iter().filter(is_later);
+        let later = self.calls.attempts.iter().filter(is_later);
         later.map(|(_, attempt)| attempt.since).max()
     }
 
     /// The Account of an attempt that may have bought a server, when no record tells of it any more.
     pub fn account_in_doubt(&self) -> Option<&str> {
-        let newest = self.attempts.values().next_back()?;
+        let newest = self.calls.attempts.values().next_back()?;
         let harmless = matches!(newest.post, Post::NotSent | Post::Refused { .. });
         (!harmless).then_some(newest.account.as_str())
     }

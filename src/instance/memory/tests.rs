@@ -1,5 +1,6 @@
 use super::*;
-use crate::instance::memory::ReleaseCall;
+use crate::instance::memory::kinds::ReleaseCall;
+use crate::runtime::Backoff;
 
 fn memory(post: Post) -> Memory {
     let now = Instant::now();
@@ -15,7 +16,7 @@ fn memory(post: Post) -> Memory {
         since: now,
         post,
     };
-    memory.attempts.insert(1, attempt);
+    memory.calls.attempts.insert(1, attempt);
     memory
 }
 
@@ -46,20 +47,35 @@ async fn what_goes_leaves_its_server_behind_until_that_is_known_to_be_gone() {
         is_unknown: false,
         not_before: None,
     };
-    memory.releases.insert(id.clone(), call);
+    memory.calls.releases.insert(id.clone(), call);
     assert_eq!(memory.remains(), left(Some("ecs-1"), true));
     memory.is_gone(id, Gone::Released);
     assert_eq!(memory.remains(), None);
 }
 
 #[test]
+fn what_the_watch_showed_during_a_look_is_kept_and_so_is_what_was_told() {
+    let now = Instant::now();
+    let mut memory = Memory::new(false, now);
+    memory.shown(5, now);
+    let mut copy = memory.clone();
+    copy.looks.not_found = true;
+    memory.shown(9, now);
+    memory.told.acknowledged = Some(2);
+    memory.has_looked(&copy);
+    assert!(memory.looks.not_found);
+    assert!(memory.is_newer_than("7"));
+    assert_eq!(memory.told.acknowledged, Some(2));
+}
+
+#[test]
 fn what_is_found_gone_again_begins_no_pace_anew() {
     let mut memory = Memory::new(true, Instant::now());
     let id = ServerId::from("ecs-1");
-    memory.backoff.fail();
+    memory.pace.backoff.fail();
     memory.is_gone(id.clone(), Gone::NotFound);
-    assert_eq!(memory.backoff, Backoff::default());
-    memory.backoff.fail();
+    assert_eq!(memory.pace.backoff, Backoff::default());
+    memory.pace.backoff.fail();
     memory.is_gone(id, Gone::NotFound);
-    assert_ne!(memory.backoff, Backoff::default());
+    assert_ne!(memory.pace.backoff, Backoff::default());
 }

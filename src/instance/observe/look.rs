@@ -54,10 +54,10 @@ async fn at_operation(
     let listed = seen.listing.as_ref().and_then(|listing| listing.row(&id));
     let listed = listed.map(|(row, at)| (row.pending.clone(), at));
     if listed.as_ref().is_some_and(|(pending, at)| {
-        let looked = seen.memory.looked;
+        let looked = seen.memory.looks.looked;
         !is_idle(pending.as_deref()) && looked.max(since).is_none_or(|known| *at > known)
     }) {
-        seen.memory.at_rest_since = None;
+        seen.memory.looks.at_rest_since = None;
     }
     // A row without the field says nothing, other than a detail without it.
     let idle = listed.is_some_and(|(pending, _)| pending.is_some() && is_idle(pending.as_deref()));
@@ -68,7 +68,7 @@ async fn at_operation(
     if let Some(task) = &task {
         at_task(seen, seat, context, verb, task, began, idle).await;
     }
-    let asked = seen.memory.poll.as_ref().and_then(|poll| poll.last);
+    let asked = seen.memory.looks.poll.as_ref().and_then(|poll| poll.last);
     let ended = match &seen.task {
         Fact::Known(state) => state.is_final(),
         Fact::Absent => true,
@@ -78,6 +78,7 @@ async fn at_operation(
     // A task that tells nothing must not hide that the server is done.
     let is_odd = seen
         .memory
+        .looks
         .poll
         .as_ref()
         .is_some_and(|poll| poll.odd.is_some());
@@ -96,14 +97,14 @@ async fn at_operation(
     // no evidence of that: it may be older than it looks.
     let called = attempt.filter(|(is_own, tries, _)| *is_own && *tries > 0);
     if let (Verb::Create, true, Some(record)) = (verb, busy, seen.facts.binding())
-        && let Some(attempt) = seen.memory.attempts.get_mut(&record.attempt)
+        && let Some(attempt) = seen.memory.calls.attempts.get_mut(&record.attempt)
     {
         attempt.is_newest = true;
     }
-    let is_ours = seen.memory.aside.is_none()
+    let is_ours = seen.memory.calls.aside.is_none()
         && called.is_some_and(|(.., since)| seen.now > since && seen.now < since + seat.settle);
-    seen.memory.pending_seen |= busy && is_ours;
-    seen.memory.at_rest_since = match seen.memory.at_rest_since {
+    seen.memory.calls.pending_seen |= busy && is_ours;
+    seen.memory.looks.at_rest_since = match seen.memory.looks.at_rest_since {
         Some(since) if idle => Some(since),
         _ => idle.then_some(seen.now),
     };
@@ -119,7 +120,7 @@ async fn at_operation(
 fn shown_by(seen: &Observation, seat: &Seat) -> Instant {
     let binding = seen.facts.binding();
     let attempt = binding.and_then(|binding| seen.memory.attempt(binding));
-    let since = attempt.map_or(seen.memory.first_seen, |attempt| attempt.since);
+    let since = attempt.map_or(seen.memory.origin.first_seen, |attempt| attempt.since);
     since + seat.settle.min(times::FAILED_CREATE_SHOWS_WITHIN)
 }
 
@@ -153,9 +154,10 @@ async fn at_remains(seen: &mut Observation, seat: &Access, context: &Context, id
     let is_due = seen.has_not_looked_for(times::UNREADABLE_RETRY)
         || seen
             .memory
+            .looks
             .looked
             .is_some_and(|at| is_led(seen, &id, at) || is_shown(at));
-    if seen.memory.gone.contains_key(&id) || !is_due {
+    if seen.memory.calls.gone.contains_key(&id) || !is_due {
         return;
     }
     at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
@@ -167,7 +169,7 @@ async fn at_remains(seen: &mut Observation, seat: &Access, context: &Context, id
 /// Whether the detail of a server that is being worked on is read again: at its pace, and at once when the listing shows
 /// something new.
 fn detail_is_due(seen: &Observation, id: &ServerId, schedule: Schedule) -> bool {
-    let Some(looked) = seen.memory.looked else {
+    let Some(looked) = seen.memory.looks.looked else {
         return true;
     };
     if tells_nothing(seen) {
@@ -180,8 +182,8 @@ fn detail_is_due(seen: &Observation, id: &ServerId, schedule: Schedule) -> bool 
 
 /// Whether the detail cannot be read, or the task tells nothing that would do instead.
 fn tells_nothing(seen: &Observation) -> bool {
-    let poll = seen.memory.poll.as_ref();
-    seen.memory.unread || poll.is_some_and(|poll| poll.odd.is_some())
+    let poll = seen.memory.looks.poll.as_ref();
+    seen.memory.looks.unread || poll.is_some_and(|poll| poll.odd.is_some())
 }
 
 /// When the server was last given something to do, or its task was found done.
@@ -189,10 +191,14 @@ fn worked_since(seen: &Observation) -> Instant {
     let memory = &seen.memory;
     let open = seen.open();
     let attempt = open.and_then(|open| memory.call(&open));
-    let poll = memory.poll.as_ref().filter(|poll| poll.ended.is_some());
+    let poll = memory
+        .looks
+        .poll
+        .as_ref()
+        .filter(|poll| poll.ended.is_some());
     let known = [
         attempt.map(|attempt| attempt.since),
-        memory.aside.as_ref().map(|aside| aside.at),
+        memory.calls.aside.as_ref().map(|aside| aside.at),
         poll.and_then(|poll| poll.last),
     ];
     known.into_iter().flatten().max().unwrap_or(seen.now)
@@ -201,13 +207,13 @@ fn worked_since(seen: &Observation) -> Instant {
 /// When the server is looked at again whose task is done or is not known: while it is seen at work, as often as a task is asked for;
 /// while its task is done and it does not show it yet, less and less.
 fn look_again(seen: &Observation, schedule: Schedule) -> Option<Instant> {
-    let looked = seen.memory.looked?;
-    if tells_nothing(seen) || seen.memory.not_found || is_given_nothing(seen) {
+    let looked = seen.memory.looks.looked?;
+    if tells_nothing(seen) || seen.memory.looks.not_found || is_given_nothing(seen) {
         return None;
     }
     let age = seen.now.saturating_duration_since(worked_since(seen));
-    let poll = seen.memory.poll.as_ref();
-    match seen.memory.at_rest_since {
+    let poll = seen.memory.looks.poll.as_ref();
+    match seen.memory.looks.at_rest_since {
         None => Some(looked + schedule.pause(age)),
         Some(_) if poll.is_some_and(|poll| poll.ended.is_some()) => {
             Some(looked + schedule.pause(3 * age))
@@ -221,13 +227,13 @@ fn is_given_nothing(seen: &Observation) -> bool {
     let open = seen.open();
     let attempt = open.and_then(|open| seen.memory.call(&open));
     let is_refused = attempt.is_some_and(|it| matches!(it.post, Post::Refused { .. }));
-    is_refused && seen.memory.aside.is_none()
+    is_refused && seen.memory.calls.aside.is_none()
 }
 
 /// Whether the listing shows something that it did not show when the detail was read last.
 fn is_led(seen: &Observation, id: &ServerId, looked: Instant) -> bool {
     let sight = seen.sight(id);
-    sight.is_some_and(|sight| sight.at > looked && seen.memory.led_by != Some(sight.digest))
+    sight.is_some_and(|sight| sight.at > looked && seen.memory.looks.led_by != Some(sight.digest))
 }
 
 /// Whether the listing gives a reason to read the detail: it shows something else than the status, or too little, or the
@@ -235,18 +241,27 @@ fn is_led(seen: &Observation, id: &ServerId, looked: Instant) -> bool {
 fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
     let detail = &seen.facts.status.detail;
     let (period, is_asked_for) = resync(seen);
-    let known = seen.memory.looked.unwrap_or(seen.memory.first_seen);
-    if is_asked_for && !seen.memory.unread && seen.now >= known + period {
+    let known = seen
+        .memory
+        .looks
+        .looked
+        .unwrap_or(seen.memory.origin.first_seen);
+    if is_asked_for && !seen.memory.looks.unread && seen.now >= known + period {
         return true;
     }
-    let token = seen.memory.reconcile.as_ref();
-    if token.is_some_and(|(_, since)| seen.memory.looked.is_none_or(|looked| looked < *since)) {
+    let token = seen.memory.looks.reconcile.as_ref();
+    if token.is_some_and(|(_, since)| {
+        seen.memory
+            .looks
+            .looked
+            .is_none_or(|looked| looked < *since)
+    }) {
         return true;
     }
-    let Some(looked) = seen.memory.looked else {
+    let Some(looked) = seen.memory.looks.looked else {
         return match seen.listing.as_ref().map(|listing| listing.sighting(id)) {
             Some(Sighting::Present(row, _)) => {
-                let old = seen.now >= seen.memory.first_seen + period;
+                let old = seen.now >= seen.memory.origin.first_seen + period;
                 detail.is_empty() || !row.agrees_with(detail) || (old && !row.tells_enough())
             }
             Some(Sighting::Absent { .. }) => true,
@@ -254,7 +269,7 @@ fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
             None => false,
         };
     };
-    if seen.memory.unread {
+    if seen.memory.looks.unread {
         return seen.now >= looked + times::UNREADABLE_RETRY;
     }
     let old = seen.now >= looked + period;
@@ -262,7 +277,7 @@ fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
         .get("ecsPendingStatus")
         .and_then(serde_json::Value::as_str);
     let busy = !is_idle(pending) && seen.now >= looked + times::UNREADABLE_RETRY;
-    let news = |digest| old || busy || seen.memory.led_by != Some(digest);
+    let news = |digest| old || busy || seen.memory.looks.led_by != Some(digest);
     match seen.listing.as_ref().map(|listing| listing.sighting(id)) {
         Some(Sighting::Present(row, _)) if !detail.is_empty() && row.agrees_with(detail) => {
             busy || (old && !row.tells_enough())
@@ -279,7 +294,7 @@ pub(super) async fn at_release(seen: &mut Observation, seat: &Access, context: &
     let Some(id) = seen.release_target() else {
         return;
     };
-    let Some(call) = seen.memory.releases.get(&id).cloned() else {
+    let Some(call) = seen.memory.calls.releases.get(&id).cloned() else {
         return;
     };
     let absent = seen.sight(&id).filter(|sight| sight.digest == 0);
@@ -290,7 +305,7 @@ pub(super) async fn at_release(seen: &mut Observation, seat: &Access, context: &
     }
     let mut running = false;
     if let (true, Some(task)) = (call.accepted, call.task.clone()) {
-        let poll = seen.memory.poll.as_ref();
+        let poll = seen.memory.looks.poll.as_ref();
         let known = poll.is_some_and(|poll| poll.task == task && poll.ended.is_some());
         at_task(
             seen,
@@ -308,8 +323,8 @@ pub(super) async fn at_release(seen: &mut Observation, seat: &Access, context: &
                 return;
             }
             Fact::Known(TaskState::Failed { .. }) if !known => {
-                let wait = seen.memory.backoff.fail();
-                if let Some(call) = seen.memory.releases.get_mut(&id) {
+                let wait = seen.memory.pace.backoff.fail();
+                if let Some(call) = seen.memory.calls.releases.get_mut(&id) {
                     call.not_before = Some(seen.now + wait);
                 }
             }
@@ -401,7 +416,7 @@ async fn at_task(
             }
             let is_running = report.state == TaskState::Running;
             if let (Verb::Create, true, Some(record)) = (verb, is_running, seen.facts.binding())
-                && let Some(attempt) = seen.memory.attempts.get_mut(&record.attempt)
+                && let Some(attempt) = seen.memory.calls.attempts.get_mut(&record.attempt)
             {
                 attempt.is_newest = true;
             }
@@ -414,7 +429,7 @@ async fn at_task(
         Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),
         Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
     };
-    if let (Fact::Unknown(why), Some(poll)) = (&seen.task, &mut seen.memory.poll)
+    if let (Fact::Unknown(why), Some(poll)) = (&seen.task, &mut seen.memory.looks.poll)
         && why != NO_ROOM
     {
         poll.odd = Some(odd(poll.odd.take(), why.clone(), seen.now));
@@ -437,11 +452,11 @@ async fn at_detail(
     if !seat.may_call(lane) {
         return;
     }
-    seen.memory.looked = Some(seen.now);
+    seen.memory.looks.looked = Some(seen.now);
     let sight = seen.sight(&id);
     let asked =
         tokio::time::timeout(times::READ_DEADLINE, seat.session.client.detail(lane, &id)).await;
-    seen.memory.unreached = matches!(&asked, Ok(Err(error)) if error.was_not_sent());
+    seen.memory.looks.unreached = matches!(&asked, Ok(Err(error)) if error.was_not_sent());
     seen.detail = match asked {
         Ok(Ok(detail)) => Fact::Known(detail),
         Ok(Err(error)) if error.is_no_such_instance() => {
@@ -451,17 +466,17 @@ async fn at_detail(
         Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),
         Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
     };
-    seen.memory.unread = matches!(seen.detail, Fact::Unknown(_));
-    seen.memory.was_off = matches!(&seen.detail, Fact::Known(detail) if is_off(detail));
-    if !seen.memory.unread {
+    seen.memory.looks.unread = matches!(seen.detail, Fact::Unknown(_));
+    seen.memory.looks.was_off = matches!(&seen.detail, Fact::Known(detail) if is_off(detail));
+    if !seen.memory.looks.unread {
         // A listing from before the purchase cannot show the server, and leads to nothing.
         let bought = seen.memory.newest_attempt();
         let sight = sight
             .filter(|sight| sight.digest != 0 || bought.is_none_or(|bought| sight.at > bought));
-        seen.memory.led_by = sight.map(|sight| sight.digest);
-        seen.memory.not_found = matches!(seen.detail, Fact::Absent);
-        let since = seen.memory.missing_since.unwrap_or(seen.now);
-        seen.memory.missing_since = seen.memory.not_found.then_some(since);
+        seen.memory.looks.led_by = sight.map(|sight| sight.digest);
+        seen.memory.looks.not_found = matches!(seen.detail, Fact::Absent);
+        let since = seen.memory.looks.missing_since.unwrap_or(seen.now);
+        seen.memory.looks.missing_since = seen.memory.looks.not_found.then_some(since);
     }
 }
 

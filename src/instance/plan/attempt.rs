@@ -35,7 +35,7 @@ pub(super) fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
         lost: 0,
         failed: 0,
         refused: None,
-        recreated: seen.memory.recreated,
+        recreated: seen.memory.origin.recreated,
         account: seen.account_key.name.clone(),
         credential: seat.credential.clone(),
     }
@@ -44,7 +44,14 @@ pub(super) fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
 /// Attempt numbers only grow, over records, memory and what status tells of lost records.
 pub(super) fn next_attempt(seen: &Observation) -> u32 {
     let recorded = seen.facts.binding().map_or(0, |binding| binding.attempt);
-    let remembered = seen.memory.attempts.keys().max().copied().unwrap_or(0);
+    let remembered = seen
+        .memory
+        .calls
+        .attempts
+        .keys()
+        .max()
+        .copied()
+        .unwrap_or(0);
     let told = attempt_number(seen.facts.status.attempt).unwrap_or(0);
     recorded.max(remembered).max(told).saturating_add(1)
 }

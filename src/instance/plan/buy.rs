@@ -30,8 +30,8 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
     let memory = &seen.memory;
     let status = &seen.facts.status;
     let untouched = status.id.is_none() && status.operation.is_none() && status.attempt == 0;
-    let is_new = memory.born_here && !memory.ever_intended && untouched;
-    if let Some(at) = memory.not_before.filter(|at| is_new && *at > seen.now) {
+    let is_new = memory.origin.born_here && !memory.origin.ever_intended && untouched;
+    if let Some(at) = memory.pace.not_before.filter(|at| is_new && *at > seen.now) {
         // The intent was not taken just now.
         return Plan::rest(Tell::default(), at - seen.now);
     }
@@ -41,8 +41,8 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
     }
     // Something is known or may have been: a server with our marker may exist. Where an attempt may be open, it must
     // have settled; otherwise one listing is enough.
-    let since = memory.recordless_since.unwrap_or(seen.now);
-    let doubtful = memory.ever_intended || !untouched;
+    let since = memory.origin.recordless_since.unwrap_or(seen.now);
+    let doubtful = memory.origin.ever_intended || !untouched;
     let settled = since.max(memory.newest_attempt().unwrap_or(since)) + seat.settle;
     let Some(listing) = &seen.listing else {
         return looking(seen, since);
@@ -219,8 +219,8 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
         return imported(seen, seat, wanted);
     }
     let remembered = match origin {
-        Origin::First => seen.memory.recreated.max(recreate::told(seen)),
-        _ => seen.memory.recreated,
+        Origin::First => seen.memory.origin.recreated.max(recreate::told(seen)),
+        _ => seen.memory.origin.recreated,
     };
     let (former, lost, failed, recreated) = origin.counts(remembered);
     // What a server that is proven gone makes due was asked about before.
@@ -287,6 +287,7 @@ fn again(
     let changed = binding.generation != seen.facts.generation;
     let waits = seen
         .memory
+        .pace
         .not_before
         .filter(|at| *at > seen.now && !changed);
     if let (Some((message, reason)), Some(at)) = (refusal, waits) {

@@ -130,7 +130,7 @@ pub(super) fn is_same_password(seen: &Observation, applied: &Applied) -> bool {
     let is_applied = in_force.is_some() && in_force == credentials.secret.as_ref();
     let settled_from = generated.and_then(|generated| generated.settled_from.as_ref());
     let is_settled_from = in_force.is_some() && in_force == settled_from;
-    let current = seen.memory.password.current;
+    let current = seen.memory.calls.password.current;
     let is_known = current.is_some() && credentials.digest == current;
     is_applied
         || (generated.is_none_or(|generated| generated.is_settled) && (is_settled_from || is_known))

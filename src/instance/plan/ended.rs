@@ -25,7 +25,7 @@ pub(in crate::instance) fn ended(
         cause: operation.cause,
         generation: Some(operation.generation),
         password_secret: secret.filter(|_| operation.verb.bears_login()),
-        power_cut: operation.power_cut || seen.memory.cut_for == Some(operation.attempt),
+        power_cut: operation.power_cut || seen.memory.calls.cut_for == Some(operation.attempt),
         started_at: operation.started_at.clone(),
         finished_at: Time(seen.wall),
     }
@@ -69,7 +69,7 @@ pub(in crate::instance) fn times(seen: &Observation, verb: Verb, reason: EndReas
 pub(super) fn last_end(seen: &Observation, verb: Verb) -> Option<&OperationEnd> {
     let told = seen.facts.status.operation.as_ref();
     let told = told.filter(|told| told.verb == verb);
-    let known = seen.memory.pauses.get(&verb);
+    let known = seen.memory.calls.pauses.get(&verb);
     let known = known.and_then(|pause| pause.end.as_ref());
     told.and_then(|told| told.end.as_ref()).or(known)
 }
@@ -80,7 +80,7 @@ pub(super) fn pause(seen: &Observation, verb: Verb, applied: &Applied) -> Option
     let wish = diff::target(verb, applied, diff::as_specified(seen));
     let is_same =
         |generation: i64, target: &Applied| generation == seen.facts.generation && *target == wish;
-    let known = seen.memory.pauses.get(&verb);
+    let known = seen.memory.calls.pauses.get(&verb);
     let known = known
         .filter(|pause| is_same(pause.generation, &pause.target))
         .map(|pause| pause.until.saturating_duration_since(seen.now));

@@ -39,7 +39,7 @@ pub(super) fn bearing(seen: &Observation) -> Vec<ServerId> {
         .iter()
         .flat_map(|listing| listing.bearing(&seen.facts.marker));
     listed
-        .filter(|id| !seen.memory.gone.contains_key(id))
+        .filter(|id| !seen.memory.calls.gone.contains_key(id))
         .collect()
 }
 
@@ -72,7 +72,7 @@ pub(super) fn bought_instead(
     let binding = seen.facts.binding()?;
     let is_of_it = number == binding.attempt
         && seen.memory.attempt(binding).is_some()
-        && seen.memory.not_found
+        && seen.memory.looks.not_found
         && evidence::is_missing(seen, seat, recorded)
         && bearing(seen).contains(id);
     if id == recorded || !(number > binding.attempt || is_of_it) {
@@ -93,7 +93,7 @@ fn announced(
 ) -> Plan {
     let task = task.map(ToString::to_string);
     let purchase =
-        seen.memory.purchase.as_deref().filter(|purchase| {
+        seen.memory.origin.purchase.as_deref().filter(|purchase| {
             purchase.attempt == number && seen.memory.attempt(purchase).is_some()
         });
     let Some(purchase) = purchase else {
@@ -133,7 +133,7 @@ pub(super) fn record(
                 binding.cause = Some(Cause::Adoption);
             }
             binding.lost = binding.lost.saturating_add(u32::from(task.is_none()));
-            binding.recreated = binding.recreated.max(seen.memory.recreated);
+            binding.recreated = binding.recreated.max(seen.memory.origin.recreated);
             if seen.facts.id().is_some_and(|former| former != *id) {
                 binding.imported = None;
                 if had_operations {

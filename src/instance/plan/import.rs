@@ -96,8 +96,8 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, wanted: &Import) -> Pla
 
 /// The one server that is meant, in a whole listing of now.
 fn find(seen: &Observation, wanted: &Import) -> Result<ServerId, Box<Plan>> {
-    let since = seen.memory.recordless_since;
-    let since = since.unwrap_or(seen.memory.first_seen);
+    let since = seen.memory.origin.recordless_since;
+    let since = since.unwrap_or(seen.memory.origin.first_seen);
     let here = seen.facts.place();
     let Some(listing) = seen.listing.as_ref().filter(|l| l.is_whole(since)) else {
         let trouble = seen.listing.as_ref().and_then(Listing::trouble);

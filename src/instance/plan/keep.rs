@@ -50,6 +50,7 @@ fn follow(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId
     let place = seen.facts.place();
     let at_rest = seen
         .memory
+        .looks
         .at_rest_since
         .is_some_and(|since| seen.now >= since + times::AT_REST_COUNTS_AS_DONE);
     match (&seen.task, &seen.detail) {
@@ -69,7 +70,7 @@ fn follow(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId
         ) if at_rest => done(seen, binding, id, detail),
         // The service knows no such server, when it should.
         (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_))
-            if seen.memory.not_found && is_missing(seen, seat, id) =>
+            if seen.memory.looks.not_found && is_missing(seen, seat, id) =>
         {
             gone(seen, seat, id)
         }
@@ -129,6 +130,7 @@ fn running(seen: &Observation, binding: &Binding, id: &ServerId, note: String) -
     };
     let overdue = seen
         .memory
+        .looks
         .poll
         .as_ref()
         .is_some_and(|poll| seen.now >= poll.since + times::CREATE_OVERDUE);
@@ -225,7 +227,7 @@ fn clean_up(
     if is_called_off {
         tell.verdict = None;
     }
-    let Some((_, since)) = seen.memory.gone.get(id) else {
+    let Some((_, since)) = seen.memory.calls.gone.get(id) else {
         let tell = tell.with_id((!is_called_off).then(|| id.clone()));
         return match &seen.detail {
             // A broken server was left behind: it is ours, recorded, and of no use.
@@ -292,7 +294,7 @@ fn watch_again(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &Ser
             .as_ref()
             .is_some_and(|listing| !listing.began_after(ended))
     };
-    match seen.memory.operated.filter(|ended| is_old(*ended)) {
+    match seen.memory.calls.operated.filter(|ended| is_old(*ended)) {
         Some(ended) if matches!(plan.step, Step::Rest) => plan.wanting(ended, 1),
         _ => plan,
     }
@@ -307,7 +309,9 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
     let nothing = || Tell::default().with_id(seen.facts.told_id());
     let is_let_go = seen.facts.told_id().is_none();
     // The detail was read after that listing.
-    let is_past = |at| !seen.memory.unread && seen.memory.looked.is_some_and(|looked| at <= looked);
+    let is_past = |at| {
+        !seen.memory.looks.unread && seen.memory.looks.looked.is_some_and(|looked| at <= looked)
+    };
     match (&seen.detail, sighting) {
         // A fresh detail is the best there is.
         (Fact::Known(detail), _) => {
@@ -319,7 +323,7 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
         (Fact::NotAsked, Some(Sighting::Present(row, at)))
             if !former.is_empty()
                 && (row.agrees_with(former)
-                    || seen.memory.led_by == Some(row.digest())
+                    || seen.memory.looks.led_by == Some(row.digest())
                     || is_past(at)) =>
         {
             decide(seen, binding, id, former)
@@ -327,7 +331,7 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
         // The service does not know it and the listing does not show it.
         (Fact::Absent, _) if is_missing(seen, seat, id) => gone(seen, seat, id),
         (Fact::NotAsked, Some(Sighting::Absent { .. }))
-            if seen.memory.not_found && is_missing(seen, seat, id) =>
+            if seen.memory.looks.not_found && is_missing(seen, seat, id) =>
         {
             gone(seen, seat, id)
         }
@@ -335,8 +339,8 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
         // counts.
         (Fact::NotAsked, Some(Sighting::Absent { began }))
             if !former.is_empty()
-                && !seen.memory.not_found
-                && (seen.memory.led_by == Some(0) || is_past(began)) =>
+                && !seen.memory.looks.not_found
+                && (seen.memory.looks.led_by == Some(0) || is_past(began)) =>
         {
             decide(seen, binding, id, former)
         }
@@ -344,7 +348,9 @@ fn watch(seen: &Observation, seat: &SeatFacts, binding: &Binding, id: &ServerId)
             Plan::rest(nothing(), times::PASS_RECHECK).in_flight()
         }
         // What could not be read is read again soon; until then what stands is the best that is known.
-        (Fact::NotAsked, _) if seen.memory.unread => Plan::rest(nothing(), times::UNREADABLE_RETRY),
+        (Fact::NotAsked, _) if seen.memory.looks.unread => {
+            Plan::rest(nothing(), times::UNREADABLE_RETRY)
+        }
         // It was never seen, and its detail cannot be read.
         (Fact::Unknown(why), _) if former.is_empty() && !is_let_go => {
             let message = format!("server {id} is recorded; its detail could not be read: {why}");

@@ -122,7 +122,7 @@ fn let_go(seen: &Observation, servers: &[ServerId]) -> Plan {
     };
     let names: Vec<String> = servers.iter().map(ToString::to_string).collect();
     let was_released = |id| {
-        let call = seen.memory.releases.get(id);
+        let call = seen.memory.calls.releases.get(id);
         call.is_some_and(|call: &ReleaseCall| call.accepted)
     };
     let open = seen.open().map(|open| open.verb);
@@ -130,7 +130,7 @@ fn let_go(seen: &Observation, servers: &[ServerId]) -> Plan {
         _ if servers.iter().any(was_released) => {
             "; but its release was called before that: look at the service's console".to_owned()
         }
-        _ if seen.memory.not_found => {
+        _ if seen.memory.looks.not_found => {
             "; but the service knew no such server at the last look".to_owned()
         }
         Some(verb) => format!("; its {verb} was not seen to end"),
@@ -151,7 +151,7 @@ fn let_go(seen: &Observation, servers: &[ServerId]) -> Plan {
 
 /// A server of ours is not known to be gone.
 fn release(seen: &Observation, id: &ServerId) -> Plan {
-    let Some(call) = seen.memory.releases.get(id) else {
+    let Some(call) = seen.memory.calls.releases.get(id) else {
         return call_release(id, releasing(seen, format!("releasing server {id}")));
     };
     let waits = call
@@ -208,7 +208,7 @@ fn is_at_rest(detail: &Fact<Detail>) -> bool {
 }
 
 fn releasing(seen: &Observation, note: String) -> Tell {
-    let since = seen.memory.releasing_since.unwrap_or(seen.now);
+    let since = seen.memory.origin.releasing_since.unwrap_or(seen.now);
     if seen.now >= since + times::RELEASE_OVERDUE {
         let note =
             format!("{note}, for longer than such operations take: look at the service's console");
@@ -249,7 +249,7 @@ fn prove(seen: &Observation, seat: &SeatFacts) -> Plan {
         .map(|listing| listing.proven_absent(&seen.facts.marker, id.as_ref(), since));
     let how = id
         .as_ref()
-        .and_then(|id| seen.memory.gone.get(id))
+        .and_then(|id| seen.memory.calls.gone.get(id))
         .map(|(how, _)| *how);
     let bought_nothing = seen.facts.binding().is_some_and(Binding::bought_nothing);
     let told_by_task = how == Some(Gone::Released) && is_clean(seen);
@@ -311,21 +311,26 @@ fn unconfirmed() -> Plan {
 /// may still be executed, or a server that nobody has seen yet may still appear: not before the settling time is over.
 fn clock(seen: &Observation, seat: &SeatFacts) -> Instant {
     let memory = &seen.memory;
-    let gone = memory.gone.values().map(|(_, since)| *since).max();
+    let gone = memory.calls.gone.values().map(|(_, since)| *since).max();
     let is_told = seen.facts.id().is_some_and(|id| seen.facts.tells_of(&id));
     let never_seen = !is_told || seen.facts.status.detail.is_empty();
-    let unseen = never_seen && memory.gone.values().any(|(how, _)| *how == Gone::NotFound);
+    let unseen = never_seen
+        && memory
+            .calls
+            .gone
+            .values()
+            .any(|(how, _)| *how == Gone::NotFound);
     if is_clean(seen) && !unseen {
         return gone
             .or_else(|| memory.newest_attempt())
-            .unwrap_or(memory.first_seen);
+            .unwrap_or(memory.origin.first_seen);
     }
     let doubt = memory
         .newest_attempt()
         .into_iter()
-        .chain(memory.recordless_since)
+        .chain(memory.origin.recordless_since)
         .max();
-    let doubt = doubt.unwrap_or(memory.first_seen);
+    let doubt = doubt.unwrap_or(memory.origin.first_seen);
     (doubt + seat.settle).max(gone.unwrap_or(doubt))
 }
 

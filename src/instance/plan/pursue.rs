@@ -32,7 +32,7 @@ pub(super) fn follow(
         operation,
         id,
     };
-    if seen.memory.not_found && evidence::is_missing(seen, seat, id) {
+    if seen.memory.looks.not_found && evidence::is_missing(seen, seat, id) {
         return replace::gone(seen, seat, id);
     }
     let attempt = seen.memory.call(operation);
@@ -141,7 +141,7 @@ impl Open<'_> {
         };
         let operation = self.operation;
         let target = operation.target.image.as_str();
-        let was_seen = self.seen.memory.pending_seen.then_some(true);
+        let was_seen = self.seen.memory.calls.pending_seen.then_some(true);
         match operation.verb {
             Verb::Start => Some(detail.status() == Some("STARTED")),
             Verb::Stop => Some(detail.status() == Some("STOPPED")),
@@ -165,7 +165,7 @@ impl Open<'_> {
     }
 
     fn is_at_rest(&self) -> bool {
-        let since = self.seen.memory.at_rest_since;
+        let since = self.seen.memory.looks.at_rest_since;
         since.is_some_and(|since| self.seen.now >= since + times::AT_REST_COUNTS_AS_DONE)
     }
 
@@ -195,7 +195,12 @@ impl Open<'_> {
 
 /// The task is forgotten, or has told nothing for long: one query that fails says nothing about it.
 fn is_odd(task: &Fact<TaskState>, seen: &Observation) -> bool {
-    let odd = seen.memory.poll.as_ref().and_then(|poll| poll.odd.as_ref());
+    let odd = seen
+        .memory
+        .looks
+        .poll
+        .as_ref()
+        .and_then(|poll| poll.odd.as_ref());
     matches!(task, Fact::Absent)
         || odd.is_some_and(|odd| seen.now >= odd.since + times::AT_REST_COUNTS_AS_DONE)
 }

@@ -17,7 +17,7 @@ pub(super) fn withdrawn(seen: &Observation, recreated: u32) -> Option<Plan> {
 /// Status says so, of the spec as it is: a turn that proves less than the one which said it has nothing to add.
 pub(super) fn is_told_withdrawn(seen: &Observation) -> bool {
     let recorded = seen.facts.binding().map(|binding| binding.recreated);
-    let recreated = recorded.unwrap_or(0).max(seen.memory.recreated);
+    let recreated = recorded.unwrap_or(0).max(seen.memory.origin.recreated);
     let recreated = recreated.max(told(seen));
     called_off(seen, recreated).is_some_and(|verdict| evidence::says(seen, verdict.reason))
 }

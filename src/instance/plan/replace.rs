@@ -27,7 +27,8 @@ use tokio::time::Instant;
 /// listed it. That another Instance's server was listed is no proof: an Account may have got the token of another account.
 pub(super) fn is_its_account(seen: &Observation, seat: &SeatFacts) -> bool {
     let bought_with = seen.facts.binding().map(|binding| &binding.credential);
-    bought_with == Some(&seat.credential) || seen.memory.shown_by.as_ref() == Some(&seat.credential)
+    bought_with == Some(&seat.credential)
+        || seen.memory.looks.shown_by.as_ref() == Some(&seat.credential)
 }
 
 /// Whether an operation on it is not known to have ended, though status was never told so: a server in the making may well not
@@ -61,7 +62,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
         return Some(plan);
     }
     let has_sibling = found::bearing(seen).iter().any(|other| other != id);
-    let recreated = binding.recreated.max(seen.memory.recreated);
+    let recreated = binding.recreated.max(seen.memory.origin.recreated);
     if !has_sibling && i64::from(recreated) >= i64::from(spec.recreate_limit) {
         let message = format!(
             "server {id} is not at the service any more, and spec.recreateLimit ({}) allows no further purchase in its place: \
@@ -73,7 +74,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
         let tell = Tell::of(verdict).with_id(seen.facts.told_id());
         return Some(Plan::rest(tell, times::IDLE_REQUEUE));
     }
-    let settled = seen.memory.missing_since? + seat.settle;
+    let settled = seen.memory.looks.missing_since? + seat.settle;
     let absence = seen.listing.as_ref().map(|listing| match has_sibling {
         true => listing.proven_gone(id, settled),
         false => listing.proven_absent(&seen.facts.marker, Some(id), settled),
@@ -99,7 +100,7 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
         (Some(Absence::Proven), _) => {
             let mut plan = Plan::rest(proving(seen, id, settled), times::UNREADABLE_RETRY);
             plan.tell.id = None;
-            if !seen.memory.unread || seen.has_not_looked_for(times::UNREADABLE_RETRY) {
+            if !seen.memory.looks.unread || seen.has_not_looked_for(times::UNREADABLE_RETRY) {
                 plan.needs = Needs::Detail;
             }
             Some(plan)

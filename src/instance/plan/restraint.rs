@@ -155,7 +155,7 @@ fn paused(seen: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
 
 /// Whether this record only says what the service answered to a call of this process.
 fn is_receipt(seen: &Observation, binding: &Binding) -> bool {
-    let attempt = seen.memory.attempts.get(&binding.attempt);
+    let attempt = seen.memory.calls.attempts.get(&binding.attempt);
     attempt.is_some_and(|attempt| matches!(attempt.post, Post::Accepted { .. }))
 }
 
@@ -201,16 +201,16 @@ pub(super) fn looking(seen: &Observation, mut plan: Plan) -> Plan {
     let (memory, id) = (&seen.memory, seen.facts.id());
     let period = seen.facts.spec.resync_period.as_deref();
     // What is open is read at its own pace, and what is gone is not read at all.
-    let is_read = |id: &ServerId| !seen.is_open() && !memory.gone.contains_key(id);
+    let is_read = |id: &ServerId| !seen.is_open() && !memory.calls.gone.contains_key(id);
     if let (Some(period), true) = (
         period.and_then(resync_period),
         id.as_ref().is_some_and(is_read),
     ) {
-        let due = memory.looked.unwrap_or(memory.first_seen) + period;
+        let due = memory.looks.looked.unwrap_or(memory.origin.first_seen) + period;
         let left = due.saturating_duration_since(seen.now);
         plan = plan.within(left.max(Duration::from_secs(1)));
     }
-    let Some((token, since)) = &memory.reconcile else {
+    let Some((token, since)) = &memory.looks.reconcile else {
         return plan;
     };
     if seen.is_open() && plan.tell.ended.is_none() && plan.tell.progress {
@@ -219,7 +219,8 @@ pub(super) fn looking(seen: &Observation, mut plan: Plan) -> Plan {
     }
     let listing = seen.listing.as_ref();
     let is_listed = listing.is_some_and(|listing| listing.began_after(*since));
-    let is_looked = memory.looked.is_some_and(|looked| looked >= *since) && !memory.unread;
+    let is_looked =
+        memory.looks.looked.is_some_and(|looked| looked >= *since) && !memory.looks.unread;
     match (is_listed, is_looked || id.is_none()) {
         (true, true) => {
             plan.tell.reconciled = Some(token.clone());

@@ -68,6 +68,7 @@ pub(super) fn renew(seen: &Observation, mut plan: Plan) -> Plan {
     }
     let Some((_, stamp)) = seen
         .memory
+        .secrets
         .rotation
         .as_ref()
         .filter(|(of, _)| of == version)
@@ -131,7 +132,7 @@ pub(super) fn connect(seen: &Observation, mut plan: Plan) -> Plan {
     let Some(wanted) = connection::wanted(seen) else {
         return plan;
     };
-    let known = seen.memory.connection.as_ref();
+    let known = seen.memory.secrets.connection.as_ref();
     let known = known.filter(|known| {
         known.wanted == wanted && (known.version == seen.connection_version || is_looked_at(seen))
     });

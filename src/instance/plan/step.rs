@@ -283,7 +283,7 @@ impl Plan {
 
     /// The same while a server's detail can be read: listings do not make it readable.
     pub(in crate::instance) fn in_flight_while_readable(self, seen: &Observation) -> Self {
-        if seen.memory.unread {
+        if seen.memory.looks.unread {
             self
         } else {
             self.in_flight()

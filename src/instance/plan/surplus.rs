@@ -85,7 +85,7 @@ fn find(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Surplus {
     let beside =
         matches!(listing.sighting(id), Sighting::Present(..)) && is_our_account(seen, seat);
     let proven = others.into_iter().find(|other| {
-        let call = seen.memory.releases.get(*other);
+        let call = seen.memory.calls.releases.get(*other);
         let waits = call.and_then(|call| call.not_before);
         let waits = waits.is_some_and(|at| seen.now < at);
         listing.shows_in_both(other) && !recently_released(seen, other) && !waits
@@ -98,6 +98,6 @@ fn find(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Surplus {
 
 /// Whether the release of this server was taken a moment ago.
 pub(super) fn recently_released(seen: &Observation, id: &ServerId) -> bool {
-    let call = seen.memory.releases.get(id);
+    let call = seen.memory.calls.releases.get(id);
     call.is_some_and(|call| call.accepted && seen.now < call.at + times::RELEASE_RETRY)
 }

@@ -199,8 +199,8 @@ impl Scene {
     fn post(self, post: Post) -> Self {
         let nonce = self.0.facts.binding().unwrap().nonce.clone();
         self.memory(|memory| {
-            let since = memory.first_seen;
-            memory.attempts.insert(
+            let since = memory.origin.first_seen;
+            memory.calls.attempts.insert(
                 1,
                 Attempt {
                     doubt: None,

@@ -57,7 +57,7 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<N
             _,
         ) => {
             // What is repeated has the same answer, most likely: told once.
-            let last = seen.memory.aside.as_ref();
+            let last = seen.memory.calls.aside.as_ref();
             let is_told = last.is_some_and(|last| last.verb == *verb && last.is_unknown);
             (!is_told).then_some(unanswered(*verb, &seen.facts.id()?, why))
         }
@@ -71,7 +71,7 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<N
             },
             _,
         ) => {
-            let last = seen.memory.releases.get(id);
+            let last = seen.memory.calls.releases.get(id);
             let is_told = last.is_some_and(|last| last.is_unknown);
             (!is_told).then(|| unanswered(Verb::Release, id, why))
         }

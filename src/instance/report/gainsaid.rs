@@ -22,7 +22,7 @@ pub(super) fn wait(
     memory: &Mutex<Memory>,
 ) -> Option<Duration> {
     let memory = open(memory);
-    let said = memory.said.as_ref()?;
+    let said = memory.told.said.as_ref()?;
     let tells_another =
         tell.id.is_some() && tell.id.as_ref().map(ServerId::as_str) != said.id.as_deref();
     if !stands_otherwise(facts, &memory)
@@ -36,7 +36,7 @@ pub(super) fn wait(
     let since = if said.is_in(&next.conditions) {
         said.at
     } else {
-        memory.gainsaid?
+        memory.told.gainsaid?
     };
     let rest =
         (since + times::CONFLICTING_STATUS_REWRITE).saturating_duration_since(Instant::now());
@@ -102,7 +102,7 @@ mod tests {
     fn the_same_words_are_not_said_again_at_once() {
         let memory = memory();
         assert_eq!(waits("theirs", "mine", &memory), None, "nothing was said");
-        open(&memory).said = said("mine");
+        open(&memory).told.said = said("mine");
         assert!(waits("theirs", "mine", &memory).is_some());
         assert_eq!(waits("mine", "another", &memory), None, "its own words");
     }
@@ -110,9 +110,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn somebody_elses_words_are_written_over_once_in_half_a_minute() {
         let memory = memory();
-        open(&memory).said = said("mine");
+        open(&memory).told.said = said("mine");
         assert_eq!(waits("theirs", "another", &memory), None, "the first time");
-        open(&memory).gainsaid = Some(Instant::now());
+        open(&memory).told.gainsaid = Some(Instant::now());
         let rest = waits("theirs", "another", &memory).unwrap();
         assert_eq!(waits("mine", "another", &memory), None, "nobody else spoke");
         tokio::time::advance(rest).await;
@@ -125,8 +125,8 @@ mod tests {
         let memory = memory();
         {
             let mut memory = open(&memory);
-            (memory.said, memory.unanswered) = (said("mine"), said("sent"));
-            memory.gainsaid = Some(Instant::now());
+            (memory.told.said, memory.told.unanswered) = (said("mine"), said("sent"));
+            memory.told.gainsaid = Some(Instant::now());
         }
         assert_eq!(waits("sent", "another", &memory), None);
         assert!(waits("theirs", "another", &memory).is_some());

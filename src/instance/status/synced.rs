@@ -14,8 +14,9 @@ use tokio::time::Instant;
 /// Whether the server that status tells of is confirmed; none where that is not known, or where status tells of no server.
 pub(super) fn synced(seen: &Observation) -> Option<Synced> {
     seen.facts.told_id()?;
-    let confirmed = seen.memory.confirmed;
-    let is_late = seen.now >= confirmed.unwrap_or(seen.memory.first_seen) + times::CONFIRMED_WITHIN;
+    let confirmed = seen.memory.looks.confirmed;
+    let is_late =
+        seen.now >= confirmed.unwrap_or(seen.memory.origin.first_seen) + times::CONFIRMED_WITHIN;
     let name = &seen.account_key.name;
     judge(&seen.account, name, confirmed.is_some(), is_late)
 }
@@ -54,7 +55,11 @@ pub fn again(seen: &Observation) -> Option<Duration> {
     if told.any(|told| told.type_ == SYNCED && told.status == "False") {
         return matches!(seen.account, AccountFact::Seat(_)).then_some(times::UNCONFIRMED_RECHECK);
     }
-    let since = seen.memory.confirmed.unwrap_or(seen.memory.first_seen);
+    let since = seen
+        .memory
+        .looks
+        .confirmed
+        .unwrap_or(seen.memory.origin.first_seen);
     let late = (since + times::CONFIRMED_WITHIN).saturating_duration_since(seen.now);
     Some(late.max(times::UNCONFIRMED_RECHECK))
 }
@@ -72,11 +77,12 @@ pub fn wait(facts: &Facts, next: &InstanceStatus, memory: &Mutex<Memory>) -> Opt
     }
     let (now, mut memory) = (Instant::now(), open(memory));
     let rest = memory
+        .told
         .synced
         .map(|at| (at + times::SYNCED_REWRITE).saturating_duration_since(now));
     let rest = rest.filter(|rest| !rest.is_zero());
     if rest.is_none() {
-        memory.synced = Some(now);
+        memory.told.synced = Some(now);
     }
     rest
 }

@@ -39,17 +39,17 @@ pub async fn say(
             Ok(true)
         }
         Ok(None) => {
-            memory.acknowledged = Some(status.observed_generation);
+            memory.told.acknowledged = Some(status.observed_generation);
             Ok(false)
         }
         Err(error) => {
             // An edit is acknowledged by a status that stands, not by one that is on its way. Where none is let in, nothing waits
             // for it.
             if error.is_refusal() && !error.is_overtaken() {
-                memory.acknowledged = Some(status.observed_generation);
+                memory.told.acknowledged = Some(status.observed_generation);
             }
             if error.may_have_happened() {
-                memory.unanswered = said(facts, status, verdict);
+                memory.told.unanswered = said(facts, status, verdict);
             }
             Err(error)
         }
@@ -65,17 +65,17 @@ pub fn has_said(
     memory: &mut Memory,
 ) {
     let now = Instant::now();
-    memory.acknowledged = Some(status.observed_generation);
+    memory.told.acknowledged = Some(status.observed_generation);
     if stands_otherwise(facts, memory) {
-        memory.gainsaid = Some(now);
+        memory.told.gainsaid = Some(now);
     }
     let news = change_of_ready(&facts.status.conditions, &status.conditions);
     if let (Some(news), Some(now)) = (news, ready(&status.conditions)) {
         journal::ready(facts, status.id.as_deref(), now.status == "True", &news);
     }
-    memory.unsaid_until = None;
+    memory.told.unsaid_until = None;
     memory.wrote(Some(version), now);
-    (memory.said, memory.unanswered) = (said(facts, status, verdict), None);
+    (memory.told.said, memory.told.unanswered) = (said(facts, status, verdict), None);
 }
 
 fn said(facts: &Facts, status: &InstanceStatus, verdict: Option<&Verdict>) -> Option<Said> {
@@ -94,8 +94,13 @@ pub fn stands_otherwise(facts: &Facts, memory: &Memory) -> bool {
     let shown = &facts.status;
     let is_ours = |said: &Said| said.is_in(&shown.conditions) && shown.id == said.id;
     ready(&shown.conditions).is_some()
-        && memory.said.is_some()
-        && !memory.said.iter().chain(&memory.unanswered).any(is_ours)
+        && memory.told.said.is_some()
+        && !memory
+            .told
+            .said
+            .iter()
+            .chain(&memory.told.unanswered)
+            .any(is_ours)
 }
 
 impl Said {

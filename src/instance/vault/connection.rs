@@ -57,7 +57,7 @@ pub(in crate::instance) async fn look(context: &Context, seen: &mut Observation)
     let trouble =
         matches!(fact, ConnectionFact::NotOurs).then_some(ConnectionTrouble { words, until: None });
     if !matches!(fact, ConnectionFact::Differs(_)) {
-        seen.memory.connection = Some(Connected {
+        seen.memory.secrets.connection = Some(Connected {
             wanted,
             version,
             trouble,
@@ -139,7 +139,7 @@ pub(super) async fn write(
         }
         Err(NotWritten::Unsafe(words)) => (Some(kept(words)), seen.connection_version.clone()),
     };
-    open(memory).connection = Some(Connected {
+    open(memory).secrets.connection = Some(Connected {
         wanted,
         version,
         trouble,

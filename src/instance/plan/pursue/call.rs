@@ -65,7 +65,7 @@ impl Open<'_> {
             // Nothing keeps it busy: it does not want this one, in the state that the server is in.
             return self.conclude(End::refused(message));
         }
-        match self.seen.memory.not_before {
+        match self.seen.memory.pace.not_before {
             Some(at) if at > self.seen.now => self.later(message, why, at - self.seen.now),
             _ => self.again(),
         }
@@ -181,7 +181,7 @@ impl Open<'_> {
             "stopping server {} for its reinstall, since the service wants it stopped",
             self.id
         );
-        let mut plan = match &self.seen.memory.aside {
+        let mut plan = match &self.seen.memory.calls.aside {
             Some(Aside {
                 trouble: Some(trouble),
                 ..
@@ -194,7 +194,7 @@ impl Open<'_> {
 
     /// Whether the server was asked to stop or start within the attempt: true for lately, false for long ago.
     pub(super) fn was_asked(&self, verb: Verb) -> Option<bool> {
-        let aside = self.seen.memory.aside.as_ref();
+        let aside = self.seen.memory.calls.aside.as_ref();
         let aside = aside.filter(|aside| aside.verb == verb)?;
         let again = if aside.is_refused {
             times::REFUSED_AUXILIARY_RETRY

@@ -52,7 +52,7 @@ impl Open<'_> {
         tell.applied = Some(due::taken_over(seen, applied, fields));
         tell.ended = Some(ended::ended(seen, operation, None, None));
         let mut news = words::done(operation, self.id);
-        if seen.memory.cut_for == Some(operation.attempt) || operation.power_cut {
+        if seen.memory.calls.cut_for == Some(operation.attempt) || operation.power_cut {
             news.note.push_str("; its power was cut");
         }
         tell.news.push(news);
@@ -82,7 +82,7 @@ impl Open<'_> {
         });
         let mut plan = Plan::rest(tell, times::AFTER_OWN_WRITE);
         plan.pause = match reason {
-            EndReason::Refused if seen.memory.stopped_for == Some(self.operation.attempt) => {
+            EndReason::Refused if seen.memory.calls.stopped_for == Some(self.operation.attempt) => {
                 Some(times::RETRY_REFUSED_AFTER_STOP)
             }
             _ => pause_after(reason, times),
@@ -92,7 +92,7 @@ impl Open<'_> {
 
     /// A reinstall that does not come about leaves no server off that was stopped for it.
     fn start_first(&self) -> Option<Plan> {
-        let was_stopped = self.seen.memory.stopped_for == Some(self.operation.attempt);
+        let was_stopped = self.seen.memory.calls.stopped_for == Some(self.operation.attempt);
         match &self.seen.detail {
             Fact::Known(detail) if !is_idle(detail.pending()) && was_stopped => {
                 Some(self.stopping())
@@ -105,7 +105,7 @@ impl Open<'_> {
             }
             Fact::NotAsked if was_stopped => {
                 let (seen, mut plan) = (self.seen, self.stopping());
-                if !seen.memory.unread || seen.has_not_looked_for(times::UNREADABLE_RETRY) {
+                if !seen.memory.looks.unread || seen.has_not_looked_for(times::UNREADABLE_RETRY) {
                     plan.needs = Needs::Detail;
                 }
                 Some(plan)

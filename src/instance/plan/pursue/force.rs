@@ -81,17 +81,17 @@ impl Open<'_> {
     /// look leaves nothing to cut. A stop whose task goes on for ever costs no more than any other operation.
     fn may_look_again(&self, due: Instant) -> bool {
         let (seen, memory) = (self.seen, &self.seen.memory);
-        if memory.unread {
+        if memory.looks.unread {
             // What does not answer is asked no more often because a cut waits for it.
             return seen.has_not_looked_for(times::UNREADABLE_RETRY);
         }
-        memory.looked.is_none_or(|looked| looked < due)
-            || (!memory.was_off && seen.has_not_looked_for(times::POWER_CUT_RECHECK))
+        memory.looks.looked.is_none_or(|looked| looked < due)
+            || (!memory.looks.was_off && seen.has_not_looked_for(times::POWER_CUT_RECHECK))
     }
 
     /// The newest cut within this attempt.
     fn cut(&self) -> Option<&Aside> {
-        let aside = self.seen.memory.aside.as_ref();
+        let aside = self.seen.memory.calls.aside.as_ref();
         aside.filter(|aside| aside.verb == Verb::Stop)
     }
 

@@ -20,7 +20,7 @@ impl Open<'_> {
         let effect = self.effect();
         // A call that shows its effect can come no later; of a reinstall that takes evidence that it was ours.
         let is_power = matches!(self.verb(), Verb::Start | Verb::Stop);
-        let is_evident = effect == Some(true) && (is_power || seen.memory.pending_seen);
+        let is_evident = effect == Some(true) && (is_power || seen.memory.calls.pending_seen);
         if !is_idle(detail.pending()) || (seen.now < settled && !is_evident) {
             return self.unconfirmed(settled);
         }
@@ -44,12 +44,13 @@ impl Open<'_> {
     /// Nothing was read in this turn.
     fn settle_unseen(&self, settled: Instant) -> Plan {
         let (seen, memory) = (self.seen, &self.seen.memory);
-        let was_settled = memory.looked.is_some_and(|looked| looked >= settled) && !memory.unread;
+        let was_settled =
+            memory.looks.looked.is_some_and(|looked| looked >= settled) && !memory.looks.unread;
         // What the server showed is forgotten between two looks, and status holds what came of it.
         if was_settled && evidence::says(seen, Reason::OutcomeUnknown) && self.is_undecidable() {
             return self.outcome_unknown();
         }
-        let was_at_rest = memory.at_rest_since.is_some() && !memory.pending_seen;
+        let was_at_rest = memory.looks.at_rest_since.is_some() && !memory.calls.pending_seen;
         if !(was_settled && was_at_rest && self.verb() == Verb::Reinstall) {
             return self.unconfirmed(settled);
         }

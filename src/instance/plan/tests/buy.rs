@@ -19,7 +19,7 @@ fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
 #[test]
 fn a_first_intent_that_was_refused_waits_for_its_time_whatever_wakes_it() {
     let refused = Scene::fresh()
-        .with(|seen| seen.memory.not_before = Some(seen.now + Duration::from_secs(8)));
+        .with(|seen| seen.memory.pace.not_before = Some(seen.now + Duration::from_secs(8)));
     let plan = refused.plan();
     assert!(rests(&plan));
     assert_eq!(plan.again, Duration::from_secs(8));
@@ -170,7 +170,7 @@ fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
     };
     let scene = Scene::recorded(None, |_| {}).post(refusal.clone());
     let waits = |scene: Scene| {
-        scene.with(|seen| seen.memory.not_before = Some(seen.now + Duration::from_secs(8)))
+        scene.with(|seen| seen.memory.pace.not_before = Some(seen.now + Duration::from_secs(8)))
     };
     let waiting = waits(scene);
     assert!(rests(&waiting.plan()));
@@ -205,8 +205,8 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
     for scene in [
         Scene::recorded(None, |_| {}).post(given.clone()),
         Scene::fresh().memory(|memory| {
-            let since = memory.first_seen;
-            memory.attempts.insert(
+            let since = memory.origin.first_seen;
+            memory.calls.attempts.insert(
                 1,
                 Attempt {
                     doubt: None,

@@ -150,7 +150,7 @@ fn a_history_entry_says_why_for_which_spec_and_with_which_secret() {
     // A stop brings no password; that its power was cut, the process that cut it knows.
     let mut stop = password;
     stop.verb = Verb::Stop;
-    let cut = scene.memory(|memory| memory.cut_for = Some(2));
+    let cut = scene.memory(|memory| memory.calls.cut_for = Some(2));
     let entry = ended::ended(&cut.0, &stop, None, None);
     assert!(entry.power_cut && entry.password_secret.is_none());
 }

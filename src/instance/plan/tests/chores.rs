@@ -76,8 +76,9 @@ fn the_detail_is_asked_for_once_after_the_grace_period_and_then_as_seldom_as_eve
     let asks = |looked: Option<u64>, was_off, now, task| {
         let scene = stop(ForceStop::AfterGracePeriod, Fact::Known(task), &[]);
         let scene = scene.memory(|memory| {
-            memory.looked = looked.map(|at| memory.first_seen + Duration::from_secs(at));
-            memory.was_off = was_off;
+            memory.looks.looked =
+                looked.map(|at| memory.origin.first_seen + Duration::from_secs(at));
+            memory.looks.was_off = was_off;
         });
         let scene = scene.with(|seen| seen.detail = Fact::NotAsked);
         later(scene, Duration::from_secs(now)).plan().needs == Needs::Detail
@@ -103,9 +104,9 @@ fn the_detail_is_asked_for_once_after_the_grace_period_and_then_as_seldom_as_eve
 fn a_cut_is_not_repeated_at_once_and_a_stop_that_it_does_not_help_has_failed() {
     let failed = Fact::Known(TaskState::Failed { reason: None });
     let cut = stop(ForceStop::AfterGracePeriod, failed, &[]).memory(|memory| {
-        memory.aside = Some(crate::instance::memory::kinds::Aside {
+        memory.calls.aside = Some(crate::instance::memory::kinds::Aside {
             verb: Verb::Stop,
-            at: memory.first_seen,
+            at: memory.origin.first_seen,
             trouble: None,
             is_unknown: false,
             is_refused: false,
@@ -135,17 +136,17 @@ fn always_cuts_at_once() {
 #[test]
 fn a_token_for_a_look_is_told_once_detail_and_listing_are_newer() {
     let scene = Scene::converged().memory(|memory| {
-        memory.asked_to_look(Some("a"), None, memory.first_seen);
+        memory.asked_to_look(Some("a"), None, memory.origin.first_seen);
     });
     let plan = scene.plan();
     assert_eq!(plan.tell.reconciled, None);
     assert_eq!(plan.wants.passes, 1);
     let listed = scene.listed(Duration::ZERO, &[(ID, &ours())]);
     assert_eq!(listed.plan().tell.reconciled, None, "not looked at yet");
-    let looked = listed.memory(|memory| memory.looked = Some(memory.first_seen));
+    let looked = listed.memory(|memory| memory.looks.looked = Some(memory.origin.first_seen));
     assert_eq!(looked.plan().tell.reconciled.as_deref(), Some("a"));
     let done = looked.memory(|memory| {
-        memory.asked_to_look(Some("a"), Some("a"), memory.first_seen);
+        memory.asked_to_look(Some("a"), Some("a"), memory.origin.first_seen);
     });
     assert_eq!(done.plan().tell.reconciled, None);
 }
@@ -156,14 +157,14 @@ fn a_resync_period_has_the_object_looked_at_in_time() {
         spec.resync_period = Some("2m".into());
     });
     let scene = scene.listed(Duration::ZERO, &[(ID, &ours())]);
-    let scene = scene.with(|seen| seen.memory.looked = Some(seen.now));
+    let scene = scene.with(|seen| seen.memory.looks.looked = Some(seen.now));
     assert_eq!(scene.plan().again, Duration::from_secs(120));
     let overdue = |scene| later(scene, Duration::from_secs(600)).plan().again;
     let second = Duration::from_secs(1);
     assert_eq!(overdue(Scene(scene.0.clone())), second, "it is read");
     let gone = Scene(scene.0.clone()).memory(|memory| {
-        let since = memory.first_seen;
-        memory.gone.insert(ID.into(), (Gone::NotFound, since));
+        let since = memory.origin.first_seen;
+        memory.calls.gone.insert(ID.into(), (Gone::NotFound, since));
     });
     assert!(overdue(gone) > second, "there is nothing to read");
     assert!(
@@ -177,9 +178,9 @@ fn a_token_for_a_look_is_told_though_nobody_knows_the_outcome_of_an_operation() 
     let scene = open_operation(Verb::Reinstall, as_bought(), Post::Unknown);
     let scene = scene.listed(SETTLE, &[(ID, &ours())]).with(|seen| {
         seen.detail = Fact::Known(detail(&[]));
-        let began = seen.memory.first_seen;
+        let began = seen.memory.origin.first_seen;
         seen.memory.asked_to_look(Some("a"), None, began);
-        seen.memory.looked = Some(seen.now);
+        seen.memory.looks.looked = Some(seen.now);
     });
     let plan = scene.plan();
     let stalled = Some((State::Stalled, Reason::OutcomeUnknown));

@@ -83,7 +83,7 @@ fn one_that_cannot_be_read_once_it_is_recorded_is_not_told_as_being_created() {
         });
         scene.with(|seen| {
             seen.detail = Fact::Unknown("503".into());
-            seen.memory.unread = true;
+            seen.memory.looks.unread = true;
         })
     };
     let plan = recorded(Some("by-hand")).plan();
@@ -421,7 +421,7 @@ fn nothing_is_imported_where_the_account_does_not_let_it() {
             let mut status = (*seen.facts.status).clone();
             status.id = Some(id.to_owned());
             seen.facts.status = status.into();
-            seen.memory.recordless_since = Some(seen.memory.first_seen);
+            seen.memory.origin.recordless_since = Some(seen.memory.origin.first_seen);
         })
     };
     assert_eq!(had(ID).plan().needs, Needs::Candidate(ID.into()));

@@ -77,9 +77,10 @@ fn a_failed_create_is_told_cleaned_up_and_tried_again() {
     let gone = left_behind
         .with(|seen| seen.detail = Fact::Absent)
         .memory(|memory| {
-            memory
-                .gone
-                .insert(ServerId::from(ID), (Gone::NotFound, memory.first_seen));
+            memory.calls.gone.insert(
+                ServerId::from(ID),
+                (Gone::NotFound, memory.origin.first_seen),
+            );
         })
         .listed(Duration::ZERO, &[]);
     let plan = gone.plan();
@@ -169,8 +170,8 @@ fn a_listing_from_before_the_purchase_does_not_make_the_server_missing() {
     let scene = Scene::converged()
         .listed(Duration::ZERO, &[])
         .memory(|memory| {
-            memory.looked = Some(memory.first_seen + Duration::from_secs(30));
-            memory.led_by = Some(0);
+            memory.looks.looked = Some(memory.origin.first_seen + Duration::from_secs(30));
+            memory.looks.led_by = Some(0);
         });
     assert!(rests(&scene.plan()));
     let available = (State::Ready, Reason::Available);

@@ -22,7 +22,7 @@ fn deletion_releases_then_proves_then_lets_go() {
     );
 
     let called = scene().memory(|memory| {
-        let at = memory.first_seen;
+        let at = memory.origin.first_seen;
         let call = ReleaseCall {
             at,
             task: Some(TaskId::from("t-2")),
@@ -32,7 +32,7 @@ fn deletion_releases_then_proves_then_lets_go() {
             is_unknown: false,
             not_before: None,
         };
-        memory.releases.insert(ServerId::from(ID), call);
+        memory.calls.releases.insert(ServerId::from(ID), call);
     });
     assert!(rests(&called.plan()));
     assert_eq!(
@@ -41,9 +41,10 @@ fn deletion_releases_then_proves_then_lets_go() {
     );
 
     let gone = called.memory(|memory| {
-        memory
-            .gone
-            .insert(ServerId::from(ID), (Gone::Released, memory.first_seen));
+        memory.calls.gone.insert(
+            ServerId::from(ID),
+            (Gone::Released, memory.origin.first_seen),
+        );
     });
     assert!(
         rests(&gone.plan()),
@@ -82,9 +83,10 @@ fn a_doubled_request_is_found_when_the_object_is_deleted() {
     let scene = Scene::converged()
         .deleting()
         .memory(|memory| {
-            memory
-                .gone
-                .insert(ServerId::from(ID), (Gone::Released, memory.first_seen));
+            memory.calls.gone.insert(
+                ServerId::from(ID),
+                (Gone::Released, memory.origin.first_seen),
+            );
         })
         .listed(Duration::ZERO, &[("ecs-2", &ours())]);
     assert!(matches!(&scene.plan().step, Step::Release { id, .. } if id.as_str() == "ecs-2"));
@@ -100,9 +102,10 @@ fn not_found_by_a_token_that_may_be_another_accounts_releases_nothing_for_good()
     let scene = scene
         .deleting()
         .memory(|memory| {
-            memory
-                .gone
-                .insert(ServerId::from(ID), (Gone::NotFound, memory.first_seen));
+            memory.calls.gone.insert(
+                ServerId::from(ID),
+                (Gone::NotFound, memory.origin.first_seen),
+            );
         })
         .listed(SETTLE, &[]);
     assert!(rests(&scene.plan()));

@@ -254,8 +254,8 @@ fn a_server_that_is_gone_is_bought_again_only_where_the_spec_says_so() {
             });
         })
         .memory(|memory| {
-            memory.missing_since = Some(memory.first_seen);
-            memory.not_found = true;
+            memory.looks.missing_since = Some(memory.origin.first_seen);
+            memory.looks.not_found = true;
         })
         .listed(Duration::ZERO, &[]);
         let outlook = told(&imports);

@@ -13,7 +13,7 @@ pub(super) fn open_operation(verb: Verb, target: Applied, post: Post) -> Scene {
         status.attempt = 2;
         status.operation = Some(operation(verb, target));
     });
-    let since = scene.0.memory.first_seen;
+    let since = scene.0.memory.origin.first_seen;
     let attempt = Attempt {
         doubt: None,
         nonce: "n2".into(),
@@ -26,7 +26,7 @@ pub(super) fn open_operation(verb: Verb, target: Applied, post: Post) -> Scene {
         post,
     };
     scene.memory(|memory| {
-        memory.attempts.insert(2, attempt);
+        memory.calls.attempts.insert(2, attempt);
     })
 }
 
@@ -55,8 +55,8 @@ pub(super) fn later(scene: Scene, time: Duration) -> Scene {
 
 fn at_rest(scene: Scene) -> Scene {
     let scene = scene.with(|seen| {
-        let since = seen.memory.first_seen;
-        seen.memory.at_rest_since = Some(since);
+        let since = seen.memory.origin.first_seen;
+        seen.memory.looks.at_rest_since = Some(since);
         let tells_nothing = matches!(
             seen.task,
             Fact::Unknown(_) | Fact::Known(TaskState::Unknown { .. })
@@ -205,12 +205,12 @@ fn failures_are_told_and_after_the_third_waiting_is_not_enough() {
     assert_eq!(end(&plan).times, 1);
     let third = failed().memory(|memory| {
         let pause = Pause {
-            until: memory.first_seen,
+            until: memory.origin.first_seen,
             generation: 1,
             target: as_bought(),
             end: bad_end(EndReason::AnswerLost, 2),
         };
-        memory.pauses.insert(Verb::Stop, pause);
+        memory.calls.pauses.insert(Verb::Stop, pause);
     });
     let plan = third.plan();
     assert_eq!(end(&plan).times, 3);
@@ -233,7 +233,7 @@ fn a_refusal_of_what_was_asked_for_ends_the_attempt_and_one_of_the_moment_does_n
     assert_eq!(end(&scene), Some(false));
     assert_eq!(scene.plan().pause, Some(Duration::from_secs(75)));
     let busy = || refused(Verb::Reinstall, Reason::ServiceBusy);
-    let waits = busy().with(|seen| seen.memory.not_before = Some(seen.now + SETTLE));
+    let waits = busy().with(|seen| seen.memory.pace.not_before = Some(seen.now + SETTLE));
     assert!(rests(&waits.plan()));
     let told = (State::Reconciling, Reason::ServiceBusy);
     assert_eq!(reason(&waits.plan()), Some(told));
@@ -331,7 +331,7 @@ fn a_server_that_vanishes_under_an_operation_is_missing() {
     );
     let scene = scene.listed(Duration::ZERO, &[]).with(|seen| {
         seen.detail = Fact::Absent;
-        seen.memory.not_found = true;
+        seen.memory.looks.not_found = true;
     });
     let missing = (State::Stalled, Reason::ServerMissing);
     assert_eq!(reason(&scene.plan()), Some(missing));
@@ -351,7 +351,7 @@ fn a_repeat_is_made_only_of_a_server_that_is_still_ours() {
 fn a_service_that_is_busy_with_an_idle_server_does_not_want_it() {
     let busy = |tries| {
         refused(Verb::ModifyPassword, Reason::ServiceBusy).memory(|memory| {
-            memory.attempts.get_mut(&2).unwrap().tries = tries;
+            memory.calls.attempts.get_mut(&2).unwrap().tries = tries;
         })
     };
     assert_eq!(end(&busy(3)), None);
@@ -382,7 +382,7 @@ fn one_query_that_fails_ends_nothing() {
     assert_eq!(end(&at_rest(running())), Some(true));
     let just_now = at_rest(running()).with(|seen| {
         let since = seen.now;
-        let poll = seen.memory.poll.as_mut().unwrap();
+        let poll = seen.memory.looks.poll.as_mut().unwrap();
         poll.odd.as_mut().unwrap().since = since;
     });
     assert_eq!(end(&just_now), None);

@@ -9,8 +9,8 @@ use crate::api::{InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
 fn missing(limit: i32, after: Duration) -> Scene {
     let scene = Scene::converged()
         .memory(|memory| {
-            memory.missing_since = Some(memory.first_seen);
-            memory.not_found = true;
+            memory.looks.missing_since = Some(memory.origin.first_seen);
+            memory.looks.not_found = true;
         })
         .listed(after, &[])
         .with(|seen| seen.detail = Fact::Absent);
@@ -76,7 +76,7 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
         let open = missing(1, SETTLE).untold().with(|seen| {
             seen.task = task;
             // A listing that began so long after the purchase would show it.
-            seen.memory.attempts.clear();
+            seen.memory.calls.attempts.clear();
         });
         open.status(|status| status.detail.clear())
     };
@@ -101,13 +101,13 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
     assert_eq!(recreated(done()), Some(1));
     let unread = done().written().with(|seen| {
         seen.detail = Fact::Unknown("it fails".to_owned());
-        (seen.memory.unread, seen.memory.looked) = (true, Some(seen.now));
+        (seen.memory.looks.unread, seen.memory.looks.looked) = (true, Some(seen.now));
     });
     let unread = unread.plan();
     assert!(rests(&unread) && unread.needs == Needs::Nothing);
     assert_eq!(unread.tell.id, None, "status has let it go");
     let operated = |verb| {
-        let known = missing(1, SETTLE).with(|seen| seen.memory.attempts.clear());
+        let known = missing(1, SETTLE).with(|seen| seen.memory.calls.attempts.clear());
         known.status(|status| status.operation = Some(operation(verb, as_bought())))
     };
     let lost = recreated(operated(Verb::Stop));
@@ -132,7 +132,7 @@ fn the_budget_of_purchases_ends() {
 #[test]
 fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_back() {
     let given = |seen: &mut Observation, number, id: &str| {
-        let since = seen.memory.first_seen;
+        let since = seen.memory.origin.first_seen;
         let task = Some(TaskId::from("t-2"));
         let id = ServerId::from(id);
         let attempt = Attempt {
@@ -146,7 +146,7 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
             since,
             post: Post::Accepted { id, task },
         };
-        seen.memory.attempts.insert(number, attempt);
+        seen.memory.calls.attempts.insert(number, attempt);
         let Record::Speaks(recorded) = &seen.facts.record else {
             unreachable!()
         };
@@ -156,7 +156,7 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
         purchase.target.password_secret = Some("login/2".into());
         purchase.target.reinstall = Some("asked for later".into());
         purchase.target.image = "img-of-later".into();
-        seen.memory.purchase = Some(purchase);
+        seen.memory.origin.purchase = Some(purchase);
     };
     let failed = |scene: Scene| {
         let purchase = of_purchase(scene.0.facts.binding().unwrap());
@@ -168,8 +168,8 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
             });
         });
         failed.memory(|memory| {
-            let since = memory.first_seen;
-            memory.gone.insert(ID.into(), (Gone::NotFound, since));
+            let since = memory.origin.first_seen;
+            memory.calls.gone.insert(ID.into(), (Gone::NotFound, since));
         })
     };
     for gone in [missing(5, SETTLE), failed(missing(5, SETTLE))] {
@@ -353,7 +353,7 @@ fn a_server_that_was_let_go_before_the_end_of_its_operation_was_told_is_named_no
     let open = || {
         missing(1, SETTLE).untold().with(|seen| {
             seen.task = Fact::Known(TaskState::Succeeded);
-            seen.memory.attempts.clear();
+            seen.memory.calls.attempts.clear();
             seen.room = Room::Full(3);
         })
     };
@@ -401,7 +401,7 @@ fn what_erased_a_server_that_was_let_go_counts_as_done() {
         });
         let scene = scene.with(|seen| {
             seen.task = task;
-            seen.memory.attempts.clear();
+            seen.memory.calls.attempts.clear();
         });
         let plan = scene.plan();
         assert!(plan.tell.forget_server);

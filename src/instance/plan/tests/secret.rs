@@ -65,7 +65,7 @@ fn since(scene: Scene, version: &str, hours: i64) -> Scene {
     scene.with(|seen| {
         let stamp = seen.wall.as_second() - hours * 3600;
         let stamp = Timestamp::from_second(stamp).unwrap();
-        seen.memory.rotation = Some((version.into(), Some(stamp)));
+        seen.memory.secrets.rotation = Some((version.into(), Some(stamp)));
     })
 }
 
@@ -127,7 +127,7 @@ fn another_password_is_made_when_the_old_one_is_old_enough() {
     let almost = since(daily(FIRST), FIRST, 23).with(|seen| {
         let stamp = seen.wall.as_second() - 24 * 3600 + 5;
         let stamp = Timestamp::from_second(stamp).ok();
-        seen.memory.rotation = Some((FIRST.into(), stamp));
+        seen.memory.secrets.rotation = Some((FIRST.into(), stamp));
     });
     assert_eq!(almost.plan().again, Duration::from_secs(5));
     let old = since(daily(FIRST), FIRST, 24).plan();
@@ -140,7 +140,7 @@ fn another_password_is_made_when_the_old_one_is_old_enough() {
     );
     assert_eq!(reason(&old), Some((State::Ready, Reason::Available)));
     let mut unknown = daily(FIRST);
-    unknown.0.memory.rotation = Some((version.clone(), None));
+    unknown.0.memory.secrets.rotation = Some((version.clone(), None));
     assert_eq!(step(&unknown.plan()), Some(SecretStep::Settle { version }));
 }
 
@@ -261,7 +261,7 @@ fn one_that_waits_is_set_once_more_where_its_secret_was_touched_meanwhile() {
     let touched = "web-login/password/u/3";
     let scene = generated(server(applied(SECOND), &[]), None);
     let waits = read(scene, touched, Generated::default()).with(|seen| {
-        seen.memory.password.current = Some([1; 32]);
+        seen.memory.calls.password.current = Some([1; 32]);
     });
     assert_eq!(begins(&waits), Some(Verb::ModifyPassword));
     let settled = read(waits, touched, settled());
@@ -273,7 +273,7 @@ fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
     let lost = || {
         let scene = open_operation(Verb::ModifyPassword, applied(SECOND), Post::Unknown);
         let scene = generated(scene, None).with(|seen| {
-            seen.memory.followed = seen.facts.status.operation.clone().map(Box::new);
+            seen.memory.calls.followed = seen.facts.status.operation.clone().map(Box::new);
             seen.detail = Fact::Known(detail(&[]));
             seen.now += SETTLE * 2;
         });
@@ -286,8 +286,8 @@ fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
     assert!(plan.tell.applied.is_none());
     // Nor does a process that never heard of it take the one in the Secret for the one in force.
     let unheard = lost().memory(|memory| {
-        memory.followed = None;
-        memory.attempts.clear();
+        memory.calls.followed = None;
+        memory.calls.attempts.clear();
     });
     let unheard = unheard.with(|seen| seen.task = Fact::Known(TaskState::Succeeded));
     let applied = unheard.plan().tell.applied.unwrap();
@@ -351,7 +351,7 @@ fn a_connection_secret_is_read_once_and_written_where_it_differs() {
     let known = |trouble: Option<ConnectionTrouble>, version: &str| {
         converged().with(|seen| {
             seen.connection_version = Some("u/1".into());
-            seen.memory.connection = Some(Connected {
+            seen.memory.secrets.connection = Some(Connected {
                 wanted: connection::wanted(seen).unwrap(),
                 version: Some(version.into()),
                 trouble,

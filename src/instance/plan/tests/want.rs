@@ -71,7 +71,7 @@ fn a_disk_is_erased_only_after_a_look_of_this_turn() {
     let old = scene
         .with(|seen| seen.detail = Fact::NotAsked)
         .memory(|memory| {
-            memory.looked = Some(memory.first_seen);
+            memory.looks.looked = Some(memory.origin.first_seen);
         });
     let old = old.listed(Duration::ZERO, &[(ID, &ours())]);
     assert_eq!(old.plan().needs, Needs::Detail);
@@ -146,7 +146,7 @@ fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
     let unread = moved().with(|seen| seen.login = LoginFact::NotAsked);
     assert_eq!(unread.plan().needs, Needs::Login);
     let touched = moved().memory(|memory| {
-        memory.password = Passwords {
+        memory.calls.password = Passwords {
             sent: None,
             current: Some([1; 32]),
         };
@@ -228,7 +228,7 @@ fn paused(scene: Scene, verb: Verb, time: Duration) -> Scene {
             target: as_bought(),
             end: None,
         };
-        seen.memory.pauses.insert(verb, pause);
+        seen.memory.calls.pauses.insert(verb, pause);
     })
 }
 
@@ -267,7 +267,7 @@ fn what_ended_badly_waits_until_its_time_or_until_something_else_is_asked_for() 
         ),
     ] {
         let known = failed_stop().memory(|memory| {
-            memory.pauses.get_mut(&Verb::Stop).unwrap().end = bad_end(ended, 1);
+            memory.calls.pauses.get_mut(&Verb::Stop).unwrap().end = bad_end(ended, 1);
         });
         assert_eq!(reason(&known.plan()), Some(told), "{ended:?}");
         // A process that follows the one which saw it end knows it by status, and waits no less.
@@ -297,7 +297,13 @@ fn what_cannot_be_done_holds_up_nothing_else() {
     let refused = |scene: Scene| {
         let mut scene = paused(scene, Verb::Reinstall, SETTLE);
         let generation = scene.0.facts.generation;
-        let pause = scene.0.memory.pauses.get_mut(&Verb::Reinstall).unwrap();
+        let pause = scene
+            .0
+            .memory
+            .calls
+            .pauses
+            .get_mut(&Verb::Reinstall)
+            .unwrap();
         pause.generation = generation;
         pause.target.image = "img-2".into();
         scene
@@ -391,7 +397,7 @@ fn lost(verb: Verb, is_followed: bool) -> Scene {
     let open = with_task(open, Fact::Known(TaskState::Running), &[]);
     open.with(|seen| {
         let told = seen.facts.status.operation.clone().map(Box::new);
-        seen.memory.followed = told.filter(|_| is_followed);
+        seen.memory.calls.followed = told.filter(|_| is_followed);
     })
 }
 
@@ -419,7 +425,7 @@ fn an_operation_is_followed_until_status_knows_better() {
             seen.memory.meet_operation(facts, now);
         })
     };
-    let followed = |scene: &Scene| scene.0.memory.followed.as_deref().cloned();
+    let followed = |scene: &Scene| scene.0.memory.calls.followed.as_deref().cloned();
     let open = meets(lost(Verb::Stop, false));
     let announced = open.0.facts.status.operation.clone();
     assert_eq!(followed(&open), announced);
@@ -451,7 +457,7 @@ fn an_operation_on_a_server_before_the_recorded_one_is_not_followed_on_this_one(
         .record(|binding| binding.attempt = 3)
         .with(|seen| seen.memory.meet_operation(&seen.facts, seen.now));
     assert_eq!(another.0.open(), None);
-    assert_eq!(another.0.memory.followed, None);
+    assert_eq!(another.0.memory.calls.followed, None);
     assert_eq!(another.written().0.facts.status.operation, None);
 }
 
@@ -512,7 +518,7 @@ fn by_key(spec: &mut InstanceSpec) {
 
 /// The process that bought the server, or saw it made; or one that came later.
 fn saw_the_purchase(scene: Scene, is_newest: bool) -> Scene {
-    scene.memory(|memory| memory.attempts.get_mut(&1).unwrap().is_newest = is_newest)
+    scene.memory(|memory| memory.calls.attempts.get_mut(&1).unwrap().is_newest = is_newest)
 }
 
 /// The server was reinstalled with a key pair after it was bought, and status was lost since: the record knows of the purchase

@@ -41,7 +41,7 @@ fn evidence_that_the_service_took_it_ends_the_wait() {
         (Verb::ModifyPassword, vec![], None),
     ] {
         let lost = shows(open_operation(verb, to_second(), Post::Unknown), &shown);
-        let seen = lost.memory(|memory| memory.pending_seen = true);
+        let seen = lost.memory(|memory| memory.calls.pending_seen = true);
         assert_eq!(end(&seen), ends, "{verb} {shown:?}");
     }
 }
@@ -73,7 +73,7 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
         matches!(&both.step, Step::Release { why: ReleaseReason::Surplus, id } if id.as_str() == "ecs-2"),
         "{both:?}"
     );
-    let seen_busy = lost().memory(|memory| memory.pending_seen = true);
+    let seen_busy = lost().memory(|memory| memory.calls.pending_seen = true);
     assert_eq!(end(&seen_busy), Some(true), "the service was seen at it");
     for change in [
         |spec: &mut crate::api::InstanceSpec| spec.image.id = Some("img-2".into()),
@@ -87,7 +87,7 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
 /// This process follows it, and status was lost.
 fn wiped(scene: Scene) -> Scene {
     let scene = scene.with(|seen| {
-        seen.memory.followed = seen.facts.status.operation.clone().map(Box::new);
+        seen.memory.calls.followed = seen.facts.status.operation.clone().map(Box::new);
     });
     scene.wiped()
 }
@@ -102,7 +102,7 @@ fn an_operation_of_a_lost_status_ends_as_any_other() {
         let scene = || {
             let scene = open_operation(verb, as_bought(), Post::Unknown);
             let scene = shows(scene, &shown).memory(|memory| {
-                memory.attempts.get_mut(&2).unwrap().is_own = false;
+                memory.calls.attempts.get_mut(&2).unwrap().is_own = false;
             });
             later(scene, SETTLE * 2)
         };
@@ -123,7 +123,8 @@ fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that
     for change in [generated, |_: &mut crate::api::InstanceSpec| {}] {
         let scene = open_operation(Verb::Reinstall, as_bought(), Post::Unknown);
         let scene = with_spec(shows(scene, &[]), change);
-        let scene = scene.memory(|memory| memory.attempts.get_mut(&2).unwrap().is_own = false);
+        let scene =
+            scene.memory(|memory| memory.calls.attempts.get_mut(&2).unwrap().is_own = false);
         let wiped = wiped(later(scene, SETTLE * 2));
         let plan = wiped.plan();
         let unknown = (State::Stalled, Reason::OutcomeUnknown);
@@ -133,7 +134,7 @@ fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that
         // It stands in status again, with all that it was asked for.
         let told = wiped.written();
         let operation = told.0.facts.operation();
-        assert_eq!(operation, told.0.memory.followed.as_deref());
+        assert_eq!(operation, told.0.memory.calls.followed.as_deref());
     }
 }
 
@@ -142,8 +143,8 @@ fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that
 fn a_reinstall_that_did_not_come_about_brought_no_password() {
     let denied = open_operation(Verb::Reinstall, to_second(), Post::Unknown);
     let denied = with_task(denied, Fact::Absent, &[]).with(|seen| {
-        seen.memory.at_rest_since = Some(seen.now);
-        seen.memory.password.sent = Some([2; 32]);
+        seen.memory.looks.at_rest_since = Some(seen.now);
+        seen.memory.calls.password.sent = Some([2; 32]);
     });
     let denied = later(denied, SETTLE * 2);
     let plan = denied.plan();
@@ -153,7 +154,7 @@ fn a_reinstall_that_did_not_come_about_brought_no_password() {
     assert_eq!(applied.password_secret, None);
     let mut memory = denied.0.memory.clone();
     memory.operation_ended(plan.tell.ended.as_ref().unwrap(), false, denied.0.now);
-    assert_eq!(memory.password.current, None);
+    assert_eq!(memory.calls.password.current, None);
 }
 
 /// Neither the image that was there nor the one that was asked for: a human was there, whose work nothing may erase.
@@ -180,7 +181,7 @@ fn an_image_of_somebody_else_after_a_lost_reinstall_is_left_alone() {
         status.observed_generation = seen.facts.generation;
         status.conditions = vec![serde_json::from_value(told).unwrap()];
         seen.facts.status = status.into();
-        seen.memory.looked = Some(seen.now);
+        seen.memory.looks.looked = Some(seen.now);
         seen.detail = Fact::NotAsked;
     });
     assert_eq!(reason(&said.plan()), Some(unknown));
@@ -199,8 +200,8 @@ fn an_unknown_outcome_is_said_without_another_look() {
         );
         let scene = later(scene, SETTLE * 2);
         scene.with(|seen| {
-            seen.memory.looked = Some(seen.now);
-            seen.memory.at_rest_since = Some(seen.now);
+            seen.memory.looks.looked = Some(seen.now);
+            seen.memory.looks.at_rest_since = Some(seen.now);
         })
     };
     let plan = lost().plan();
@@ -234,7 +235,7 @@ fn an_operation_that_a_restored_object_brought_along_counts_as_it_was_asked_for(
     let scene = with_task(open, Fact::Known(TaskState::Succeeded), &[])
         .record(|binding| binding.uid = "of-its-former-life".into());
     let restored = scene.with(|seen| {
-        seen.memory.attempts.clear();
+        seen.memory.calls.attempts.clear();
         seen.secret_version = Some("login/of-now".into());
     });
     let applied = restored.plan().tell.applied.unwrap();

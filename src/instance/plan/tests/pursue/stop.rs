@@ -13,7 +13,7 @@ fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() 
     assert!(is_aside(&refused(), is_stop));
     let asked = refused().with(|seen| {
         let at = seen.now;
-        seen.memory.aside = Some(Aside {
+        seen.memory.calls.aside = Some(Aside {
             verb: Verb::Stop,
             at,
             trouble: None,
@@ -43,7 +43,7 @@ fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() 
     // A start that does not come about is an operation of its own.
     let in_vain = done().with(|seen| {
         let at = seen.now;
-        seen.memory.aside = Some(Aside {
+        seen.memory.calls.aside = Some(Aside {
             verb: Verb::Start,
             at,
             trouble: None,
@@ -71,7 +71,7 @@ fn a_server_stopped_for_a_reinstall_that_does_not_come_is_started_again() {
     let on_its_way = with_spec(shows(on_its_way, &[]), |_| {});
     let on_its_way = on_its_way.with(|seen| {
         let at = seen.now;
-        seen.memory.aside = Some(Aside {
+        seen.memory.calls.aside = Some(Aside {
             verb: Verb::Stop,
             at,
             trouble: None,
@@ -84,7 +84,7 @@ fn a_server_stopped_for_a_reinstall_that_does_not_come_is_started_again() {
     assert_eq!(end(&long_ago), Some(false));
     let in_vain = refused().with(|seen| {
         let at = seen.now;
-        seen.memory.aside = Some(Aside {
+        seen.memory.calls.aside = Some(Aside {
             verb: Verb::Start,
             at,
             trouble: Some("no".into()),
@@ -118,7 +118,7 @@ fn a_server_stopped_for_a_reinstall_of_which_nothing_tells_is_started() {
 fn a_server_is_not_stopped_twice_for_a_reinstall_that_is_refused_then() {
     let again = |stopped_for| {
         let scene = shows(refused(Verb::Reinstall, Reason::OperationRefused), &[]);
-        scene.memory(|memory| memory.stopped_for = stopped_for)
+        scene.memory(|memory| memory.calls.stopped_for = stopped_for)
     };
     assert_eq!(again(None).plan().pause, Some(Duration::from_secs(75)));
     let waits = again(Some(2)).plan().pause.unwrap();
