@@ -147,7 +147,7 @@ impl Crate {
     fn imported(&self, module: &Module) -> BTreeSet<Module> {
         let imports = self.files[module].1.0.iter();
         let needed = imports.filter_map(|import| {
-            let home = self.home(self.absolute(module, &import.path)?);
+            let home = self.home(&self.absolute(module, &import.path)?);
             (!import.is_handed_on || !home.starts_with(module)).then_some(home)
         });
         needed.filter(|home| home != module).collect()
@@ -176,7 +176,7 @@ impl Crate {
     }
 
     /// The file in which a name is at home, also where another one hands it on.
-    fn home(&self, path: Module) -> Module {
+    fn home(&self, path: &[String]) -> Module {
         let own = (0..=path.len())
             .rev()
             .find(|length| self.files.contains_key(&path[..*length]));
@@ -197,7 +197,7 @@ impl Crate {
             Some(path)
         });
         match handed_on {
-            Some(path) if path[..path.len() - 1] != module[..] => self.home(path),
+            Some(path) if path[..path.len() - 1] != module[..] => self.home(&path),
             _ => module,
         }
     }

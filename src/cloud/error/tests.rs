@@ -319,6 +319,13 @@ fn display_names_operation_and_path_and_repeats_no_secret() {
         "create (POST /instance/create) was refused with 400 Bad.Password: [redacted] is bad xxx"
     ));
     assert!(text.len() < 300, "{text}");
+    // Another password than the one that was sent, and not in the message.
+    let body = json!({"code": "Canary7pass!word", "message": "is bad"}).to_string();
+    let text = create(400, &body).unwrap_err().to_string();
+    assert_eq!(
+        text,
+        "create (POST /instance/create) was refused with 400 [hidden]: is bad"
+    );
     assert_eq!(
         create(502, "<html>").unwrap_err().to_string(),
         "create (POST /instance/create) was answered with 502 and no readable reason"
