@@ -35,6 +35,7 @@ pub fn schedule(seed: u64) -> Schedule {
     };
     let theme = Theme::choose(&mut dice);
     theme.set(&mut setting, &mut dice);
+    setting.imports = !theme.is_denied(seed);
     let is_tampered = dice.random_bool(0.15);
     let count = dice.random_range(0..=4);
     let mut rules: Vec<Rule> = (0..count).map(|_| rule(&mut dice, theme)).collect();

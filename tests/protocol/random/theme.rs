@@ -9,6 +9,9 @@ use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+/// One import in so many is one that the Account does not allow.
+const DENIED: u64 = 10;
+
 /// One of them: all at once, hardly any schedule would come to anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theme {
@@ -79,6 +82,11 @@ impl Theme {
                 }
             }
         }
+    }
+
+    /// Whether the Account denies it. Told by the seed and not by the dice, which roll for other things as they ever did.
+    pub fn is_denied(self, seed: u64) -> bool {
+        self == Self::Import && seed.is_multiple_of(DENIED)
     }
 
     /// What has to happen for it to be about that at all.
