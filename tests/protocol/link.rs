@@ -4,7 +4,7 @@ use crate::apiserver::{
     ACCOUNTS, Edit, INSTANCES, Key, NAMESPACE, SECRETS, is_neighbours, name_in,
 };
 use crate::fault::{Act, Kind, Step};
-use crate::oracle::ProcessId;
+use crate::oracle::{ProcessId, Rule, Verdict};
 use crate::universe::{About, Absence, Fate, Reply, Shared, Universe};
 use cloud_server_operator::cloud::{Carried, Carrier, Http, Lost};
 use cloud_server_operator::runtime::Term;
@@ -138,9 +138,11 @@ impl Link {
 
     async fn carry(&self, kind: Kind, about: &About, mut effect: Effect) -> Result<Reply, Lost> {
         // What stands still between its last look at the clock and the wire is excused, what did not look is not.
-        if kind.is_mutating_call() && !self.is_dead() && !self.state.term.holds() {
-            let violation = format!("S1b: {kind:?} was called when the term was over");
-            self.universe.lock().oracle.violations.push(violation);
+        if kind.is_mutating_call() && !self.is_dead() {
+            let is_over = !self.state.term.holds();
+            let why = is_over.then(|| format!("S1b: {kind:?} was called when the term was over"));
+            let mut universe = self.universe.lock();
+            universe.oracle.judge(Rule::Term, Verdict::of(why, false));
         }
         self.passable().await;
         self.travel().await;

@@ -2,17 +2,20 @@
 //! of an Instance promise.
 //!
 //! This file is about what is known of a run, and [`troubles`] about what cannot be promised in it; [`wishes`] is what users
-//! asked for, [`servers`] judges what the service did, [`written`] what the operator wrote, [`passwords`] the Secrets that it
-//! made, [`rest`] what is left at the end. [`heard`] is what the service told whom, and [`truth`] and [`claims`] judge status
-//! by that.
+//! asked for, [`servers`] and [`releases`] judge what the service did, [`written`] what the operator wrote, [`passwords`] the
+//! Secrets that it made, [`rest`] and [`settled`] what is left at the end. [`heard`] is what the service told whom, and [`truth`] and [`claims`]
+//! judge status by that. [`counts`] are the rules, and how often each was judged.
 
 mod claims;
+mod counts;
 mod effort;
 mod heard;
 mod looks;
 mod passwords;
+mod releases;
 mod rest;
 mod servers;
+mod settled;
 mod troubles;
 mod truth;
 mod wishes;
@@ -23,6 +26,7 @@ use crate::fault::Kind;
 use cloud_server_operator::api::names::BINDING;
 use cloud_server_operator::api::{Binding, Marker, Operation, Verb};
 use cloud_simulator::model::{Answer, Reply, Request, ServerInfo, World};
+pub use counts::{Count, Rule, Verdict, idle, table};
 use effort::Effort;
 use heard::Talk;
 use looks::Looks;
@@ -33,7 +37,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use troubles::{Lists, Troubles};
 use truth::Truth;
-pub use truth::{Count, Rule};
 use wishes::{Property, Wishes};
 
 /// By then everybody knows of lists that were changed: they are kept for five minutes, and who waits for something in them looks
@@ -57,6 +60,7 @@ pub struct ProcessId(pub u64);
 pub struct Oracle {
     /// What was wrong, in words.
     pub violations: Vec<String>,
+    counts: BTreeMap<Rule, Count>,
     settle: u32,
     troubles: Troubles,
     names: BTreeMap<Marker, String>,
@@ -300,9 +304,26 @@ impl Oracle {
         }
     }
 
+    /// Whether it says so now, since however short a time.
+    fn says(&self, name: &str, property: Property) -> bool {
+        let wishes = self.wishes.get(name);
+        wishes.is_some_and(|wishes| wishes.say(property))
+    }
+
     /// Whether nothing may be begun for this object.
     fn is_restrained(&self, name: &str) -> bool {
         self.holds(name, Property::Paused) || self.holds(name, Property::Observed)
+    }
+
+    /// Whether its spec says so now.
+    fn says_restrained(&self, name: &str) -> bool {
+        self.says(name, Property::Paused) || self.says(name, Property::Observed)
+    }
+
+    /// Whether its spec has ever said so.
+    fn was_ever_restrained(&self, name: &str) -> bool {
+        let wishes = self.wishes.get(name);
+        wishes.is_some_and(Wishes::have_ever_restrained)
     }
 
     /// The object that a server belongs to: by its marker, or by the record of what was taken over.

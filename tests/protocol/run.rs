@@ -1,11 +1,14 @@
 //! One run: a schedule is played until everything is quiet, and judged.
 
+mod end;
+
 use crate::fault::{Kind, Rule, Timed};
-use crate::oracle::{Count, Rule as Judged};
+use crate::oracle::{Count, Rule as Judged, Verdict};
 use crate::process::Process;
 use crate::tenants::Pace;
-use crate::universe::{Setting, Shared};
+use crate::universe::{Setting, Shared, Universe};
 use cloud_server_operator::runtime::chance;
+use end::{at_the_end, ended, is_still, outcome};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::Cell;
@@ -74,8 +77,8 @@ pub struct Outcome {
     pub alive: usize,
     /// How soon each object was served.
     pub pace: Pace,
-    /// How often the judge of truth was asked, by rule, and how often it excused.
-    pub truth: BTreeMap<Judged, Count>,
+    /// How often each rule was judged, and how often excused.
+    pub judged: BTreeMap<Judged, Count>,
     /// Calls of the neighbours' services.
     pub neighbours: u64,
 }
@@ -94,8 +97,6 @@ const PATIENCE: Duration = Duration::from_secs(3000);
 /// At rest, nothing is written or called for so long.
 const STAYS: Duration = Duration::from_secs(300);
 const TICK: Duration = Duration::from_secs(5);
-/// Within this time after a dependency is back, whoever waits for it has asked it (design section 5, L2).
-const RECOVERY: Duration = Duration::from_secs(30);
 /// More requests than any schedule needs in an hour: something asks without end.
 const MOST_REQUESTS: u32 = 2_500;
 
@@ -202,17 +203,18 @@ impl Field {
             }
             if !is_calm && now >= calm_at {
                 is_calm = true;
-                self.universe.with(super::universe::Universe::calm);
+                self.universe.with(Universe::calm);
             }
             self.universe.lock().collect_garbage();
             if !self.is_anybody_fit() {
                 self.universe.lock().nobody_asks();
             }
-            let unheard = self.universe.lock().unheard_for(RECOVERY);
-            if let Some(dependency) = unheard {
-                return self.violated(&format!(
-                    "L2: {dependency:?} is back for {RECOVERY:?} and nobody has asked it"
-                ));
+            let unheard = self.universe.lock().unheard();
+            if let Some(why) = unheard {
+                let mut universe = self.universe.lock();
+                let verdict = Verdict::Wrong(why);
+                universe.oracle.judge(Judged::Recovered, verdict);
+                return outcome(&mut universe);
             }
             let mut next = self.care(now);
             next = next.min(now + TICK);
@@ -242,12 +244,6 @@ impl Field {
         })
     }
 
-    fn violated(&self, violation: &str) -> Outcome {
-        let mut universe = self.universe.lock();
-        universe.oracle.violations.push(violation.to_owned());
-        outcome(&universe)
-    }
-
     /// Whether it is over: at rest for long enough, or not for too long.
     fn judge(
         &self,
@@ -258,35 +254,21 @@ impl Field {
         let mut universe = self.universe.lock();
         universe.advance();
         if universe.requests() > MOST_REQUESTS {
-            let violation = format!("L3: {} requests", universe.requests());
-            universe.oracle.violations.push(violation);
-            return Some(outcome(&universe));
+            return Some(outcome(&mut universe));
         }
         if let Some((since, before)) = at_rest.as_ref() {
-            let (since, in_vain) = (*since, universe.oracle.asking_in_vain(&universe.kube));
-            let more = |(name, now): (&String, &u64)| {
-                let more = now - before.get(name).copied().unwrap_or(0);
-                (more > 0 && !in_vain.contains(name)).then(|| (name.clone(), more))
-            };
-            let restless = universe.changes.iter().find_map(more);
-            if universe.last_fault >= since {
+            if universe.last_fault >= *since {
                 // Something happened to it: it has to come to rest once more.
                 *at_rest = None;
                 return None;
             }
-            if let Some((name, more)) = restless {
-                let violation =
-                    format!("L1: {more} writes or calls for {name} while all was at rest");
-                universe.oracle.violations.push(violation);
-            } else if now < since + STAYS {
+            let still = is_still(&universe, before);
+            if now < *since + STAYS && !matches!(still, Verdict::Wrong(_)) {
                 return None;
             }
-            let wrong =
-                universe
-                    .oracle
-                    .at_rest(&universe.kube, &universe.cloud, universe.password());
-            universe.oracle.violations.extend(wrong);
-            return Some(outcome(&universe));
+            universe.oracle.judge(Judged::Still, still);
+            let found = at_the_end(&universe);
+            return Some(ended(&mut universe, found));
         }
         let is_led = self.operators != Operators::Lease || self.silent_since.is_none();
         let is_manned = is_led && self.start_at.iter().all(Option::is_none);
@@ -302,15 +284,13 @@ impl Field {
         if !is_quiet && !is_late {
             return None;
         }
-        let wrong = universe
-            .oracle
-            .at_rest(&universe.kube, &universe.cloud, universe.password());
-        if wrong.is_empty() && is_quiet {
+        let found = at_the_end(&universe);
+        let is_well = |(_, verdict): &(Judged, Verdict)| !matches!(verdict, Verdict::Wrong(_));
+        if found.iter().all(is_well) && is_quiet {
             universe.tell(|| "   all is at rest".to_owned());
             *at_rest = Some((now, universe.changes.clone()));
         } else if is_late {
-            universe.oracle.violations.extend(wrong);
-            return Some(outcome(&universe));
+            return Some(ended(&mut universe, found));
         }
         None
     }
@@ -448,22 +428,5 @@ impl Field {
                 process.will_hear(now + delay, change.clone());
             }
         }
-    }
-}
-
-fn outcome(universe: &super::universe::Universe) -> Outcome {
-    Outcome {
-        violations: universe.oracle.violations.clone(),
-        trace: universe.trace(),
-        requests: universe.requests(),
-        unmet: universe.unmet,
-        kinds: universe.kinds.clone(),
-        states: universe.states.clone(),
-        surplus: universe.oracle.surplus,
-        bought: universe.oracle.bought,
-        alive: universe.cloud.live_servers().len(),
-        pace: universe.pace.clone(),
-        truth: universe.oracle.counted(),
-        neighbours: universe.neighbours.calls,
     }
 }

@@ -1,7 +1,7 @@
 //! Schedules by chance, on all processors.
 
 use crate::exhaust::ENOUGH;
-use crate::oracle::{Count, Rule};
+use crate::oracle::{Count, Rule, idle, table};
 use crate::random::schedule;
 use crate::run::{Look, Schedule, run};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ struct Sum {
     runs: u64,
     requests: u64,
     surplus: u64,
-    truth: BTreeMap<Rule, Count>,
+    judged: BTreeMap<Rule, Count>,
     failed: Vec<(u64, Vec<String>)>,
 }
 
@@ -42,8 +42,8 @@ fn play(first: u64, count: u64, longest: Option<Duration>) -> (Sum, Duration) {
                     sum.runs += 1;
                     sum.requests += u64::from(outcome.requests);
                     sum.surplus += outcome.surplus as u64;
-                    for (rule, count) in outcome.truth {
-                        let all = sum.truth.entry(rule).or_default();
+                    for (rule, count) in outcome.judged {
+                        let all = sum.judged.entry(rule).or_default();
                         all.judged += count.judged;
                         all.excused += count.excused;
                     }
@@ -67,13 +67,14 @@ fn assert_well(sum: &Sum, took: Duration) {
         sum.surplus,
         sum.failed.len(),
     );
-    for (rule, Count { judged, excused }) in &sum.truth {
-        println!("truth, {rule:?}: judged {judged} times, excused {excused}");
+    for line in table(&sum.judged) {
+        println!("{line}");
     }
     for (seed, violations) in sum.failed.iter().take(20) {
         println!("seed {seed}: {}", violations.join("; "));
     }
     let Some((seed, violations)) = sum.failed.first() else {
+        assert_eq!(idle(&sum.judged, sum.runs), [""; 0]);
         return;
     };
     let smallest = shrink(schedule(*seed));

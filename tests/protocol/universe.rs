@@ -11,6 +11,7 @@ mod words;
 
 pub use beginning::{ImportBy, Setting};
 pub use faults::Absence;
+use faults::Unheard;
 pub use neighbours::{Fate, Manner, Neighbour};
 
 use crate::apiserver::{
@@ -138,8 +139,8 @@ pub struct Universe {
     counts: HashMap<Kind, u32>,
     /// What is away, how, and whether anybody has noticed.
     away: Vec<(Dependency, Absence, bool)>,
-    /// What is there again, since when, and has answered nobody yet although somebody waits for it.
-    unheard: Vec<(Dependency, Instant)>,
+    /// What is there again, and has answered nobody yet although somebody waits for it.
+    unheard: Vec<Unheard>,
     /// Until then an answer is on its way, and whoever waits for it asks nothing.
     slow_until: Option<Instant>,
     backups: HashMap<u8, Value>,

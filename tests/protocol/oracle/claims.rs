@@ -1,25 +1,23 @@
 //! Judges what status tells of an outcome: refused, lost or done is what the service answered.
 
 use super::heard::{Begun, Call, Fate, uids};
-use super::truth::{ALL, Rule};
-use super::{Oracle, ProcessId, condition, name_of, operation, record, speaks};
+use super::truth::ALL;
+use super::{Oracle, ProcessId, Verdict, condition, name_of, operation, record, speaks};
 use cloud_server_operator::api::Binding;
 use cloud_simulator::model::{Progress, Verb, World};
 use serde_json::Value;
 
 impl Oracle {
-    /// Whether the reason that status gives is what the service answered.
-    pub(super) fn judge_claim(&mut self, process: ProcessId, now: &Value) -> Option<String> {
+    /// Whether the reason that status gives is what the service answered; none where it tells of no answer.
+    pub(super) fn is_claim_true(&self, process: ProcessId, now: &Value) -> Option<Verdict> {
         let ready = condition(now, "Ready");
         let message = ready["message"].as_str().unwrap_or_default();
-        let (is_excused, why) = match ready["reason"].as_str().unwrap_or_default() {
+        Some(match ready["reason"].as_str().unwrap_or_default() {
             "CreateRefused" => self.was_refused(now, &[Verb::Create], message, None),
             "OperationRefused" => self.was_refused(now, &ALL, message, None),
             "CreateUnconfirmed" => self.may_be_bought(process, now),
             _ => return None,
-        };
-        self.truth.counts(Rule::Claimed, is_excused);
-        why
+        })
     }
 
     /// Whether the service refused such a call for this object, in the words that are told.
@@ -29,22 +27,22 @@ impl Oracle {
         verbs: &[Verb],
         message: &str,
         attempt: Option<i64>,
-    ) -> (bool, Option<String>) {
+    ) -> Verdict {
         let mut calls = self.calls_for(now, verbs);
         let is_so = calls.any(|call| {
             let is_it = attempt.is_none_or(|attempt| i64::from(call.attempt) == attempt);
             matches!(&call.fate, Fate::Refused(code) if message.contains(code.as_str())) && is_it
         });
         let why = || format!("told as refused, and the service refused no such call: {message}");
-        (false, (!is_so).then(why))
+        Verdict::of((!is_so).then(why), false)
     }
 
     /// Whether a create may have happened of whose end this process does not know.
-    fn may_be_bought(&self, process: ProcessId, now: &Value) -> (bool, Option<String>) {
+    fn may_be_bought(&self, process: ProcessId, now: &Value) -> Verdict {
         let record = record(now).filter(|record| speaks(record, now));
         if record.as_ref().is_some_and(Binding::bought_nothing) {
             let why = "told as unconfirmed, and the record says that the create was refused";
-            return (false, Some(why.to_owned()));
+            return Verdict::Wrong(why.to_owned());
         }
         let is_lost = |call: &Call| match call.fate {
             Fate::Open | Fate::Lost => true,
@@ -60,35 +58,31 @@ impl Oracle {
                     .is_some_and(|announcer| *announcer != process)
         });
         if is_others || self.calls_for(now, &[Verb::Create]).any(is_lost) {
-            return (false, None);
+            return Verdict::Right;
         }
         // The record is gone, by force or with the store, and what it said with it.
-        if self.is_tampered(name_of(now)) || self.troubles.copied {
-            return (true, None);
-        }
+        let is_excused = self.is_tampered(name_of(now)) || self.troubles.copied;
         let why = "told as unconfirmed, and no create was left without an answer";
-        (false, Some(why.to_owned()))
+        Verdict::of(Some(why.to_owned()), is_excused)
     }
 
-    /// Whether an entry of the history is what became of its attempt.
+    /// Whether an entry of the history is what became of its attempt; none where it claims nothing.
     pub(super) fn is_history_true(
         &self,
         process: ProcessId,
         (former, now): (&Value, &Value),
         entry: &Value,
         cloud: &World,
-    ) -> (bool, Option<String>) {
+    ) -> Option<Verdict> {
         let attempt = entry["attempt"].as_i64().unwrap_or(0);
         let told = entry["verb"].as_str().unwrap_or_default();
-        let Some(verb) = verb_of(told) else {
-            return (false, None);
-        };
+        let verb = verb_of(told)?;
         if entry["reason"] == "Refused" {
             let message = entry["message"].as_str().unwrap_or_default();
-            return self.was_refused(now, &ALL, message, Some(attempt));
+            return Some(self.was_refused(now, &ALL, message, Some(attempt)));
         }
         if entry["succeeded"] != true {
-            return (false, None);
+            return None;
         }
         let of = uids(now);
         let on_record = record(now);
@@ -108,7 +102,7 @@ impl Oracle {
             task.is_none_or(|task| task.progress == Progress::Succeeded)
         };
         if begun.iter().any(has_ended) {
-            return (false, None);
+            return Some(Verdict::Right);
         }
         // It was there once: that is all that an import is.
         let mut shown = self.talk.shown(process, &id);
@@ -128,7 +122,7 @@ impl Oracle {
             Verb::Restart | Verb::Password | Verb::Release => false,
         };
         if is_shown {
-            return (false, None);
+            return Some(Verdict::Right);
         }
         // The service does not tell how a task ended that it says it does not know (docs).
         let is_untold = |begun: &&Begun| self.talk.unknown_tasks.contains(&begun.task);
@@ -142,11 +136,9 @@ impl Oracle {
             .server(&id)
             .is_none_or(|server| !super::is_alive(&server));
         let is_assumed = matches!(verb, Verb::Create | Verb::Reinstall) && is_gone;
-        if begun.iter().any(is_untold) || !heard || is_assumed {
-            return (true, None);
-        }
+        let is_excused = begun.iter().any(is_untold) || !heard || is_assumed;
         let why = format!("attempt {attempt} is told as done, and no {told} was");
-        (false, Some(why))
+        Some(Verdict::of(Some(why), is_excused))
     }
 }
 

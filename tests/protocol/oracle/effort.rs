@@ -4,7 +4,7 @@
 //! request. While something happens that is not the operator's own doing, an operation may take what it takes; what only
 //! fails again and again is held to the bound of the design.
 
-use super::{Oracle, ProcessId, WATCHES_LATE, is_alive};
+use super::{Oracle, ProcessId, Rule, Verdict, WATCHES_LATE, is_alive};
 use crate::apiserver::{ACCOUNTS, Key, uid};
 use crate::fault::Kind;
 use cloud_simulator::model::{Effect, Request, World};
@@ -46,6 +46,16 @@ enum Cost {
     Writes,
 }
 
+impl Cost {
+    fn rule(self) -> Rule {
+        match self {
+            Self::Calls => Rule::Calls,
+            Self::Looks => Rule::Looks,
+            Self::Writes => Rule::Writes,
+        }
+    }
+}
+
 /// What every object has cost.
 #[derive(Debug, Default)]
 pub(super) struct Effort {
@@ -63,12 +73,12 @@ pub(super) struct Effort {
 }
 
 impl Effort {
-    /// Counts one. Gives what is too much.
+    /// Counts one. What is too much where nothing happens may be excused by what did happen.
     fn spend(
         &mut self,
         (process, cost, object): (ProcessId, Cost, &str),
         wanting: usize,
-    ) -> Option<String> {
+    ) -> Verdict {
         let now = Instant::now();
         let of = (process, cost, object.to_owned());
         let spent = self.spent.entry(of.clone()).or_default();
@@ -85,25 +95,22 @@ impl Effort {
             self.news.pop_front();
         }
         let news = self.news.len();
-        if cost == Cost::Looks {
-            let begun = self.begun.get(object).into_iter().flatten();
-            let begun = begun.filter(|at| **at + MINUTE + GROWN > now).count();
-            let most = (FOLLOWED + YOUNG * begun.saturating_sub(1)) * wanting;
-            let is_new = spent > most && self.told.insert(of);
-            return is_new.then(|| {
-                format!("L3: {spent} {cost:?} for {object} within {MINUTE:?}, at most {most}")
-            });
-        }
-        let woken = if cost == Cost::Calls { WOKEN } else { 0 };
-        let each = match cost {
-            Cost::Calls | Cost::Looks => EACH,
-            Cost::Writes => WRITTEN,
+        let (steady, each) = match cost {
+            Cost::Calls => (STEADY + WOKEN, EACH),
+            Cost::Writes => (STEADY, WRITTEN),
+            Cost::Looks => {
+                let begun = self.begun.get(object).into_iter().flatten();
+                let begun = begun.filter(|at| **at + MINUTE + GROWN > now).count();
+                (FOLLOWED + YOUNG * begun.saturating_sub(1), 0)
+            }
         };
-        let most = (STEADY + woken) * wanting + each * news;
+        let most = steady * wanting + each * news;
+        let why = (spent > steady).then(|| {
+            format!("L3: {spent} {cost:?} for {object} within {MINUTE:?}, at most {most}")
+        });
         // Told once for each.
         let is_new = spent > most && self.told.insert(of);
-        is_new
-            .then(|| format!("L3: {spent} {cost:?} for {object} within {MINUTE:?}, at most {most}"))
+        Verdict::of(why, !is_new)
     }
 }
 
@@ -165,8 +172,8 @@ impl Oracle {
             true => Cost::Looks,
             false => Cost::Calls,
         };
-        let spent = (process, cost, object.as_str());
-        self.violations.extend(self.effort.spend(spent, wanting));
+        let verdict = self.effort.spend((process, cost, object.as_str()), wanting);
+        self.judge(cost.rule(), verdict);
     }
 
     /// A write to an object.
@@ -175,8 +182,9 @@ impl Oracle {
             // Whoever waits for the Account looks up.
             self.has_news();
         } else if kind.is_write() {
-            let spent = (process, Cost::Writes, key.1.as_str());
-            self.violations.extend(self.effort.spend(spent, 1));
+            let cost = Cost::Writes;
+            let verdict = self.effort.spend((process, cost, key.1.as_str()), 1);
+            self.judge(cost.rule(), verdict);
         }
     }
 
@@ -191,10 +199,10 @@ impl Oracle {
         // Of two processes at once each may say what the other one has just taken back. So does one that wakes up after another
         // one took over.
         let is_excused = t.no_lease || t.takeovers > 0 || is_uncounted;
-        if known == Some(&said) && self::said(former) == said && !is_excused {
-            self.violations
-                .push("L3: a status was written that says nothing new".to_owned());
-        }
+        let is_nothing_new = known == Some(&said) && self::said(former) == said;
+        let why =
+            is_nothing_new.then(|| "L3: a status was written that says nothing new".to_owned());
+        self.judge(Rule::Silence, Verdict::of(why, is_excused));
     }
 
     /// A process is told that its status stands.

@@ -4,7 +4,9 @@
 //! compare-and-swap that went through. By that word the server is the one on record, or bears the object's marker.
 
 use super::effort::server_of;
-use super::{Oracle, ProcessId, Property, marker_of, open_operation, record, speaks};
+use super::{
+    Oracle, ProcessId, Property, Rule, Verdict, marker_of, open_operation, record, speaks,
+};
 use crate::apiserver::{INSTANCES, Key};
 use crate::fault::Kind;
 use cloud_server_operator::api::{Marker, Verb};
@@ -75,17 +77,18 @@ impl Oracle {
         });
         if let Some((key, _)) = stands_on {
             let key = key.clone();
+            self.judge(Rule::Look, Verdict::Right);
             return self.looks.fresh.remove(&key);
         }
         let is_homeless = marker.is_some_and(|marker| {
             let homeless = &self.looks.homeless;
             homeless.contains(&(process, marker))
         });
-        if !(is_homeless && matches!(request, Request::Release(_))) {
-            self.violations.push(format!(
-                "S3: {verb} of {id} {name:?} was called without a look at its object in the same turn"
-            ));
-        }
+        let is_excused = is_homeless && matches!(request, Request::Release(_));
+        let why = format!(
+            "S3: {verb} of {id} {name:?} was called without a look at its object in the same turn"
+        );
+        self.judge(Rule::Look, Verdict::of(Some(why), is_excused));
         None
     }
 }

@@ -1,7 +1,7 @@
 //! Judges the Secrets that the operator makes: the password that a server has is never lost, and stands where it is looked for
 //! once it is in force, not sooner.
 
-use super::{Oracle, bearing, is_alive, name_of, record, speaks};
+use super::{Oracle, Rule, Verdict, bearing, is_alive, name_of, record, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, SECRETS, uid};
 use cloud_server_operator::api::GeneratedLogin;
 use cloud_server_operator::api::Marker;
@@ -69,32 +69,27 @@ impl Oracle {
         let name = name_of(now);
         let has_server = owner(now, kube).is_some_and(|object| recorded(object, cloud).is_some());
         let owner = owner_uid(now);
-        // Between the last look at the object and the making of its Secret lies a moment, longer for a process that stands still.
-        let excused = self.is_anything_murky() || self.troubles.slow;
         let made = self.passwords.made.entry(name.to_owned()).or_default();
         let made = made.entry(owner).or_default();
         *made += 1;
         let may = 1 + self.passwords.dropped.get(name).copied().unwrap_or(0);
-        if *made > may && !excused {
-            self.violations.push(format!(
-                "Secret {name} was made {made} times, at most {may} may be"
-            ));
-        }
+        let why = (*made > may)
+            .then(|| format!("Secret {name} was made {made} times, at most {may} may be"));
+        // Between the last look at the object and the making of its Secret lies a moment, longer for a process that stands still.
+        let is_excused = self.is_anything_murky() || self.troubles.slow;
+        self.judge(Rule::SecretMade, Verdict::of(why, is_excused));
         let [password, current, waits] =
             [Slot::Password, Slot::Current, Slot::Pending].map(|slot| slot.of(now));
         let is_whole = match &waits {
             None => password.is_some() && password == current,
             Some(_) => password.is_none() && current.is_none(),
         };
-        if !is_whole {
-            self.violations
-                .push(format!("Secret {name} was made without a password"));
-        }
-        if has_server && waits.is_none() && !self.is_excused() {
-            self.violations.push(format!(
-                "Secret {name} was made with a password as in force that the server has not"
-            ));
-        }
+        let why = (!is_whole).then(|| format!("Secret {name} was made without a password"));
+        self.judge(Rule::SecretWhole, Verdict::of(why, false));
+        let why = (has_server && waits.is_none()).then(|| {
+            format!("Secret {name} was made with a password as in force that the server has not")
+        });
+        self.judge(Rule::SecretWhole, Verdict::of(why, self.is_excused()));
         self.judge_copies(cloud, kube);
     }
 
@@ -109,12 +104,10 @@ impl Oracle {
         if !is_login(now) {
             return self.judge_connection(now, cloud, kube);
         }
-        if self.is_excused() {
-            return;
-        }
         let Some(object) = owner(now, kube) else {
             return;
         };
+        let is_excused = self.is_excused();
         // What a server had that is gone since may be told as long as nobody knows that it is.
         let last = record(object).filter(|record| speaks(record, object));
         let last = last.and_then(|record| cloud.server(&record.id?));
@@ -125,43 +118,40 @@ impl Oracle {
         let name = name_of(now);
         for slot in [Slot::Password, Slot::Current] {
             let (was, is) = (slot.of(former), slot.of(now));
-            if was != is && is != in_force && !is_unsure {
-                self.violations.push(format!(
-                    "{slot:?} of Secret {name} was changed to what the server has not"
-                ));
+            if was == is {
+                continue;
             }
+            let why = (is != in_force).then(|| {
+                format!("{slot:?} of Secret {name} was changed to what the server has not")
+            });
+            self.judge(Rule::InForce, Verdict::of(why, is_excused || is_unsure));
         }
         let is_edited = Slot::Password.of(former) != Slot::Current.of(former);
-        match (Slot::Pending.of(former), Slot::Pending.of(now)) {
-            (Some(waits), Some(other)) if waits != other => self.violations.push(format!(
-                "a password that waited in Secret {name} gave way to another one"
-            )),
+        let why = match (Slot::Pending.of(former), Slot::Pending.of(now)) {
+            (Some(waits), Some(other)) if waits != other => Some("gave way to another one"),
             (Some(waits), None)
                 if Slot::Password.of(now).as_ref() != Some(&waits) && !is_edited =>
             {
-                self.violations.push(format!(
-                    "a password that waited in Secret {name} was dropped"
-                ));
+                Some("was dropped")
             }
-            (None, Some(_)) if !is_due(object, former) => self.violations.push(format!(
-                "a password was made in Secret {name} before it was due"
-            )),
-            _ => {}
-        }
+            (None, Some(_)) if !is_due(object, former) => Some("was made before it was due"),
+            _ => None,
+        };
+        let why = why.map(|why| format!("a password that waits in Secret {name} {why}"));
+        self.judge(Rule::Waiting, Verdict::of(why, is_excused));
         self.judge_copies(cloud, kube);
     }
 
     /// Every server with a password that the operator made has it in its Secret, at every moment.
     pub(super) fn judge_copies(&mut self, cloud: &World, kube: &Apiserver) {
-        if self.is_excused() {
-            return;
-        }
+        let is_excused = self.is_excused();
         for (key, object) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {
             let name = format!("{}-login", key.1);
-            let is_made = object["spec"]["login"]["generate"].is_object();
-            if !is_made || self.passwords.dropped.contains_key(&name) {
+            if !object["spec"]["login"]["generate"].is_object() {
                 continue;
             }
+            // What somebody deleted is not there to be looked up until another one is set.
+            let was_dropped = self.passwords.dropped.contains_key(&name);
             let secret = kube
                 .get(&(SECRETS, name))
                 .filter(|s| owner_uid(s) == uid(object));
@@ -178,19 +168,25 @@ impl Oracle {
                 None => bearing(cloud, &Marker::of_uid(&uid(object))),
             };
             let of_users = &self.passwords.of_users;
-            let lost = servers.into_iter().find(|server| {
+            let lost = servers.into_iter().map(|server| {
+                let password = cloud.password_of(&server.id);
+                let is_lost = password
+                    .is_some_and(|password| !has(&password) && !of_users.contains(&password));
                 // What was on its way for a former owner, who let the server go, is nobody's promise, nor what another one sets who has
                 // it as well.
                 let is_handed_on =
                     self.kept.contains(&server.id) || self.were_imported_twice.contains(&server.id);
-                let password = cloud.password_of(&server.id).filter(|_| !is_handed_on);
-                password.is_some_and(|password| !has(&password) && !of_users.contains(&password))
+                let why = is_lost.then(|| {
+                    format!(
+                        "nobody knows the password of server {} of {}",
+                        server.id, key.1
+                    )
+                });
+                Verdict::of(why, is_excused || was_dropped || is_handed_on)
             });
-            if let Some(server) = lost {
-                self.violations.push(format!(
-                    "nobody knows the password of server {} of {}",
-                    server.id, key.1
-                ));
+            let verdicts: Vec<Verdict> = lost.collect();
+            for verdict in verdicts {
+                self.judge(Rule::Known, verdict);
             }
         }
     }
@@ -206,12 +202,17 @@ impl Oracle {
             server.and_then(|server| cloud.password_of(&server.id)),
         );
         // What a server had that is gone misleads nobody.
-        if told.is_some() && has.is_some() && told != has && !self.is_excused() && !is_unsure {
-            self.violations.push(format!(
+        if told.is_none() || has.is_none() {
+            return;
+        }
+        let why = (told != has).then(|| {
+            format!(
                 "Secret {} tells another password than the server has",
                 name_of(secret)
-            ));
-        }
+            )
+        });
+        let is_excused = self.is_excused() || is_unsure;
+        self.judge(Rule::Connection, Verdict::of(why, is_excused));
     }
 
     /// At rest: the Secrets say what the server has, and nothing waits.
@@ -221,7 +222,7 @@ impl Oracle {
         server: &ServerInfo,
         cloud: &World,
         kube: &Apiserver,
-    ) -> Option<String> {
+    ) -> Vec<(Rule, Verdict)> {
         let has = cloud.password_of(&server.id);
         let t = &self.troubles;
         // Two processes: the last password may be the old one, and nothing shows it (docs).
@@ -233,35 +234,43 @@ impl Oracle {
             || t.too_late
             || self.is_unsure(&server.id, cloud);
         let get = |name: String| kube.get(&(SECRETS, name));
-        if object["spec"]["login"]["generate"].is_object() && !is_unknown {
-            let Some(secret) = get(format!("{}-login", name_of(object))) else {
-                return Some("Available, without its login Secret".to_owned());
-            };
-            let says = [Slot::Password.of(secret), Slot::Current.of(secret)];
-            if says.iter().any(|password| *password != has) || Slot::Pending.of(secret).is_some() {
-                return Some("Available, and its login Secret says something else".to_owned());
-            }
-        }
-        let connection = object["spec"]["connectionSecret"]["name"].as_str()?;
         let login = get(format!("{}-login", name_of(object)));
-        let is_put_back = t.restores > 0
-            && login.is_some_and(|login| {
-                let [password, current] =
-                    [Slot::Password, Slot::Current].map(|slot| slot.of(login));
-                password != current || Slot::Pending.of(login).is_some()
+        let mut found = Vec::new();
+        let mut judge = |why: Option<&str>, is_excused| {
+            let why = why.map(|why| format!("L1: {}: Available, {why}", name_of(object)));
+            found.push((Rule::SecretsAtRest, Verdict::of(why, is_excused)));
+        };
+        if object["spec"]["login"]["generate"].is_object() {
+            let why = login.map(|secret| {
+                let says = [Slot::Password.of(secret), Slot::Current.of(secret)];
+                let is_other = says.iter().any(|password| *password != has);
+                (is_other || Slot::Pending.of(secret).is_some())
+                    .then_some("and its login Secret says something else")
             });
+            judge(why.unwrap_or(Some("without its login Secret")), is_unknown);
+        }
+        let Some(connection) = object["spec"]["connectionSecret"]["name"].as_str() else {
+            return found;
+        };
         let Some(secret) = get(connection.to_owned()) else {
             // Its login Secret went back to before its password was set: it waits for another one (docs).
-            if is_put_back {
-                return None;
-            }
-            return Some("Available, without its connection Secret".to_owned());
+            let is_put_back = t.restores > 0
+                && login.is_some_and(|login| {
+                    let [password, current] =
+                        [Slot::Password, Slot::Current].map(|slot| slot.of(login));
+                    password != current || Slot::Pending.of(login).is_some()
+                });
+            judge(Some("without its connection Secret"), is_put_back);
+            return found;
         };
-        // A copy wants a Secret that is somebody else's.
-        let is_told = value(secret, "password") == has || is_unknown || t.wiped;
+        let is_told = value(secret, "password") == has;
         let address = object["status"]["addresses"]["public"].as_str();
-        (!t.copied && (!is_told || value(secret, "host").as_deref() != address))
-            .then(|| "Available, and its connection Secret says something else".to_owned())
+        let is_reached = value(secret, "host").as_deref() == address;
+        let why = "and its connection Secret says something else";
+        // A copy wants a Secret that is somebody else's.
+        let is_excused = t.copied || (is_reached && (is_unknown || t.wiped));
+        judge((!is_told || !is_reached).then_some(why), is_excused);
+        found
     }
 
     /// The newest change, or the reinstall that was to bring it, failed or was broken off at the console, at a service that says

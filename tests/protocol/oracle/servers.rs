@@ -1,7 +1,7 @@
 //! Judges what the service did, and what it was asked for.
 
 use super::wishes::Property;
-use super::{Oracle, bearing, is_alive, open_operation, record, speaks};
+use super::{Oracle, Rule, Verdict, bearing, open_operation, record, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::{self, Binding, Marker, Operation, names};
@@ -37,11 +37,10 @@ impl Oracle {
             }
             _ => return,
         };
-        if !self.announced.contains(&(what.clone(), asked.clone())) && !self.is_any_tampered() {
-            self.violations.push(format!(
-                "S8: {what} was asked for as {asked:?}, which no intent announced"
-            ));
-        }
+        let is_announced = self.announced.contains(&(what.clone(), asked.clone()));
+        let why = (!is_announced)
+            .then(|| format!("S8: {what} was asked for as {asked:?}, which no intent announced"));
+        self.judge(Rule::Announced, Verdict::of(why, self.is_any_tampered()));
     }
 
     /// The power of a server is cut: only where its spec allows it, and not before its time.
@@ -62,16 +61,20 @@ impl Oracle {
         let grace = &object["spec"]["stopPolicy"]["gracePeriodSeconds"];
         let grace = grace.as_u64().unwrap_or(60);
         let stop = self.stops.get(server);
-        let is_early = self.holds(&key.1, Property::Graced)
-            && stop.is_none_or(|(at, has_failed)| {
-                !has_failed && at.elapsed() + Duration::from_secs(1) < Duration::from_secs(grace)
-            });
-        if self.holds(&key.1, Property::Unforced) || (is_early && !self.is_murky(&key.1)) {
-            self.violations.push(format!(
+        let is_early = stop.is_none_or(|(at, has_failed)| {
+            !has_failed && at.elapsed() + Duration::from_secs(1) < Duration::from_secs(grace)
+        });
+        let (unforced, graced) = (Property::Unforced, Property::Graced);
+        let is_forbidden = self.says(&key.1, unforced) || (is_early && self.says(&key.1, graced));
+        let is_known = self.holds(&key.1, unforced)
+            || (is_early && self.holds(&key.1, graced) && !self.is_murky(&key.1));
+        let why = is_forbidden.then(|| {
+            format!(
                 "the power of {} was cut, which its stopPolicy does not allow",
                 key.1
-            ));
-        }
+            )
+        });
+        self.judge(Rule::PowerCut, Verdict::of(why, !is_known));
     }
 
     /// The service did something.
@@ -132,23 +135,50 @@ impl Oracle {
         let Some(owner) = owner(server, &name.unwrap_or_default(), kube) else {
             return;
         };
-        if self.is_restrained(&owner) && !self.is_murky(&owner) && !self.troubles.copied {
-            self.violations.push(format!(
-                "{owner} is paused or only looked at, and the service took {effect:?}"
-            ));
+        if !self.was_ever_restrained(&owner) {
+            return;
         }
+        let why = self.says_restrained(&owner).then(|| {
+            format!("{owner} is paused or only looked at, and the service took {effect:?}")
+        });
+        let is_excused =
+            !self.is_restrained(&owner) || self.is_murky(&owner) || self.troubles.copied;
+        self.judge(Rule::RestrainedCall, Verdict::of(why, is_excused));
     }
 
     fn on_created(&mut self, server: &str, name: &str, cloud: &World, kube: &Apiserver) {
         let Some(marker) = Marker::in_name(name) else {
-            self.violations.push(format!(
-                "server {server} is called {name}, without a marker"
-            ));
-            return;
+            let why = format!("server {server} is called {name}, without a marker");
+            return self.judge(Rule::OneServer, Verdict::Wrong(why));
         };
         self.bought += 1;
         self.newest.insert(marker.clone(), server.to_owned());
-        let alive = bearing(cloud, &marker).len();
+        self.judge_one_server(&marker, cloud);
+        let owner = self.names.get(&marker).cloned().unwrap_or_default();
+        if self.released_at_console.contains(&marker) {
+            self.judge_bought_again(&marker, &owner, kube);
+        }
+        // What is bought late may be for an object that is gone, and has a namesake by now.
+        let is_there = self::owner(server, name, kube).as_ref() == Some(&owner);
+        let t = &self.troubles;
+        let is_unclear = t.no_lease || t.takeovers > 0 || !is_there;
+        if self.says(&owner, Property::Imported) {
+            let why = format!("a server was bought for {owner}, which imports one");
+            let is_excused = is_unclear || !self.holds(&owner, Property::Imported);
+            self.judge(Rule::ImportBuys, Verdict::of(Some(why), is_excused));
+        }
+        if self.was_ever_restrained(&owner) {
+            let why = self.says_restrained(&owner).then(|| {
+                format!("a server was bought for {owner}, which is paused or only looked at")
+            });
+            let is_excused = is_unclear || !self.is_restrained(&owner);
+            self.judge(Rule::RestrainedCall, Verdict::of(why, is_excused));
+        }
+    }
+
+    /// A server came about with this marker.
+    fn judge_one_server(&mut self, marker: &Marker, cloud: &World) {
+        let alive = bearing(cloud, marker).len();
         if alive > 1 && self.troubles.doubled > 0 {
             self.troubles.doubled_markers.insert(marker.clone());
         }
@@ -160,59 +190,46 @@ impl Oracle {
         let has_ended = t.crashes + t.ended + t.takeovers > 0;
         // The record of a purchase in the place of a server that failed, or was released, went with the store, and then the process
         // that knew of it, before any listing showed the new server (docs).
-        let is_of_it = |id: &&String| {
+        let is_of_it = |id: &String| {
             let failed = cloud.server(id);
-            failed.is_some_and(|failed| Marker::in_name(&failed.name).as_ref() == Some(&marker))
+            failed.is_some_and(|failed| Marker::in_name(&failed.name).as_ref() == Some(marker))
         };
-        let was_replaced = self.released_at_console.contains(&marker)
-            || self.failed_creates.iter().any(|id| is_of_it(&id));
+        let was_replaced =
+            self.released_at_console.contains(marker) || self.failed_creates.iter().any(is_of_it);
         let is_forgotten = (t.drops > 0 && (has_ended || t.handed_over.is_some()))
-            || (self.put_back.contains(&marker) && was_replaced && has_ended);
-        if alive > may && !t.no_lease && !is_forgotten && !t.too_late && !is_lied_to {
-            self.violations.push(format!(
-                "S1: {alive} servers bear marker {marker:?} at once, at most {may} may"
-            ));
-        }
-        let owner = self.names.get(&marker).cloned().unwrap_or_default();
+            || (self.put_back.contains(marker) && was_replaced && has_ended);
+        let why = (alive > 1).then(|| {
+            format!("S1: {alive} servers bear marker {marker:?} at once, at most {may} may")
+        });
+        let is_excused = alive <= may || t.no_lease || is_forgotten || t.too_late || is_lied_to;
+        self.judge(Rule::OneServer, Verdict::of(why, is_excused));
+    }
+
+    /// One was bought with the marker of a server that somebody released at the console.
+    fn judge_bought_again(&mut self, marker: &Marker, owner: &str, kube: &Apiserver) {
+        let t = &self.troubles;
         // Record and status taken away, or put back, while nobody remembers, or a status that told no server yet: it is a new
         // object to whoever starts then (docs).
-        let object = kube.get(&(INSTANCES, owner.clone()));
+        let object = kube.get(&(INSTANCES, owner.to_owned()));
         let is_untold = object.is_some_and(|object| object["status"]["id"].is_null());
         let is_lost = t.wiped || t.unwritten || is_untold;
+        let has_ended = t.crashes + t.ended + t.takeovers > 0;
         let is_unknown =
-            (self.is_tampered(&owner) && is_lost && t.crashes + t.ended + t.takeovers > 0)
-                || self.put_back.contains(&marker);
-        let stays = self.holds(&owner, Property::NotRecreated) || self.is_over_budget(&marker);
+            (self.is_tampered(owner) && is_lost && has_ended) || self.put_back.contains(marker);
+        let stays = self.says(owner, Property::NotRecreated) || self.is_spent(marker, 0);
+        let is_known = self.holds(owner, Property::NotRecreated) || self.is_over_budget(marker);
         // Whoever stood still before the first purchase may make it after another process made it, and after its release.
         // So may one of two without a Lease that something holds up.
-        let whole = self.whole.get(&marker).copied().unwrap_or(0);
+        let whole = self.whole.get(marker).copied().unwrap_or(0);
         let late = t.takeovers + usize::from(t.no_lease && t.slow);
         let is_late = late > 0 && whole <= late;
-        if self.released_at_console.contains(&marker)
-            && stays
-            && !is_unknown
-            && !is_late
-            && !t.copied
-        {
-            self.violations.push(format!(
+        let why = stays.then(|| {
+            format!(
                 "S4: a server was bought again for {marker:?}, whose server was released at the console"
-            ));
-        }
-        // What is bought late may be for an object that is gone, and has a namesake by now.
-        let is_there = self::owner(server, name, kube).as_ref() == Some(&owner);
-        if self.troubles.no_lease || self.troubles.takeovers > 0 || !is_there {
-            return;
-        }
-        if self.holds(&owner, Property::Imported) {
-            self.violations.push(format!(
-                "a server was bought for {owner}, which imports one"
-            ));
-        }
-        if self.is_restrained(&owner) {
-            self.violations.push(format!(
-                "a server was bought for {owner}, which is paused or only looked at"
-            ));
-        }
+            )
+        });
+        let is_excused = !is_known || is_unknown || is_late || t.copied;
+        self.judge(Rule::BoughtAgain, Verdict::of(why, is_excused));
     }
 
     /// Whether as many servers came about for a marker as its Instance may have over its life, and so many more.
@@ -237,91 +254,6 @@ impl Oracle {
         if let Some(marker) = marker {
             *self.whole.entry(marker).or_default() += 1;
         }
-    }
-
-    /// A release was accepted: never of the recorded server of an object that stays, or that keeps its server.
-    fn on_release(&mut self, server: &str, name: &str, kube: &Apiserver) {
-        let marker = Marker::in_name(name);
-        let (mut is_lawful, mut goes_with_another) = (marker.is_some(), false);
-        let owners = kube.all().filter(|(key, _)| key.0 == INSTANCES);
-        for (key, object) in owners {
-            let Some(record) = record(object).filter(|record| speaks(record, object)) else {
-                continue;
-            };
-            let is_recorded = record.id.as_deref() == Some(server);
-            let is_kept = self.holds(&key.1, Property::Retained)
-                || self.holds(&key.1, Property::Protected)
-                || self.is_restrained(&key.1);
-            let stays = object["metadata"]["deletionTimestamp"].is_null() || is_kept;
-            is_lawful |= is_recorded && record.imported.is_some() && !stays;
-            // Put back from a backup, an Instance has again what it let go, and cleans up what its failed create left.
-            goes_with_another |= is_recorded && (!stays || self.failed_creates.contains(server));
-            let is_shared = record.imported.is_some() && self.is_shared(server, kube);
-            if is_recorded && is_shared {
-                self.shared.insert(server.to_owned());
-            }
-            if is_recorded && stays && !is_shared && !self.failed_creates.contains(server) {
-                // Its Instance was being deleted in the look that the release was for. Since then etcd went back, or the finalizer was
-                // taken by force and another Instance imported the server (docs).
-                let interfered = self.may_yet_be_released.get(server);
-                if interfered.is_none_or(|at| at.elapsed() > self.under_way()) {
-                    self.violations.push(format!(
-                        "S3: server {server} was released, which is recorded for {} that stays or keeps it",
-                        key.1
-                    ));
-                }
-            }
-            let is_ours = marker.as_ref() == Some(&record.marker);
-            if is_ours && self.is_restrained(&key.1) && !self.is_murky(&key.1) {
-                self.violations.push(format!(
-                    "{} is paused or only looked at, and its server {server} was released",
-                    key.1
-                ));
-            }
-            if stays && is_ours && !is_recorded {
-                self.surplus += usize::from(record.id.is_some());
-                if record.id.is_none() && !self.failed_creates.contains(server) {
-                    self.violations.push(format!(
-                        "S3: server {server} of {} was released, and none is recorded",
-                        key.1
-                    ));
-                }
-            }
-        }
-        if self.foreign.contains_key(server) {
-            self.released_imports.insert(server.to_owned());
-        }
-        if !is_lawful && !self.is_any_tampered() {
-            self.violations
-                .push(format!("S3: a foreign server was released: {name}"));
-        }
-        // Of a call that was late on its way nobody knew any more.
-        let is_late = self.troubles.late > 0;
-        if self.kept.contains(server) && !goes_with_another && !is_late && !self.is_anything_murky()
-        {
-            self.violations.push(format!(
-                "S3: server {server} was to outlive its Instance, and was released"
-            ));
-        }
-    }
-
-    /// Whether an Instance that is deleted with its server imported one that another Instance has on record as well, which comes of
-    /// two processes (docs).
-    fn is_shared(&self, server: &str, kube: &Apiserver) -> bool {
-        let mut objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
-        self.were_imported_twice.contains(server)
-            && objects.any(|(key, object)| {
-                let record = record(object).filter(|record| speaks(record, object));
-                let has_it =
-                    record.is_some_and(|r| r.imported.is_some() && r.id.as_deref() == Some(server));
-                let goes = object["metadata"]["deletionTimestamp"].is_string();
-                has_it && goes && !self.holds(&key.1, Property::Retained)
-            })
-    }
-
-    /// Whether a server went with one of two Instances that had imported it.
-    pub(super) fn was_shared(&self, server: &str) -> bool {
-        self.shared.contains(server)
     }
 
     fn on_erased(&mut self, server: &str, cloud: &World) {
@@ -350,11 +282,11 @@ impl Oracle {
         let again = if is_hidden { t.restores + forgotten } else { 0 };
         let wishes = self.wishes.get(&name).map_or(0, |wishes| wishes.erasures);
         let wanted = wishes + t.takeovers + again + unseen + undone + former;
-        if *done > wanted && !self.troubles.no_lease && !self.troubles.too_late {
-            self.violations.push(format!(
-                "S3: {name} was erased {done} times, and users asked for it {wanted} times"
-            ));
-        }
+        let why = (*done > wishes).then(|| {
+            format!("S3: {name} was erased {done} times, and users asked for it {wanted} times")
+        });
+        let is_excused = *done <= wanted || t.no_lease || t.too_late;
+        self.judge(Rule::Erased, Verdict::of(why, is_excused));
     }
 
     fn on_restarted(&mut self, server: &str, cloud: &World) {
@@ -367,13 +299,12 @@ impl Oracle {
         let t = &self.troubles;
         // A restart whose answer was lost with the process may be made once more (docs).
         let unknown = t.unknown.get(&Kind::Power).copied().unwrap_or(0);
-        let wishes = self.wishes.get(&name);
-        let wanted = wishes.map_or(0, |wishes| wishes.restarts) + unknown + t.crashes + t.pauses;
-        if *done > wanted && !is_murky {
-            self.violations.push(format!(
-                "S3: {name} was restarted {done} times, at most {wanted} may be"
-            ));
-        }
+        let wishes = self.wishes.get(&name).map_or(0, |wishes| wishes.restarts);
+        let wanted = wishes + unknown + t.crashes + t.pauses;
+        let why = (*done > wishes)
+            .then(|| format!("S3: {name} was restarted {done} times, at most {wanted} may be"));
+        let is_excused = *done <= wanted || is_murky;
+        self.judge(Rule::Restarted, Verdict::of(why, is_excused));
     }
 
     /// What an intent announces: see `announced`.
@@ -395,19 +326,6 @@ impl Oracle {
         let target = &operation.target;
         let asked = vec![target.image.clone(), target.key.clone().unwrap_or_default()];
         self.announced.insert((server, asked));
-    }
-
-    /// The servers that outlive their Instance with this record and marker.
-    pub(super) fn keeps(&mut self, id: Option<&str>, marker: &Marker, cloud: &World) {
-        let recorded = id.and_then(|id| cloud.server(id)).filter(is_alive);
-        for server in bearing(cloud, marker).into_iter().chain(recorded) {
-            // The Secret goes with its Instance (docs): whoever wants the password has it by now.
-            if let Some(password) = cloud.password_of(&server.id) {
-                self.users_password(&password);
-            }
-            self.kept.insert(server.id);
-        }
-        self.kept_markers.insert(marker.clone());
     }
 }
 

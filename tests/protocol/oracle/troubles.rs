@@ -57,8 +57,6 @@ pub(super) struct Troubles {
     pub(super) same_image: bool,
     /// Something takes its time: a call may come long after what it was decided by.
     pub(super) slow: bool,
-    /// Anything at all came between a process and what it asked for.
-    pub(super) disturbed: bool,
 }
 
 /// How the service's lists of what it offers were changed.
@@ -93,7 +91,6 @@ impl Oracle {
     pub fn acts(&mut self, kind: Kind, act: &Act) {
         self.has_news();
         let troubles = &mut self.troubles;
-        troubles.disturbed = true;
         match act {
             Act::CrashBefore | Act::CrashAfter => troubles.crashes += 1,
             Act::Twice if kind == Kind::Create => troubles.doubled += 1,
@@ -154,10 +151,6 @@ impl Oracle {
     /// What a step asks for, or makes impossible to promise.
     pub fn steps(&mut self, step: &Step) {
         self.has_news();
-        self.troubles.disturbed |= matches!(
-            step,
-            Step::Away(_) | Step::Answers(..) | Step::Kill(_) | Step::Terminate(_)
-        );
         if matches!(
             step,
             Step::SellOut | Step::Restock | Step::OfferImage | Step::WithdrawImage

@@ -1,11 +1,11 @@
 //! Judges whether status is true: Ready stands on what the service last showed, with nothing open at it; what is told of an outcome
 //! is what the service answered; and an edit is acknowledged before anything is called for it.
 //!
-//! [`super::claims`] is about outcomes. Each rule counts how often it was asked and how often it excused: a judge that always excuses judges nothing.
+//! [`super::claims`] is about outcomes.
 
 use super::heard::{Begun, uids};
 use super::wishes::Property;
-use super::{Oracle, ProcessId, condition, is_ready, name_of, record};
+use super::{Oracle, ProcessId, Rule, Verdict, condition, is_ready, name_of, record};
 use crate::apiserver::{Key, uid};
 use cloud_simulator::model::{Request, Task, Verb, World};
 use serde_json::Value;
@@ -21,30 +21,6 @@ pub(super) const ALL: [Verb; 6] = [
     Verb::Reinstall,
 ];
 
-/// How often a rule was asked, and how often it could not say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
-    /// Judged, excused or not.
-    pub judged: u64,
-    /// Excused.
-    pub excused: u64,
-}
-
-/// The rules, as they are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rule {
-    /// Ready is what the service last showed.
-    Shown,
-    /// Ready with no operation open.
-    Closed,
-    /// What is told of an outcome is what was answered.
-    Claimed,
-    /// What is in the history is what became of the task.
-    History,
-    /// An edit is acknowledged before a call.
-    Acknowledged,
-}
-
 /// What has to be known for it.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
@@ -56,15 +32,6 @@ pub(super) struct Truth {
     says_ready: BTreeMap<String, ProcessId>,
     /// Whose newest status of an object is not known to stand.
     unsaid: BTreeSet<(ProcessId, String)>,
-    pub(super) counts: BTreeMap<Rule, Count>,
-}
-
-impl Truth {
-    pub(super) fn counts(&mut self, rule: Rule, excuse: bool) {
-        let count = self.counts.entry(rule).or_default();
-        count.judged += 1;
-        count.excused += u64::from(excuse);
-    }
 }
 
 impl Oracle {
@@ -103,7 +70,7 @@ impl Oracle {
         cloud: &World,
     ) {
         self.specifies(now);
-        let mut wrong = Vec::new();
+        let about = format!("T: {}", name_of(now));
         let generation = |object: &Value| object["status"]["observedGeneration"].clone();
         if is_ready(now) {
             let stood = is_ready(former)
@@ -118,51 +85,48 @@ impl Oracle {
                 (Rule::Shown, self.is_as_shown(process, now)),
                 (Rule::Closed, self.is_closed(process, now, cloud)),
             ];
-            for (rule, (is_excused, why)) in judged {
-                let is_left = is_others && why.is_some();
-                self.truth.counts(rule, is_excused || is_left);
-                wrong.extend(why.filter(|_| !is_left));
+            for (rule, verdict) in judged {
+                self.judge(rule, verdict.or_excused(is_others).about(&about));
             }
         }
         let says = |object: &Value| {
             let ready = condition(object, "Ready");
             (ready["reason"].clone(), ready["message"].clone())
         };
-        if says(former) != says(now) {
-            wrong.extend(self.judge_claim(process, now));
+        if says(former) != says(now)
+            && let Some(verdict) = self.is_claim_true(process, now)
+        {
+            self.judge(Rule::Claimed, verdict.about(&about));
         }
         let known: Vec<&Value> = history(former).map(|entry| &entry["attempt"]).collect();
         let new = history(now).filter(|entry| !known.contains(&&entry["attempt"]));
         for entry in new {
-            let (is_excused, why) = self.is_history_true(process, (former, now), entry, cloud);
-            self.truth.counts(Rule::History, is_excused);
-            wrong.extend(why);
+            let verdict = self.is_history_true(process, (former, now), entry, cloud);
+            if let Some(verdict) = verdict {
+                self.judge(Rule::History, verdict.about(&about));
+            }
         }
-        let name = name_of(now);
-        let told = wrong.into_iter().map(|why| format!("T: {name}: {why}"));
-        self.violations.extend(told);
     }
 
     /// Whether the spec that status speaks of is what the service last showed to whom says Ready.
-    fn is_as_shown(&self, process: ProcessId, now: &Value) -> (bool, Option<String>) {
+    fn is_as_shown(&self, process: ProcessId, now: &Value) -> Verdict {
         let told = now["status"]["observedGeneration"].as_i64().unwrap_or(0);
         let (of, id) = (uid(now), now["status"]["id"].as_str().unwrap_or_default());
         // A deletion is a generation too, of the same spec.
         let specs = &self.truth.specs;
         let spec = specs.range((of.clone(), 0)..=(of, told)).next_back();
         let Some((_, spec)) = spec else {
-            return (true, None);
+            return Verdict::Excused;
         };
-        if Property::Observed.is_in(spec) {
-            return (true, None);
-        }
+        // Of what is only looked at, Ready promises nothing.
+        let is_observed = Property::Observed.is_in(spec);
         let mut shown = self.talk.shown(process, id);
         let Some(last) = shown.next() else {
             let why = format!("Ready, and server {id} was never shown to who says so");
-            return (false, Some(why));
+            return Verdict::of(Some(why), is_observed);
         };
         let Some(why) = differs(spec, now, last.row.as_ref()) else {
-            return (false, None);
+            return Verdict::Right;
         };
         // What was shown while the status was under way is for the next one.
         let is_new = last.at.elapsed() < self.under_way();
@@ -175,14 +139,12 @@ impl Oracle {
                 .talk
                 .shown_to_others(process, id, last.at)
                 .any(|shown| differs(spec, now, shown.row.as_ref()).is_none());
-        if (is_new && was_so) || is_told {
-            return (true, None);
-        }
-        (false, Some(format!("Ready, and {why}")))
+        let is_excused = is_observed || (is_new && was_so) || is_told;
+        Verdict::of(Some(format!("Ready, and {why}")), is_excused)
     }
 
     /// Whether nothing that the operator began is open at the server that is told as Ready.
-    fn is_closed(&self, process: ProcessId, now: &Value, cloud: &World) -> (bool, Option<String>) {
+    fn is_closed(&self, process: ProcessId, now: &Value, cloud: &World) -> Verdict {
         let id = now["status"]["id"].as_str().unwrap_or_default();
         let looked = self.talk.shown(process, id).next().map(|shown| shown.at);
         let open = self.talk.begun.iter().filter(|begun| begun.server == id);
@@ -195,15 +157,12 @@ impl Oracle {
             is_others && looked.is_none_or(|at| begun.at >= at)
         };
         let Some(begun) = open.next() else {
-            return (false, None);
+            return Verdict::Right;
         };
         // The store went back after the deletion that the release was for.
         let is_undone = begun.verb == Verb::Release && self.troubles.restores > 0;
-        if is_unseen(begun) || is_undone {
-            return (true, None);
-        }
         let why = format!("Ready, and a {} of server {id} is open", begun.verb);
-        (false, Some(why))
+        Verdict::of(Some(why), is_unseen(begun) || is_undone)
     }
 
     /// A process is about to call this for an object that it saw like that.
@@ -226,28 +185,23 @@ impl Oracle {
         let told = seen["status"]["observedGeneration"].as_i64();
         let is_behind = is_ready(seen) && told < generation;
         let name = name_of(seen).to_owned();
-        let is_excused = is_behind && self.truth.unsaid.contains(&(process, name.clone()));
-        self.truth.counts(Rule::Acknowledged, is_excused);
-        if is_behind && !is_excused {
-            self.violations.push(format!(
-                "T: {name}: a {verb} was called while status said Ready of generation {told:?}, and the spec is of {generation:?}"
-            ));
-        }
+        let is_excused = self.truth.unsaid.contains(&(process, name.clone()));
+        let why = is_behind.then(|| format!(
+            "T: {name}: a {verb} was called while status said Ready of generation {told:?}, and the spec is of {generation:?}"
+        ));
+        self.judge(Rule::Acknowledged, Verdict::of(why, is_excused));
     }
 
     /// All is quiet: whether what is told as Ready is so.
-    pub(super) fn is_told_truly(&self, object: &Value, cloud: &World) -> Option<String> {
+    pub(super) fn is_told_truly(&self, object: &Value, cloud: &World) -> Option<Verdict> {
         let id = object["status"]["id"]
             .as_str()
             .filter(|_| is_ready(object))?;
         let mut begun = self.talk.begun.iter().filter(|begun| begun.server == id);
         let open = begun.find(|begun| cloud.task(&begun.task).is_some_and(Task::is_open));
-        open.map(|begun| format!("T: Ready, and a {} of server {id} is open", begun.verb))
-    }
-
-    /// How often each rule was asked, and excused.
-    pub fn counted(&self) -> BTreeMap<Rule, Count> {
-        self.truth.counts.clone()
+        let why =
+            open.map(|begun| format!("T: Ready, and a {} of server {id} is open", begun.verb));
+        Some(Verdict::of(why, false))
     }
 }
 

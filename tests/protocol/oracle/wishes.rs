@@ -71,6 +71,8 @@ pub(super) struct Wishes {
     /// It was another one for a while, before the server was told as bought, which may be that one.
     differed: bool,
     restart: Value,
+    /// The spec has been such that nothing may be begun.
+    has_restrained: bool,
     /// As it stands.
     spec: Value,
 }
@@ -79,7 +81,7 @@ impl Wishes {
     /// The object is there from now on.
     pub(super) fn are_born(&mut self, object: &Value) {
         let spec = &object["spec"];
-        self.spec = spec.clone();
+        self.take(spec);
         self.since = Property::ALL
             .into_iter()
             .filter(|property| property.is_in(spec))
@@ -94,7 +96,7 @@ impl Wishes {
     pub(super) fn are_told(&mut self, object: &Value) {
         let spec = &object["spec"];
         let former_token = self.spec["reinstall"]["token"].clone();
-        self.say(spec);
+        self.becomes(spec);
         let is_new = wish(spec) != self.installation;
         let is_bought = object["status"]["applied"].is_object();
         self.differed |= is_new && !is_bought;
@@ -116,13 +118,19 @@ impl Wishes {
     /// The object is again what it was before: that asks for nothing.
     pub(super) fn go_back(&mut self, object: &Value) {
         let spec = &object["spec"];
-        self.say(spec);
+        self.becomes(spec);
         self.installation = wish(spec);
         self.restart = spec["restart"].clone();
     }
 
-    fn say(&mut self, spec: &Value) {
-        let former = std::mem::replace(&mut self.spec, spec.clone());
+    fn take(&mut self, spec: &Value) -> Value {
+        let restrained = [Property::Paused, Property::Observed];
+        self.has_restrained |= restrained.iter().any(|each| each.is_in(spec));
+        std::mem::replace(&mut self.spec, spec.clone())
+    }
+
+    fn becomes(&mut self, spec: &Value) {
+        let former = self.take(spec);
         for property in Property::ALL {
             if !property.is_in(&former) {
                 // A pause that has ended by itself begins anew.
@@ -142,6 +150,16 @@ impl Wishes {
         // A pause may have ended by itself.
         property.is_in(&self.spec)
             && since.is_some_and(|since| since.is_none_or(|since| since.elapsed() > longer_than))
+    }
+
+    /// Whether the spec says so now.
+    pub(super) fn say(&self, property: Property) -> bool {
+        property.is_in(&self.spec)
+    }
+
+    /// Whether it has ever been such that nothing may be begun.
+    pub(super) fn have_ever_restrained(&self) -> bool {
+        self.has_restrained
     }
 
     /// Whether one of several wishes may ask for the image that is there.

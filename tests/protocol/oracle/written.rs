@@ -2,22 +2,19 @@
 
 use super::wishes::Property;
 use super::{
-    Oracle, ProcessId, WATCHES_LATE, condition, is_alive, is_ready, marker_of, name_of,
-    newest_attempt, open_operation, operation, record, servers_of, speaks,
+    Oracle, ProcessId, Rule, Verdict, WATCHES_LATE, condition, is_alive, is_ready, marker_of,
+    name_of, newest_attempt, open_operation, operation, record, servers_of, speaks,
 };
 use crate::apiserver::{Apiserver, INSTANCES, finalizers, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::names::FINALIZER;
 use cloud_server_operator::api::{Binding, Operation, Verb};
-use cloud_simulator::model::World;
+use cloud_simulator::model::{ServerInfo, World};
 use serde_json::Value;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// By then every process knows of a limit: no watch is later than 25 s, and no turn takes longer than this.
 const LIMIT_KNOWN: Duration = Duration::from_secs(150);
-/// So soon after the service took an operation status says that it runs, where nothing comes between.
-const SAID_WITHIN: Duration = Duration::from_secs(1);
 
 impl Oracle {
     /// The operator wrote an object.
@@ -60,17 +57,20 @@ impl Oracle {
         self.judge_copies(cloud, kube);
         let Some(before) = record(former) else { return };
         let is_other = before.nonce != after.nonce;
-        let is_excused = self.may_count_anew();
-        if speaks(&before, former) && is_other && after.attempt <= before.attempt && !is_excused {
-            self.violations.push(format!(
-                "S8: attempt {} was followed by {}",
-                before.attempt, after.attempt
-            ));
+        if speaks(&before, former) && is_other {
+            self.judge_number(before.attempt, after.attempt);
         }
-        if before.id.is_some() && after.id.is_none() && !is_other {
-            self.violations
-                .push("S4: the recorded server was forgotten".to_owned());
+        if before.id.is_some() && !is_other {
+            let is_forgotten = after.id.is_none();
+            let why = is_forgotten.then(|| "S4: the recorded server was forgotten".to_owned());
+            self.judge(Rule::Forgotten, Verdict::of(why, false));
         }
+    }
+
+    fn judge_number(&mut self, before: u32, after: u32) {
+        let why =
+            (after <= before).then(|| format!("S8: attempt {before} was followed by {after}"));
+        self.judge(Rule::Numbers, Verdict::of(why, self.may_count_anew()));
     }
 
     /// After the store went back, each of two processes puts back what it knows; and until its late watch tells, a version that
@@ -106,23 +106,20 @@ impl Oracle {
             return;
         }
         let number = u32::try_from(after.attempt).unwrap_or(0);
-        if number <= newest_attempt(former) && !self.may_count_anew() {
-            self.violations.push(format!(
-                "S8: attempt {} was followed by {number}",
-                newest_attempt(former)
-            ));
-        }
+        self.judge_number(newest_attempt(former), number);
         // Of another generation it is not carried out: the answer to the write shows it.
         let is_of_now = now["metadata"]["generation"] == after.generation;
         if self.is_just_restored() && is_of_now && is_unasked(&after, &now["spec"]) {
             *self.announced_unseen.entry(name.to_owned()).or_default() += 1;
         }
-        let restrained = [Property::Paused, Property::Observed];
-        if restrained.iter().any(|each| each.is_in(&now["spec"])) {
-            self.violations.push(format!(
-                "a {} was announced for {name}, which is paused or only looked at",
-                after.verb
-            ));
+        if self.was_ever_restrained(name) || is_restrained(&now["spec"]) {
+            let why = is_restrained(&now["spec"]).then(|| {
+                format!(
+                    "a {} was announced for {name}, which is paused or only looked at",
+                    after.verb
+                )
+            });
+            self.judge(Rule::RestrainedIntent, Verdict::of(why, false));
         }
     }
 
@@ -138,34 +135,39 @@ impl Oracle {
         let is_new = before.as_ref().map(|before| &before.nonce) != Some(&after.nonce) && !was_lost;
         let is_call = after.id.is_none();
         let (spec, name) = (&object["spec"], name_of(object));
-        let restrained = [Property::Paused, Property::Observed];
-        if is_new && is_call && restrained.iter().any(|each| each.is_in(spec)) {
-            self.violations.push(format!(
-                "a create was announced for {name}, which is paused or only looked at"
-            ));
+        let is_purchase = is_new && is_call;
+        if self.was_ever_restrained(name) || is_restrained(spec) {
+            let why = (is_purchase && is_restrained(spec)).then(|| {
+                format!("a create was announced for {name}, which is paused or only looked at")
+            });
+            self.judge(Rule::RestrainedIntent, Verdict::of(why, false));
         }
-        if is_new && is_call && Property::Imported.is_in(spec) {
-            self.violations.push(format!(
-                "a purchase was announced for {name}, which imports a server"
-            ));
+        if Property::Imported.is_in(spec) {
+            let why = is_purchase
+                .then(|| format!("a purchase was announced for {name}, which imports a server"));
+            self.judge(Rule::ImportBuys, Verdict::of(why, false));
         }
     }
 
     /// A first purchase is announced for an Instance: only as long as the Account's limit leaves room.
     fn judge_limit(&mut self, former: &Value, now: &Value, after: &Binding, kube: &Apiserver) {
-        let is_first = after.id.is_none();
+        let is_first = after.id.is_none() && record(former).is_none();
+        if !is_first || self.most.is_none() {
+            return;
+        }
         // Watches tell of a new limit in their time.
         let is_known = self
             .most
             .is_some_and(|(_, since)| since.is_none_or(|since| since.elapsed() > LIMIT_KNOWN));
         let t = &self.troubles;
         let is_clear = !self.is_anything_murky() && !t.copied && !self.is_fresh();
-        if is_first && is_known && is_clear && record(former).is_none() && self.is_full(now, kube) {
-            self.violations.push(format!(
+        let why = self.is_full(now, kube).then(|| {
+            format!(
                 "a purchase was announced for {} beyond the Account's limit",
                 name_of(now)
-            ));
-        }
+            )
+        });
+        self.judge(Rule::Limit, Verdict::of(why, !is_known || !is_clear));
     }
 
     /// Whether as many other Instances as may have a server have one on record, or in status where the record was dropped, or are
@@ -194,88 +196,96 @@ impl Oracle {
             return;
         }
         if self.denies_imports {
-            self.violations.push(format!(
+            let why = format!(
                 "server {id} was taken over for {}, and the Account has never allowed it",
                 name_of(now)
-            ));
+            );
+            self.judge(Rule::ImportAllowed, Verdict::Wrong(why));
         }
-        let (is_doubled, t) = (self.may_be_imported_twice(), &self.troubles);
-        let is_excused = self.is_any_tampered() || t.copied;
-        for (key, other) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {
+        let mut others = kube.all().filter(|(key, _)| key.0 == INSTANCES);
+        let owner = others.find(|(_, other)| {
             let record = record(other).filter(|record| speaks(record, other));
             let has_it = record.is_some_and(|record| record.id.as_ref() == Some(id));
-            if has_it && uid(other) != uid(now) && is_doubled {
-                self.were_imported_twice.insert(id.clone());
-            } else if has_it && uid(other) != uid(now) && !is_excused {
-                self.violations.push(format!(
-                    "server {id} was taken over for {}, and {} has it",
-                    name_of(now),
-                    key.1
-                ));
-            }
+            has_it && uid(other) != uid(now)
+        });
+        let is_doubled = self.may_be_imported_twice();
+        if owner.is_some() && is_doubled {
+            self.were_imported_twice.insert(id.clone());
         }
+        let why = owner.map(|(key, _)| {
+            format!(
+                "server {id} was taken over for {}, and {} has it",
+                name_of(now),
+                key.1
+            )
+        });
+        let is_excused = is_doubled || self.is_any_tampered() || self.troubles.copied;
+        self.judge(Rule::ImportedOnce, Verdict::of(why, is_excused));
     }
 
     fn judge_status(&mut self, former: &Value, now: &Value, cloud: &World) {
-        let number = |object: &Value| {
-            object["status"]["observedGeneration"]
-                .as_i64()
-                .unwrap_or(-1)
-        };
-        let generation = now["metadata"]["generation"].as_i64().unwrap_or(0);
-        // A store that went back while a status was on its way: it is put right by the next one.
-        if number(now) > generation && self.troubles.restores == 0 {
-            self.violations
-                .push("S6: observedGeneration is ahead".to_owned());
+        self.judge_generation(former, now);
+        let server = cloud.server(status_id(now));
+        let is_current = observed(now) == generation(now);
+        if is_ready(now) && is_current {
+            self.judge_ready_server(now, server.as_ref());
         }
+        self.judge_missing(now, server.as_ref());
+        if is_ready(now) {
+            let why = is_under_way(now).then(|| "S6: Ready while an operation runs".to_owned());
+            self.judge(Rule::ReadyAlone, Verdict::of(why, false));
+        }
+    }
+
+    fn judge_generation(&mut self, former: &Value, now: &Value) {
+        let is_ahead = observed(now) > generation(now);
+        let went_back = observed(now) < observed(former);
         let t = &self.troubles;
-        if number(now) < number(former) && t.restores == 0 && !t.copied {
-            self.violations
-                .push("S6: observedGeneration went back".to_owned());
-        }
-        if is_ready(now) && number(now) == generation && !self.is_murky(name_of(now)) {
-            let id = now["status"]["id"].as_str().unwrap_or_default();
-            let is_there = cloud.server(id).is_some_and(|server| is_alive(&server));
-            if !is_there && !self.touched_at_console.contains(id) && t.late == 0 {
-                self.violations
-                    .push(format!("S6: Ready, and there is no server {id}"));
-            }
-        }
-        let id = now["status"]["id"].as_str().unwrap_or_default();
-        let works = cloud
-            .server(id)
-            .is_some_and(|server| server.pending != "NONE");
-        let is_ours = !self.touched_at_console.contains(id) && t.late == 0;
-        let is_clear = !self.is_murky(name_of(now)) && !t.copied;
-        if is_ready(now) && number(now) == generation && works && is_ours && is_clear {
-            self.violations
-                .push(format!("S6: Ready, and server {id} is at work"));
-        }
-        let ready = condition(now, "Ready");
+        // A store that went back while a status was on its way: it is put right by the next one.
+        let is_excused = t.restores > 0 || (t.copied && !is_ahead);
+        let why = match (is_ahead, went_back) {
+            (true, _) => Some("S6: observedGeneration is ahead"),
+            (_, true) => Some("S6: observedGeneration went back"),
+            _ => None,
+        };
+        let why = why.map(ToOwned::to_owned);
+        self.judge(Rule::Generation, Verdict::of(why, is_excused));
+    }
+
+    /// Status says Ready of the spec as it stands: its server is there, and does nothing.
+    fn judge_ready_server(&mut self, now: &Value, server: Option<&ServerInfo>) {
+        let id = status_id(now);
+        let is_excused = self.is_murky(name_of(now)) || !self.is_ours_alone(id);
+        let is_gone = server.is_none_or(|server| !is_alive(server));
+        let why = is_gone.then(|| format!("S6: Ready, and there is no server {id}"));
+        self.judge(Rule::ReadyThere, Verdict::of(why, is_excused));
+        let works = server.is_some_and(|server| server.pending != "NONE");
+        let why = works.then(|| format!("S6: Ready, and server {id} is at work"));
+        let is_excused = is_excused || self.troubles.copied;
+        self.judge(Rule::ReadyIdle, Verdict::of(why, is_excused));
+    }
+
+    fn judge_missing(&mut self, now: &Value, server: Option<&ServerInfo>) {
+        let (id, ready) = (status_id(now), condition(now, "Ready"));
         // Of the server before it the message may go on telling until this one shows.
         let is_missed = ready["reason"] == "ServerMissing"
             && ready["message"]
                 .as_str()
                 .is_some_and(|text| text.contains(id));
-        let is_there = cloud.server(id).is_some_and(|server| is_alive(&server));
+        if !is_missed || id.is_empty() {
+            return;
+        }
+        let t = &self.troubles;
         // What a lie of the service made of it is looked at again later.
-        if is_missed && is_there && self.troubles.lies == 0 && is_clear && !self.troubles.slow {
-            self.violations
-                .push(format!("S4: server {id} is there, and told as missing"));
-        }
-        let was_ready = is_ready(former) && number(former) == generation;
-        let is_taken = now["status"]["operation"]["accepted"] == true;
-        let begins = was_ready && !is_ready(now) && is_under_way(now) && is_taken;
-        let late = self.accepted.get(id).map(Instant::elapsed);
-        if begins && is_ours && is_clear && !t.disturbed && late > Some(SAID_WITHIN) {
-            self.violations.push(format!(
-                "S6: Ready for {late:?} after the service took an operation of server {id}"
-            ));
-        }
-        if is_ready(now) && is_under_way(now) {
-            self.violations
-                .push("S6: Ready while an operation runs".to_owned());
-        }
+        let is_excused = t.lies > 0 || t.slow || t.copied || self.is_murky(name_of(now));
+        let is_there = server.is_some_and(is_alive);
+        let why = is_there.then(|| format!("S4: server {id} is there, and told as missing"));
+        self.judge(Rule::Missing, Verdict::of(why, is_excused));
+    }
+
+    /// Whether nobody has touched a server at the console, and no call may come late.
+    fn is_ours_alone(&self, server: &str) -> bool {
+        !self.touched_at_console.contains(server) && self.troubles.late == 0
     }
 
     /// Whether a server was imported twice, and an Instance beside this one has it on record.
@@ -301,20 +311,43 @@ impl Oracle {
             let id = recorded.and_then(|record| record.id);
             return self.keeps(id.as_deref(), &marker, cloud);
         }
-        let mut alive = servers_of(former, cloud);
+        let alive = servers_of(former, cloud);
         // Of two that imported it under two processes, the one without the better right leaves it to the other one (docs).
-        alive.retain(|server| !self.is_left_to_another(&server.id, &uid(former), kube));
+        let is_left = |server: &ServerInfo| self.is_left_to_another(&server.id, &uid(former), kube);
+        let is_left = alive.iter().all(is_left);
         let t = &self.troubles;
         // A doubled request, and two processes, are healed by the memory of finalised UIDs; two lies in a row are not seen.
         let is_doubled = t.doubled_markers.contains(&marker);
-        let excused = is_doubled || self.is_murky(name_of(former)) || self.is_lied_to();
-        if let (Some(server), false) = (alive.first(), excused) {
-            self.violations.push(format!(
+        let is_excused =
+            is_left || is_doubled || self.is_murky(name_of(former)) || self.is_lied_to();
+        let why = alive.first().map(|server| {
+            format!(
                 "S5: the finalizer left while server {} was there",
                 server.id
-            ));
-        }
+            )
+        });
+        self.judge(Rule::Finalizer, Verdict::of(why, is_excused));
     }
+}
+
+/// Whether this spec says that nothing may be begun.
+fn is_restrained(spec: &Value) -> bool {
+    Property::Paused.is_in(spec) || Property::Observed.is_in(spec)
+}
+
+/// The generation that status tells of.
+fn observed(object: &Value) -> i64 {
+    let told = object["status"]["observedGeneration"].as_i64();
+    told.unwrap_or(-1)
+}
+
+fn generation(object: &Value) -> i64 {
+    object["metadata"]["generation"].as_i64().unwrap_or(0)
+}
+
+/// The server that status tells of.
+fn status_id(object: &Value) -> &str {
+    object["status"]["id"].as_str().unwrap_or_default()
 }
 
 /// Whether status tells of an operation that has not ended.

@@ -3,10 +3,13 @@
 use super::Universe;
 use crate::apiserver::INSTANCES;
 use crate::fault::{Act, Dependency, Kind, On, Rule};
-use crate::oracle;
+use crate::oracle::{self, Verdict};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// Within this time after a dependency is back, whoever waits for it has asked it (design section 5, L2).
+const RECOVERY: Duration = Duration::from_secs(30);
 
 /// How a dependency is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +18,23 @@ pub enum Absence {
     Silent,
     /// Everything is answered with this status.
     Answers(u16),
+}
+
+/// A dependency that is there again, and whom nobody has asked yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unheard {
+    dependency: Dependency,
+    /// When it came back.
+    back: Instant,
+    /// Since when whoever waits for it has its time to ask: later, where something kept it from that.
+    since: Instant,
+}
+
+impl Unheard {
+    fn tardy(self) -> String {
+        let dependency = self.dependency;
+        format!("L2: {dependency:?} is back for {RECOVERY:?} and nobody has asked it")
+    }
 }
 
 impl Universe {
@@ -43,34 +63,40 @@ impl Universe {
     pub(super) fn goes(&mut self, dependency: Dependency, how: Absence) {
         self.away.retain(|(away, ..)| *away != dependency);
         self.away.push((dependency, how, false));
-        self.unheard.retain(|(back, _)| *back != dependency);
+        self.unheard.retain(|it| it.dependency != dependency);
     }
 
     /// A request is answered.
     pub fn answers(&mut self, kind: Kind) {
-        self.unheard
-            .retain(|(dependency, _)| !dependency.serves(kind));
+        let is_asked = |it: &mut Unheard| it.dependency.serves(kind);
+        for asked in self.unheard.extract_if(.., is_asked) {
+            let is_late = asked.back.elapsed() > RECOVERY;
+            let why = is_late.then(|| asked.tardy());
+            let is_excused = asked.since.elapsed() <= RECOVERY;
+            let verdict = Verdict::of(why, is_excused);
+            self.oracle.judge(oracle::Rule::Recovered, verdict);
+        }
     }
 
     /// Nobody is fit to ask: what is back waits no longer than from now on.
     pub fn nobody_asks(&mut self) {
-        for (_, since) in &mut self.unheard {
-            *since = Instant::now();
+        for it in &mut self.unheard {
+            it.since = Instant::now();
         }
     }
 
-    /// What came back and was asked for nothing within `bound`, although somebody waits for it.
-    pub fn unheard_for(&mut self, bound: Duration) -> Option<Dependency> {
+    /// What came back and was asked for nothing in time, although somebody waits for it: in words.
+    pub fn unheard(&mut self) -> Option<String> {
         let mut unheard = std::mem::take(&mut self.unheard);
-        unheard.retain(|(dependency, _)| self.does_anybody_wait(*dependency));
+        unheard.retain(|it| self.does_anybody_wait(it.dependency));
         self.unheard = unheard;
         if !self.away.is_empty() || self.slow_until.is_some_and(|until| Instant::now() < until) {
             // What is back is of no use without the other.
             self.nobody_asks();
         }
         let mut unheard = self.unheard.iter();
-        let late = unheard.find(|(_, since)| since.elapsed() > bound)?;
-        Some(late.0)
+        let late = unheard.find(|it| it.since.elapsed() > RECOVERY)?;
+        Some(late.tardy())
     }
 
     /// Whether an Instance is not yet what it is to be, and needs this dependency for it.
@@ -101,7 +127,12 @@ impl Universe {
         let was_noticed = away.any(|(away, _, is_noticed)| *away == dependency && *is_noticed);
         self.away.retain(|(away, ..)| *away != dependency);
         if was_noticed && self.does_anybody_wait(dependency) {
-            self.unheard.push((dependency, Instant::now()));
+            let now = Instant::now();
+            self.unheard.push(Unheard {
+                dependency,
+                back: now,
+                since: now,
+            });
         }
     }
 
@@ -122,9 +153,9 @@ impl Universe {
         let rule = self.rules.remove(index);
         // Whoever was asked, and did not answer because of this, has its time from here on.
         let keeps_silent = rule.act.keeps_silent();
-        for (dependency, since) in &mut self.unheard {
-            if keeps_silent && dependency.serves(kind) {
-                *since = Instant::now();
+        for it in &mut self.unheard {
+            if keeps_silent && it.dependency.serves(kind) {
+                it.since = Instant::now();
             }
         }
         if let Act::Slow(seconds) = rule.act {

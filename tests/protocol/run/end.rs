@@ -1,0 +1,57 @@
+//! How a run ends, and what came of it.
+
+use super::{MOST_REQUESTS, Outcome};
+use crate::oracle::{Rule, Verdict};
+use crate::universe::Universe;
+use std::collections::BTreeMap;
+
+/// Whether nothing was written or called since all was at rest, but what nobody can spare whoever asks in vain.
+pub(super) fn is_still(universe: &Universe, before: &BTreeMap<String, u64>) -> Verdict {
+    let in_vain = universe.oracle.asking_in_vain(&universe.kube);
+    let more = |(name, now): (&String, &u64)| {
+        let more = now - before.get(name).copied().unwrap_or(0);
+        (more > 0).then(|| (name.clone(), more))
+    };
+    let mut moved: Vec<(String, u64)> = universe.changes.iter().filter_map(more).collect();
+    let is_excused = moved.iter().all(|(name, _)| in_vain.contains(name));
+    moved.sort_by_key(|(name, _)| in_vain.contains(name));
+    let why = moved
+        .first()
+        .map(|(name, more)| format!("L1: {more} writes or calls for {name} while all was at rest"));
+    Verdict::of(why, is_excused)
+}
+
+/// What every rule says of what is left.
+pub(super) fn at_the_end(universe: &Universe) -> Vec<(Rule, Verdict)> {
+    let (kube, cloud) = (&universe.kube, &universe.cloud);
+    universe.oracle.at_rest(kube, cloud, universe.password())
+}
+
+/// It is over, and this is what was found at the end.
+pub(super) fn ended(universe: &mut Universe, found: Vec<(Rule, Verdict)>) -> Outcome {
+    for (rule, verdict) in found {
+        universe.oracle.judge(rule, verdict);
+    }
+    outcome(universe)
+}
+
+pub(super) fn outcome(universe: &mut Universe) -> Outcome {
+    let asks_on = universe.requests() > MOST_REQUESTS;
+    let why = asks_on.then(|| format!("L3: {} requests", universe.requests()));
+    let verdict = Verdict::of(why, false);
+    universe.oracle.judge(Rule::Ends, verdict);
+    Outcome {
+        violations: universe.oracle.violations.clone(),
+        trace: universe.trace(),
+        requests: universe.requests(),
+        unmet: universe.unmet,
+        kinds: universe.kinds.clone(),
+        states: universe.states.clone(),
+        surplus: universe.oracle.surplus,
+        bought: universe.oracle.bought,
+        alive: universe.cloud.live_servers().len(),
+        pace: universe.pace.clone(),
+        judged: universe.oracle.counted(),
+        neighbours: universe.neighbours.calls,
+    }
+}
