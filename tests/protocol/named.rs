@@ -214,9 +214,9 @@ schedules! {
     q1e_it_shows_late_and_the_first_listing_of_the_proof_omits_it:
         one().visible_late(19).on(Create, 1, LoseAnswer).on(Listing, 5, Omit).buys(1);
     q1e_executed_late_and_a_listing_after_the_settling_time_omits_it:
-        one().on(Create, 1, Late(15)).on(Listing, 5, Omit);
+        one().on(Create, 1, Late(19)).on(Listing, 5, Omit);
     q1e_executed_late_and_the_second_listing_of_the_proof_omits_it:
-        one().on(Create, 1, Late(15)).on(Listing, 6, Omit);
+        one().on(Create, 1, Late(19)).on(Listing, 6, Omit);
     q1f_executed_twice_deleted_and_recreated:
         one().on(Create, 1, Twice).at(3_000, Delete(1)).at(3_100, Apply(1)).at(30_000, Apply(1));
     q1i_settling_too_short_heals_without_deletion:
@@ -253,7 +253,7 @@ schedules! {
     q2e_a_resource_version_comes_again_after_a_restore:
         one().on(Intent, 1, Before(SnapshotEtcd)).on(Create, 1, After(RestoreEtcd)).at(4_000, Label(1));
     q2f_status_wiped_at_every_moment:
-        one().on(Receipt, 1, After(WipeStatus(1))).on(Status, 2, After(WipeStatus(1))).at(9_000, WipeStatus(1));
+        one().on(Status, 2, After(WipeStatus(1))).on(Status, 3, After(WipeStatus(1))).at(9_000, WipeStatus(1));
     q2g_the_answer_to_the_intent_is_lost:
         one().on(Intent, 1, LoseAnswer);
     q2g_an_intent_never_arrives_and_another_process_writes_the_same_number:
@@ -275,7 +275,7 @@ schedules! {
     q3a_released_at_the_console_wiped_and_restarted:
         one().at(4_000, ConsoleRelease(1)).at(4_000, WipeStatus(1)).at(4_000, Kill(0));
     q3b_status_wiped_and_executed_twice:
-        one().on(Create, 1, Twice).at(1_200, WipeStatus(1));
+        one().on(Create, 1, Twice).at(2_500, WipeStatus(1));
     q3c_executed_twice_a_crash_at_the_receipt_and_wiped:
         one().on(Create, 1, Twice).on(Receipt, 1, CrashBefore).at(3_000, WipeStatus(1));
     q3d_a_paused_process_writes_its_receipt_late:
@@ -283,12 +283,12 @@ schedules! {
     q3d_a_process_paused_before_its_post_and_its_receipt:
         lease().on(Create, 1, PauseBefore(60)).on(Receipt, 1, PauseBefore(60));
     q3e_a_receipt_and_a_record_of_paused_processes_come_late:
-        lease().on(Receipt, 1, PauseBefore(60)).on(Intent, 2, PauseBefore(60)).at(45_000, WipeStatus(1));
+        lease().on(Receipt, 1, PauseBefore(60)).on(Intent, 2, PauseBefore(60)).at(70_000, WipeStatus(1));
     q3f_a_late_receipt_meets_a_namesake:
         lease().on(Receipt, 1, PauseBefore(100)).at(2_000, Delete(1)).at(70_000, Apply(1));
 
     q3g_executed_twice_wiped_and_released_at_the_console:
-        one().on(Create, 1, Twice).at(1_200, WipeStatus(1)).at(1_250, ConsoleRelease(1));
+        one().on(Create, 1, Twice).at(2_500, WipeStatus(1)).at(2_550, ConsoleRelease(1));
 
     q4a_a_copy_under_another_name:
         one().at(4_000, Copy(1)).at(20_000, Delete(6));
@@ -312,7 +312,7 @@ schedules! {
     q5a_a_reinstall_whose_request_was_lost:
         one().at(4_000, EditImage(1)).on(Reinstall, 1, LoseRequest);
     q5b_settling_too_short_for_a_late_reinstall_limit:
-        one().settle(3).at(4_000, EditImage(1)).on(Reinstall, 1, Late(12));
+        one().settle(3).at(4_000, EditImage(1)).on(Reinstall, 1, Late(40));
     q5c_flipped_back_while_a_late_reinstall_is_under_way:
         one().at(4_000, EditImage(1)).on(Reinstall, 1, Late(12)).at(5_000, EditImage(1));
     q5d_flipped_back_while_it_runs:
@@ -345,7 +345,7 @@ schedules! {
     q6c_a_release_that_is_late_and_fails:
         one().at(4_000, Delete(1)).on(Release, 1, Late(10)).on(Release, 2, TaskFails);
     q6d_two_lies_in_a_row_limit:
-        one().at(4_000, Delete(1)).on(Release, 1, LoseRequest).on(Detail, 2, FalseNotFound).on(Detail, 3, FalseNotFound);
+        one().at(4_000, Delete(1)).on(Release, 1, LoseRequest).on(Detail, 2, FalseNotFound).at(4_000, Hides(true)).at(120_000, Hides(false));
     q6f_listings_leave_out_a_server_whose_release_fails:
         one().tasks(8).at(15_000, Delete(1)).on(Release, 1, TaskFails).at(15_000, Hides(true)).at(120_000, Hides(false));
     q6f_listings_leave_out_a_server_whose_release_comes_late:
@@ -370,13 +370,13 @@ schedules! {
     q7f_two_at_once_and_an_answer_lost:
         no_lease().on(Create, 1, LoseAnswer).at(40_000, EditImage(1));
     q7g_two_at_once_executed_twice_and_wiped:
-        no_lease().on(Create, 1, Twice).at(1_200, WipeStatus(1)).at(6_000, WipeStatus(1));
+        no_lease().on(Create, 1, Twice).at(2_500, WipeStatus(1)).at(6_000, WipeStatus(1));
     q7h_every_purchase_is_made_by_a_paused_process:
         lease().on(Create, 1, PauseBefore(100)).on(Create, 2, PauseBefore(100));
     q7j_a_paused_post_lands_after_the_deletion:
         lease().on(Create, 1, PauseBefore(100)).at(3_000, Delete(1));
     q7k_a_pause_and_a_wipe_at_the_worst_moment:
-        lease().on(Create, 1, PauseBefore(60)).on(Status, 2, After(WipeStatus(1))).at(61_000, WipeStatus(1));
+        lease().on(Create, 1, PauseBefore(60)).on(Status, 3, After(WipeStatus(1))).at(61_000, WipeStatus(1));
     q7n_a_late_receipt_meets_an_object_that_was_deleted_and_recreated:
         lease().on(Receipt, 1, PauseBefore(60)).at(2_000, Delete(1)).at(30_000, Apply(1)).at(45_000, Apply(1));
     q7o_a_deposed_process_wakes_before_its_post_when_the_other_is_dead:
@@ -385,16 +385,16 @@ schedules! {
     q8a_executed_twice_and_the_recorded_one_released_at_the_console:
         one().on(Create, 1, Twice).at(2_500, ConsoleRelease(1));
     q8b_executed_twice_wiped_and_released_late:
-        one().on(Create, 1, Twice).at(1_200, WipeStatus(1)).on(Release, 1, Late(5)).at(9_000, ConsoleRelease(1));
+        one().on(Create, 1, Twice).at(2_500, WipeStatus(1)).on(Release, 1, Late(5)).at(9_000, ConsoleRelease(1));
     q8d_executed_twice_wiped_and_the_recorded_one_released_before_the_surplus_is:
-        one().on(Create, 1, Twice).at(1_200, WipeStatus(1)).on(Release, 1, Late(5)).at(40_000, ConsoleRelease(1));
+        one().on(Create, 1, Twice).at(2_500, WipeStatus(1)).on(Release, 1, Late(5)).at(40_000, ConsoleRelease(1));
     q8e_executed_twice_and_released_right_before_the_surplus_is:
         one().on(Create, 1, Twice).on(Release, 1, Before(ConsoleRelease(1)));
     q9a_status_and_record_lost_with_a_take_over:
-        lease().visible_late(5).on(Create, 1, Twice).at(1_200, Replace(1)).at(1_200, WipeStatus(1)).at(1_300, Kill(0));
+        lease().visible_late(5).on(Create, 1, Twice).at(2_500, Replace(1)).at(2_500, WipeStatus(1)).at(2_600, Kill(0));
 
     q9b_status_and_record_lost_under_two_at_once_limit:
-        no_lease().visible_late(5).on(Create, 1, Twice).at(1_200, Replace(1)).at(1_200, WipeStatus(1));
+        no_lease().visible_late(5).on(Create, 1, Twice).at(2_500, Replace(1)).at(2_500, WipeStatus(1));
 
     qba_an_object_born_here_is_recreated:
         one().on(Intent, 1, LoseAnswer).on(Create, 1, LoseRequest).at(2_000, Delete(1)).at(40_000, Apply(1));
@@ -416,7 +416,7 @@ schedules! {
     l2_the_service_is_away_while_a_server_is_released:
         one().at(4_000, Delete(1)).away(4_050, Dependency::Service, 300);
     l2_the_service_is_away_and_the_process_is_killed:
-        one().away(900, Dependency::Service, 120).at(60_000, Kill(1));
+        one().away(900, Dependency::Service, 120).at(60_000, Kill(0));
     l2_the_apiserver_is_away_while_a_server_is_bought:
         one().away(700, Dependency::Apiserver, 90);
     l2_the_apiserver_is_away_for_an_hour:

@@ -132,7 +132,7 @@ schedules! {
     rotated_while_the_service_is_away:
         rotated().away(29_000, Dependency::Service, 10);
     rotated_while_the_apiserver_goes:
-        rotated().away(31_000, Dependency::Apiserver, 10);
+        login().at(4_000, Spec(1, rotates())).away(31_000, Dependency::Apiserver, 10).at(55_000, Spec(1, rotates_no_more()));
     rotated_and_paused:
         rotated().on(Password, 1, After(Spec(1, paused()))).at(120_000, Spec(1, goes_on()));
     rotated_and_stopped:
@@ -142,7 +142,7 @@ schedules! {
     rotated_and_released_at_the_console:
         rotated().on(Password, 1, After(ConsoleRelease(1)));
     rotated_and_deleted:
-        rotated().on(Password, 1, After(Delete(1)));
+        login().at(4_000, Spec(1, rotates())).on(Password, 1, After(Delete(1)));
     rotated_by_a_process_that_was_paused_limit:
         lease().spec(generated()).at(4_000, Spec(1, rotates())).at(45_000, Spec(1, rotates_no_more())).on(Password, 1, PauseBefore(40));
     rotated_and_taken_over_before_it_is_told:
@@ -165,7 +165,7 @@ schedules! {
     edited_and_it_fails:
         edited().on(Password, 1, TaskFails).at(5_000, EditLogin(1));
     edited_with_its_status_wiped:
-        edited().at(4_100, WipeStatus(1)).on(Password, 1, After(WipeStatus(1)));
+        edited().at(4_500, WipeStatus(1)).on(Password, 1, After(WipeStatus(1)));
     edited_with_a_reinstall_that_never_went_out_and_a_status_that_is_wiped:
         edited().at(4_000, Reinstall(1)).on(Kind::Reinstall, 1, CrashBefore).at(12_000, WipeStatus(1));
     edited_with_a_reinstall_that_failed_and_whose_task_is_denied:

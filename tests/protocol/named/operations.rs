@@ -62,7 +62,7 @@ schedules! {
     import_that_the_account_allows_no_more_and_its_record_is_dropped:
         import().at(4_000, Imports(false)).at(8_000, Replace(1)).at(8_100, Kill(0)).at(60_000, Delete(1)).leaves(0);
     import_that_the_account_allows_no_more_under_its_record:
-        import().on(Intent, 1, After(Imports(false))).on(Status, 1, CrashBefore).leaves(1);
+        import().on(Intent, 1, After(Imports(false))).on(Status, 2, CrashBefore).leaves(1);
     import_by_name_and_a_crash_before_its_record:
         import().on(Intent, 1, CrashBefore);
     import_and_a_crash_right_after_its_record:
@@ -70,7 +70,7 @@ schedules! {
     import_of_a_server_that_is_released_before_status_tells_of_it:
         import().spec(recreates(1)).on(Intent, 1, After(ConsoleRelease(1)));
     import_whose_record_is_not_acknowledged:
-        import().on(Intent, 1, LoseAnswer).on(Kind::Read, 1, LoseRequest);
+        import().on(Intent, 1, LoseAnswer).on(Kind::Read, 2, LoseRequest);
     import_whose_record_never_arrives:
         import().on(Intent, 1, LoseRequest);
     import_of_one_server_by_two:
@@ -179,13 +179,13 @@ schedules! {
     recreate_and_the_second_create_fails:
         recreated(1).on(Create, 2, TaskFails);
     recreate_no_more_often_than_the_limit:
-        recreated(1).at(60_000, ConsoleRelease(1)).at(61_000, Kill(0)).at(200_000, WipeStatus(1));
+        recreated(1).at(120_000, ConsoleRelease(1)).at(121_000, Kill(0)).at(260_000, WipeStatus(1));
     recreate_twice_where_the_limit_is_two:
-        recreated(2).at(60_000, ConsoleRelease(1)).at(120_000, ConsoleRelease(1));
+        recreated(2).at(120_000, ConsoleRelease(1)).at(240_000, ConsoleRelease(1));
     recreate_where_the_limit_is_none:
         recreated(0);
     recreated_and_its_record_is_replaced_before_a_late_watch_tells_of_it:
-        one().stale(25).spec(recreates(1)).at(1_100, ConsoleRelease(1)).at(39_200, Replace(1)).at(61_000, ConsoleRelease(1)).buys(2);
+        one().stale(25).spec(recreates(1)).at(26_100, ConsoleRelease(1)).at(64_200, Replace(1)).at(150_000, ConsoleRelease(1)).buys(2);
     recreate_once_more_when_the_limit_is_raised:
         recreated(0).at(60_000, Spec(1, recreates(1)));
     recreated_and_etcd_put_back_to_before_that:
@@ -247,11 +247,11 @@ schedules! {
     retain_a_server_that_is_bought_late:
         one().spec(retains()).on(Create, 1, Late(15)).at(2_000, Delete(1));
     retain_and_a_crash_after_the_purchase:
-        one().spec(retains()).on(Create, 1, CrashAfter).at(900, Delete(1)).at(1_000, Kill(0));
+        one().spec(retains()).on(Create, 1, CrashAfter).at(900, Delete(1)).at(2_500, Kill(0));
     retain_a_doubled_server:
         one().spec(retains()).on(Create, 1, Twice).at(1_500, Delete(1));
     retain_said_right_before_the_deletion_and_seen_late:
-        one().stale(25).at(4_000, Spec(1, retains())).at(4_050, Delete(1));
+        one().stale(25).at(30_000, Spec(1, retains())).at(30_050, Delete(1));
     retain_said_right_before_the_release:
         one().at(4_000, Delete(1)).on(Release, 1, Before(Spec(1, retains())));
     retain_said_after_the_release_was_taken:
@@ -274,7 +274,7 @@ schedules! {
     protected_right_before_the_release:
         one().at(4_000, Delete(1)).on(Release, 1, Before(Spec(1, protected(true))));
     protected_and_seen_late:
-        one().stale(25).at(4_000, Spec(1, protected(true))).at(4_050, Delete(1));
+        one().stale(25).at(30_000, Spec(1, protected(true))).at(30_050, Delete(1));
 
     observe_buys_nothing:
         one().spec(management("Observe")).at(20_000, Kill(0));
@@ -285,7 +285,7 @@ schedules! {
     observe_releases_nothing:
         one().at(4_000, Spec(1, management("Observe"))).at(7_000, Delete(1));
     observe_said_right_before_the_purchase:
-        one().on(Create, 1, NotSent).on(Status, 2, Before(Spec(1, management("Observe"))));
+        one().on(Create, 1, NotSent).at(700, Spec(1, management("Observe"))).buys(0);
     observe_said_while_an_answer_is_lost:
         one().on(Create, 1, LoseAnswer).at(900, Spec(1, management("Observe"))).at(90_000, Spec(1, management("Manage")));
     observe_said_while_a_reinstall_is_lost:
@@ -366,7 +366,7 @@ schedules! {
     names_of_which_there_are_two:
         one().spec(by_name()).at(100, OfferImage).at(60_000, WithdrawImage);
     names_whose_lists_cannot_be_read:
-        one().spec(by_name()).on(Query, 1, LoseRequest).on(Query, 2, Act::Cut).on(Query, 3, Act::Status(500));
+        one().spec(by_name()).on(Query, 2, LoseRequest).on(Query, 3, Act::Cut).on(Query, 4, Act::Status(500));
     names_withdrawn_and_the_server_rebuilt:
         one().spec(by_name()).at(4_000, WithdrawImage).at(5_000, ConsoleRebuild(1)).at(6_000, ConsoleOff(1)).at(9_000, Kill(0));
     names_and_a_failed_create:

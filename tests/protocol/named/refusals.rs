@@ -194,7 +194,7 @@ schedules! {
     pause_until_a_time_that_is_moved:
         one().at(4_000, Spec(1, paused_until(60))).at(5_000, EditPower(1)).at(30_000, Spec(1, paused_until(150)));
     pause_until_a_time_and_taken_out_before:
-        one().at(4_000, Spec(1, paused_until(400))).at(5_000, EditPower(1)).at(30_000, Spec(1, goes_on())).at(30_000, Spec(1, json!({"pause": null})));
+        one().at(4_000, Spec(1, paused_until(400))).at(5_000, EditPower(1)).at(30_000, Spec(1, goes_on()));
     pause_until_a_time_that_is_over:
         one().at(20_000, Spec(1, paused_until(5))).at(20_000, EditPower(1));
     pause_until_a_time_holds_up_a_deletion:
