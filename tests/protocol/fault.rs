@@ -315,6 +315,53 @@ impl Step {
     }
 }
 
+impl Step {
+    /// Whether it is to change an object, and finds nothing to act on where it does not. Who applies what is there already may do so.
+    pub fn changes_objects(&self) -> bool {
+        match self {
+            Self::EditImage(_)
+            | Self::EditPower(_)
+            | Self::Restart(_)
+            | Self::Reinstall(_)
+            | Self::RotatePassword
+            | Self::Spec(..)
+            | Self::Acknowledge(_)
+            | Self::EditLogin(_)
+            | Self::DropLogin(_)
+            | Self::DropConnection(_)
+            | Self::Most(_)
+            | Self::Imports(_)
+            | Self::Immigrate(_)
+            | Self::ApplyAccount
+            | Self::Label(_)
+            | Self::Delete(_)
+            | Self::WipeStatus(_)
+            | Self::ForceFinalizers(_)
+            | Self::Replace(_)
+            | Self::RestoreBackup(_)
+            | Self::Copy(_)
+            | Self::RestoreEtcd => true,
+            Self::Apply(_)
+            | Self::OfferImage
+            | Self::WithdrawImage
+            | Self::SellOut
+            | Self::Restock
+            | Self::TasksFail(_)
+            | Self::Hides(_)
+            | Self::Backup(_)
+            | Self::SnapshotEtcd
+            | Self::ConsoleRelease(_)
+            | Self::ConsoleOff(_)
+            | Self::ConsoleRebuild(_)
+            | Self::Kill(_)
+            | Self::Terminate(_)
+            | Self::Away(_)
+            | Self::Answers(..)
+            | Self::Back(_) => false,
+        }
+    }
+}
+
 /// When the steps of a schedule are taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timed {

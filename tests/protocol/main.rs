@@ -26,6 +26,7 @@ mod random;
 mod run;
 mod soak;
 mod specs;
+mod tally;
 mod tenants;
 mod universe;
 

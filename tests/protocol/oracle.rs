@@ -119,8 +119,6 @@ pub struct Oracle {
     released_at_console: BTreeSet<Marker>,
     /// Servers that were released although another one was recorded.
     pub surplus: usize,
-    /// Servers that were bought.
-    pub bought: usize,
 }
 
 impl Oracle {
@@ -417,6 +415,11 @@ fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
     let all = object["status"]["conditions"].as_array();
     let found = all.into_iter().flatten().find(|c| c["type"] == kind);
     found.unwrap_or(&Value::Null)
+}
+
+/// Why an Instance is Ready, or is not.
+pub fn reason(object: &Value) -> Option<&str> {
+    condition(object, "Ready")["reason"].as_str()
 }
 
 fn is_ready(object: &Value) -> bool {

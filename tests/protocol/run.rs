@@ -2,9 +2,10 @@
 
 mod end;
 
-use crate::fault::{Kind, Rule, Timed};
+use crate::fault::{Kind, Rule, Step, Timed};
 use crate::oracle::{Count, Rule as Judged, Verdict};
 use crate::process::Process;
+use crate::tally::Tally;
 use crate::tenants::Pace;
 use crate::universe::{Setting, Shared, Universe};
 use cloud_server_operator::runtime::chance;
@@ -64,17 +65,16 @@ pub struct Outcome {
     pub trace: Vec<String>,
     /// Requests of the processes until everything was quiet.
     pub requests: u32,
-    /// Faults that found no request.
-    pub unmet: usize,
+    /// Faults that found no request, and steps that found nothing to act on.
+    pub unmet: Vec<String>,
     /// Which they were, by number, until the last change.
     pub kinds: Vec<(u32, Kind)>,
     /// Hashes of the states met.
     pub states: Vec<u64>,
     /// Servers released because another one was recorded.
     pub surplus: usize,
-    /// Servers that were bought, and those that are there at the end.
-    pub bought: usize,
-    pub alive: usize,
+    /// What came about, and how it ended.
+    pub tally: Tally,
     /// How soon each object was served.
     pub pace: Pace,
     /// How often each rule was judged, and how often excused.
@@ -295,21 +295,33 @@ impl Field {
         None
     }
 
-    /// Starts, ends and deposes processes, and brings their watches what happened. Gives when to look again.
-    fn care(&mut self, now: Instant) -> Instant {
-        self.spread();
+    /// Kills the processes that steps want killed, and tells those to end that are to.
+    fn stop(&self) {
+        let running = |slot: u8| {
+            self.processes
+                .get(usize::from(slot))
+                .and_then(Option::as_ref)
+        };
         let kills = std::mem::take(&mut self.universe.lock().kills);
         for slot in kills {
-            if let Some(process) = self.processes.get(slot).and_then(Option::as_ref) {
-                process.link.die();
+            match running(slot) {
+                Some(process) => process.link.die(),
+                None => self.universe.lock().finds_nothing(&Step::Kill(slot)),
             }
         }
         let terminations = std::mem::take(&mut self.universe.lock().terminations);
         for slot in terminations {
-            if let Some(process) = self.processes.get(slot).and_then(Option::as_ref) {
-                process.terminate();
+            match running(slot) {
+                Some(process) => process.terminate(),
+                None => self.universe.lock().finds_nothing(&Step::Terminate(slot)),
             }
         }
+    }
+
+    /// Starts, ends and deposes processes, and brings their watches what happened. Gives when to look again.
+    fn care(&mut self, now: Instant) -> Instant {
+        self.spread();
+        self.stop();
         let mut next = now + TICK;
         for slot in 0..self.processes.len() {
             if let Some(process) = &self.processes[slot] {

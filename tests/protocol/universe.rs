@@ -20,6 +20,7 @@ use crate::apiserver::{
 use crate::fault::{Dependency, Kind, Rule};
 use crate::oracle::{Oracle, ProcessId};
 use crate::run::Look;
+use crate::tally::Tally;
 use crate::tenants::Pace;
 use cloud_server_operator::session::CredentialKey;
 use cloud_simulator::Timestamp;
@@ -119,11 +120,13 @@ pub struct Universe {
     /// Calls and writes of the processes so far that change something, by the name of the object.
     pub changes: BTreeMap<String, u64>,
     /// The processes to kill, by slot, as steps asked for it.
-    pub kills: Vec<usize>,
+    pub kills: Vec<u8>,
     /// The processes to be told to end, likewise.
-    pub terminations: Vec<usize>,
-    /// Faults that found no request.
-    pub unmet: usize,
+    pub terminations: Vec<u8>,
+    /// Faults that found no request, and steps that found nothing to act on.
+    pub unmet: Vec<String>,
+    /// What came about.
+    pub tally: Tally,
     /// Number and kind of the requests until the last change, and of a few more.
     pub kinds: Vec<(u32, Kind)>,
     /// Hashes of every state that was met at a request.
@@ -180,7 +183,8 @@ impl Universe {
             changes: BTreeMap::new(),
             kills: Vec::new(),
             terminations: Vec::new(),
-            unmet: 0,
+            unmet: Vec::new(),
+            tally: Tally::default(),
             kinds: Vec::new(),
             states: Vec::new(),
             began: now,
@@ -425,6 +429,7 @@ impl Universe {
     }
 
     fn happened(&mut self, effect: &Effect) {
+        self.tally.happened(effect);
         self.oracle.happened(effect, &self.cloud, &self.kube);
     }
 

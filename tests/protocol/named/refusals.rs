@@ -1,6 +1,7 @@
 //! What is refused or fails for long: nothing is taken for gone, and nobody is asked without end.
 
-use super::{Play, lease, no_lease, one, schedules};
+use super::play::{Play, lease, no_lease, one};
+use super::schedules;
 use crate::fault::Act::{
     After, Before, CrashAfter, CrashBefore, LoseAnswer, LoseRequest, Status, StatusAfter, TaskFails,
 };
@@ -15,6 +16,7 @@ use crate::fault::Step::{
 };
 use crate::specs::{by_name, goes_on, paused_until, recreates, resyncs};
 use cloud_simulator::catalogue::example;
+use cloud_simulator::readings::FailedCreate;
 use serde_json::json;
 
 impl Play {
@@ -24,9 +26,15 @@ impl Play {
             .at(millis + 1000 * seconds, Back(dependency))
     }
 
+    /// What fails to be created is not there.
+    fn leaves_nothing(mut self) -> Self {
+        self.schedule.setting.readings.failed_create = FailedCreate::LeavesNothing;
+        self
+    }
+
     /// Two Instances, of which the Account may have this many.
     fn two_of(mut self, most: u8) -> Self {
-        self.0.setting.most = Some(most);
+        self.schedule.setting.most = Some(most);
         self.at(600, Apply(2))
     }
 }
@@ -72,149 +80,151 @@ fn failed_unseen() -> Play {
 }
 
 schedules! {
-    refused_401_while_a_server_is_bought:
+    refused_401_while_a_server_is_bought => "bought 1, left 1; web-1 Available":
         one().refuses(505, Service, 401, 300);
-    refused_401_after_the_answer_to_a_create_was_lost:
+    refused_401_after_the_answer_to_a_create_was_lost => "bought 1, left 1; web-1 Available":
         one().on(Create, 1, LoseAnswer).refuses(900, Service, 401, 300);
-    refused_401_while_a_server_is_created:
+    refused_401_while_a_server_is_created => "bought 1, left 1; web-1 Available":
         one().tasks(8).refuses(2_000, Service, 401, 300);
-    refused_401_and_the_process_is_killed:
+    refused_401_and_the_process_is_killed => "bought 1, left 1; web-1 Available":
         one().tasks(8).refuses(2_000, Service, 401, 300).at(60_000, Kill(0)).at(100_000, WipeStatus(1));
-    refused_401_while_a_disk_is_erased:
+    refused_401_while_a_disk_is_erased => "bought 1, left 1, erased 1; web-1 Available":
         one().tasks(8).at(15_000, EditImage(1)).refuses(17_000, Service, 401, 300);
-    refused_401_and_a_new_image_is_wanted:
+    refused_401_and_a_new_image_is_wanted => "bought 1, left 1, erased 1, stopped 1; web-1 Available":
         one().refuses(4_000, Service, 401, 300).at(5_000, EditImage(1)).at(6_000, EditPower(1));
-    refused_401_while_a_server_is_released:
+    refused_401_while_a_server_is_released => "bought 1, left 0; web-1 gone":
         one().tasks(5).at(15_000, Delete(1)).refuses(16_000, Service, 401, 300);
-    refused_401_and_deleted:
+    refused_401_and_deleted => "bought 1, left 0; web-1 gone":
         one().refuses(4_000, Service, 401, 300).at(5_000, Delete(1)).at(60_000, Kill(0));
-    refused_401_of_what_is_bought_anew_when_it_is_gone:
+    refused_401_of_what_is_bought_anew_when_it_is_gone => "bought 1, left 1; web-1 Available":
         one().spec(recreates(2)).refuses(4_000, Service, 401, 600).at(100_000, WipeStatus(1));
-    refused_401_after_a_release_at_the_console:
+    refused_401_after_a_release_at_the_console => "bought 2, left 1; web-1 Available":
         one().spec(recreates(1)).at(4_000, ConsoleRelease(1)).refuses(4_050, Service, 401, 300);
-    l2_refused_401_for_a_moment_and_the_account_is_woken_meanwhile:
+    l2_refused_401_for_a_moment_and_the_account_is_woken_meanwhile => "bought 1, left 0; web-1 gone":
         one().refuses(4_000, Service, 401, 8).at(5_000, Delete(1)).at(20_000, RotatePassword);
-    l2_the_first_listing_of_a_process_is_refused_while_the_spec_changes:
+    l2_the_first_listing_of_a_process_is_refused_while_the_spec_changes => "bought 1, left 1; web-1 Available":
         one()
             .at(10_000, Kill(0))
             .at(10_500, Spec(1, recreates(2)))
             .on(Query, 2, After(Answers(Service, 401)))
             .at(13_000, Back(Service));
-    l2_refused_403_while_only_listings_are_read:
+    l2_refused_403_while_only_listings_are_read => "bought 1, left 0; web-1 gone":
         deleted_while(403);
-    l2_refused_401_while_only_listings_are_read:
+    l2_refused_401_while_only_listings_are_read => "bought 1, left 0; web-1 gone":
         deleted_while(401);
-    refused_403_while_a_server_is_bought:
+    refused_403_while_a_server_is_bought => "bought 1, left 1; web-1 Available":
         one().refuses(505, Service, 403, 300);
-    refused_403_while_a_server_is_created_and_handed_over:
+    refused_403_while_a_server_is_created_and_handed_over => "bought 1, left 1; web-1 Available":
         lease().tasks(8).refuses(2_000, Service, 403, 300).at(30_000, Terminate(0));
-    refused_403_and_deleted:
+    refused_403_and_deleted => "bought 1, left 0; web-1 gone":
         one().refuses(4_000, Service, 403, 300).at(5_000, Delete(1)).at(60_000, Kill(0));
-    refused_403_of_what_is_bought_anew_when_it_is_gone:
+    refused_403_of_what_is_bought_anew_when_it_is_gone => "bought 1, left 1; web-1 Available":
         one().spec(recreates(2)).refuses(4_000, Service, 403, 600);
 
-    reinstall_with_the_same_image_whose_intent_is_not_acknowledged:
+    reinstall_with_the_same_image_whose_intent_is_not_acknowledged => "bought 1, left 1, erased 1; web-1 Available":
         one().at(6_000, Reinstall(1)).on(Intent, 2, StatusAfter(504)).on(Kind::Read, 4, LoseRequest);
-    reinstall_with_the_same_image_whose_intent_is_not_acknowledged_and_the_look_at_it_is_refused:
+    reinstall_with_the_same_image_whose_intent_is_not_acknowledged_and_the_look_at_it_is_refused => "bought 1, left 1, erased 1; web-1 Available":
         one().at(6_000, Reinstall(1)).on(Intent, 2, LoseAnswer).on(Kind::Read, 4, Status(429));
-    reinstall_with_the_same_image_asked_for_again_by_an_etcd_that_was_put_back:
-        one().tasks(3).stale(25).at(2_100, Reinstall(1)).at(7_400, SnapshotEtcd).at(60_000, RestoreEtcd).on(Intent, 3, StatusAfter(504));
+    reinstall_with_the_same_image_asked_for_again_by_an_etcd_that_was_put_back => "bought 1, left 1, erased 1; web-1 Available | bought 1, left 1, erased 2; web-1 Available | bought 1, left 1; web-1 Available":
+        one().tasks(3).stale(25).at(2_100, Reinstall(1)).at(7_400, SnapshotEtcd).at(60_000, RestoreEtcd).on(Intent, 3, StatusAfter(504)).met_sometimes();
 
-    l3_the_service_fails_while_a_server_is_bought:
+    l3_the_service_fails_while_a_server_is_bought => "bought 1, left 1; web-1 Available":
         one().refuses(505, Service, 500, 1_200);
-    l3_the_service_fails_while_a_server_is_created:
+    l3_the_service_fails_while_a_server_is_created => "bought 1, left 1; web-1 Available":
         one().tasks(8).refuses(2_000, Service, 500, 1_200);
-    l3_the_service_fails_and_the_object_is_deleted:
+    l3_the_service_fails_and_the_object_is_deleted => "bought 1, left 0; web-1 gone":
         one().refuses(4_000, Service, 500, 1_200).at(5_000, Delete(1));
-    l3_the_service_is_away_and_the_object_is_deleted:
+    l3_the_service_is_away_and_the_object_is_deleted => "bought 1, left 0; web-1 gone":
         one().away(4_000, Service, 1_200).at(5_000, Delete(1));
-    l3_the_service_has_no_room_for_requests:
+    l3_the_service_has_no_room_for_requests => "bought 1, left 1, erased 1; web-1 Available":
         one().refuses(4_000, Service, 429, 1_200).at(5_000, EditImage(1));
-    l3_an_image_that_is_unknown:
+    l3_an_image_that_is_unknown => "bought 1, left 1; web-1 Available":
         unknown_image();
-    refused_for_good_and_a_crash_before_it_is_mended:
+    refused_for_good_and_a_crash_before_it_is_mended => "bought 1, left 1; web-1 Available":
         refused_until(60_000).at(20_000, Kill(0));
-    refused_for_good_and_a_crash_right_before_that_is_on_record:
+    refused_for_good_and_a_crash_right_before_that_is_on_record => "bought 1, left 1; web-1 Available":
         refused_until(60_000).on(Receipt, 1, CrashBefore);
-    refused_for_good_and_a_crash_right_after_that_is_on_record:
+    refused_for_good_and_a_crash_right_after_that_is_on_record => "bought 1, left 1; web-1 Available":
         refused_until(60_000).on(Receipt, 1, CrashAfter);
-    refused_for_good_and_a_crash_before_it_is_deleted:
-        refused_for_good().at(20_000, Kill(0)).at(40_000, Delete(1)).leaves(0);
-    refused_for_good_and_its_record_is_lost:
+    refused_for_good_and_a_crash_before_it_is_deleted => "bought 0, left 0; web-1 gone":
+        refused_for_good().at(20_000, Kill(0)).at(40_000, Delete(1));
+    refused_for_good_and_its_record_is_lost => "bought 1, left 1; web-1 Available":
         refused_until(60_000).at(10_000, Replace(1)).at(20_000, Kill(0));
-    refused_for_good_and_etcd_is_put_back_to_that:
+    refused_for_good_and_etcd_is_put_back_to_that => "bought 1, left 1; web-1 ImageDiffers":
         refused_until(60_000).at(50_000, SnapshotEtcd).at(90_000, RestoreEtcd);
-    refused_for_good_and_etcd_is_put_back_to_that_while_nobody_runs:
+    refused_for_good_and_etcd_is_put_back_to_that_while_nobody_runs => "bought 1, left 1; web-1 ImageDiffers":
         refused_until(60_000).at(50_000, SnapshotEtcd).at(89_900, Kill(0)).at(90_000, RestoreEtcd);
-    refused_for_good_and_the_answer_to_the_next_create_is_lost:
+    refused_for_good_and_the_answer_to_the_next_create_is_lost => "bought 1, left 1; web-1 Available":
         refused_until(60_000).at(20_000, Kill(0)).at(59_000, SnapshotEtcd).on(Create, 3, LoseAnswer);
-    refused_for_good_by_a_process_that_is_followed:
+    refused_for_good_by_a_process_that_is_followed => "bought 1, left 1; web-1 Available":
         refused_until(60_000).at(20_000, Kill(0)).at(30_000, Kill(0));
-    l3_a_secret_that_is_missing:
+    l3_a_secret_that_is_missing => "bought 1, left 1; web-1 Available":
         missing_secret();
-    l3_a_region_that_sells_nothing:
+    l3_a_region_that_sells_nothing => "bought 1, left 1; web-1 Available":
         one().at(100, SellOut).at(1_200_000, Restock);
-    l3_a_name_of_what_is_sold_out:
+    l3_a_name_of_what_is_sold_out => "bought 1, left 1; web-1 Available":
         one().spec(by_name()).at(100, SellOut).at(1_200_000, Restock);
-    l3_every_create_fails:
+    l3_every_create_fails => "bought 2, left 1; web-1 Available":
         one().at(100, TasksFail(true)).at(1_200_000, TasksFail(false));
-    l3_every_release_fails:
+    l3_every_create_fails_and_leaves_nothing => "bought 5, left 1; web-1 Available":
+        one().leaves_nothing().at(100, TasksFail(true)).at(1_200_000, TasksFail(false));
+    l3_every_release_fails => "bought 1, left 0; web-1 gone":
         one().at(4_000, TasksFail(true)).at(5_000, Delete(1)).at(1_200_000, TasksFail(false));
-    l3_every_stop_fails:
+    l3_every_stop_fails => "bought 1, left 1, stopped 1; web-1 Available":
         one().at(4_000, TasksFail(true)).at(5_000, EditPower(1)).at(1_200_000, TasksFail(false));
-    l3_every_stop_fails_under_two_processes:
+    l3_every_stop_fails_under_two_processes => "bought 1, left 1, stopped 1; web-1 Available":
         no_lease().at(4_000, TasksFail(true)).at(5_000, EditPower(1)).at(1_200_000, TasksFail(false));
-    l3_every_reinstall_fails_under_two_processes:
+    l3_every_reinstall_fails_under_two_processes => "bought 1, left 1, erased 1; web-1 Available":
         no_lease().at(4_000, TasksFail(true)).at(5_000, EditImage(1)).at(1_200_000, TasksFail(false));
-    l3_another_image_is_refused_by_what_a_failed_create_left:
+    l3_another_image_is_refused_by_what_a_failed_create_left => "bought 1, left 1; web-1 OperationRefused":
         failed_unseen().at(4_000, EditImage(1));
-    l3_another_password_is_refused_by_what_a_failed_create_left:
+    l3_another_password_is_refused_by_what_a_failed_create_left => "bought 1, left 1; web-1 OperationRefused":
         failed_unseen().at(4_000, RotatePassword);
-    l3_a_release_fails_and_its_server_is_deleted_again:
+    l3_a_release_fails_and_its_server_is_deleted_again => "bought 1, left 0; web-1 gone":
         one().on(Release, 1, TaskFails).at(4_000, Delete(1)).refuses(9_000, Service, 500, 600);
-    l3_the_apiserver_refuses_everything_while_a_server_is_bought:
+    l3_the_apiserver_refuses_everything_while_a_server_is_bought => "bought 1, left 1; web-1 Available":
         one().refuses(700, Apiserver, 403, 1_200);
-    l3_the_apiserver_refuses_everything_and_the_spec_changes:
+    l3_the_apiserver_refuses_everything_and_the_spec_changes => "bought 1, left 0; web-1 ServerMissing":
         one().refuses(4_000, Apiserver, 403, 1_200).at(5_000, EditImage(1)).at(6_000, ConsoleRelease(1));
-    l3_the_apiserver_fails_and_the_object_is_deleted:
+    l3_the_apiserver_fails_and_the_object_is_deleted => "bought 1, left 0; web-1 gone":
         one().refuses(4_000, Apiserver, 500, 1_200).at(5_000, Delete(1));
-    l3_the_apiserver_is_away_and_an_object_that_is_ready_has_something_to_say:
+    l3_the_apiserver_is_away_and_an_object_that_is_ready_has_something_to_say => "bought 1, left 1; web-1 Available":
         one().away(4_000, Apiserver, 1_200).at(5_000, Spec(1, json!({"reinstallPolicy": "Never"})));
-    l3_the_apiserver_is_away_while_a_server_is_created:
+    l3_the_apiserver_is_away_while_a_server_is_created => "bought 1, left 1; web-1 Available":
         one().tasks(5).away(1_200, Apiserver, 1_200);
 
-    l3_two_processes_and_a_token_that_is_refused_when_a_server_went:
+    l3_two_processes_and_a_token_that_is_refused_when_a_server_went => "bought 2, left 1, stopped 1; web-1 Available":
         no_lease().spec(recreates(1)).at(1_700, ConsoleRelease(1)).at(3_130, EditPower(1)).at(9_760, Reinstall(1))
             .at(11_000, Kill(0)).refuses(17_457, Service, 401, 147);
 
-    pause_until_a_time_ends_by_itself:
+    pause_until_a_time_ends_by_itself => "bought 1, left 1; web-1 Available":
         one().spec(paused_until(60));
-    pause_until_a_time_and_a_kill_in_between:
+    pause_until_a_time_and_a_kill_in_between => "bought 1, left 1, erased 1; web-1 Available":
         one().at(4_000, Spec(1, paused_until(90))).at(5_000, EditImage(1)).at(30_000, Kill(0));
-    pause_until_a_time_that_is_moved:
+    pause_until_a_time_that_is_moved => "bought 1, left 1, stopped 1; web-1 Available":
         one().at(4_000, Spec(1, paused_until(60))).at(5_000, EditPower(1)).at(30_000, Spec(1, paused_until(150)));
-    pause_until_a_time_and_taken_out_before:
+    pause_until_a_time_and_taken_out_before => "bought 1, left 1, stopped 1; web-1 Available":
         one().at(4_000, Spec(1, paused_until(400))).at(5_000, EditPower(1)).at(30_000, Spec(1, goes_on()));
-    pause_until_a_time_that_is_over:
+    pause_until_a_time_that_is_over => "bought 1, left 1, stopped 1; web-1 Available":
         one().at(20_000, Spec(1, paused_until(5))).at(20_000, EditPower(1));
-    pause_until_a_time_holds_up_a_deletion:
+    pause_until_a_time_holds_up_a_deletion => "bought 1, left 0; web-1 gone":
         one().at(4_000, Spec(1, paused_until(60))).at(5_000, Delete(1)).at(30_000, Kill(0));
 
-    resync_sees_what_the_listing_does_not_tell:
+    resync_sees_what_the_listing_does_not_tell => "bought 1, left 1, stopped 1; web-1 Available":
         one().spec(resyncs()).at(100_000, EditPower(1)).at(200_000, Kill(0));
-    resync_of_a_server_that_is_gone:
+    resync_of_a_server_that_is_gone => "bought 1, left 0; web-1 ServerMissing":
         one().spec(resyncs()).at(100_000, ConsoleRelease(1));
-    resync_while_the_service_fails:
+    resync_while_the_service_fails => "bought 1, left 1; web-1 Available":
         one().spec(resyncs()).refuses(4_000, Service, 500, 1_200);
 
-    most_of_one_is_waited_for:
+    most_of_one_is_waited_for => "bought 2, left 1; web-1 gone, web-2 Available":
         one().two_of(1).at(60_000, Delete(1));
-    most_of_one_and_a_crash_after_the_purchase:
+    most_of_one_and_a_crash_after_the_purchase => "bought 1, left 0; web-1 gone, web-2 gone":
         one().two_of(1).on(Create, 1, crate::fault::Act::CrashAfter).at(60_000, Delete(1)).at(61_000, Delete(2));
-    most_of_none_until_there_may_be_some:
+    most_of_none_until_there_may_be_some => "bought 2, left 2; web-1 Available, web-2 Available":
         one().two_of(0).at(200_000, Most(2));
-    most_lowered_below_what_there_is:
+    most_lowered_below_what_there_is => "bought 2, left 1; web-1 AccountLimitReached, web-2 Available":
         one().two_of(2).at(10_000, Most(1)).at(200_000, Delete(1)).at(230_000, Apply(1));
-    most_of_one_whose_answer_is_lost:
+    most_of_one_whose_answer_is_lost => "bought 1, left 1; web-1 Available, web-2 AccountLimitReached":
         one().two_of(1).on(Create, 1, LoseAnswer);
 }

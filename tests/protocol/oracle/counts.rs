@@ -57,10 +57,10 @@ pub struct Count {
 /// Each rule: what it says, how often ten thousand schedules by chance judge it at the least, and of how many in a hundred
 /// judgements an excuse is taken at the most.
 ///
-/// The least is a third of what was measured, and a tenth where that is less than a thousand: few runs come to it, and five hundred
-/// schedules judge it some days three times as often as others. The most is at least three times what was measured, and five where
-/// that was next to nothing. Below the one, chance does not play any more what the rule is about, or its judge is not asked; above
-/// the other, an excuse has grown. A rule of which none is taken knows no excuse.
+/// The least is a third of what was measured, and about a tenth where that was less than a thousand: few runs come to it, and how
+/// many, chance decides. The most is at least three times what was measured, and five where that was next to nothing. Below the
+/// one, chance does not play any more what the rule is about, or its judge is not asked; above the other, an excuse has grown. A
+/// rule that knows no excuse has none.
 macro_rules! rules {
     ($($(#[doc = $says:literal])+ $name:ident: $least:literal, $most:literal;)*) => {
         /// The rules, as they are counted.

@@ -151,7 +151,6 @@ impl Oracle {
             let why = format!("server {server} is called {name}, without a marker");
             return self.judge(Rule::OneServer, Verdict::Wrong(why));
         };
-        self.bought += 1;
         self.newest.insert(marker.clone(), server.to_owned());
         self.judge_one_server(&marker, cloud);
         let owner = self.names.get(&marker).cloned().unwrap_or_default();

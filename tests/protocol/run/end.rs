@@ -40,16 +40,16 @@ pub(super) fn outcome(universe: &mut Universe) -> Outcome {
     let why = asks_on.then(|| format!("L3: {} requests", universe.requests()));
     let verdict = Verdict::of(why, false);
     universe.oracle.judge(Rule::Ends, verdict);
+    universe.tally.ends(&universe.kube, &universe.cloud);
     Outcome {
         violations: universe.oracle.violations.clone(),
         trace: universe.trace(),
         requests: universe.requests(),
-        unmet: universe.unmet,
+        unmet: universe.unmet.clone(),
         kinds: universe.kinds.clone(),
         states: universe.states.clone(),
         surplus: universe.oracle.surplus,
-        bought: universe.oracle.bought,
-        alive: universe.cloud.live_servers().len(),
+        tally: universe.tally.clone(),
         pace: universe.pace.clone(),
         judged: universe.oracle.counted(),
         neighbours: universe.neighbours.calls,

@@ -40,8 +40,9 @@ impl Unheard {
 impl Universe {
     /// No fault happens from here on.
     pub fn calm(&mut self) {
-        self.unmet = self.rules.len();
-        self.rules.clear();
+        let unmet = self.rules.drain(..);
+        let unmet = unmet.map(|rule| format!("{:?} {:?}", rule.on, rule.act));
+        self.unmet.extend(unmet);
         (self.tasks_fail, self.hides) = (false, false);
         self.rotates_no_more();
         for (dependency, ..) in self.away.clone() {

@@ -18,6 +18,7 @@ impl Universe {
         self.advance();
         self.last_change = Instant::now();
         self.tell(|| format!("-- {step:?}"));
+        let before = self.kube.version();
         let has_object = step
             .object()
             .is_none_or(|n| self.kube.get(&instance(n)).is_some());
@@ -88,11 +89,10 @@ impl Universe {
                     strip(object);
                 }
             }),
-            Step::Backup(n) => {
-                if let Some(object) = self.kube.get(&instance(n)) {
-                    self.backups.insert(n, object.clone());
-                }
-            }
+            Step::Backup(n) => match self.kube.get(&instance(n)) {
+                Some(object) => drop(self.backups.insert(n, object.clone())),
+                None => self.finds_nothing(step),
+            },
             Step::RestoreBackup(n) => self.put_back(n, n),
             Step::Copy(n) => {
                 if let Some(object) = self.kube.get(&instance(n)) {
@@ -113,18 +113,26 @@ impl Universe {
                     self.oracle.went_back(&self.kube);
                 }
             }
-            Step::ConsoleRelease(n) => self.console(n, |server| Console::Release { server }),
-            Step::ConsoleOff(n) => self.console(n, |server| Console::PowerOff { server }),
+            Step::ConsoleRelease(n) => self.console(step, n, |server| Console::Release { server }),
+            Step::ConsoleOff(n) => self.console(step, n, |server| Console::PowerOff { server }),
             Step::ConsoleRebuild(n) => {
                 let image = catalogue::example().windows_image.to_owned();
-                self.console(n, |server| Console::Rebuild { server, image });
+                self.console(step, n, |server| Console::Rebuild { server, image });
             }
-            Step::Kill(slot) => self.kills.push(usize::from(slot)),
-            Step::Terminate(slot) => self.terminations.push(usize::from(slot)),
+            Step::Kill(slot) => self.kills.push(slot),
+            Step::Terminate(slot) => self.terminations.push(slot),
             Step::Away(dependency) => self.goes(dependency, Absence::Silent),
             Step::Answers(dependency, status) => self.goes(dependency, Absence::Answers(status)),
             Step::Back(dependency) => self.back(dependency),
         }
+        if step.changes_objects() && self.kube.version() == before {
+            self.finds_nothing(step);
+        }
+    }
+
+    /// A step found nothing to act on.
+    pub fn finds_nothing(&mut self, step: &Step) {
+        self.unmet.push(format!("{step:?}"));
     }
 
     /// What happens beside the object itself: in its Secrets, and to what the service offers.
@@ -208,6 +216,7 @@ impl Universe {
         self.kube.create(key, manifest);
         if let (false, Some(object)) = (had, self.kube.get(key)) {
             self.oracle.created(object);
+            self.tally.saw(&key.1);
         }
     }
 
@@ -295,19 +304,20 @@ impl Universe {
         self.put_back(to, to);
     }
 
-    fn console(&mut self, n: u8, action: impl FnOnce(String) -> Console) {
+    fn console(&mut self, step: &Step, n: u8, action: impl FnOnce(String) -> Console) {
         let recorded = self
             .kube
             .get(&instance(n))
             .and_then(crate::oracle::record)
             .and_then(|binding| binding.id);
-        let alive = recorded.and_then(|id| self.cloud.server(&id));
-        if let Some(server) = alive.filter(|server| server.released_at.is_none()) {
-            let action = action(server.id.clone());
-            let releases = matches!(action, Console::Release { .. });
-            self.oracle.at_console(&server, releases);
-            self.at_console(action);
-        }
+        let server = recorded.and_then(|id| self.cloud.server(&id));
+        let Some(server) = server.filter(|server| server.released_at.is_none()) else {
+            return self.finds_nothing(step);
+        };
+        let action = action(server.id.clone());
+        let releases = matches!(action, Console::Release { .. });
+        self.oracle.at_console(&server, releases);
+        self.at_console(action);
     }
 
     fn at_console(&mut self, action: Console) {

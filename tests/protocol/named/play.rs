@@ -1,0 +1,174 @@
+//! A schedule in the making: a setting, and what happens when.
+
+use crate::fault::{Act, Dependency, Kind, On, Rule, Step, Timed};
+use crate::run::{Look, Operators, Schedule, run};
+use crate::tally;
+use crate::universe::{ImportBy, Setting};
+use cloud_simulator::readings::ReleaseWhileCreating;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A schedule in the making.
+pub struct Play {
+    pub schedule: Schedule,
+    meets: Meets,
+}
+
+/// Under how many seeds everything happens that a schedule tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meets {
+    Always,
+    Sometimes,
+}
+
+/// By so many seeds some are met that find what others do not.
+const ENOUGH: u64 = 8;
+
+/// One operator, a server that takes half a second, and the object applied.
+pub fn one() -> Play {
+    let setting = Setting {
+        seed: 7,
+        ..Setting::default()
+    };
+    let apply = Timed {
+        at: 500,
+        step: Step::Apply(1),
+    };
+    let schedule = Schedule {
+        setting,
+        operators: Operators::One,
+        watch_delay: Duration::from_millis(50),
+        rules: Vec::new(),
+        steps: vec![apply],
+    };
+    Play {
+        schedule,
+        meets: Meets::Always,
+    }
+}
+
+/// Two operators, of which one holds the Lease.
+pub fn lease() -> Play {
+    let mut play = one();
+    play.schedule.operators = Operators::Lease;
+    play
+}
+
+/// Two operators at once.
+pub fn no_lease() -> Play {
+    let mut play = one();
+    play.schedule.operators = Operators::NoLease;
+    play
+}
+
+impl Play {
+    pub fn on(mut self, kind: Kind, nth: u32, act: Act) -> Self {
+        let on = On::Nth(kind, nth);
+        self.schedule.rules.push(Rule { on, act });
+        self
+    }
+
+    pub fn at(mut self, millis: u64, step: Step) -> Self {
+        self.schedule.steps.push(Timed { at: millis, step });
+        self
+    }
+
+    /// Nothing is there to answer from here on, for so many seconds.
+    pub fn away(self, millis: u64, dependency: Dependency, seconds: u64) -> Self {
+        self.at(millis, Step::Away(dependency))
+            .at(millis + 1000 * seconds, Step::Back(dependency))
+    }
+
+    pub fn visible_late(mut self, seconds: u64) -> Self {
+        self.schedule.setting.readings.visible_late = Duration::from_secs(seconds);
+        self
+    }
+
+    pub fn tasks(mut self, seconds: u64) -> Self {
+        self.schedule.setting.tasks = Duration::from_secs(seconds);
+        self
+    }
+
+    pub fn spec(mut self, patch: Value) -> Self {
+        self.schedule.setting.spec.push(patch);
+        self
+    }
+
+    pub fn import(mut self, by: ImportBy) -> Self {
+        self.schedule.setting.import = Some(by);
+        self
+    }
+
+    /// The Account lets no Instance import a server.
+    pub fn denied(mut self) -> Self {
+        self.schedule.setting.imports = false;
+        self
+    }
+
+    /// The operating system takes so long to stop.
+    pub fn stops_in(mut self, seconds: u64) -> Self {
+        self.schedule.setting.stop = Some(Duration::from_secs(seconds));
+        self
+    }
+
+    pub fn settle(mut self, seconds: u32) -> Self {
+        self.schedule.setting.settle = seconds;
+        self
+    }
+
+    pub fn stale(mut self, seconds: u64) -> Self {
+        self.schedule.watch_delay = Duration::from_secs(seconds);
+        self
+    }
+
+    /// The service releases what it is still creating.
+    pub fn released_at_any_time(mut self) -> Self {
+        self.schedule.setting.readings.release_while_creating = ReleaseWhileCreating::Allowed;
+        self
+    }
+
+    /// Some of it finds nothing to happen to under some seeds: requests come in another order there.
+    pub fn met_sometimes(mut self) -> Self {
+        self.meets = Meets::Sometimes;
+        self
+    }
+
+    /// Plays it under several seeds, which move the network's delays and the watches. This comes of it under each, and all that it
+    /// tells happens.
+    pub fn holds(mut self, line: &str) {
+        let seeds = std::env::var("NAMED_SEEDS").ok();
+        let seeds = seeds.and_then(|text| text.parse().ok()).unwrap_or(ENOUGH);
+        let (mut tallies, mut unmet) = (Vec::new(), BTreeMap::new());
+        let mut other = None;
+        for seed in 1..=seeds {
+            self.schedule.setting.seed = seed;
+            let outcome = run(&self.schedule, Look::Trace);
+            let trace = outcome.trace.join("\n");
+            let wrong = &outcome.violations;
+            assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}\n{trace}");
+            if seeds == 1 {
+                // For people, with --nocapture.
+                println!("{trace}");
+            }
+            if !outcome.unmet.is_empty() {
+                unmet.insert(seed, outcome.unmet);
+            }
+            if !outcome.tally.is(line) {
+                other.get_or_insert((seed, trace));
+            }
+            tallies.push(outcome.tally);
+        }
+        if let Some((seed, trace)) = other {
+            let came = tally::line(&tallies);
+            panic!("it says {line:?}, and there came {came:?}: seed {seed}\n{trace}");
+        }
+        match self.meets {
+            Meets::Always => assert!(unmet.is_empty(), "never met, by seed: {unmet:#?}"),
+            Meets::Sometimes => assert!(
+                unmet.len() < tallies.len() || seeds < ENOUGH,
+                "no seed meets all of it: {unmet:#?}"
+            ),
+        }
+    }
+}
