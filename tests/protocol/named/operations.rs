@@ -222,7 +222,7 @@ schedules! {
     recreate_with_a_password_that_the_operator_makes => "bought 2, left 1; web-1 Available":
         recreated(1).spec(generated()).on(Create, 2, LoseAnswer);
 
-    reinstall_on_request_erases_nothing_unasked => "bought 1, left 1; web-1 ImageDiffers":
+    reinstall_on_request_erases_nothing_unasked => "bought 1, left 1; web-1 ReinstallPending":
         one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(6_000, Kill(0)).at(8_000, WipeStatus(1));
     reinstall_on_request_once_acknowledged => "bought 1, left 1, erased 1; web-1 Available":
         one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(6_000, Acknowledge(1)).on(Reinstall, 1, LoseAnswer);
@@ -232,7 +232,7 @@ schedules! {
         one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(4_500, acknowledge_another()).at(30_000, Kill(0));
     reinstall_on_request_edited_after_the_acknowledgement => "bought 1, left 1; web-1 ReinstallPending":
         one().spec(reinstalls("OnRequest")).at(4_000, EditImage(1)).at(4_200, Acknowledge(1)).at(4_210, EditImage(1));
-    reinstall_never => "bought 1, left 1; web-1 ImageDiffers":
+    reinstall_never => "bought 1, left 1; web-1 ReinstallForbidden":
         one().spec(reinstalls("Never")).at(4_000, EditImage(1)).at(5_000, Acknowledge(1)).at(8_000, WipeStatus(1)).at(8_000, Kill(0));
     reinstall_never_until_it_may => "bought 1, left 1, erased 1; web-1 Available":
         one().spec(reinstalls("Never")).at(4_000, EditImage(1)).at(9_000, Spec(1, reinstalls("Automatic")));
