@@ -96,11 +96,6 @@ async fn at_operation(
     // The server is at work after our call, and nothing else of ours is under way: the service took the call. A listing is
     // no evidence of that: it may be older than it looks.
     let called = attempt.filter(|(is_own, tries, _)| *is_own && *tries > 0);
-    if let (Verb::Create, true, Some(record)) = (verb, busy, seen.facts.binding())
-        && let Some(attempt) = seen.memory.calls.attempts.get_mut(&record.attempt)
-    {
-        attempt.is_newest = true;
-    }
     let is_ours = seen.memory.calls.aside.is_none()
         && called.is_some_and(|(.., since)| seen.now > since && seen.now < since + seat.settle);
     seen.memory.calls.pending_seen |= busy && is_ours;
