@@ -82,6 +82,7 @@ async fn start() -> Result<Shared, String> {
     run(&["apply", "--server-side", "-k", DEPLOY]).await?;
     run(&["apply", "--server-side", "-k", SECRET_WRITER]).await?;
     until_served(&cluster).await?;
+    until_policed(&cluster).await?;
     let token = run(&[
         "create",
         "token",
@@ -117,6 +118,29 @@ pub async fn until_served(cluster: &Cluster) -> Result<(), String> {
         };
         if Instant::now() > deadline {
             return Err(format!("the kinds are not served: {refused}"));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Waits until the operator is refused the Secrets that are nobody's. A policy acts seconds after it was applied, and an
+/// operator that starts before tells of rights that are too wide and takes it back later.
+///
+/// # Errors
+/// What the apiserver said last.
+async fn until_policed(cluster: &Cluster) -> Result<(), String> {
+    let user = format!("--as={}", Shared::USER);
+    let make = ["create", "secret", "generic", "nobodys", "-n", NAMESPACE];
+    let arguments = [&make[..], &["--dry-run=server", &user]].concat();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let output = kubectl_of(cluster, &arguments, "").await;
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if !output.status.success() && said.contains("ValidatingAdmissionPolicy") {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(format!("the policy of Secrets does not act: {said}"));
         }
         sleep(PAUSE).await;
     }
