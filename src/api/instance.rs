@@ -302,6 +302,7 @@ pub struct InstanceStatus {
 
     /// Number of the newest operation that was announced.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 1_000_000_000))]
     pub attempt: i64,
 
     /// The image of a reinstall that did not end well, and that no other one has followed: where the server shows it, that is

@@ -14,6 +14,7 @@ pub struct Operation {
     /// What is being done.
     pub verb: Verb,
     /// Number of the attempt; strictly increasing over the life of the Instance.
+    #[schemars(range(min = 0, max = 1_000_000_000))]
     pub attempt: i64,
     /// A random word of the reconcile that announced it: the announcement is that one's, whatever became of its acknowledgement.
     #[serde(default)]
@@ -41,8 +42,8 @@ pub struct Operation {
     /// What the server showed when it was announced.
     #[serde(default)]
     pub before: Before,
-    /// The service took the call.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// The service took the call. Always present: what is written on the ground of an intent alone must not replace its receipt.
+    #[serde(default)]
     pub accepted: bool,
     /// The service's asyncTaskUUID, where its answer named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -83,11 +83,15 @@ pub(super) async fn while_waiting(
         let Some(facts) = (context.latest)(&of.key).filter(|now| now.uid == of.uid) else {
             continue;
         };
-        let is_told = open(memory).told.acknowledged == Some(facts.generation);
+        let (is_told, is_behind) = {
+            let memory = open(memory);
+            let is_told = memory.told.acknowledged == Some(facts.generation);
+            (is_told, memory.is_newer_than(&facts.resource_version))
+        };
         let is_tried = tried == Some(facts.generation);
         let is_over = facts.deleting && !facts.is_held();
         let is_late = facts.status.observed_generation < facts.generation && !is_over;
-        if is_told || is_tried || !is_late {
+        if is_told || is_behind || is_tried || !is_late {
             continue;
         }
         let Some(verdict) = answer(&facts) else {

@@ -94,8 +94,8 @@ pub(super) fn pause(seen: &Observation, verb: Verb, applied: &Applied) -> Option
 pub(super) fn left(seen: &Observation, end: &OperationEnd) -> Option<Duration> {
     let whole = pause_after(end.reason, end.times)?;
     let age = seen.wall.as_second() - end.finished_at.0.as_second();
-    // Of a clock that is behind, the whole time.
-    let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
+    // An end in the future tells nothing: by a clock that far ahead the pause would never be over.
+    let age = Duration::from_secs(u64::try_from(age).ok()?);
     Some(whole.saturating_sub(age))
 }
 

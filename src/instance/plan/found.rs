@@ -137,8 +137,12 @@ pub(super) fn record(
             if seen.facts.id().is_some_and(|former| former != *id) {
                 binding.imported = None;
                 if had_operations {
-                    // It was ordered with the password of then, and another one may have been set since.
-                    binding.target.password_secret = None;
+                    // It was ordered as the spec said then. Nobody asked for its disk to be erased to undo what was done to
+                    // the other one since: only the password is set once more.
+                    binding.target = Applied {
+                        password_secret: None,
+                        ..diff::as_specified(seen)
+                    };
                 }
             }
             binding

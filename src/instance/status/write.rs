@@ -112,11 +112,11 @@ impl Said {
     }
 }
 
-/// JSON patch on `/status`: test the UID, the generation that status speaks of and the number of its newest operation, then put
-/// the whole status. A merge would
-/// never remove a field, a namesake that was re-created meanwhile must not get it, and what a process says whose watch is
-/// late (it has just taken over) must not take back what its predecessor said of a newer spec, or of an operation that it has
-/// announced since. Gives the new version; none when the object is gone.
+/// JSON patch on `/status`: test the UID, the generation that status speaks of, the number of its newest operation and whether
+/// that has its receipt, then put the whole status. A merge would never remove a field, a namesake that was re-created meanwhile
+/// must not get it, and what a process says whose watch is late (it has just taken over) must not take back what its predecessor
+/// said of a newer spec, or of an operation that it has announced since, or that has got its receipt or its end. Gives the new
+/// version; none when the object is gone.
 async fn write(
     context: &Context,
     facts: &Facts,
@@ -129,6 +129,10 @@ async fn write(
         json!({"op": "test", "path": "/status/observedGeneration", "value": facts.status.observed_generation}),
         json!({"op": "test", "path": "/status/attempt", "value": facts.status.attempt}),
     ];
+    if let Some(operation) = &facts.status.operation {
+        let path = "/status/operation/accepted";
+        operations.push(json!({"op": "test", "path": path, "value": operation.accepted}));
+    }
     if let Some(record) = facts
         .annotation
         .as_ref()

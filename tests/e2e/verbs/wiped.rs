@@ -50,3 +50,55 @@ async fn verbs_a_wiped_status_sets_the_password_once_more() {
         wiped(world, running, &["modifyInstancePassword"]).await;
     }
 }
+
+/// The server is busy with a restart when status is lost: that is no word of its purchase, and the request for a reinstall that was
+/// answered before is not answered again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verbs_a_status_wiped_while_the_server_is_busy_erases_nothing() {
+    for running in [true, false] {
+        let (mut world, _) = begin(Setup::default(), "wiped-busy").await;
+        let erased = mark(&world, "web").await;
+        let mut wanted = with("web", |web| {
+            web["reinstall"] = json!({"token": "one"});
+        });
+        world.apply(&wanted).await;
+        done(&world, "web", &erased, &[Verb::Reinstall]).await;
+        let before = mark(&world, "web").await;
+        endless(&world, Verb::Restart);
+        wanted["spec"]["restart"] = json!({"token": "two"});
+        let web = world.apply(&wanted).await;
+        eventually("the restart is asked for", async || {
+            let called = posts(&world, before.seq);
+            (called.len() == 1)
+                .then_some(())
+                .ok_or(format!("{called:?}"))
+        })
+        .await;
+        if !running {
+            world.kill();
+        }
+        world.wipe_status("web").await;
+        let wiped = world.sim.ledger().last_seq();
+        if !running {
+            world.start().await;
+        }
+        eventually("the busy server is looked at", async || {
+            let calls = world.calls_since(wiped);
+            let looked = calls.iter().filter(|call| call.path == "/instance/detail");
+            match looked.count() {
+                2.. => Ok(()),
+                n => Err(format!("{n}")),
+            }
+        })
+        .await;
+        end_task(&world, &web);
+        world.ready("web").await;
+        quiet(&world, "web").await;
+        let called = posts(&world, before.seq);
+        assert_eq!(called.len(), 1, "{called:?}: {}", world.ledger_text());
+        let done = effects(&world, erased.seq);
+        let erases = done.iter().filter(|effect| *effect == "Reinstalled");
+        assert_eq!(erases.count(), 1, "{done:?}");
+        world.finish().await;
+    }
+}

@@ -154,7 +154,7 @@ impl Open<'_> {
     }
 
     /// Whether status tells of the operation. Where that was lost it is told again before anything is called under it.
-    fn is_told(&self) -> bool {
+    pub(super) fn is_told(&self) -> bool {
         self.seen.facts.operation().is_some()
     }
 

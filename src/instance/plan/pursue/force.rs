@@ -40,7 +40,9 @@ impl Open<'_> {
             // It was made, and did not help: the stop has failed, and is tried again in its time.
             _ if has_failed && cut == Some(false) => None,
             _ if cut == Some(true) => Some(self.cutting()),
-            Fact::Known(detail) if detail.status() != Some("STOPPED") && self.may_cut(detail) => {
+            Fact::Known(detail)
+                if detail.status() != Some("STOPPED") && self.is_told() && self.may_cut(detail) =>
+            {
                 let mut plan = self.cutting();
                 let (id, force) = (self.id.clone(), true);
                 let request = Box::new(Request::Stop { id, force });

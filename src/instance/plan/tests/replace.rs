@@ -242,6 +242,19 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     let password = binding.target.password_secret.as_deref();
     assert_eq!(password, Some("login/1"), "as the purchase asked for it");
     assert_eq!(plan.tell.id, Some(ServerId::from(SIBLING)));
+    // What the former one was reinstalled to, nobody asked of this one.
+    let reinstalled = with_spec(forgotten(doubled(SETTLE)), |spec| {
+        spec.image.id = Some("img-2".into());
+    });
+    let reinstalled = reinstalled.status(|status| status.attempt = 7).plan();
+    let Step::Record { binding } = &reinstalled.step else {
+        panic!("{reinstalled:?}");
+    };
+    let target = &binding.target;
+    assert_eq!(
+        (target.image.as_str(), &target.password_secret),
+        ("img-2", &None)
+    );
     assert!(plan.tell.news.iter().any(|news| news.reason == "Adopted"));
     let name = ours();
     let both = [(ID, name.as_str()), (SIBLING, name.as_str())];

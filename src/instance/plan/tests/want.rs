@@ -282,6 +282,17 @@ fn what_ended_badly_waits_until_its_time_or_until_something_else_is_asked_for() 
         let again = pause_after(ended, 1).unwrap();
         assert_eq!(asked.plan().again, again);
         let passed = i64::try_from(again.as_secs()).unwrap();
+        let mut ahead = with_spec(server(as_bought(), &[]), to_stop);
+        ahead = ahead.status(|status| {
+            let mut end = bad_end(ended, 1).unwrap();
+            end.finished_at = Time(Timestamp::from_second(86_400).unwrap());
+            status.operation = Some(Operation {
+                generation: 2,
+                end: Some(end),
+                ..operation(Verb::Stop, as_bought())
+            });
+        });
+        assert_eq!(begins(&ahead), Some(Verb::Stop), "an end in the future");
         let over = asked.with(|seen| seen.wall = Timestamp::from_second(passed).unwrap());
         assert_eq!(begins(&over), Some(Verb::Stop), "{ended:?}");
     }
