@@ -45,7 +45,11 @@ fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says
     assert!(!cuts(&after(graceful(running()), 29)));
     assert!(cuts(&after(graceful(running()), 30)));
     assert!(cuts(&graceful(failed())), "its task failed");
-    let untold = after(graceful(running()).wiped(), 30);
+    let untold = after(graceful(running()), 30);
+    let operation = untold.0.facts.operation().cloned().map(Box::new);
+    let untold = untold
+        .memory(|memory| memory.calls.followed = operation)
+        .wiped();
     assert!(!cuts(&untold), "its status is told first");
     for force in [ForceStop::Never, ForceStop::Always] {
         assert!(
