@@ -73,51 +73,46 @@ fn plan(
             context
                 .memories
                 .update(key, |memory| memory.is_unusable(problem.reason));
-            let wait = match problem.reason {
-                // From the last try: what wakes the Account meanwhile does not put off the next one.
-                Reason::TokenRefused => {
-                    let probed = context.memories.get(key).probed;
-                    let since = probed.map_or(Duration::ZERO, |(at, _)| at.elapsed());
-                    times::TOKEN_REFUSED_RETRY
-                        .saturating_sub(since)
-                        .max(times::RETRY_MIN)
-                }
-                // Nothing but an event can mend these, and events are watched.
-                Reason::TokenNotFound
-                | Reason::TokenInvalid
-                | Reason::SecretNotConsented
-                | Reason::SecretBoundElsewhere
-                | Reason::EndpointInvalid
-                | Reason::EndpointNotAllowed => times::LOOKED_AT_AGAIN,
-                // Likewise, but for a ConfigMap, which is read again, and a name, which is resolved again.
-                Reason::AddressRefused
-                | Reason::CaBundleNotFound
-                | Reason::CaBundleInvalid
-                | Reason::ClientCertificateNotFound
-                | Reason::ClientCertificateInvalid => times::LOOKED_AT_AGAIN,
-                _ => {
-                    let mut wait = times::UNREACHABLE_RETRY_MAX;
-                    context.memories.update(key, |memory| {
-                        // From one try to the next: one that is silent takes most of that time.
-                        let since = memory.probed.map_or(Duration::ZERO, |(at, _)| at.elapsed());
-                        wait = memory
-                            .backoff
-                            .fail()
-                            .min(times::UNREACHABLE_RETRY_MAX)
-                            .saturating_sub(since);
-                    });
-                    wait.max(times::RETRY_MIN)
-                }
-            };
             let verdict = match problem.reason {
                 Reason::EndpointInvalid | Reason::EndpointNotAllowed | Reason::AddressRefused => {
                     Verdict::stalled(problem.reason, problem.message.clone())
                 }
                 _ => Verdict::reconciling(problem.reason, problem.message.clone()),
             };
-            (verdict, wait)
+            (verdict, unusable_again(context, key, problem.reason))
         }
     }
+}
+
+/// When an Account that cannot be used is looked at again. From the last try: what wakes it meanwhile does not put off the next
+/// one, and one that is silent takes most of that time.
+fn unusable_again(context: &Context, key: &ObjectKey, reason: Reason) -> Duration {
+    let probed = context.memories.get(key).probed;
+    let since = probed.map_or(Duration::ZERO, |(at, _)| at.elapsed());
+    let wait = match reason {
+        Reason::TokenRefused => times::TOKEN_REFUSED_RETRY,
+        // Nothing but an event can mend these, and events are watched.
+        Reason::TokenNotFound
+        | Reason::TokenInvalid
+        | Reason::SecretNotConsented
+        | Reason::SecretBoundElsewhere
+        | Reason::EndpointInvalid
+        | Reason::EndpointNotAllowed => return times::LOOKED_AT_AGAIN,
+        // Likewise, but for a ConfigMap, which is read again, and a name, which is resolved again.
+        Reason::AddressRefused
+        | Reason::CaBundleNotFound
+        | Reason::CaBundleInvalid
+        | Reason::ClientCertificateNotFound
+        | Reason::ClientCertificateInvalid => return times::LOOKED_AT_AGAIN,
+        _ => {
+            let mut wait = times::UNREACHABLE_RETRY_MAX;
+            context
+                .memories
+                .update(key, |memory| wait = wait.min(memory.backoff.fail()));
+            wait
+        }
+    };
+    wait.saturating_sub(since).max(times::RETRY_MIN)
 }
 
 /// Takes the seat or gives it up, and wakes the Instances if that changed anything.

@@ -33,17 +33,8 @@ pub(super) async fn report(
     const WHAT: &str = "write the Account's status";
     let former = account.status.clone().unwrap_or_default();
     let wall = chance::time_of_day();
-    let warnings = context.rights.warning().into_iter();
-    let warnings: Vec<Warning> = warnings.chain(in_the_clear(account)).collect();
     let memory = context.memories.get(key);
-    let mut next = status(account, &former, verdict, &warnings, wall);
-    next.unreachable_since = memory.outage.map(Time);
-    let usable_since = memory.usable_since;
-    let usable_since = usable_since.filter(|_| matches!(seen.usable, Usable::Yes(_)));
-    let used = context.sessions.roll().used(key, Instant::now());
-    let limits = limits::told(&used, &account.spec, former.limits.as_ref(), usable_since);
-    next.limits = Some(limits);
-    next = with_zones(next, account, &former, seen, usable_since);
+    let next = next(context, account, key, seen, verdict, wall);
     let written = memory.written;
     // An older CustomResourceDefinition drops fields: what was written and is still so would be written for ever.
     let is_dropped = written.as_ref().is_some_and(|written| {
@@ -97,6 +88,29 @@ pub(super) async fn report(
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The status as it is to be.
+fn next(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+    seen: &Observation,
+    verdict: &Verdict,
+    wall: Timestamp,
+) -> AccountStatus {
+    let former = account.status.clone().unwrap_or_default();
+    let warnings = context.rights.warning().into_iter();
+    let warnings: Vec<Warning> = warnings.chain(in_the_clear(account)).collect();
+    let memory = context.memories.get(key);
+    let mut next = status(account, &former, verdict, &warnings, wall);
+    next.unreachable_since = memory.outage.map(Time);
+    let usable_since = memory.usable_since;
+    let usable_since = usable_since.filter(|_| matches!(seen.usable, Usable::Yes(_)));
+    let used = context.sessions.roll().used(key, Instant::now());
+    let limits = limits::told(&used, &account.spec, former.limits.as_ref(), usable_since);
+    next.limits = Some(limits);
+    with_zones(next, account, &former, seen, usable_since)
 }
 
 /// Without what an older version does not know.

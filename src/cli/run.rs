@@ -107,25 +107,8 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
     let pulses = parts.pulses.clone();
     let (listen, shown) = (args.listen, metrics.clone());
     let served = health::begin(listen, port, shown, synced, pulses.clone(), stop.clone()).await?;
-    let address = served.probes;
-    match served.metrics {
-        None => {
-            tracing::info!(%address, "serving /livez, /readyz and /metrics");
-        }
-        Some(metrics) => {
-            tracing::info!(%address, %metrics, "serving /livez and /readyz, and /metrics elsewhere");
-        }
-    }
-
-    let watches: Vec<_> = fleets.iter_mut().flat_map(Fleet::take_watches).collect();
-    // They end with the process as well: that is nothing to tell of.
-    let stopped = stop.clone();
-    let mut watches = Box::pin(async move {
-        let _ = select_all(watches).await;
-        if stopped.is_cancelled() {
-            std::future::pending::<()>().await;
-        }
-    });
+    tell_where(&served);
+    let mut watches = Box::pin(first_to_end(&mut fleets, stop.clone()));
     let office = match elect {
         None => Office::for_life(term),
         Some(settings) => tokio::select! {
@@ -137,17 +120,7 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         },
     };
     metrics.active(true);
-    let scopes: Vec<_> = fleets
-        .iter()
-        .map(|fleet| fleet.stores.namespace.clone())
-        .collect();
-    let own = own_namespace(args.keep_tokens_namespace.as_deref());
-    let trial = Trial {
-        client: parts.client.clone(),
-        namespaces: rights::namespaces(own, &scopes),
-        rights: parts.accounts.rights.clone(),
-        metrics,
-    };
+    let trial = trial(&parts, &fleets, metrics);
     let is_tried = trial.begin().await;
     let _tried = AbortOnDropHandle::new(tokio::spawn(trial.go_on(is_tried, stop.clone())));
     let grace = Duration::from_secs(args.grace_seconds);
@@ -160,6 +133,41 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         &stop,
     )
     .await
+}
+
+fn tell_where(served: &health::Addresses) {
+    let address = served.probes;
+    match served.metrics {
+        None => tracing::info!(%address, "serving /livez, /readyz and /metrics"),
+        Some(metrics) => {
+            tracing::info!(%address, %metrics, "serving /livez and /readyz, and /metrics elsewhere");
+        }
+    }
+}
+
+/// Ends when a watch does. They end with the process as well: that is nothing to tell of.
+fn first_to_end(fleets: &mut [Fleet], stop: CancellationToken) -> impl Future<Output = ()> + use<> {
+    let watches: Vec<_> = fleets.iter_mut().flat_map(Fleet::take_watches).collect();
+    async move {
+        let _ = select_all(watches).await;
+        if stop.is_cancelled() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The trial of the operator's rights, where it watches and where its own Secrets stand.
+fn trial(parts: &Parts, fleets: &[Fleet], metrics: Metrics) -> Trial {
+    let scopes: Vec<_> = fleets
+        .iter()
+        .map(|fleet| fleet.stores.namespace.clone())
+        .collect();
+    Trial {
+        client: parts.client.clone(),
+        namespaces: rights::namespaces(parts.own_namespace.clone(), &scopes),
+        rights: parts.accounts.rights.clone(),
+        metrics,
+    }
 }
 
 /// Runs the queues until told to stop, or until the right to act is lost.

@@ -6,7 +6,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -44,14 +44,20 @@ struct RightLabel {
     what: &'static str,
 }
 
-/// Every metric of the operator; cheap to clone.
+/// What is told of the queues of both kinds.
 #[derive(Clone)]
-pub struct Metrics {
-    registry: Arc<Mutex<Registry>>,
+struct Queues {
     turns: Family<TurnLabels, Counter>,
     under_way: Family<KindLabel, Gauge>,
     waiting: Family<QueueLabels, Gauge>,
     waited: Family<QueueLabels, Histogram>,
+}
+
+/// Every metric of the operator; cheap to clone.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    queues: Queues,
     watch_errors: Family<KindLabel, Counter>,
     cloud_calls: Family<CallLabels, Counter>,
     cloud_seconds: Family<OperationLabel, Histogram>,
@@ -70,111 +76,119 @@ type DroppedLines = Box<dyn Fn() -> u64 + Send + Sync>;
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("cloud_server_operator");
-        let turns = Family::default();
-        registry.register(
-            "reconciles",
-            "Turns of the reconcilers by kind and result",
-            turns.clone(),
-        );
-        let under_way = Family::default();
-        registry.register(
-            "reconciles_active",
-            "Turns of the reconcilers that run now",
-            under_way.clone(),
-        );
-        let waiting = Family::default();
-        registry.register(
-            "queue_depth",
-            "Objects that wait for a turn by kind and priority",
-            waiting.clone(),
-        );
-        let waited: Family<QueueLabels, Histogram> =
-            Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 4.0, 9)));
-        registry.register(
-            "queue_seconds",
-            "How long objects waited for a turn by kind and priority",
-            waited.clone(),
-        );
-        let watch_errors = Family::default();
-        registry.register(
-            "watch_errors",
-            "Failures of watches by kind",
-            watch_errors.clone(),
-        );
-        let cloud_calls = Family::default();
-        registry.register(
-            "cloud_calls",
-            "Calls to the service by operation and result",
-            cloud_calls.clone(),
-        );
-        let cloud_seconds: Family<OperationLabel, Histogram> =
-            Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.005, 2.0, 14)));
-        registry.register(
-            "cloud_call_seconds",
-            "Duration of calls to the service",
-            cloud_seconds.clone(),
-        );
-        let kube_writes = Family::default();
-        registry.register(
-            "kubernetes_writes",
-            "Writes to the apiserver by purpose and result",
-            kube_writes.clone(),
-        );
-        let surplus_released = Counter::default();
-        registry.register(
-            "surplus_servers_released",
-            "Servers released because another one was recorded for their Instance",
-            surplus_released.clone(),
-        );
-        let left_behind = Counter::default();
-        registry.register(
-            "servers_left_behind",
-            "Servers whose Instance went before they were confirmed gone",
-            left_behind.clone(),
-        );
-        let active = Gauge::default();
-        registry.register(
-            "active",
-            "1 in the process that acts, 0 in one that stands by",
-            active.clone(),
-        );
-        let unsafe_rights = Family::default();
-        registry.register(
-            "unsafe_rights",
-            "1 where the apiserver does not refuse the operator what it must not do",
-            unsafe_rights.clone(),
-        );
-        let log_dropped = Counter::default();
-        registry.register(
-            "log_lines_dropped",
-            "Lines of the log that nobody read in time",
-            log_dropped.clone(),
-        );
-        let registry = Arc::new(Mutex::new(registry));
+        let all = &mut registry;
         Self {
-            registry,
-            turns,
-            under_way,
-            waiting,
-            waited,
-            watch_errors,
-            cloud_calls,
-            cloud_seconds,
-            kube_writes,
-            surplus_released,
-            left_behind,
-            active,
-            unsafe_rights,
-            log_dropped,
+            queues: Queues::of(all),
+            watch_errors: add(
+                all,
+                "watch_errors",
+                "Failures of watches by kind",
+                Family::default(),
+            ),
+            cloud_calls: add(
+                all,
+                "cloud_calls",
+                "Calls to the service by operation and result",
+                Family::default(),
+            ),
+            cloud_seconds: add(
+                all,
+                "cloud_call_seconds",
+                "Duration of calls to the service",
+                Family::new_with_constructor(call_seconds),
+            ),
+            kube_writes: add(
+                all,
+                "kubernetes_writes",
+                "Writes to the apiserver by purpose and result",
+                Family::default(),
+            ),
+            surplus_released: add(
+                all,
+                "surplus_servers_released",
+                "Servers released because another one was recorded for their Instance",
+                Counter::default(),
+            ),
+            left_behind: add(
+                all,
+                "servers_left_behind",
+                "Servers whose Instance went before they were confirmed gone",
+                Counter::default(),
+            ),
+            active: add(
+                all,
+                "active",
+                "1 in the process that acts, 0 in one that stands by",
+                Gauge::default(),
+            ),
+            unsafe_rights: add(
+                all,
+                "unsafe_rights",
+                "1 where the apiserver does not refuse the operator what it must not do",
+                Family::default(),
+            ),
+            log_dropped: add(
+                all,
+                "log_lines_dropped",
+                "Lines of the log that nobody read in time",
+                Counter::default(),
+            ),
+            registry: Arc::new(Mutex::new(registry)),
             dropped_lines: Arc::default(),
         }
     }
 }
 
+impl Queues {
+    fn of(all: &mut Registry) -> Self {
+        Self {
+            turns: add(
+                all,
+                "reconciles",
+                "Reconciles by kind and result",
+                Family::default(),
+            ),
+            under_way: add(
+                all,
+                "reconciles_active",
+                "Reconciles that run now",
+                Family::default(),
+            ),
+            waiting: add(
+                all,
+                "queue_depth",
+                "Objects that wait for a reconcile by kind and priority",
+                Family::default(),
+            ),
+            waited: add(
+                all,
+                "queue_seconds",
+                "How long objects waited for a reconcile by kind and priority",
+                Family::new_with_constructor(queue_seconds),
+            ),
+        }
+    }
+}
+
+/// Registers a metric, and gives it.
+fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+fn queue_seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 4.0, 9))
+}
+
+fn call_seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.005, 2.0, 14))
+}
+
 impl Metrics {
     /// A turn ended.
     pub fn turn(&self, kind: &str, result: &'static str) {
-        self.turns
+        self.queues
+            .turns
             .get_or_create(&TurnLabels {
                 kind: kind.to_owned(),
                 result,
@@ -188,7 +202,7 @@ impl Metrics {
             kind: kind.to_owned(),
             priority: priority.as_str(),
         };
-        let waited = self.waited.get_or_create(&labels);
+        let waited = self.queues.waited.get_or_create(&labels);
         waited.observe(wait.as_secs_f64());
     }
 
@@ -198,14 +212,14 @@ impl Metrics {
         let label = KindLabel {
             kind: kind.to_owned(),
         };
-        let gauge = self.under_way.get_or_create(&label);
+        let gauge = self.queues.under_way.get_or_create(&label);
         gauge.set(count(under_way));
         for priority in Priority::ALL {
             let labels = QueueLabels {
                 kind: kind.to_owned(),
                 priority: priority.as_str(),
             };
-            let gauge = self.waiting.get_or_create(&labels);
+            let gauge = self.queues.waiting.get_or_create(&labels);
             gauge.set(count(waiting(priority)));
         }
     }

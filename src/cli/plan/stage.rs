@@ -50,28 +50,34 @@ impl Drop for Stage {
     }
 }
 
+/// Who has which server, as far as that may be read; what is not known is noted.
+async fn owners(cluster: &Cluster, notes: &mut Vec<String>) -> Result<Option<Owners>, String> {
+    let owners = Owners::read(cluster).await;
+    let owners = match owners {
+        Ok(owners) => Some(owners),
+        Err(error @ KubeError::Refused { .. }) => {
+            notes.push(format!(
+                "which servers other Instances have is not known: {}",
+                cluster.told(&error)
+            ));
+            None
+        }
+        // Whoever does not answer is asked no more: each question would be waited for.
+        Err(error) => return Err(cluster.told(&error)),
+    };
+    if let Some(only) = owners.as_ref().and_then(|owners| owners.only.as_ref()) {
+        notes.push(format!(
+            "only the Instances of namespace {only} may be listed: that an imported server belongs to another namespace \
+             would not be seen"
+        ));
+    }
+    Ok(owners)
+}
+
 impl Stage {
     /// Sets it up for the Instances of one cluster.
     pub(super) async fn set(cluster: &Cluster, mut notes: Vec<String>) -> Result<Self, String> {
-        let owners = Owners::read(cluster).await;
-        let owners = match owners {
-            Ok(owners) => Some(owners),
-            Err(error @ KubeError::Refused { .. }) => {
-                notes.push(format!(
-                    "which servers other Instances have is not known: {}",
-                    cluster.told(&error)
-                ));
-                None
-            }
-            // Whoever does not answer is asked no more: each question would be waited for.
-            Err(error) => return Err(cluster.told(&error)),
-        };
-        if let Some(only) = owners.as_ref().and_then(|owners| owners.only.as_ref()) {
-            notes.push(format!(
-                "only the Instances of namespace {only} may be listed: that an imported server belongs to another namespace \
-                 would not be seen"
-            ));
-        }
+        let owners = owners(cluster, &mut notes).await?;
         let id = owners.as_ref().and_then(|owners| owners.cluster.clone());
         if id.is_none() {
             notes.push(

@@ -2,7 +2,7 @@
 
 use super::changes::Change;
 use crate::api::Verb;
-use crate::api::conditions::Reason;
+use crate::api::conditions::{Reason, Verdict};
 use crate::instance::foresee::Foresight;
 use crate::instance::plan::outlook::{Act, Deed};
 use serde::Serialize;
@@ -184,17 +184,9 @@ pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Said>, 
             "what waits: {}",
             held.collect::<Vec<_>>().join("; ")
         ));
-        all.push(Said {
-            reason: Some(verdict.reason.as_str()),
-            ..Said::of(Effect::Waits, verdict.message.clone())
-        });
+        all.push(waits(verdict));
     }
-    if let Some(verdict) = &outlook.held {
-        all.push(Said {
-            reason: Some(verdict.reason.as_str()),
-            ..Said::of(Effect::Waits, verdict.message.clone())
-        });
-    }
+    all.extend(outlook.held.as_ref().map(waits));
     if let Some(unknown) = &outlook.unknown {
         all.push(Said {
             reason: unknown.reason.map(Reason::as_str),
@@ -216,6 +208,13 @@ pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Said>, 
     (all, notes)
 }
 
+fn waits(verdict: &Verdict) -> Said {
+    Said {
+        reason: Some(verdict.reason.as_str()),
+        ..Said::of(Effect::Waits, verdict.message.clone())
+    }
+}
+
 /// The weightiest.
 pub(super) fn weightiest(effects: &[Said]) -> Effect {
     let all = effects.iter().map(|said| said.effect);
@@ -225,7 +224,6 @@ pub(super) fn weightiest(effects: &[Said]) -> Effect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::conditions::Verdict;
     use crate::cloud::ServerId;
     use crate::instance::plan::outlook::{Outlook, Unknown};
     use crate::runtime::watch::ObjectKey;

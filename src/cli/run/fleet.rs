@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -162,22 +163,7 @@ impl Fleet {
                 parts.metrics.clone(),
                 account_pulse,
                 stop.clone(),
-                move |object: Arc<Guarded<Account>>| {
-                    let context = context.clone();
-                    Box::pin(async move {
-                        match &object.0 {
-                            Ok(account) => account::turn(&context, account).await,
-                            Err(_) => {
-                                undecodable::tell::<Account>(
-                                    &context.client,
-                                    &context.events,
-                                    &*object,
-                                )
-                                .await
-                            }
-                        }
-                    })
-                },
+                move |object| Box::pin(account_turn(context.clone(), object)),
             )
         };
         let instances = {
@@ -194,25 +180,27 @@ impl Fleet {
                 parts.metrics,
                 instance_pulse,
                 stop,
-                move |object: Arc<Guarded<Instance>>| {
-                    let context = context.clone();
-                    Box::pin(async move {
-                        match &object.0 {
-                            Ok(instance) => instance::turn(&context, instance).await,
-                            Err(_) => {
-                                undecodable::tell::<Instance>(
-                                    &context.client,
-                                    &context.events,
-                                    &*object,
-                                )
-                                .await
-                            }
-                        }
-                    })
-                },
+                move |object| Box::pin(instance_turn(context.clone(), object)),
             )
         };
         futures::join!(accounts, instances);
+    }
+}
+
+async fn account_turn(context: account::Context, object: Arc<Guarded<Account>>) -> Duration {
+    match &object.0 {
+        Ok(account) => account::turn(&context, account).await,
+        Err(_) => undecodable::tell::<Account>(&context.client, &context.events, &*object).await,
+    }
+}
+
+async fn instance_turn(
+    context: instance::context::Context,
+    object: Arc<Guarded<Instance>>,
+) -> Duration {
+    match &object.0 {
+        Ok(instance) => instance::turn(&context, instance).await,
+        Err(_) => undecodable::tell::<Instance>(&context.client, &context.events, &*object).await,
     }
 }
 

@@ -4,6 +4,8 @@ use super::referrers::Referrers;
 use crate::api::{Account, Instance};
 use crate::cli::owners;
 use crate::cloud::{Doubt, Http};
+use crate::instance::facts::Facts;
+use crate::instance::memory::all::Memories;
 use crate::inventory::{Settings as ListingSettings, Subject};
 use crate::runtime::events::Events;
 use crate::runtime::queue::{Priority, Trigger};
@@ -63,22 +65,13 @@ impl Parts {
         stop: &CancellationToken,
     ) -> Self {
         let stores: Arc<OnceLock<Vec<Stores>>> = Arc::default();
-        let memories = instance::memory::all::Memories::default();
-        let wake = {
-            let (stores, memories) = (stores.clone(), memories.clone());
-            move |subject: Subject, priority| {
-                if let Some(key) = memories.key_of(&subject) {
-                    scopes_of(&stores, &key.namespace)
-                        .for_each(|scope| scope.wake_instance.wake_as(&key, priority));
-                }
-            }
-        };
+        let memories = Memories::default();
         let sessions = Sessions::new(
             cluster.clone(),
             http,
             ListingSettings::default(),
             metrics.clone(),
-            wake,
+            wake(&stores, &memories),
             stop.child_token(),
         );
         let events = Events::new(client.clone(), std::env::var("POD_NAME").ok());
@@ -92,26 +85,6 @@ impl Parts {
         };
         sessions.on_doubt(look_at_account.clone());
         let doubt_account = move |key: &ObjectKey| look_at_account(key, Doubt::Credentials);
-        let wake_instances = {
-            let stores = stores.clone();
-            move |account: &ObjectKey| {
-                for scope in scopes_of(&stores, &account.namespace) {
-                    let instances = scope.by_account.of(account);
-                    instances
-                        .iter()
-                        .for_each(|key| scope.wake_instance.wake(key));
-                }
-            }
-        };
-        let latest = {
-            let (stores, cluster) = (stores.clone(), cluster.clone());
-            move |key: &ObjectKey| {
-                let mut scopes = scopes_of(&stores, &key.namespace);
-                let object = scopes.find_map(|scope| find(&scope.instances, key))?;
-                let instance = object.0.as_ref().ok()?;
-                Some(instance::facts::Facts::of(&cluster, instance))
-            }
-        };
         let (secrets, rights) = (SecretVersions::default(), Rights::default());
         // A process that stands by has given birth to nothing yet; one without a Lease is active all its life.
         let born_after = if term.holds() { 0 } else { u64::MAX };
@@ -120,6 +93,7 @@ impl Parts {
                 client: client.clone(),
                 sessions: sessions.clone(),
                 secrets: secrets.clone(),
+                latest: Arc::new(latest(&stores, &cluster)),
                 settings: instance::context::Settings { cluster },
                 memories,
                 events: events.clone(),
@@ -127,7 +101,6 @@ impl Parts {
                 term: term.clone(),
                 rights: rights.clone(),
                 highest_version: Arc::new(AtomicU64::new(0)),
-                latest: Arc::new(latest),
                 doubt_account: Arc::new(doubt_account),
             },
             accounts: account::Context {
@@ -139,7 +112,7 @@ impl Parts {
                 term,
                 rights,
                 memories: account_memories,
-                wake_instances: Arc::new(wake_instances),
+                wake_instances: Arc::new(wake_instances(&stores)),
             },
             secrets,
             metrics,
@@ -149,6 +122,49 @@ impl Parts {
             pulses: Pulses::default(),
             own_namespace: None,
         }
+    }
+}
+
+/// What came of a listing wakes the Instance.
+fn wake(
+    stores: &Arc<OnceLock<Vec<Stores>>>,
+    memories: &Memories,
+) -> impl Fn(Subject, Option<Priority>) + Send + Sync + use<> {
+    let (stores, memories) = (stores.clone(), memories.clone());
+    move |subject, priority| {
+        if let Some(key) = memories.key_of(&subject) {
+            scopes_of(&stores, &key.namespace)
+                .for_each(|scope| scope.wake_instance.wake_as(&key, priority));
+        }
+    }
+}
+
+/// What came of an Account wakes the Instances that refer to it.
+fn wake_instances(
+    stores: &Arc<OnceLock<Vec<Stores>>>,
+) -> impl Fn(&ObjectKey) + Send + Sync + use<> {
+    let stores = stores.clone();
+    move |account| {
+        for scope in scopes_of(&stores, &account.namespace) {
+            let instances = scope.by_account.of(account);
+            instances
+                .iter()
+                .for_each(|key| scope.wake_instance.wake(key));
+        }
+    }
+}
+
+/// An Instance as the watch shows it now.
+fn latest(
+    stores: &Arc<OnceLock<Vec<Stores>>>,
+    cluster: &str,
+) -> impl Fn(&ObjectKey) -> Option<Facts> + Send + Sync + use<> {
+    let (stores, cluster) = (stores.clone(), cluster.to_owned());
+    move |key| {
+        let mut scopes = scopes_of(&stores, &key.namespace);
+        let object = scopes.find_map(|scope| find(&scope.instances, key))?;
+        let instance = object.0.as_ref().ok()?;
+        Some(Facts::of(&cluster, instance))
     }
 }
 
