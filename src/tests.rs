@@ -76,12 +76,12 @@ fn every_description_of_the_definitions_is_written() {
 
 #[test]
 fn every_field_of_the_record_is_described() {
-    use crate::api::{Binding, Marker, Pin, Refusal, Resolved};
-    let pin = || Pin {
+    use crate::api::{Marker, PurchaseRecord, Refusal, Resolved, ResolvedReference};
+    let pin = || ResolvedReference {
         id: "img-1".into(),
         from: "name \"Ubuntu\"".into(),
     };
-    let whole = Binding {
+    let whole = PurchaseRecord {
         cluster: "c".into(),
         namespace: "n".into(),
         name: "n".into(),

@@ -136,7 +136,7 @@ fn is_test(file: &Path) -> bool {
 
 #[test]
 fn groups_of_imports_are_taken_apart() {
-    let source = "use crate::{account, instance};\nuse crate::api::{Binding, Verb};\nuse crate::{cloud::{Place, ServerId}, session::Seat};\nfn f() { crate::cli::g(); }";
+    let source = "use crate::{account, instance};\nuse crate::api::{PurchaseRecord, Verb};\nuse crate::{cloud::{Place, ServerId}, session::AccountSession};\nfn f() { crate::cli::g(); }";
     assert_eq!(
         imports::rooms(source),
         ["account", "api", "cli", "cloud", "instance", "session"]

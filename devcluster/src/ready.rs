@@ -104,16 +104,16 @@ pub(crate) async fn compact(port: u16) -> std::io::Result<()> {
 
 /// Whether etcd says that its disk is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum Reservation {
     None,
     Enough,
 }
 
 /// Has the etcd of this port raise the alarm that it raises when its store is as large as it may become, or lay it down.
-pub(crate) async fn alarm(port: u16, room: Room) -> std::io::Result<()> {
+pub(crate) async fn alarm(port: u16, room: Reservation) -> std::io::Result<()> {
     let action = match room {
-        Room::None => "ACTIVATE",
-        Room::Enough => "DEACTIVATE",
+        Reservation::None => "ACTIVATE",
+        Reservation::Enough => "DEACTIVATE",
     };
     // An alarm is a member's. Any answer tells the member in its header.
     let member = post(port, "/v3/kv/range", r#"{"key":"AA=="}"#).await?;

@@ -1,7 +1,7 @@
 //! What every look at an Account works with, and what is remembered of it.
 
 use crate::api::AccountStatus;
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::cloud::{Doubt, ServerId};
 use crate::runtime::events::Events;
 use crate::runtime::watch::ObjectKey;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 pub struct Context {
     /// The apiserver.
     pub client: Client,
-    /// Where the seats are.
+    /// Where the account sessions are.
     pub sessions: Sessions,
     /// Which Secrets exist.
     pub secrets: SecretVersions,
@@ -74,7 +74,7 @@ pub struct Written {
     /// What.
     pub status: Box<AccountStatus>,
     /// What its conditions were made from.
-    pub said: Verdict,
+    pub said: Readiness,
 }
 
 impl Memory {
@@ -95,7 +95,7 @@ impl Memory {
 }
 
 impl Memories {
-    /// What calls show of the service may make the Account unusable: the next turn looks. Where the service refused the Account's
+    /// What calls show of the service may make the Account unusable: the next reconcile looks. Where the service refused the Account's
     /// token to somebody, it tries it in any case.
     pub fn doubt(&self, account: &ObjectKey, doubt: Doubt) {
         if doubt == Doubt::Credentials {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 const NAMED: usize = 10;
 
 /// Since the Account can be used, every Instance that waits has asked by then: before that, fewer wait than is told only because they
-/// had no turn yet.
+/// had no reconcile yet.
 const ASKED: Duration = Duration::from_secs(25);
 
 /// What is told.

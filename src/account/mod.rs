@@ -13,13 +13,13 @@ mod zones;
 
 pub use context::{Context, Memories};
 
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Account, Marker};
 use crate::cloud::{Lane, ServerId};
-use crate::runtime::events::News;
-use crate::runtime::queue::{ADMISSION, Flow, Priority, TURN};
+use crate::runtime::events::EventNote;
+use crate::runtime::queue::{ADMISSION, Flow, Priority, RECONCILE_LIMIT};
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Seat, tls_secrets};
+use crate::session::{AccountSession, tls_secrets};
 
 use kube::{Resource, ResourceExt};
 use observe::Observation;
@@ -27,14 +27,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 use usable::{Usable, token_secret};
 
-/// One turn of one Account; gives the time until the next.
-pub async fn turn(context: &Context, account: &Account) -> Duration {
-    let turn_ends = Instant::now() + TURN;
+/// One reconcile of one Account; gives the time until the next.
+pub async fn reconcile(context: &Context, account: &Account) -> Duration {
+    let reconcile_ends = Instant::now() + RECONCILE_LIMIT;
     let key = ObjectKey::of(account);
     let seen = observe::observe(context, account, &key).await; // reads
-    let (verdict, again) = plan(context, account, &key, &seen); // decides and remembers
-    act(context, account, &key, &seen, turn_ends).await; // takes the seat; releases what was buried and lives
-    match report::report(context, account, &key, &seen, &verdict).await {
+    let (readiness, again) = plan(context, account, &key, &seen); // decides and remembers
+    act(context, account, &key, &seen, reconcile_ends).await; // takes the account session; releases what was buried and lives
+    match report::report(context, account, &key, &seen, &readiness).await {
         Ok(held) => held.map_or(again, |held| again.min(held)),
         Err(error) => {
             tracing::warn!(namespace = key.namespace, name = key.name, %error, "status not written");
@@ -49,23 +49,23 @@ fn plan(
     account: &Account,
     key: &ObjectKey,
     seen: &Observation,
-) -> (Verdict, Duration) {
+) -> (Readiness, Duration) {
     match &seen.usable {
-        Usable::Yes(seat) => {
+        Usable::Yes(account_session) => {
             context.memories.update(key, |memory| {
                 memory.backoff.reset();
                 (memory.outage, memory.problem) = (None, None);
                 memory.began.get_or_insert_with(Instant::now);
                 memory.usable_since.get_or_insert_with(Instant::now);
             });
-            let trouble = seat.session.client.health().trouble();
+            let trouble = account_session.session.client.health().trouble();
             let again = trouble.map_or(times::LOOKED_AT_AGAIN, |_| times::DOUBTFUL_RECHECK);
             let began = context.memories.get(key).began;
             let began = began.unwrap_or_else(Instant::now);
             let ready =
-                Verdict::ready(Reason::Available, "the service answers and takes the token");
+                Readiness::ready(Reason::Available, "the service answers and takes the token");
             (
-                standing::judge(account, seat, began).unwrap_or(ready),
+                standing::judge(account, account_session, began).unwrap_or(ready),
                 again,
             )
         }
@@ -73,13 +73,13 @@ fn plan(
             context
                 .memories
                 .update(key, |memory| memory.is_unusable(problem.reason));
-            let verdict = match problem.reason {
+            let readiness = match problem.reason {
                 Reason::EndpointInvalid | Reason::EndpointNotAllowed | Reason::AddressRefused => {
-                    Verdict::stalled(problem.reason, problem.message.clone())
+                    Readiness::stalled(problem.reason, problem.message.clone())
                 }
-                _ => Verdict::reconciling(problem.reason, problem.message.clone()),
+                _ => Readiness::reconciling(problem.reason, problem.message.clone()),
             };
-            (verdict, unusable_again(context, key, problem.reason))
+            (readiness, unusable_again(context, key, problem.reason))
         }
     }
 }
@@ -115,19 +115,19 @@ fn unusable_again(context: &Context, key: &ObjectKey, reason: Reason) -> Duratio
     wait.saturating_sub(since).max(times::RETRY_MIN)
 }
 
-/// Takes the seat or gives it up, and wakes the Instances if that changed anything.
+/// Takes the account session or gives it up, and wakes the Instances if that changed anything.
 async fn act(
     context: &Context,
     account: &Account,
     key: &ObjectKey,
     seen: &Observation,
-    turn_ends: Instant,
+    reconcile_ends: Instant,
 ) {
     let changed = match &seen.usable {
-        Usable::Yes(seat) => context.sessions.install(key, seat.clone()),
-        Usable::No(problem, seat) => {
-            if let Some(seat) = seat {
-                context.sessions.keep(key, seat.clone());
+        Usable::Yes(account_session) => context.sessions.install(key, account_session.clone()),
+        Usable::No(problem, account_session) => {
+            if let Some(account_session) = account_session {
+                context.sessions.keep(key, account_session.clone());
             }
             context.sessions.refuse(key, problem.clone())
         }
@@ -135,11 +135,11 @@ async fn act(
     if changed {
         (context.wake_instances)(key);
     }
-    if let Usable::Yes(seat) = &seen.usable {
-        if context.sessions.roll().needs(key) {
-            context.sessions.copy(key, seat).await; // a token that is new follows, one that could not be copied is
+    if let Usable::Yes(account_session) = &seen.usable {
+        if context.sessions.reservations().needs(key) {
+            context.sessions.copy(key, account_session).await; // a token that is new follows, one that could not be copied is
         }
-        release_buried(context, account, key, seat, turn_ends).await;
+        release_buried(context, account, key, account_session, reconcile_ends).await;
     }
 }
 
@@ -149,13 +149,18 @@ async fn release_buried(
     context: &Context,
     account: &Account,
     key: &ObjectKey,
-    seat: &Seat,
-    turn_ends: Instant,
+    account_session: &AccountSession,
+    reconcile_ends: Instant,
 ) {
-    let inventory = &seat.session.inventory;
+    let inventory = &account_session.session.inventory;
     // A restored Instance goes on under its old marker, and may look at nothing for now: what is its own is nobody's to release.
-    let is_owned =
-        |id: &ServerId, marker: &Marker| context.sessions.roll().owner(id, Some(marker)).is_some();
+    let is_owned = |id: &ServerId, marker: &Marker| {
+        context
+            .sessions
+            .reservations()
+            .owner(id, Some(marker))
+            .is_some()
+    };
     for (marker, id, place) in inventory.buried_alive() {
         let now = Instant::now();
         let lately = context
@@ -167,17 +172,17 @@ async fn release_buried(
         if lately || is_owned(&id, &marker) {
             continue;
         }
-        let permit = seat.session.client.permit(Lane::Urgent);
+        let permit = account_session.session.client.permit(Lane::Urgent);
         let Ok(permit) = tokio::time::timeout(ADMISSION, permit).await else {
             return; // the next look tries again
         };
-        if !context.term.allows(turn_ends, times::RELEASE_CALL) {
+        if !context.term.allows(reconcile_ends, times::RELEASE_CALL) {
             return;
         }
         if is_owned(&id, &marker) {
             continue;
         }
-        let answer = seat.session.client.release(permit, &id).await;
+        let answer = account_session.session.client.release(permit, &id).await;
         context.memories.update(key, |memory| {
             memory
                 .late
@@ -185,14 +190,14 @@ async fn release_buried(
             memory.late.insert(id.clone(), now);
         });
         let (namespace, name) = (&key.namespace, &key.name);
-        let news = match &answer {
+        let event = match &answer {
             Ok(_) => {
                 context.metrics.surplus_released();
                 let note = format!(
                     "the service took the release of server {id} in {place}: it turned up after its Instance had been deleted"
                 );
                 tracing::info!(namespace, name, %id, %place, "the service took the release of a late server");
-                News::warning("LateServerReleased", note)
+                EventNote::warning("LateServerReleased", note)
             }
             // The listing that showed it is older.
             Err(error) if error.is_no_such_instance() => {
@@ -207,10 +212,10 @@ async fn release_buried(
                 // The Event has the service's words; a log goes further.
                 let why = error.category();
                 tracing::warn!(namespace, name, %id, %place, why, "the release of a late server is not known to be taken");
-                News::warning("LateServerNotReleased", note)
+                EventNote::warning("LateServerNotReleased", note)
             }
         };
-        context.events.tell(&account.object_ref(&()), &news).await;
+        context.events.tell(&account.object_ref(&()), &event).await;
     }
 }
 
@@ -220,7 +225,7 @@ pub fn secrets(account: &Account) -> impl Iterator<Item = String> {
     std::iter::once(token_secret(account).name).chain(for_tls)
 }
 
-/// Whose place a turn takes, and how urgent it is, as far as the object itself tells: each Account is looked at for itself.
+/// Whose place a reconcile takes, and how urgent it is, as far as the object itself tells: each Account is looked at for itself.
 pub fn flow(account: &Account) -> (Flow, Priority) {
     let flow = Flow {
         namespace: account.namespace().unwrap_or_default().into(),

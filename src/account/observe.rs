@@ -7,10 +7,10 @@ use super::zones::UNOWNED;
 use crate::api::conditions::Reason;
 use crate::api::{Account, Marker};
 use crate::cloud::{BuildError, ServerId, Target};
-use crate::inventory::Census;
+use crate::inventory::InventorySummary;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{
-    Credentials, MadeFrom, Problem, Seat, SecretProblem, UseProblem, bundle_version,
+    AccountSession, Credentials, MadeFrom, Problem, SecretProblem, UseProblem, bundle_version,
     names_config_map, read_tls, read_token, tls_version,
 };
 use std::sync::Arc;
@@ -25,29 +25,35 @@ const BUNDLE_AGAIN: Duration = Duration::from_secs(25);
 #[derive(Debug)]
 pub(super) struct Observation {
     pub(super) usable: Usable,
-    /// What is listed in each place and who owns it; none without a seat.
-    pub(super) census: Option<Census>,
+    /// What is listed in each place and who owns it; none without an account session.
+    pub(super) summary: Option<InventorySummary>,
 }
 
 pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKey) -> Observation {
-    let usable = match seat(context, account, key).await {
-        Ok(seat) => probe::try_seat(context, account, key, seat).await,
+    let usable = match account_session(context, account, key).await {
+        Ok(account_session) => {
+            probe::try_account_session(context, account, key, account_session).await
+        }
         Err(problem) => Usable::No(problem, None),
     };
-    let seat = match &usable {
-        Usable::Yes(seat) => Some(seat),
-        Usable::No(_, seat) => seat.as_ref(),
+    let account_session = match &usable {
+        Usable::Yes(account_session) => Some(account_session),
+        Usable::No(_, account_session) => account_session.as_ref(),
     };
-    let census = seat.map(|seat| {
-        let owned = context.sessions.roll().owned();
+    let summary = account_session.map(|account_session| {
+        let owned = context.sessions.reservations().owned();
         let owns = |id: &ServerId, marker: Option<&Marker>| owned.has(id, marker);
-        seat.session.inventory.census(UNOWNED, owns)
+        account_session.session.inventory.summary(UNOWNED, owns)
     });
-    Observation { usable, census }
+    Observation { usable, summary }
 }
 
-/// The seat that stands, or a new one when Secret or Account moved.
-async fn seat(context: &Context, account: &Account, key: &ObjectKey) -> Result<Arc<Seat>, Problem> {
+/// The account session that stands, or a new one when Secret or Account moved.
+async fn account_session(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+) -> Result<Arc<AccountSession>, Problem> {
     let reference = &account.spec.token_secret_ref;
     let secret = context.secrets.of(&token_secret(account));
     let secret = secret.ok_or_else(|| {
@@ -71,11 +77,11 @@ async fn seat(context: &Context, account: &Account, key: &ObjectKey) -> Result<A
     let (secrets, spec) = (&context.secrets, &account.spec);
     let told = tls_version(secrets, &key.namespace, spec, read_last);
     let former = told.as_deref().and_then(known);
-    if let Some(seat) = former
+    if let Some(account_session) = former
         .clone()
         .filter(|_| is_fresh || !names_config_map(spec))
     {
-        return Ok(seat);
+        return Ok(account_session);
     }
     // What is read now is judged together: this spec, and whether this very version of the Secret consents to it.
     let destination = context.sessions.destination(spec);
@@ -93,15 +99,15 @@ async fn seat(context: &Context, account: &Account, key: &ObjectKey) -> Result<A
     context.memories.update(key, |memory| {
         memory.bundle = Some((Instant::now(), bundle_version(&version).to_owned()));
     });
-    if let Some(seat) = known(&version) {
-        return Ok(seat);
+    if let Some(account_session) = known(&version) {
+        return Ok(account_session);
     }
     let (token, secret) = read_token(&context.client, &key.namespace, reference, &destination)
         .await
         .map_err(|error| no_token(&error, account))?;
-    let seat = context
+    let account_session = context
         .sessions
-        .seat(
+        .account_session(
             key,
             spec,
             &Credentials { token, tls },
@@ -112,7 +118,7 @@ async fn seat(context: &Context, account: &Account, key: &ObjectKey) -> Result<A
         memory.probed = None;
         (memory.outage, memory.problem) = (None, None);
     });
-    Ok(seat)
+    Ok(account_session)
 }
 
 /// The Secret gives no token.

@@ -8,7 +8,7 @@ use crate::api::conditions::{READY, Reason};
 use crate::cloud::{Error, Lane, Target, Trouble};
 use crate::runtime::chance;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Problem, Seat, Standing};
+use crate::session::{AccountSession, Problem, Standing};
 use jiff::Timestamp;
 use std::pin::pin;
 use std::sync::Arc;
@@ -45,26 +45,27 @@ enum Probed {
     NotMade,
 }
 
-/// Whether the seat can be used.
-pub(super) async fn try_seat(
+/// Whether the account session can be used.
+pub(super) async fn try_account_session(
     context: &Context,
     account: &Account,
     key: &ObjectKey,
-    seat: Arc<Seat>,
+    account_session: Arc<AccountSession>,
 ) -> Usable {
     let memory = context.memories.get(key);
     let now = Instant::now();
     let standing = context.sessions.standing(key);
-    let is_new = !matches!(&standing, Standing::Usable(known) if Arc::ptr_eq(known, &seat));
-    let trouble = || seat.session.client.health().trouble();
+    let is_new =
+        !matches!(&standing, Standing::Usable(known) if Arc::ptr_eq(known, &account_session));
+    let trouble = || account_session.session.client.health().trouble();
     let probed_within = |time| {
         let probed = memory.probed.filter(|_| !is_new);
         probed.is_some_and(|(at, well)| well && now < at + time)
     };
-    let is_shown = seat.session.inventory.listed_within(FRESH) || probed_within(FRESH);
+    let is_shown = account_session.session.inventory.listed_within(FRESH) || probed_within(FRESH);
     let is_asked = trouble().is_none() || probed_within(ASKED_AGAIN);
     if !is_new && !memory.doubted && is_shown && is_asked {
-        return Usable::Yes(seat);
+        return Usable::Yes(account_session);
     }
     // A refused token is tried once for everybody, however many ask.
     if let Standing::Unusable(known) = standing
@@ -73,9 +74,9 @@ pub(super) async fn try_seat(
             !well && now < at + times::TOKEN_REFUSED_RETRY - Duration::from_secs(1)
         })
     {
-        return Usable::No(known, Some(seat));
+        return Usable::No(known, Some(account_session));
     }
-    let probed = probe(&seat).await;
+    let probed = probe(&account_session).await;
     if !matches!(probed, Probed::NotMade) {
         let is_well = matches!(probed, Probed::Answered(Ok(())));
         context.memories.update(key, |memory| {
@@ -84,13 +85,13 @@ pub(super) async fn try_seat(
         });
     }
     let problem = match probed {
-        Probed::Answered(Ok(())) => return Usable::Yes(seat),
+        Probed::Answered(Ok(())) => return Usable::Yes(account_session),
         Probed::Answered(Err(error)) => match what_is_wrong(&error, account) {
             Some(problem) => problem,
             None => {
                 let lasts = trouble().map_or(CERTAIN, |trouble| trouble.since.elapsed());
                 if !is_new && lasts < CERTAIN {
-                    return Usable::Yes(seat);
+                    return Usable::Yes(account_session);
                 }
                 unreachable(context, account, key, trouble(), &error.to_string())
             }
@@ -112,11 +113,11 @@ pub(super) async fn try_seat(
     context
         .memories
         .update(key, |memory| told = memory.first_words(problem));
-    Usable::No(told, Some(seat))
+    Usable::No(told, Some(account_session))
 }
 
-async fn probe(seat: &Seat) -> Probed {
-    let client = &seat.session.client;
+async fn probe(account_session: &AccountSession) -> Probed {
+    let client = &account_session.session.client;
     let began = Instant::now();
     let mut probe = pin!(timeout(PROBE, client.probe(Lane::Urgent)));
     loop {

@@ -5,7 +5,7 @@ use super::context::{Context, Written};
 use super::observe::Observation;
 use super::usable::Usable;
 use super::{limits, tell, zones};
-use crate::api::conditions::{INSECURE_ENDPOINT, Reason, Verdict, Warning};
+use crate::api::conditions::{INSECURE_ENDPOINT, Readiness, Reason, Warning};
 use crate::api::{Account, AccountStatus};
 use crate::cloud::goes_in_the_clear;
 use crate::runtime::kubernetes::{call, json_patch, patch_params};
@@ -28,13 +28,13 @@ pub(super) async fn report(
     account: &Account,
     key: &ObjectKey,
     seen: &Observation,
-    verdict: &Verdict,
+    readiness: &Readiness,
 ) -> Result<Option<Duration>, KubeError> {
     const WHAT: &str = "write the Account's status";
     let former = account.status.clone().unwrap_or_default();
-    let wall = chance::time_of_day();
+    let wall_clock = chance::time_of_day();
     let memory = context.memories.get(key);
-    let next = next(context, account, key, seen, verdict, wall);
+    let next = next(context, account, key, seen, readiness, wall_clock);
     let written = memory.written;
     // An older CustomResourceDefinition drops fields: what was written and is still so would be written for ever.
     let is_dropped = written.as_ref().is_some_and(|written| {
@@ -52,13 +52,13 @@ pub(super) async fn report(
     let now = Instant::now();
     let generation = next.observed_generation;
     if let Some(Written { at, status, said }) = written {
-        let is_repeated = status.observed_generation == generation && said == *verdict;
+        let is_repeated = status.observed_generation == generation && said == *readiness;
         if (only_counts || is_repeated) && now < at + AGAIN_AFTER {
             return Ok(Some(at + AGAIN_AFTER - now));
         }
     }
     let next = AccountStatus {
-        last_observed_time: Some(Time(wall)),
+        last_observed_time: Some(Time(wall_clock)),
         ..next
     };
     let patch = json_patch(
@@ -75,12 +75,12 @@ pub(super) async fn report(
     context.metrics.kube_write("account_status", result);
     match written {
         Ok(_) => {
-            tell::tell(context, account, key, &former, &next, verdict, wall).await;
+            tell::tell(context, account, key, &former, &next, readiness, wall_clock).await;
             context.memories.update(key, |memory| {
                 memory.written = Some(Written {
                     at: now,
                     status: Box::new(next),
-                    said: verdict.clone(),
+                    said: readiness.clone(),
                 });
             });
             Ok(None)
@@ -96,18 +96,18 @@ fn next(
     account: &Account,
     key: &ObjectKey,
     seen: &Observation,
-    verdict: &Verdict,
-    wall: Timestamp,
+    readiness: &Readiness,
+    wall_clock: Timestamp,
 ) -> AccountStatus {
     let former = account.status.clone().unwrap_or_default();
     let warnings = context.rights.warning().into_iter();
     let warnings: Vec<Warning> = warnings.chain(in_the_clear(account)).collect();
     let memory = context.memories.get(key);
-    let mut next = status(account, &former, verdict, &warnings, wall);
+    let mut next = status(account, &former, readiness, &warnings, wall_clock);
     next.unreachable_since = memory.outage.map(Time);
     let usable_since = memory.usable_since;
     let usable_since = usable_since.filter(|_| matches!(seen.usable, Usable::Yes(_)));
-    let used = context.sessions.roll().used(key, Instant::now());
+    let used = context.sessions.reservations().used(key, Instant::now());
     let limits = limits::told(&used, &account.spec, former.limits.as_ref(), usable_since);
     next.limits = Some(limits);
     with_zones(next, account, &former, seen, usable_since)
@@ -143,12 +143,12 @@ fn with_zones(
     seen: &Observation,
     usable_since: Option<Instant>,
 ) -> AccountStatus {
-    let census = seen.census.as_ref();
-    let Some(census) = census.filter(|census| !census.places.is_empty()) else {
+    let summary = seen.summary.as_ref();
+    let Some(summary) = summary.filter(|summary| !summary.places.is_empty()) else {
         // Nobody has asked for a listing since the process began: what stands is the best that is known.
         return next;
     };
-    let counted = zones::counted(census, former, account, usable_since);
+    let counted = zones::counted(summary, former, account, usable_since);
     AccountStatus {
         observed_generation: next.observed_generation,
         last_observed_time: next.last_observed_time,
@@ -173,15 +173,15 @@ fn in_the_clear(account: &Account) -> Option<Warning> {
 fn status(
     account: &Account,
     former: &AccountStatus,
-    verdict: &Verdict,
+    readiness: &Readiness,
     warnings: &[Warning],
-    wall: Timestamp,
+    wall_clock: Timestamp,
 ) -> AccountStatus {
     let generation = account.metadata.generation.unwrap_or_default();
     let warnings = warnings
         .iter()
-        .map(|warning| warning.to_condition(&former.conditions, generation, wall));
-    let mut conditions = verdict.to_conditions(&former.conditions, generation, wall);
+        .map(|warning| warning.to_condition(&former.conditions, generation, wall_clock));
+    let mut conditions = readiness.to_conditions(&former.conditions, generation, wall_clock);
     conditions.extend(warnings);
     AccountStatus {
         observed_generation: generation,
@@ -209,16 +209,16 @@ mod tests {
 
     #[test]
     fn an_endpoint_in_the_clear_is_a_warning_that_leaves_ready_alone() {
-        let verdict = Verdict::ready(Reason::Available, "well");
-        let told = |endpoint: &str, former: &AccountStatus, wall| {
+        let readiness = Readiness::ready(Reason::Available, "well");
+        let told = |endpoint: &str, former: &AccountStatus, wall_clock| {
             let mut account = account("default");
             account.spec.endpoint = endpoint.to_owned();
             status(
                 &account,
                 former,
-                &verdict,
+                &readiness,
                 in_the_clear(&account).as_slice(),
-                wall,
+                wall_clock,
             )
         };
         let kinds = |status: &AccountStatus| -> Vec<String> {

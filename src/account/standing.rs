@@ -1,9 +1,9 @@
 //! How the account stands at the service: whether it may buy.
 
 use crate::api::Account;
-use crate::api::conditions::{READY, Reason, Verdict};
+use crate::api::conditions::{READY, Readiness, Reason};
 use crate::cloud::Standing;
-use crate::session::Seat;
+use crate::session::AccountSession;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -12,8 +12,12 @@ use tokio::time::Instant;
 const COUNTS: Duration = Duration::from_secs(600);
 
 /// What is told of an Account that can be used and may not do all that is asked. `began`: since when this process uses it.
-pub(super) fn judge(account: &Account, seat: &Seat, began: Instant) -> Option<Verdict> {
-    let message = match seat.session.client.health().standing() {
+pub(super) fn judge(
+    account: &Account,
+    account_session: &AccountSession,
+    began: Instant,
+) -> Option<Readiness> {
+    let message = match account_session.session.client.health().standing() {
         Standing::Abnormal(refused) if refused.at.elapsed() < COUNTS => {
             let (what, message) = (refused.operation, refused.message);
             format!(
@@ -25,7 +29,7 @@ pub(super) fn judge(account: &Account, seat: &Seat, began: Instant) -> Option<Ve
         Standing::Unknown if began.elapsed() < COUNTS => told(account)?.to_owned(),
         Standing::Abnormal(_) | Standing::Unknown | Standing::Normal => return None,
     };
-    Some(Verdict::reconciling(Reason::AccountNotNormal, message))
+    Some(Readiness::reconciling(Reason::AccountNotNormal, message))
 }
 
 fn told(account: &Account) -> Option<&str> {

@@ -1,9 +1,9 @@
 //! Events and log lines of an Account: what status says anew.
 
 use super::Context;
-use crate::api::conditions::{READY, Reason, State, Verdict};
+use crate::api::conditions::{READY, Readiness, Reason, State};
 use crate::api::{Account, AccountStatus, counted};
-use crate::runtime::events::News;
+use crate::runtime::events::EventNote;
 use crate::runtime::watch::ObjectKey;
 use jiff::Timestamp;
 use kube::Resource;
@@ -15,14 +15,14 @@ pub(super) async fn tell(
     key: &ObjectKey,
     former: &AccountStatus,
     next: &AccountStatus,
-    verdict: &Verdict,
-    wall: Timestamp,
+    readiness: &Readiness,
+    wall_clock: Timestamp,
 ) {
-    for news in changes(former, next, verdict, wall) {
-        let (namespace, name, reason) = (&key.namespace, &key.name, news.reason);
-        let note = Some(&news.note).filter(|_| !quotes_a_change(reason));
+    for event in changes(former, next, readiness, wall_clock) {
+        let (namespace, name, reason) = (&key.namespace, &key.name, event.reason);
+        let note = Some(&event.note).filter(|_| !quotes_a_change(reason));
         tracing::info!(namespace, name, reason, note, "account");
-        context.events.tell(&account.object_ref(&()), &news).await;
+        context.events.tell(&account.object_ref(&()), &event).await;
     }
 }
 
@@ -45,42 +45,44 @@ fn shows_an_answer(reason: Reason) -> bool {
 fn changes(
     former: &AccountStatus,
     next: &AccountStatus,
-    verdict: &Verdict,
-    wall: Timestamp,
-) -> Vec<News> {
+    readiness: &Readiness,
+    wall_clock: Timestamp,
+) -> Vec<EventNote> {
     let reason = |status: &AccountStatus| {
         let mut conditions = status.conditions.iter();
         let ready = conditions.find(|condition| condition.type_ == READY);
         ready.map(|ready| ready.reason.clone())
     };
-    let mut news = Vec::new();
+    let mut events = Vec::new();
     if let (Some(since), None) = (&former.unreachable_since, &next.unreachable_since)
-        && shows_an_answer(verdict.reason)
+        && shows_an_answer(readiness.reason)
     {
-        let seconds = wall.duration_since(since.0).as_secs().max(0);
+        let seconds = wall_clock.duration_since(since.0).as_secs().max(0);
         let note = format!(
             "the service answers again: it did not for {}",
             span(seconds)
         );
-        news.push(News::normal("ServiceAnswers", note));
+        events.push(EventNote::normal("ServiceAnswers", note));
     }
     if reason(former) != reason(next) {
-        let (reason, message) = (verdict.reason.as_str(), verdict.message.clone());
-        news.push(match verdict.state {
-            State::Ready => News::normal(reason, message),
+        let (reason, message) = (readiness.reason.as_str(), readiness.message.clone());
+        events.push(match readiness.state {
+            State::Ready => EventNote::normal(reason, message),
             // The service's wish, and nothing that anybody has to mend.
-            State::Reconciling if verdict.reason == Reason::RateLimited => {
-                News::normal(reason, message)
+            State::Reconciling if readiness.reason == Reason::RateLimited => {
+                EventNote::normal(reason, message)
             }
-            State::Reconciling | State::Stalled | State::Drifted => News::warning(reason, message),
+            State::Reconciling | State::Stalled | State::Drifted => {
+                EventNote::warning(reason, message)
+            }
         });
     }
-    news.extend(limit_reached(former, next));
-    news
+    events.extend(limit_reached(former, next));
+    events
 }
 
 /// Somebody begins to wait for a limit for which nobody waited before.
-fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<News> {
+fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<EventNote> {
     let former = former.limits.as_ref().map_or(0, |limits| limits.waiting);
     let limits = next.limits.as_ref();
     let limits = limits.filter(|limits| former == 0 && limits.waiting > 0)?;
@@ -99,12 +101,12 @@ fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<News> {
         let note = format!(
             "{used} with a server, or about to have one, where spec.maxInstances allows {allowed}; waiting: {names}{others}"
         );
-        return Some(News::warning(reason, note));
+        return Some(EventNote::warning(reason, note));
     }
     let note = format!(
         "as many creates were sent within a minute as spec.createRate.perMinute allows; waiting: {names}{others}"
     );
-    Some(News::normal(Reason::CreateRateReached.as_str(), note))
+    Some(EventNote::normal(Reason::CreateRateReached.as_str(), note))
 }
 
 fn instances(n: i64) -> String {
@@ -126,10 +128,10 @@ mod tests {
     use crate::api::{LimitUse, LimitsStatus, WaitingInstance};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-    fn said(verdict: &Verdict, since: Option<i64>) -> AccountStatus {
+    fn said(readiness: &Readiness, since: Option<i64>) -> AccountStatus {
         let at = |second| Time(Timestamp::from_second(second).unwrap());
         AccountStatus {
-            conditions: verdict.to_conditions(&[], 1, Timestamp::UNIX_EPOCH),
+            conditions: readiness.to_conditions(&[], 1, Timestamp::UNIX_EPOCH),
             unreachable_since: since.map(at),
             ..AccountStatus::default()
         }
@@ -144,13 +146,13 @@ mod tests {
 
     #[test]
     fn an_outage_is_told_when_it_begins_and_when_it_ends_with_how_long_it_was() {
-        let wall = Timestamp::from_second(300).unwrap();
-        let well = Verdict::ready(Reason::Available, "well");
-        let away = Verdict::reconciling(Reason::ServiceUnreachable, "away since then");
+        let wall_clock = Timestamp::from_second(300).unwrap();
+        let well = Readiness::ready(Reason::Available, "well");
+        let away = Readiness::reconciling(Reason::ServiceUnreachable, "away since then");
         let (up, down) = (said(&well, None), said(&away, Some(95)));
-        let told = |a: &AccountStatus, b: &AccountStatus, verdict: &Verdict| {
-            let news = changes(a, b, verdict, wall).into_iter();
-            let told = news.map(|news| (news.warning, news.reason, news.note));
+        let told = |a: &AccountStatus, b: &AccountStatus, readiness: &Readiness| {
+            let event = changes(a, b, readiness, wall_clock).into_iter();
+            let told = event.map(|event| (event.warning, event.reason, event.note));
             told.collect::<Vec<_>>()
         };
         assert_eq!(
@@ -166,7 +168,7 @@ mod tests {
             ]
         );
         // That nobody can ask any more is no answer.
-        let lost = Verdict::reconciling(Reason::TokenNotFound, "no Secret");
+        let lost = Readiness::reconciling(Reason::TokenNotFound, "no Secret");
         let unasked = told(&down, &said(&lost, None), &lost);
         assert_eq!(unasked, [(true, "TokenNotFound", "no Secret".to_owned())]);
         assert_eq!(told(&up, &up, &well), []);

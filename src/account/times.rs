@@ -22,5 +22,5 @@ pub const UNREACHABLE_RETRY_MAX: Duration = Duration::from_secs(20);
 /// is looked for are apart.
 pub const LATE_RELEASE_RETRY: Duration = Duration::from_secs(400);
 
-/// What a release needs of a turn.
+/// What a release needs of a reconcile.
 pub const RELEASE_CALL: Duration = Duration::from_secs(60);

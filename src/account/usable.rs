@@ -3,16 +3,16 @@
 use crate::api::{Account, AccountSpec};
 use crate::cloud::{EndpointPattern, Target};
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Problem, Seat};
+use crate::session::{AccountSession, Problem};
 use kube::ResourceExt;
 use std::sync::Arc;
 
 /// Whether the account can be used.
 #[derive(Debug)]
 pub(super) enum Usable {
-    Yes(Arc<Seat>),
-    /// With the seat, if there is one: deletions may go on with it.
-    No(Problem, Option<Arc<Seat>>),
+    Yes(Arc<AccountSession>),
+    /// With the account session, if there is one: deletions may go on with it.
+    No(Problem, Option<Arc<AccountSession>>),
 }
 
 /// What to do about a proxy that is not allowed, or an internal address, which only a pattern that names the very host allows.

@@ -3,7 +3,7 @@
 use crate::api::names::DEFAULT_ACCOUNT;
 use crate::api::{Account, AccountStatus, Imports, PlaceInventory, UnownedServer, printable};
 use crate::cloud::Place;
-use crate::inventory::{Census, Failing, PlaceCensus};
+use crate::inventory::{Failing, InventorySummary, PlaceSummary};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use std::time::Duration;
@@ -59,12 +59,12 @@ pub(super) fn is_out_of_date(next: &AccountStatus, former: &AccountStatus) -> bo
 /// `trusted_since`: since when the service answers, so that a zone which fails since fails for itself; none while the service does
 /// not answer, and then the condition Ready tells of it.
 pub(super) fn counted(
-    census: &Census,
+    summary: &InventorySummary,
     former: &AccountStatus,
     account: &Account,
     trusted_since: Option<Instant>,
 ) -> AccountStatus {
-    let mut inventory: Vec<_> = census
+    let mut inventory: Vec<_> = summary
         .places
         .iter()
         .map(|(place, known)| {
@@ -92,8 +92,8 @@ pub(super) fn counted(
     AccountStatus {
         servers,
         unowned_servers,
-        listed_zones: Some(format!("{listed}/{}", census.places.len())),
-        unowned: unowned(census, former, account),
+        listed_zones: Some(format!("{listed}/{}", summary.places.len())),
+        unowned: unowned(summary, former, account),
         inventory,
         ..AccountStatus::default()
     }
@@ -106,7 +106,7 @@ fn is_at(place: &Place, region: &str, zone: &str) -> bool {
 /// What is told of one zone.
 fn zone(
     place: &Place,
-    known: &PlaceCensus,
+    known: &PlaceSummary,
     former: Option<&PlaceInventory>,
     trusted_since: Option<Instant>,
 ) -> PlaceInventory {
@@ -157,15 +157,19 @@ fn count(n: usize) -> i64 {
 }
 
 /// The first servers of nobody: those that are listed, and those that stood in status of a zone that was not listed since.
-fn unowned(census: &Census, former: &AccountStatus, account: &Account) -> Vec<UnownedServer> {
+fn unowned(
+    summary: &InventorySummary,
+    former: &AccountStatus,
+    account: &Account,
+) -> Vec<UnownedServer> {
     let is_unlisted = |server: &&UnownedServer| {
-        let mut places = census.places.iter();
+        let mut places = summary.places.iter();
         places.any(|(place, known)| {
             known.listed.is_none() && is_at(place, &server.region, &server.zone)
         })
     };
     let stood = former.unowned.iter().filter(is_unlisted).cloned();
-    let listed = census.unowned.iter().map(|server| UnownedServer {
+    let listed = summary.unowned.iter().map(|server| UnownedServer {
         id: server.id.to_string(),
         name: server
             .name

@@ -295,7 +295,7 @@ pub struct Warning {
     pub type_: &'static str,
     /// Why.
     pub reason: Reason,
-    /// A sentence for people, as in [`Verdict`].
+    /// A sentence for people, as in [`Readiness`].
     pub message: String,
 }
 
@@ -339,7 +339,7 @@ impl Synced {
 
 /// What is to stand in the conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Readiness {
     /// How things stand.
     pub state: State,
     /// Why.
@@ -381,7 +381,7 @@ impl Reason {
     }
 }
 
-impl Verdict {
+impl Readiness {
     /// The desired state is reached.
     pub fn ready(reason: Reason, message: impl Into<String>) -> Self {
         Self {
@@ -480,14 +480,14 @@ mod tests {
     fn a_transition_time_moves_only_with_the_status() {
         let t0 = Timestamp::UNIX_EPOCH;
         let t1 = Timestamp::from_second(60).unwrap();
-        let waiting = Verdict::reconciling(Reason::Creating, "a").to_conditions(&[], 1, t0);
-        let still = Verdict::reconciling(Reason::Releasing, "b").to_conditions(&waiting, 2, t1);
+        let waiting = Readiness::reconciling(Reason::Creating, "a").to_conditions(&[], 1, t0);
+        let still = Readiness::reconciling(Reason::Releasing, "b").to_conditions(&waiting, 2, t1);
         assert!(
             still
                 .iter()
                 .all(|c| c.last_transition_time.0 == t0 && c.reason == "Releasing")
         );
-        let ready = Verdict::ready(Reason::Available, "").to_conditions(&still, 2, t1);
+        let ready = Readiness::ready(Reason::Available, "").to_conditions(&still, 2, t1);
         assert_eq!(
             ready.len(),
             1,
@@ -502,18 +502,18 @@ mod tests {
     #[test]
     fn a_message_stands_once_and_the_other_conditions_point_to_it() {
         let message = "create was refused with 404: mend spec.image.id (img-1)";
-        let of = |verdict: Verdict| verdict.to_conditions(&[], 1, Timestamp::UNIX_EPOCH);
+        let of = |readiness: Readiness| readiness.to_conditions(&[], 1, Timestamp::UNIX_EPOCH);
         for (told, types) in [
             (
-                of(Verdict::stalled(Reason::CreateRefused, message)),
+                of(Readiness::stalled(Reason::CreateRefused, message)),
                 [READY, STALLED].as_slice(),
             ),
             (
-                of(Verdict::reconciling(Reason::CreateRefused, message)),
+                of(Readiness::reconciling(Reason::CreateRefused, message)),
                 &[READY, RECONCILING],
             ),
             (
-                of(Verdict::drifted(Reason::CreateRefused, message)),
+                of(Readiness::drifted(Reason::CreateRefused, message)),
                 &[READY, STALLED, DRIFTED],
             ),
         ] {

@@ -1,6 +1,5 @@
 use super::account::default_account;
 use super::account_status::minus_one;
-use super::binding::Binding;
 use super::cause::Cause;
 use super::import::Import;
 use super::operation::{Applied, EndReason, Operation, OperationEnd, Verb};
@@ -8,6 +7,7 @@ use super::policies::{
     DeletionPolicy, ManagementPolicy, OnExternalDeletion, Pause, Reconcile, ReinstallPolicy,
     StopPolicy,
 };
+use super::purchase_record::PurchaseRecord;
 use super::references::{FirewallRef, ImageRef, PackageRef, Resolved, SshKeyRef};
 use super::secrets::{ConnectionSecretRef, GeneratedLogin, PASSWORD, SecretKeyRef};
 use super::valid::{NAME_MESSAGE, NAME_RULE};
@@ -361,14 +361,14 @@ impl Default for InstanceStatus {
 
 impl InstanceStatus {
     /// How the recorded create ended, where it did not end well or its server was let go.
-    pub fn end_of(&self, record: &Binding) -> Option<&OperationEnd> {
+    pub fn end_of(&self, record: &PurchaseRecord) -> Option<&OperationEnd> {
         let shown = self.operation.as_ref()?;
         let is_it = shown.verb == Verb::Create && shown.attempt == i64::from(record.attempt);
         shown.end.as_ref().filter(|_| is_it)
     }
 
     /// Whether it tells that the recorded server is there, and what was applied to it.
-    pub fn tells_of(&self, record: &Binding) -> bool {
+    pub fn tells_of(&self, record: &PurchaseRecord) -> bool {
         self.applied.is_some() && self.id.is_some() && self.id == record.id
     }
 }
@@ -441,7 +441,7 @@ impl InstanceSpec {
 }
 
 impl Instance {
-    /// Names of the Secrets, in its own namespace, whose change is news for this Instance.
+    /// Names of the Secrets, in its own namespace, whose change is new for this Instance.
     pub fn secrets(&self) -> impl Iterator<Item = String> {
         let login = self.spec.login_secret(&self.name_any());
         let connection = self.spec.connection_secret.as_ref();

@@ -6,7 +6,6 @@
 )]
 mod account;
 mod account_status;
-mod binding;
 mod cause;
 pub mod conditions;
 mod import;
@@ -17,6 +16,7 @@ mod operation;
 mod paths;
 mod policies;
 mod printable;
+mod purchase_record;
 pub mod references;
 mod secrets;
 mod transport;
@@ -29,7 +29,6 @@ pub use account::{
 pub use account_status::{
     AccountStatus, LimitUse, LimitsStatus, PlaceInventory, UnownedServer, WaitingInstance,
 };
-pub use binding::{Binding, BindingError, Refusal, Speaks, attempt_number};
 pub use cause::Cause;
 pub use import::Import;
 pub use instance::{
@@ -44,8 +43,10 @@ pub use policies::{
     ReinstallPolicy, StopPolicy, resync_period,
 };
 pub use printable::{counted, is_hidden, printable};
+pub use purchase_record::{BindingError, PurchaseRecord, Refusal, Speaks, attempt_number};
 pub use references::{
-    ChargeMode, FirewallRef, ImageKind, ImageRef, PackageRef, Pin, Resolved, SshKeyRef,
+    ChargeMode, FirewallRef, ImageKind, ImageRef, PackageRef, Resolved, ResolvedReference,
+    SshKeyRef,
 };
 pub use secrets::{ConnectionSecretRef, GeneratedLogin, PASSWORD, SecretKeyRef};
 pub use transport::{CaBundle, ConfigMapKeyRef, ProxySettings, SecretRef, TlsSettings};

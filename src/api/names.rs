@@ -9,7 +9,7 @@ pub const GROUP: &str = "cloudserver.dev";
 /// Finalizer on an Instance: the object stays until its server is confirmed released.
 pub const FINALIZER: &str = "cloudserver.dev/release";
 
-/// Annotation that holds the [`Binding`](super::Binding): the durable record of what was bought for an Instance.
+/// Annotation that holds the [`PurchaseRecord`](super::PurchaseRecord): the durable record of what was bought for an Instance.
 pub const BINDING: &str = "cloudserver.dev/binding";
 
 /// Label of the Secrets that the operator writes: what the Secret is for.

@@ -7,7 +7,7 @@ use std::fmt;
 /// The newest operation on the server, whole: `status.operation`.
 ///
 /// Its intent, its receipt and its end are one write of status each. Of a create the record tells
-/// ([`Binding`](super::Binding)); here it is shown while it lasts, and its bad end.
+/// ([`PurchaseRecord`](super::PurchaseRecord)); here it is shown while it lasts, and its bad end.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {

@@ -120,7 +120,7 @@ pub struct SshKeyRef {
 
 /// What a selector was found to mean.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
-pub struct Pin {
+pub struct ResolvedReference {
     /// What the service calls it.
     #[schemars(length(max = 253))]
     pub id: String,
@@ -135,22 +135,22 @@ pub struct Pin {
 pub struct Resolved {
     /// The region code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub region: Option<Pin>,
+    pub region: Option<ResolvedReference>,
     /// The zone code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zone: Option<Pin>,
+    pub zone: Option<ResolvedReference>,
     /// The packageCode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub package: Option<Pin>,
+    pub package: Option<ResolvedReference>,
     /// The imageResourceUUID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<Pin>,
+    pub image: Option<ResolvedReference>,
     /// The firewallUUID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub firewall: Option<Pin>,
+    pub firewall: Option<ResolvedReference>,
     /// The sshKeyUUID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ssh_key: Option<Pin>,
+    pub ssh_key: Option<ResolvedReference>,
 }
 
 impl Resolved {

@@ -5,9 +5,9 @@
 //! read again, at most twice a minute, since the thing may have been made meanwhile. While somebody reads a
 //! listing, the others wait for that very reading. Nothing is read that nobody asks for.
 
+mod list_cache;
 mod pages;
 mod select;
-mod shelf;
 mod size;
 
 pub use pages::{Listing, Unread, all, doubt};
@@ -17,7 +17,7 @@ pub use select::{
 pub use size::{Unlike, smaller, unlike};
 
 use crate::cloud::{Client, Firewall, Image, Key, Lane, Package, Place, Region};
-use shelf::Shelves;
+use list_cache::Shelves;
 use std::sync::Arc;
 
 /// What one (endpoint, token) is offered; cheap to clone.

@@ -102,7 +102,7 @@ struct RunArgs {
     #[arg(long, env = "CSO_CLUSTER_ID", value_name = "ID")]
     cluster_id: Option<String>,
 
-    /// Seconds that running turns get to end on SIGTERM.
+    /// Seconds that running reconciles get to end on SIGTERM.
     #[arg(long, env = "CSO_GRACE_SECONDS", default_value_t = 25)]
     grace_seconds: u64,
 

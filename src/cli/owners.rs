@@ -7,7 +7,7 @@ use crate::inventory::Subject;
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::call;
 use crate::runtime::watch::ObjectKey;
-use crate::session::Roll;
+use crate::session::Reservations;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
@@ -30,7 +30,7 @@ pub(super) struct Owners {
     objects: Vec<DeserializeGuard<Instance>>,
     /// Where the service of each Account is.
     endpoints: HashMap<ObjectKey, String>,
-    roll: Roll,
+    reservations: Reservations,
 }
 
 /// Whose a server is.
@@ -70,7 +70,7 @@ impl Owners {
         let endpoint = |account: Account| (ObjectKey::of(&account), account.spec.endpoint);
         let accounts = accounts.into_iter().filter_map(|account| account.0.ok());
         let mut owners = Self {
-            roll: Roll::new(id.clone().unwrap_or_default(), |_: Subject| {}),
+            reservations: Reservations::new(id.clone().unwrap_or_default(), |_: Subject| {}),
             cluster: id,
             endpoints: accounts.map(endpoint).collect(),
             objects: instances,
@@ -98,9 +98,9 @@ impl Owners {
             services.is_empty() || endpoint.is_none_or(|endpoint| services.contains(&endpoint))
         });
         let cluster = self.cluster.clone().unwrap_or_default();
-        self.roll = Roll::new(cluster, |_: Subject| {});
+        self.reservations = Reservations::new(cluster, |_: Subject| {});
         for object in &self.objects {
-            enrol(&self.roll, object);
+            enrol(&self.reservations, object);
         }
         let read = self
             .objects
@@ -117,7 +117,7 @@ impl Owners {
     /// Whose a server is.
     pub(super) fn of(&self, id: &ServerId, name: Option<&str>) -> Ownership {
         let marker = name.and_then(Marker::in_name);
-        match self.roll.owner(id, marker.as_ref()) {
+        match self.reservations.owner(id, marker.as_ref()) {
             Some(owner) => Ownership::Owned(owner),
             None if marker.is_some() => Ownership::Marked,
             None => Ownership::Unowned,
@@ -152,8 +152,8 @@ impl Owners {
     }
 }
 
-/// Enters an object in the roll, as the operator does.
-pub(super) fn enrol(roll: &Roll, object: &DeserializeGuard<Instance>) {
+/// Enters an object in the reservations, as the operator does.
+pub(super) fn enrol(reservations: &Reservations, object: &DeserializeGuard<Instance>) {
     let (account, id) = match &object.0 {
         Ok(instance) => (
             Some(instance.spec.account_ref.name.as_str()),
@@ -164,7 +164,7 @@ pub(super) fn enrol(roll: &Roll, object: &DeserializeGuard<Instance>) {
         ),
         Err(_) => (None, None),
     };
-    roll.note(object.meta(), account, id);
+    reservations.note(object.meta(), account, id);
 }
 
 /// All objects of a kind, or those of the namespace that is meant, with its name, where no others may be listed.

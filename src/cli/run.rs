@@ -1,9 +1,9 @@
 //! `run`: starts the watches, the queues and the health endpoint, and ends them in order.
 
 mod changes;
+mod election;
 mod fleet;
 mod keeping;
-mod office;
 mod referrers;
 mod undecodable;
 mod wiring;
@@ -18,11 +18,11 @@ use crate::runtime::chain;
 use crate::runtime::rights::{self, Trial};
 use crate::runtime::watch::Synced;
 use crate::runtime::{Metrics, Term, health, kubernetes};
+use election::Election;
 use fleet::Fleet;
 use futures::future::{join_all, select_all};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
-use office::Office;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -104,16 +104,24 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
     // Nobody reads it before the watches run; set once.
     let _ = parts.stores.set(stores);
 
-    let pulses = parts.pulses.clone();
+    let heartbeats = parts.heartbeats.clone();
     let (listen, shown) = (args.listen, metrics.clone());
-    let served = health::begin(listen, port, shown, synced, pulses.clone(), stop.clone()).await?;
+    let served = health::begin(
+        listen,
+        port,
+        shown,
+        synced,
+        heartbeats.clone(),
+        stop.clone(),
+    )
+    .await?;
     tell_where(&served);
     let mut watches = Box::pin(first_to_end(&mut fleets, stop.clone()));
-    let office = match elect {
-        None => Office::for_life(term),
+    let election = match elect {
+        None => Election::for_life(term),
         Some(settings) => tokio::select! {
-            won = Office::win(settings, term, &pulses, &stop, own) => match won? {
-                Some(office) => office,
+            won = Election::win(settings, term, &heartbeats, &stop, own) => match won? {
+                Some(election) => election,
                 None => return Ok(()), // told to stop while standing by
             },
             () = &mut watches => return Err(BROKEN.to_owned()),
@@ -127,7 +135,7 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
     act(
         &parts,
         fleets,
-        office,
+        election,
         watches,
         (args.concurrency, grace),
         &stop,
@@ -174,21 +182,21 @@ fn trial(parts: &Parts, fleets: &[Fleet], metrics: Metrics) -> Trial {
 async fn act(
     parts: &Parts,
     fleets: Vec<Fleet>,
-    mut office: Office,
+    mut election: Election,
     watches: impl Future<Output = ()>,
     (concurrency, grace): (u16, Duration),
     stop: &CancellationToken,
 ) -> Result<(), String> {
-    let _begun = office.is_elected().then(|| begin_term(parts, &fleets));
+    let _begun = election.is_elected().then(|| begin_term(parts, &fleets));
     let synced = fleets.iter().flat_map(|fleet| fleet.synced.clone());
     let synced: Vec<Synced> = synced.map(|(_, synced)| synced).collect();
-    // Before any turn: what is being deleted may need a token that only a copy has, and all seats are made under one key.
+    // Before any reconcile: what is being deleted may need a token that only a copy has, and all account sessions are made under one key.
     let is_restored = tokio::select! {
         restored = async {
             keeping::find_key(parts).await;
             keeping::restore(parts).await
         } => restored.is_ok(),
-        lost = office.lost() => return Err(lost),
+        lost = election.lost() => return Err(lost),
         () = stop.cancelled() => false,
     };
     let keep = keeping::keep(parts.clone(), synced, is_restored, stop.clone());
@@ -198,32 +206,32 @@ async fn act(
             fleet.run(parts.clone(), concurrency, stop.clone())
         })));
     let is_drained = tokio::select! {
-        // First: the signal ends the watches as well, and running turns must not be cut off by that.
+        // First: the signal ends the watches as well, and running reconciles must not be cut off by that.
         biased;
         () = stop.cancelled() => {
-            tracing::info!("stopping: letting running turns end");
+            tracing::info!("stopping: letting running reconciles end");
             tokio::select! {
-                lost = office.lost() => return Err(lost),
+                lost = election.lost() => return Err(lost),
                 drained = tokio::time::timeout(grace, &mut queues) => drained.is_ok(),
             }
         }
-        lost = office.lost() => return Err(lost),
+        lost = election.lost() => return Err(lost),
         _ = &mut queues => true,
         // A watch never ends before the process does: this one is broken, and a new process is the remedy.
         () = watches => return Err(BROKEN.to_owned()),
     };
     if is_drained {
-        office.leave().await;
+        election.leave().await;
     } else {
         // A call may still be on its way: whoever comes next waits until the Lease is stale.
         tracing::warn!(
-            "some turns did not end in time; what they did is on record, and the Lease is not released"
+            "some reconciles did not end in time; what they did is on record, and the Lease is not released"
         );
     }
     Ok(())
 }
 
-/// What this process saw while it stood by is not its own: see [`office::find_births`].
+/// What this process saw while it stood by is not its own: see [`election::find_births`].
 fn begin_term(parts: &Parts, fleets: &[Fleet]) -> AbortOnDropHandle<()> {
     parts.instances.memories.begin_term();
     parts.instances.sessions.begin_term();
@@ -233,7 +241,7 @@ fn begin_term(parts: &Parts, fleets: &[Fleet]) -> AbortOnDropHandle<()> {
     let api = fleet::api::<Instance>(&parts.client, namespace.as_deref());
     let born_after = parts.born_after.clone();
     AbortOnDropHandle::new(tokio::spawn(async move {
-        office::find_births(api, &born_after).await;
+        election::find_births(api, &born_after).await;
     }))
 }
 

@@ -64,7 +64,7 @@ struct Held {
 struct Waiting {
     share: Arc<Part>,
     bytes: usize,
-    granted: oneshot::Sender<Room>,
+    granted: oneshot::Sender<Reservation>,
 }
 
 /// The part of one client. Cheap to clone; all clones are one part.
@@ -82,7 +82,7 @@ struct Part {
 
 /// Room for one call. Dropping it gives the room back.
 #[must_use = "the room is given back when this is dropped"]
-pub(super) struct Room {
+pub(super) struct Reservation {
     share: Arc<Part>,
     bytes: usize,
 }
@@ -169,7 +169,7 @@ impl Share {
     }
 
     /// Waits for room for a call whose answer may take so many bytes. Dropping the future gives the place in the line up.
-    pub(super) async fn room(&self, bytes: usize) -> Room {
+    pub(super) async fn room(&self, bytes: usize) -> Reservation {
         let (granted, wait) = oneshot::channel();
         let late = {
             let mut calls = self.part.budget.calls();
@@ -239,16 +239,16 @@ impl Calls {
         set_aside * (self.size / 6) + of_namespace + own + waiting.bytes
     }
 
-    fn grant(&mut self, share: Arc<Part>, bytes: usize) -> Room {
+    fn grant(&mut self, share: Arc<Part>, bytes: usize) -> Reservation {
         self.used += bytes;
         share.own.calls.fetch_add(bytes, Ordering::Relaxed);
         share.namespace.calls.fetch_add(bytes, Ordering::Relaxed);
-        Room { share, bytes }
+        Reservation { share, bytes }
     }
 
     /// Everyone who finds room now, whoever needs the least first, and of these the longest waiting. Gives what came too
     /// late for its waiter.
-    fn grant_all(&mut self) -> Vec<Room> {
+    fn grant_all(&mut self) -> Vec<Reservation> {
         let mut late = Vec::new();
         self.waiting.retain(|waiting| !waiting.granted.is_closed());
         loop {
@@ -270,7 +270,7 @@ fn wake(budget: &Budget) {
     drop(late);
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let mut calls = self.share.budget.calls();
         calls.used -= self.bytes;
@@ -308,9 +308,9 @@ impl Drop for Charge {
     }
 }
 
-impl fmt::Debug for Room {
+impl fmt::Debug for Reservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Room({})", self.bytes)
+        write!(f, "Reservation({})", self.bytes)
     }
 }
 

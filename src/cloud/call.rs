@@ -12,7 +12,7 @@ use url::Url;
 
 use super::answer::{Answer, Reading, envelope};
 use super::bounds::{Bounds, Excess};
-use super::budget::{Room, Share};
+use super::budget::{Reservation, Share};
 use super::decode::{Decoded, Decoder, TakeRow, Unfit};
 use super::error::cause::Cause;
 use super::error::{Error, Fault};
@@ -57,7 +57,7 @@ pub(super) struct Caller {
 #[must_use = "a permit holds a place at the gate, and room, until it is dropped"]
 pub struct Permit {
     _passage: Passage,
-    _room: Room,
+    _room: Reservation,
 }
 
 /// Leave for one call.
@@ -110,7 +110,7 @@ impl Caller {
         let outcome = match self.room(&call, ends).await {
             Ok(_room) => {
                 let exchange = self.exchange(&call, ends, rows, &reading);
-                self.health.attend(exchange).await
+                self.health.subscribe(exchange).await
             }
             Err(fault) => Err(fault),
         };
@@ -144,7 +144,7 @@ impl Caller {
     }
 
     /// Room for the answer, where there is none yet: before anything is sent, since what is sent may bring an answer at once.
-    async fn room(&self, call: &Call<'_>, ends: Instant) -> Result<Option<Room>, Fault> {
+    async fn room(&self, call: &Call<'_>, ends: Instant) -> Result<Option<Reservation>, Fault> {
         if let Leave::Given { .. } = call.leave {
             return Ok(None);
         }

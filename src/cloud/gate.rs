@@ -114,10 +114,10 @@ struct State {
 
 struct Ticket {
     number: u64,
-    turn: Arc<Notify>,
+    reconcile: Arc<Notify>,
 }
 
-enum Turn {
+enum ReconcileGuard {
     Pass,
     Later,
     At(Instant),
@@ -167,14 +167,14 @@ impl Gate {
     pub(super) async fn pass(&self, lane: Lane) -> Passage {
         let waiting = self.line_up(lane);
         loop {
-            let turn = self.lock().turn_of(lane, waiting.number);
-            match turn {
-                Turn::Pass => return self.passage(),
-                Turn::Later => waiting.turn.notified().await,
-                Turn::At(instant) => {
+            let reconcile = self.lock().turn_of(lane, waiting.number);
+            match reconcile {
+                ReconcileGuard::Pass => return self.passage(),
+                ReconcileGuard::Later => waiting.reconcile.notified().await,
+                ReconcileGuard::At(instant) => {
                     tokio::select! {
                         () = tokio::time::sleep_until(instant) => {}
-                        () = waiting.turn.notified() => {}
+                        () = waiting.reconcile.notified() => {}
                     }
                 }
             }
@@ -248,20 +248,20 @@ impl Gate {
     }
 
     fn line_up(&self, lane: Lane) -> Waiting<'_> {
-        let turn = Arc::new(Notify::new());
+        let reconcile = Arc::new(Notify::new());
         let mut state = self.lock();
         let number = state.next_ticket;
         state.next_ticket += 1;
         state.lanes[lane as usize].push_back(Ticket {
             number,
-            turn: turn.clone(),
+            reconcile: reconcile.clone(),
         });
         drop(state);
         Waiting {
             gate: self,
             lane,
             number,
-            turn,
+            reconcile,
         }
     }
 
@@ -272,14 +272,14 @@ impl Gate {
 
 impl State {
     /// Whether it is this ticket's turn, which takes it out of the line when it is.
-    fn turn_of(&mut self, lane: Lane, number: u64) -> Turn {
+    fn turn_of(&mut self, lane: Lane, number: u64) -> ReconcileGuard {
         let first = self.first().is_some_and(|ticket| ticket.number == number);
         if !first || self.in_flight >= self.limits.concurrent.max(1) {
-            return Turn::Later;
+            return ReconcileGuard::Later;
         }
         let now = Instant::now();
         if let Some(held) = self.held_until.filter(|held| *held > now) {
-            return Turn::At(held);
+            return ReconcileGuard::At(held);
         }
         let rested = now.saturating_duration_since(self.share_since);
         if self.share < 1.0 && rested >= FASTER_EVERY {
@@ -288,13 +288,13 @@ impl State {
             self.set_share((self.share * FASTER.powf(steps)).min(1.0));
         }
         if let Err(earliest) = self.limiter.take(now) {
-            return Turn::At(earliest);
+            return ReconcileGuard::At(earliest);
         }
         self.lanes[lane as usize].pop_front();
         self.in_flight += 1;
         self.passed = self.passed.wrapping_add(1);
         self.wake_first();
-        Turn::Pass
+        ReconcileGuard::Pass
     }
 
     /// Takes a place beyond those in flight, if these are all that stands in the way.
@@ -328,7 +328,7 @@ impl State {
 
     fn wake_first(&self) {
         if let Some(ticket) = self.first() {
-            ticket.turn.notify_one();
+            ticket.reconcile.notify_one();
         }
     }
 }
@@ -346,7 +346,7 @@ struct Waiting<'a> {
     gate: &'a Gate,
     lane: Lane,
     number: u64,
-    turn: Arc<Notify>,
+    reconcile: Arc<Notify>,
 }
 
 impl Drop for Waiting<'_> {

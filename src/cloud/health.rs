@@ -89,7 +89,7 @@ impl Health {
     }
 
     /// Waits for a call, and notes when it takes too long.
-    pub(super) async fn attend<T>(&self, call: impl Future<Output = T>) -> T {
+    pub(super) async fn subscribe<T>(&self, call: impl Future<Output = T>) -> T {
         let began = Instant::now();
         let mut call = pin!(call);
         match timeout(SILENT, call.as_mut()).await {

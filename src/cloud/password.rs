@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_rules_of_the_specification() {
-        for (password, verdict) in [
+        for (password, readiness) in [
             ("Abcdef1!", None),
             ("Abc1!", Some("must have 8 to 30 characters")),
             (
@@ -175,7 +175,7 @@ mod tests {
             ("ABCDEF1!", Some("needs at least one of a-z")),
             ("Abcdefg!", Some("needs at least one digit")),
         ] {
-            assert_eq!(broken_rule(password), verdict, "{password}");
+            assert_eq!(broken_rule(password), readiness, "{password}");
         }
         assert!(
             broken_rule("Abcdef12")

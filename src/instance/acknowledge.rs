@@ -3,13 +3,13 @@
 //! Mostly the reconcile itself says so, before it calls ([`first`]). Where the service keeps it waiting, or an edit comes while a
 //! reconcile waits, that is said beside it ([`while_waiting`]).
 
-use crate::api::conditions::{READY, Reason, STALLED, Verdict};
+use crate::api::conditions::{READY, Readiness, Reason, STALLED};
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
-use crate::instance::plan::leave;
+use crate::instance::plan::delete;
 use crate::instance::plan::step::{Plan, Step, Tell};
 use crate::instance::status::write;
 use crate::instance::{status, times};
@@ -47,7 +47,7 @@ pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>)
         | Step::Operate {
             announce: false, ..
         }
-        | Step::Aside { .. }
+        | Step::Auxiliary { .. }
         | Step::Release { .. } => {}
         // Its announcement says so, before the service is called.
         Step::Operate { announce: true, .. } => return,
@@ -60,10 +60,10 @@ pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>)
     plan.tell.progress = false;
     if plan.buys() {
         // That a server is being created is told once that is on record: what stands in status outlives a lost record.
-        plan.tell.verdict = Some(waits(&seen.facts, "the service is asked for a server next"));
+        plan.tell.readiness = Some(waits(&seen.facts, "the service is asked for a server next"));
     }
     plan.tell
-        .verdict
+        .readiness
         .get_or_insert_with(|| waits(&seen.facts, why(seen)));
     if !matches!(plan.step, Step::Rest) {
         plan.step = Step::Rest;
@@ -94,21 +94,21 @@ pub(super) async fn while_waiting(
         if is_told || is_behind || is_tried || !is_late {
             continue;
         }
-        let Some(verdict) = answer(&facts) else {
+        let Some(readiness) = answer(&facts) else {
             continue;
         };
         let status = status::status(
             &facts,
             chance::time_of_day(),
             &as_it_stands(&facts),
-            Some(&verdict),
+            Some(&readiness),
         );
         let said = write::say(
             context,
             &facts,
             &Step::Rest,
             &status,
-            Some(&verdict),
+            Some(&readiness),
             memory,
         );
         match said.await {
@@ -131,9 +131,9 @@ fn as_it_stands(facts: &Facts) -> Tell {
 }
 
 /// What is known of an edit or a deletion that nobody has looked at yet. None: nothing is told yet, of no spec.
-fn answer(facts: &Facts) -> Option<Verdict> {
+fn answer(facts: &Facts) -> Option<Readiness> {
     if facts.deleting && facts.spec.deletion_protection {
-        return Some(leave::protected());
+        return Some(delete::protected());
     }
     if !is_behind(facts) {
         let mut told = facts.status.conditions.iter();
@@ -141,20 +141,20 @@ fn answer(facts: &Facts) -> Option<Verdict> {
         // What status says is under way goes on after an edit as well.
         if facts.is_open() || facts.tells_of_a_purchase() {
             let reason = Reason::of(&ready.reason)?;
-            return Some(Verdict::reconciling(reason, ready.message.clone()));
+            return Some(Readiness::reconciling(reason, ready.message.clone()));
         }
     }
     let why = "it is not looked at yet: a call is under way, or waits for its place under spec.requests of the Account";
     Some(waits(facts, why))
 }
 
-fn waits(facts: &Facts, why: &str) -> Verdict {
+fn waits(facts: &Facts, why: &str) -> Readiness {
     match facts.deleting {
-        true => Verdict::reconciling(
+        true => Readiness::reconciling(
             Reason::Releasing,
             format!("this Instance is being deleted; {why}"),
         ),
-        false => Verdict::reconciling(
+        false => Readiness::reconciling(
             Reason::WaitingForService,
             format!("the spec was changed; {why}"),
         ),

@@ -5,20 +5,20 @@ mod receipt;
 mod release;
 
 use crate::api::conditions::Reason;
-use crate::api::{Binding, Operation, Verb};
+use crate::api::{Operation, PurchaseRecord, Verb};
 use crate::cloud::{CreateAccepted, CreateRequest, Error, Lane, Permit, ServerId, TaskId};
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::login::LoginFact;
-use crate::instance::memory::kinds::{Aside, Post};
+use crate::instance::memory::kinds::{Auxiliary, Post};
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
-use crate::instance::pins::Meaning;
 use crate::instance::plan::step::{NoRoom, Plan, Request, Step};
 use crate::instance::record::Announced;
-use crate::instance::{plan, references, times, vault};
-use crate::session::{Access, Seat};
+use crate::instance::resolved_references::Meaning;
+use crate::instance::{managed_secrets, plan, references, times};
+use crate::session::{Access, AccountSession};
 use attempt::{Attempt, room};
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
@@ -35,21 +35,27 @@ pub async fn admit(seen: &Observation, plan: &mut Plan, access: Option<&Access>)
     }
 }
 
-async fn permit_for(plan: &Plan, seat: Option<&Access>) -> Result<Option<Permit>, NoRoom> {
+async fn permit_for(
+    plan: &Plan,
+    account_session: Option<&Access>,
+) -> Result<Option<Permit>, NoRoom> {
     let calls = match &plan.step {
-        Step::Buy { .. } | Step::Operate { .. } | Step::Aside { .. } | Step::Release { .. } => true,
+        Step::Buy { .. } | Step::Operate { .. } | Step::Auxiliary { .. } | Step::Release { .. } => {
+            true
+        }
         Step::Rest | Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => {
             false
         }
     };
-    let Some(seat) = seat.filter(|_| calls || plan.needs.is_for_a_call()) else {
+    let Some(account_session) = account_session.filter(|_| calls || plan.needs.is_for_a_call())
+    else {
         return Ok(None);
     };
-    if !seat.may_call(Lane::Urgent) {
+    if !account_session.may_call(Lane::Urgent) {
         return Err(NoRoom::InLine);
     }
     match &plan.step {
-        Step::Buy { .. } | Step::Operate { .. } => room(seat).await.map(Some),
+        Step::Buy { .. } | Step::Operate { .. } => room(account_session).await.map(Some),
         _ => Ok(None),
     }
 }
@@ -60,9 +66,9 @@ pub async fn act(
     seen: &mut Observation,
     announced: Announced,
     permit: Option<Permit>,
-    seat: Option<&Seat>,
+    account_session: Option<&AccountSession>,
     memory: &Mutex<Memory>,
-    turn_ends: Instant,
+    reconcile_ends: Instant,
 ) -> Outcome {
     let Announced { step, text } = announced;
     let mut told = None;
@@ -73,21 +79,25 @@ pub async fn act(
             facts: &seen.facts,
             account: &seen.account_key,
             memory,
-            turn_ends,
+            reconcile_ends,
         };
-        match (step, permit, seat) {
+        match (step, permit, account_session) {
             (Step::Rest, ..) => Outcome::Rested,
             (Step::Record { .. }, ..) => Outcome::Written,
-            (Step::Secret(step), ..) => vault::write(context, seen, &step, memory).await,
-            (Step::Finish, _, seat) => attempt.finish(seat).await,
-            (Step::LetGo { news }, ..) => attempt.let_go(news).await,
+            (Step::Secret(step), ..) => managed_secrets::write(context, seen, &step, memory).await,
+            (Step::Finish, _, account_session) => attempt.finish(account_session).await,
+            (Step::LetGo { event }, ..) => attempt.let_go(event).await,
             (
                 Step::Buy {
-                    binding, request, ..
+                    record, request, ..
                 },
                 Some(permit),
-                Some(seat),
-            ) => attempt.buy(*binding, &text, &request, permit, seat).await,
+                Some(account_session),
+            ) => {
+                attempt
+                    .buy(*record, &text, &request, permit, account_session)
+                    .await
+            }
             (
                 Step::Operate {
                     mut operation,
@@ -95,18 +105,25 @@ pub async fn act(
                     ..
                 },
                 Some(permit),
-                Some(seat),
+                Some(account_session),
             ) => {
                 let outcome = attempt
-                    .operate(&mut operation, &request, permit, seat)
+                    .operate(&mut operation, &request, permit, account_session)
                     .await;
                 told = Some(operation);
                 outcome
             }
-            (Step::Aside { request }, _, Some(seat)) => attempt.aside(&request, seat).await,
-            (Step::Release { id, why }, _, Some(seat)) => attempt.release(seat, id, why).await,
+            (Step::Auxiliary { request }, _, Some(account_session)) => {
+                attempt.auxiliary(&request, account_session).await
+            }
+            (Step::Release { id, why }, _, Some(account_session)) => {
+                attempt.release(account_session, id, why).await
+            }
             (
-                Step::Buy { .. } | Step::Operate { .. } | Step::Aside { .. } | Step::Release { .. },
+                Step::Buy { .. }
+                | Step::Operate { .. }
+                | Step::Auxiliary { .. }
+                | Step::Release { .. },
                 _,
                 _,
             ) => Outcome::not_done("no request was admitted"),
@@ -123,10 +140,10 @@ pub async fn act(
 impl Attempt<'_> {
     /// Right before a call: whether this turn may still make it.
     fn has_time(&self) -> Result<(), Outcome> {
-        let late = || Outcome::not_done("the turn has no time left for a call");
+        let late = || Outcome::not_done("the reconcile has no time left for a call");
         self.context
             .term
-            .allows(self.turn_ends, times::CALL_AND_RECEIPT)
+            .allows(self.reconcile_ends, times::CALL_AND_RECEIPT)
             .then_some(())
             .ok_or_else(late)
     }
@@ -175,25 +192,27 @@ impl Attempt<'_> {
     /// The one POST of an attempt to buy a server, and its receipt.
     async fn buy(
         &self,
-        binding: Binding,
+        record: PurchaseRecord,
         text: &str,
         request: &CreateRequest,
         permit: Permit,
-        seat: &Seat,
+        account_session: &AccountSession,
     ) -> Outcome {
-        let (number, verb) = (binding.attempt, Verb::Create);
+        let (number, verb) = (record.attempt, Verb::Create);
         if let Err(late) = self.begins_call(number, verb) {
             return late;
         }
-        match seat.session.client.create(permit, request).await {
+        match account_session.session.client.create(permit, request).await {
             Ok(CreateAccepted { id, task }) => {
                 self.was_accepted(number, &id, Some(&task));
-                let receipt = Binding {
+                let receipt = PurchaseRecord {
                     id: Some(id.to_string()),
                     task: Some(task.to_string()),
-                    ..binding
+                    ..record
                 };
-                let recorded = self.give_receipt(text, &receipt, seat, &id).await;
+                let recorded = self
+                    .give_receipt(text, &receipt, account_session, &id)
+                    .await;
                 Outcome::Accepted {
                     verb,
                     id,
@@ -208,7 +227,7 @@ impl Attempt<'_> {
                 } = &outcome
                     && reason.is_lasting_refusal()
                 {
-                    self.close(text, &binding, *reason, message).await;
+                    self.close(text, &record, *reason, message).await;
                 }
                 outcome
             }
@@ -221,7 +240,7 @@ impl Attempt<'_> {
         operation: &mut Operation,
         request: &Request,
         permit: Permit,
-        seat: &Seat,
+        account_session: &AccountSession,
     ) -> Outcome {
         let (number, verb) = (
             u32::try_from(operation.attempt).unwrap_or_default(),
@@ -230,7 +249,7 @@ impl Attempt<'_> {
         if let Err(late) = self.begins_call(number, verb) {
             return late;
         }
-        match post(seat, permit, request).await {
+        match post(account_session, permit, request).await {
             Ok(task) => {
                 let id = self.facts.id().unwrap_or_else(|| ServerId::from(""));
                 self.was_accepted(number, &id, task.as_ref());
@@ -295,14 +314,14 @@ impl Attempt<'_> {
     }
 
     /// A call within an attempt: harmless, and made again until it shows.
-    async fn aside(&self, request: &Request, seat: &Seat) -> Outcome {
-        let Ok(permit) = room(seat).await else {
+    async fn auxiliary(&self, request: &Request, account_session: &AccountSession) -> Outcome {
+        let Ok(permit) = room(account_session).await else {
             return Outcome::not_done("the request limit left no room for a call");
         };
         if let Err(late) = self.has_time() {
             return late;
         }
-        let answer = post(seat, permit, request).await;
+        let answer = post(account_session, permit, request).await;
         let power_cut = matches!(request, Request::Stop { force: true, .. });
         let may_have_happened = answer.as_ref().err().is_none_or(Error::may_have_happened);
         let refusal = answer.as_ref().err();
@@ -316,7 +335,7 @@ impl Attempt<'_> {
         let open_now = self.seen.open();
         let attempt = open_now.as_ref().map(|open| open.attempt);
         // One that was not taken before is told with the try that is.
-        let last = memory.calls.aside.as_ref();
+        let last = memory.calls.auxiliary.as_ref();
         let was_taken = last.is_some_and(|last| last.verb == verb && last.trouble.is_none());
         let is_first = !was_taken || (power_cut && memory.calls.cut_for != attempt);
         if power_cut && may_have_happened {
@@ -329,11 +348,11 @@ impl Attempt<'_> {
         let is_known = is_refused
             && memory
                 .calls
-                .aside
+                .auxiliary
                 .as_ref()
                 .is_some_and(|former| former.is_refused);
         let is_unknown = trouble.is_some() && may_have_happened;
-        memory.calls.aside = Some(Aside {
+        memory.calls.auxiliary = Some(Auxiliary {
             verb,
             at: Instant::now(),
             trouble: trouble.clone(),
@@ -343,7 +362,7 @@ impl Attempt<'_> {
         if !is_known {
             memory.looks.looked = None;
         }
-        Outcome::Aside {
+        Outcome::Auxiliary {
             verb,
             power_cut,
             is_first,
@@ -362,8 +381,12 @@ impl Attempt<'_> {
 }
 
 /// Asks the service for an operation. Gives the task where the answer names one.
-async fn post(seat: &Seat, permit: Permit, request: &Request) -> Result<Option<TaskId>, Error> {
-    let client = &seat.session.client;
+async fn post(
+    account_session: &AccountSession,
+    permit: Permit,
+    request: &Request,
+) -> Result<Option<TaskId>, Error> {
+    let client = &account_session.session.client;
     Ok(match request {
         Request::Reinstall(request) => Some(client.reinstall(permit, request).await?),
         Request::ModifyPassword(request) => Some(client.modify_password(permit, request).await?),

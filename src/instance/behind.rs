@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a turn has to wait, if it must not be taken from what is shown now.
+/// How long a reconcile has to wait, if it must not be taken from what is shown now.
 pub async fn wait(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Option<Duration> {
     let lag = {
         let mut memory = open(memory);

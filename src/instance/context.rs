@@ -20,12 +20,12 @@ pub struct Settings {
 /// An object as the watch shows it by now; none where it is gone.
 pub type Latest = Arc<dyn Fn(&ObjectKey) -> Option<Facts> + Send + Sync>;
 
-/// What every turn works with; cheap to clone.
+/// What every reconcile works with; cheap to clone.
 #[derive(Clone)]
 pub struct Context {
     /// The apiserver.
     pub client: Client,
-    /// The seats of all Accounts.
+    /// The account sessions of all Accounts.
     pub sessions: Sessions,
     /// Which Secrets exist, in which version.
     pub secrets: SecretVersions,

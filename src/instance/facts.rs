@@ -2,11 +2,11 @@
 
 use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{
-    Binding, Instance, InstanceSpec, InstanceStatus, Marker, Operation, OperationEnd, SecretKeyRef,
-    Speaks, Verb, attempt_number, names,
+    Instance, InstanceSpec, InstanceStatus, Marker, Operation, OperationEnd, PurchaseRecord,
+    SecretKeyRef, Speaks, Verb, attempt_number, names,
 };
 use crate::cloud::{Place, ServerId};
-use crate::instance::pins;
+use crate::instance::resolved_references;
 use crate::runtime::watch::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
@@ -18,7 +18,7 @@ pub enum Record {
     /// Nothing, or the record of another object (a copied manifest).
     None,
     /// The record of this object.
-    Speaks(Box<Binding>),
+    Speaks(Box<PurchaseRecord>),
     /// Something that is no record: somebody edited it.
     Invalid(String),
 }
@@ -30,7 +30,7 @@ pub struct Facts {
     pub key: ObjectKey,
     /// UID.
     pub uid: String,
-    /// The version that the turn was made from: every write of the record is conditional on it.
+    /// The version that the reconcile was made from: every write of the record is conditional on it.
     pub resource_version: String,
     /// Generation of the spec.
     pub generation: i64,
@@ -62,20 +62,18 @@ impl Facts {
         let key = ObjectKey::of(instance);
         let uid = instance.uid().unwrap_or_default();
         let annotation = instance.annotations().get(BINDING).cloned();
-        let record = match annotation.as_deref().map(Binding::parse) {
+        let record = match annotation.as_deref().map(PurchaseRecord::parse) {
             None => Record::None,
             Some(Err(error)) => Record::Invalid(error.to_string()),
-            Some(Ok(binding)) => {
-                match binding.speaks_for(cluster, &key.namespace, &key.name, &uid) {
-                    Speaks::Own | Speaks::Restored => Record::Speaks(Box::new(binding)),
-                    Speaks::Other => Record::None,
-                }
-            }
+            Some(Ok(record)) => match record.speaks_for(cluster, &key.namespace, &key.name, &uid) {
+                Speaks::Own | Speaks::Restored => Record::Speaks(Box::new(record)),
+                Speaks::Other => Record::None,
+            },
         };
         let (marker, mut places) = match &record {
-            Record::Speaks(binding) => (
-                binding.marker.clone(),
-                binding.places.iter().filter_map(|p| place(p)).collect(),
+            Record::Speaks(record) => (
+                record.marker.clone(),
+                record.places.iter().filter_map(|p| place(p)).collect(),
             ),
             Record::None | Record::Invalid(_) => (Marker::of_uid(&uid), Vec::new()),
         };
@@ -85,11 +83,11 @@ impl Facts {
         for attempt in told.chain(std::iter::once(&mut status.attempt)) {
             *attempt = attempt_number(*attempt).map_or(0, i64::from);
         }
-        let binding = match &record {
-            Record::Speaks(binding) => Some(&**binding),
+        let purchase = match &record {
+            Record::Speaks(record) => Some(&**record),
             Record::None | Record::Invalid(_) => None,
         };
-        let here = pins::place(&instance.spec, &status, binding);
+        let here = resolved_references::place(&instance.spec, &status, purchase);
         if places.is_empty() {
             places.extend(here.clone());
         }
@@ -119,17 +117,17 @@ impl Facts {
     }
 
     /// The record, if it speaks for this object.
-    pub fn binding(&self) -> Option<&Binding> {
+    pub fn purchase(&self) -> Option<&PurchaseRecord> {
         match &self.record {
-            Record::Speaks(binding) => Some(binding),
+            Record::Speaks(record) => Some(record),
             Record::None | Record::Invalid(_) => None,
         }
     }
 
     /// The recorded server.
     pub fn id(&self) -> Option<ServerId> {
-        self.binding()
-            .and_then(|binding| binding.id.as_deref())
+        self.purchase()
+            .and_then(|record| record.id.as_deref())
             .map(ServerId::from)
     }
 
@@ -145,8 +143,8 @@ impl Facts {
 
     /// The name of the recorded server, if it was taken over instead of bought.
     pub fn imported(&self) -> Option<&str> {
-        let binding = self.binding().filter(|binding| binding.id.is_some())?;
-        binding.imported.as_deref()
+        let record = self.purchase().filter(|record| record.id.is_some())?;
+        record.imported.as_deref()
     }
 
     /// Whether a server of this name is ours: by the marker, or, if it is the one that was taken over, by the name that it had then.
@@ -170,19 +168,19 @@ impl Facts {
 
     /// How the recorded create ended, where it did not end well or its server was let go.
     pub fn create_end(&self) -> Option<&OperationEnd> {
-        self.status.end_of(self.binding()?)
+        self.status.end_of(self.purchase()?)
     }
 
     /// The recorded create is not known to have ended; where status was lost it is looked at once more.
     pub fn is_creating(&self) -> bool {
-        let is_ended = |binding| self.status.tells_of(binding) || self.create_end().is_some();
-        self.binding().is_some_and(|binding| !is_ended(binding))
+        let is_ended = |record| self.status.tells_of(record) || self.create_end().is_some();
+        self.purchase().is_some_and(|record| !is_ended(record))
     }
 
     /// The operation on the recorded server that is not known to have ended, as status tells it. One from before the record was
     /// on another server.
     pub fn operation(&self) -> Option<&Operation> {
-        let record = self.binding().filter(|record| record.id.is_some())?;
+        let record = self.purchase().filter(|record| record.id.is_some())?;
         let told = self.status.operation.as_ref();
         let is_of_it = |told: &&Operation| told.attempt > i64::from(record.attempt);
         told.filter(|told| told.is_open() && told.verb != Verb::Create)
@@ -241,7 +239,7 @@ pub fn accounts(instance: &Instance) -> impl Iterator<Item = String> {
     let recorded = instance
         .annotations()
         .get(BINDING)
-        .and_then(|text| Binding::parse(text).ok());
+        .and_then(|text| PurchaseRecord::parse(text).ok());
     std::iter::once(instance.spec.account_ref.name.clone())
-        .chain(recorded.map(|binding| binding.account))
+        .chain(recorded.map(|record| record.account))
 }

@@ -1,7 +1,7 @@
-//! Whose place a turn takes, and how urgent it is, as far as the object itself tells.
+//! Whose place a reconcile takes, and how urgent it is, as far as the object itself tells.
 
 use crate::api::names::BINDING;
-use crate::api::{Binding, Instance, Operation};
+use crate::api::{Instance, Operation, PurchaseRecord};
 use crate::runtime::queue::{Flow, Priority};
 use crate::runtime::watch::ObjectKey;
 use crate::session::Sessions;
@@ -11,7 +11,7 @@ use kube::ResourceExt;
 /// something is under way. What the watch shows somebody to have changed is more urgent, whatever stands here.
 pub fn flow(instance: &Instance) -> (Flow, Priority) {
     let record = instance.annotations().get(BINDING);
-    let record = record.and_then(|text| Binding::parse(text).ok());
+    let record = record.and_then(|text| PurchaseRecord::parse(text).ok());
     let account = record
         .as_ref()
         .map_or(&*instance.spec.account_ref.name, |record| {
@@ -27,7 +27,7 @@ pub fn flow(instance: &Instance) -> (Flow, Priority) {
 /// Turns of the Instances of one Account at the same time, beside those that may call its service: they end soon.
 const BESIDE: usize = 16;
 
-/// So many turns of a flow may run at the same time: as many as may call the service, and some that need not.
+/// So many reconciles of a flow may run at the same time: as many as may call the service, and some that need not.
 pub fn bound(sessions: &Sessions, flow: &Flow) -> usize {
     let account = ObjectKey {
         namespace: flow.namespace.to_string(),
@@ -36,7 +36,7 @@ pub fn bound(sessions: &Sessions, flow: &Flow) -> usize {
     BESIDE.saturating_add(sessions.slots(&account))
 }
 
-fn priority(instance: &Instance, record: Option<&Binding>) -> Priority {
+fn priority(instance: &Instance, record: Option<&PurchaseRecord>) -> Priority {
     let Some(status) = &instance.status else {
         return Priority::Change;
     };

@@ -6,7 +6,7 @@ use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step};
-use crate::runtime::events::News;
+use crate::runtime::events::EventNote;
 use std::time::Duration;
 
 /// Every line names the object, the generation of its spec and, where there is one, its server.
@@ -84,9 +84,9 @@ pub(super) fn ended(facts: &Facts, server: Option<&str>, entry: &HistoryEntry) {
 }
 
 /// Status says another reason of Ready than before.
-pub(super) fn ready(facts: &Facts, server: Option<&str>, is_ready: bool, news: &News) {
-    let reason = news.reason;
-    let why = Some(&news.note).filter(|_| !quotes_the_service(reason));
+pub(super) fn ready(facts: &Facts, server: Option<&str>, is_ready: bool, event: &EventNote) {
+    let reason = event.reason;
+    let why = Some(&event.note).filter(|_| !quotes_the_service(reason));
     line!(
         info,
         facts,
@@ -118,8 +118,8 @@ fn quotes_the_service(reason: &str) -> bool {
 }
 
 /// What an Event tells as well.
-pub(super) fn told(facts: &Facts, server: Option<&str>, news: &News) {
-    line!(info, facts, server, reason = news.reason, "{}", news.note);
+pub(super) fn told(facts: &Facts, server: Option<&str>, event: &EventNote) {
+    line!(info, facts, server, reason = event.reason, "{}", event.note);
 }
 
 /// A step was not done, and the last try did not say the same.
@@ -140,7 +140,7 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, outcome: &Outcome, again: D
         Step::Rest => "nothing",
         Step::Buy { announce: true, .. } | Step::Operate { announce: true, .. } => "call",
         Step::Buy { .. } | Step::Operate { .. } => "call again",
-        Step::Aside { .. } => "auxiliary call",
+        Step::Auxiliary { .. } => "auxiliary call",
         Step::Record { .. } => "record",
         Step::Secret(_) => "write a Secret",
         Step::Release { .. } => "release",
@@ -150,7 +150,7 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, outcome: &Outcome, again: D
     let outcome = match outcome {
         Outcome::Rested => "nothing done",
         Outcome::Accepted { .. } => "accepted",
-        Outcome::Aside { .. } => "auxiliary call made",
+        Outcome::Auxiliary { .. } => "auxiliary call made",
         Outcome::Refused { .. } => "refused",
         Outcome::Unknown(_) => "unknown",
         Outcome::Written => "written",
@@ -161,9 +161,9 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, outcome: &Outcome, again: D
     };
     let reason = plan
         .tell
-        .verdict
+        .readiness
         .as_ref()
-        .map(|verdict| verdict.reason.as_str());
+        .map(|readiness| readiness.reason.as_str());
     let (server, version) = (facts.told_id(), &facts.resource_version);
     line!(
         debug,

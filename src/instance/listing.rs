@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The views of all places of one Instance, as they stood when the turn looked.
+/// The views of all places of one Instance, as they stood when the reconcile looked.
 #[derive(Clone, Debug)]
 pub struct Listing {
     places: Vec<Place>,

@@ -1,7 +1,7 @@
 //! The login of a server that is about to be bought, reinstalled, or given another password.
 
 use crate::api::SecretKeyRef;
-use crate::api::conditions::Verdict;
+use crate::api::conditions::Readiness;
 use crate::cloud::Login;
 
 /// What is known of the login.
@@ -14,7 +14,7 @@ pub enum LoginFact {
     /// The Secret that the operator is to make does not exist.
     Missing,
     /// It cannot be used.
-    Problem(Verdict),
+    Problem(Readiness),
     /// Its Secret could not be read.
     Unread(String),
 }

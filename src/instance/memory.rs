@@ -7,10 +7,10 @@ pub mod parts;
 pub mod version;
 
 use crate::api::conditions::Reason;
-use crate::api::{Binding, HistoryEntry, Operation, OperationEnd, Verb};
+use crate::api::{HistoryEntry, Operation, OperationEnd, PurchaseRecord, Verb};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::facts::Facts;
-use crate::instance::memory::kinds::{Attempt, Doubts, Gone, Pause, Poll, Post, Remains};
+use crate::instance::memory::kinds::{Attempt, Doubts, Gone, Orphan, Pause, Poll, Post};
 use crate::instance::memory::parts::{Calls, Looks, Origin, Pacing, Secrets, Told};
 use crate::instance::memory::version::Lag;
 use crate::instance::times;
@@ -109,7 +109,7 @@ impl Memory {
     }
 
     /// Status tells of the end of the recorded purchase: other operations may have come after it, should it tell so no more.
-    fn purchase_ended(&mut self, record: &Binding) {
+    fn purchase_ended(&mut self, record: &PurchaseRecord) {
         if let Some(attempt) = self.calls.attempts.get_mut(&record.attempt) {
             attempt.is_newest = false;
         }
@@ -118,7 +118,7 @@ impl Memory {
     /// Takes in what status tells of operations on the server. One that this process follows and that a status does not tell of
     /// which knows no newer number goes on: that status was lost.
     pub fn meet_operation(&mut self, facts: &Facts, now: Instant) {
-        if let Some(record) = facts.binding().filter(|it| facts.status.tells_of(it)) {
+        if let Some(record) = facts.purchase().filter(|it| facts.status.tells_of(it)) {
             self.purchase_ended(record);
         }
         let newest = facts.status.operation.as_ref();
@@ -134,8 +134,8 @@ impl Memory {
                     end: ended.end.clone(),
                 });
         }
-        let (Some(told), Some(record)) = (facts.operation(), facts.binding()) else {
-            let record = facts.binding().map_or(0, |record| record.attempt);
+        let (Some(told), Some(record)) = (facts.operation(), facts.purchase()) else {
+            let record = facts.purchase().map_or(0, |record| record.attempt);
             let newest = facts.status.attempt.max(i64::from(record));
             self.calls
                 .followed
@@ -178,28 +178,28 @@ impl Memory {
     }
 
     /// Takes in the record that stands on the object now, and what happened to the cluster's state.
-    pub fn meet(&mut self, record: Option<&Binding>, doubts: Doubts, now: Instant) {
+    pub fn meet(&mut self, record: Option<&PurchaseRecord>, doubts: Doubts, now: Instant) {
         self.take_in(doubts);
-        let Some(binding) = record else {
+        let Some(record) = record else {
             self.origin.recordless_since.get_or_insert(now);
             return;
         };
         self.origin.recordless_since = None;
-        self.origin.recorded = Some(Remains {
-            id: binding.id.as_deref().map(ServerId::from),
-            account: binding.account.clone(),
+        self.origin.recorded = Some(Orphan {
+            id: record.id.as_deref().map(ServerId::from),
+            account: record.account.clone(),
             is_leaving: false,
         });
-        self.origin.recreated = self.origin.recreated.max(binding.recreated);
+        self.origin.recreated = self.origin.recreated.max(record.recreated);
         self.origin.ever_intended = true;
         // Former attempts have nothing to say any more; the newest one counts the settling time from later.
         self.calls
             .attempts
-            .retain(|number, _| *number >= binding.attempt);
+            .retain(|number, _| *number >= record.attempt);
         self.origin
             .purchase
-            .take_if(|purchase| purchase.attempt < binding.attempt);
-        let recorded = |id: &ServerId| binding.id.as_deref() == Some(id.as_str());
+            .take_if(|purchase| purchase.attempt < record.attempt);
+        let recorded = |id: &ServerId| record.id.as_deref() == Some(id.as_str());
         self.calls
             .gone
             .retain(|id, (_, since)| recorded(id) || now < *since + times::GONE_SERVER_REMEMBERED);
@@ -207,7 +207,7 @@ impl Memory {
             .releases
             .retain(|id, call| recorded(id) || now < call.at + times::GONE_SERVER_REMEMBERED);
         // What the service refused to a process before this one is on record.
-        let post = binding
+        let post = record
             .refused
             .as_ref()
             .map_or(Post::Unknown, |refusal| Post::Refused {
@@ -215,8 +215,8 @@ impl Memory {
                 reason: Reason::of(&refusal.reason).unwrap_or(Reason::CreateRefused),
             });
         let stranger = Attempt {
-            nonce: binding.nonce.clone(),
-            account: binding.account.clone(),
+            nonce: record.nonce.clone(),
+            account: record.account.clone(),
             verb: Verb::Create,
             is_own: false,
             is_newest: false,
@@ -228,18 +228,18 @@ impl Memory {
         let attempt = self
             .calls
             .attempts
-            .entry(binding.attempt)
+            .entry(record.attempt)
             .or_insert_with(|| stranger.clone());
-        if attempt.nonce != binding.nonce {
+        if attempt.nonce != record.nonce {
             *attempt = stranger;
-        } else if !attempt.is_own && binding.refused.is_some() {
+        } else if !attempt.is_own && record.refused.is_some() {
             attempt.post = stranger.post;
         }
     }
 
     /// The attempt that a record speaks of.
-    pub fn attempt(&self, binding: &Binding) -> Option<&Attempt> {
-        self.known(binding.attempt, &binding.nonce)
+    pub fn attempt(&self, record: &PurchaseRecord) -> Option<&Attempt> {
+        self.known(record.attempt, &record.nonce)
     }
 
     /// What became of the call of an operation.
@@ -264,7 +264,7 @@ impl Memory {
     /// A call is about to be made: what was seen of the server before says nothing about it.
     pub fn calls(&mut self, verb: Verb, digest: Option<[u8; 32]>) {
         self.calls.pending_seen = false;
-        self.calls.aside = None;
+        self.calls.auxiliary = None;
         self.looks.at_rest_since = None;
         self.looks.poll = None;
         if verb.bears_login() {
@@ -284,7 +284,7 @@ impl Memory {
         self.calls.password.current = None;
     }
 
-    /// An operation of ours ended, and status says so. What the listing shows from here on is news, also if it showed the
+    /// An operation of ours ended, and status says so. What the listing shows from here on is new, also if it showed the
     /// same before. `brought_login`: with it came the password that it was called with.
     pub fn operation_ended(&mut self, ended: &HistoryEntry, brought_login: bool, now: Instant) {
         self.looks.led_by = None;
@@ -334,7 +334,7 @@ impl Memory {
     }
 
     /// What is left at the service if the object goes now, as far as this process knows.
-    pub fn remains(&self) -> Option<Remains> {
+    pub fn orphan(&self) -> Option<Orphan> {
         if self.origin.is_finished {
             return None;
         }
@@ -351,7 +351,7 @@ impl Memory {
         let given = given.zip(account.map(ToOwned::to_owned));
         match recorded.or(given) {
             Some((id, _)) if self.calls.gone.contains_key(&id) => None,
-            Some((id, account)) => Some(Remains {
+            Some((id, account)) => Some(Orphan {
                 is_leaving: leaving(&id),
                 id: Some(id),
                 account,
@@ -359,7 +359,7 @@ impl Memory {
             None => {
                 let newest = self.calls.attempts.values().next_back();
                 let is_unknown = newest.is_some_and(|attempt| attempt.post == Post::Unknown);
-                account.filter(|_| is_unknown).map(|account| Remains {
+                account.filter(|_| is_unknown).map(|account| Orphan {
                     id: None,
                     account: account.to_owned(),
                     is_leaving: false,
@@ -441,7 +441,7 @@ impl Memory {
     }
 }
 
-/// Opens one memory. A turn that panicked while it held it left at worst a hint behind, so the poison is ignored.
+/// Opens one memory. A reconcile that panicked while it held it left at worst a hint behind, so the poison is ignored.
 pub fn open(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
     memory.lock().unwrap_or_else(PoisonError::into_inner)
 }

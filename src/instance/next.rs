@@ -8,15 +8,15 @@ use crate::instance::fact::Fact;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
-use crate::instance::pace::Schedule;
 use crate::instance::plan::ended;
 use crate::instance::plan::step::{Plan, Step};
-use crate::instance::report::Unsaid;
+use crate::instance::poll_schedule::Schedule;
+use crate::instance::report::Unreported;
 use crate::instance::status::synced;
 use crate::instance::{journal, times};
 use crate::inventory::{Attention, Subject};
 use crate::runtime::KubeError;
-use crate::session::{Access, Seat};
+use crate::session::{Access, AccountSession};
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -28,7 +28,7 @@ pub fn next(
     plan: &Plan,
     outcome: &Outcome,
     seen: &Observation,
-    told: Result<Option<Duration>, Unsaid>,
+    told: Result<Option<Duration>, Unreported>,
     memory: &Mutex<Memory>,
 ) -> Duration {
     let uid = seen.facts.uid.as_str();
@@ -37,8 +37,15 @@ pub fn next(
         context.sessions.leave(&Subject::from(uid));
     }
     let mut memory = open(memory);
-    let seat = access.map(|access| &**access);
-    let again = after(seat, plan, outcome, &mut memory, seen, told.is_ok());
+    let account_session = access.map(|access| &**access);
+    let again = after(
+        account_session,
+        plan,
+        outcome,
+        &mut memory,
+        seen,
+        told.is_ok(),
+    );
     let again = in_line(again, outcome, access);
     if is_untold(seen, plan, outcome, &told) {
         memory.forget_looks();
@@ -46,8 +53,8 @@ pub fn next(
     journal::reconciled(&seen.facts, plan, outcome, again);
     match told {
         Ok(held) => held.map_or(again, |held| again.min(held)),
-        Err(Unsaid::TooSoon(rest)) => rest,
-        Err(Unsaid::Failed(error)) => not_told(&mut memory, seen, &error),
+        Err(Unreported::TooSoon(rest)) => rest,
+        Err(Unreported::Failed(error)) => not_told(&mut memory, seen, &error),
     }
 }
 
@@ -56,7 +63,7 @@ fn is_untold(
     seen: &Observation,
     plan: &Plan,
     outcome: &Outcome,
-    told: &Result<Option<Duration>, Unsaid>,
+    told: &Result<Option<Duration>, Unreported>,
 ) -> bool {
     let is_withheld = matches!((told, outcome), (Ok(Some(_)), Outcome::Rested));
     let is_untold = told.is_err()
@@ -77,7 +84,7 @@ fn not_told(memory: &mut Memory, seen: &Observation, error: &KubeError) -> Durat
     let wait = wait.min(not_written_again(error.is_refusal()));
     // What was overtaken is put right by the event that shows it.
     let is_overtaken = error.is_overtaken();
-    memory.told.unsaid_until = (!is_overtaken).then(|| Instant::now() + wait);
+    memory.told.unreported_until = (!is_overtaken).then(|| Instant::now() + wait);
     if seen.facts.deleting && !is_overtaken {
         // A release needs no write before it: where status cannot be written, a deletion goes on all the same.
         memory.told.acknowledged = Some(seen.facts.generation);
@@ -86,16 +93,18 @@ fn not_told(memory: &mut Memory, seen: &Observation, error: &KubeError) -> Durat
 }
 
 /// What is overdue while it waits in line is asked for when it may be, of which there is notice.
-fn in_line(again: Duration, outcome: &Outcome, seat: Option<&Access>) -> Duration {
+fn in_line(again: Duration, outcome: &Outcome, account_session: Option<&Access>) -> Duration {
     match outcome {
-        Outcome::Rested if seat.is_some_and(Access::is_in_line) => again.max(times::QUEUED_RECHECK),
+        Outcome::Rested if account_session.is_some_and(Access::is_in_line) => {
+            again.max(times::QUEUED_RECHECK)
+        }
         _ => again,
     }
 }
 
 /// Nothing was called: what ended, and when to look again.
 fn rested(
-    seat: Option<&Seat>,
+    account_session: Option<&AccountSession>,
     plan: &Plan,
     memory: &mut Memory,
     seen: &Observation,
@@ -117,9 +126,9 @@ fn rested(
             memory.pause(&operation, end, now + pause);
         }
     }
-    let verdict = plan.tell.verdict.as_ref();
+    let readiness = plan.tell.readiness.as_ref();
     // As long as it cannot be said, something fails.
-    if is_said && verdict.is_some_and(|verdict| verdict.state == State::Ready) {
+    if is_said && readiness.is_some_and(|readiness| readiness.state == State::Ready) {
         memory.pace.backoff.reset();
         memory.pace.trouble = None;
     }
@@ -132,20 +141,22 @@ fn rested(
     let confirmed = synced::again(seen).unwrap_or(plan.again);
     let again = plan.again.min(confirmed);
     let again = poll.map_or(again, |(poll, verb)| {
-        again.min(schedule(seat, verb).due_in(poll, now))
+        again.min(schedule(account_session, verb).due_in(poll, now))
     });
     let look = seen.look_again.filter(|_| seen.is_open());
     look.map_or(again, |at| again.min(at.saturating_duration_since(now)))
 }
 
 /// When the task of such an operation is asked for.
-fn schedule(seat: Option<&Seat>, verb: Verb) -> Schedule {
-    seat.map_or_else(Schedule::default, |seat| Schedule::of(seat, verb))
+fn schedule(account_session: Option<&AccountSession>, verb: Verb) -> Schedule {
+    account_session.map_or_else(Schedule::default, |account_session| {
+        Schedule::of(account_session, verb)
+    })
 }
 
 /// When to look again, and what the outcome means for the pace of this object.
 fn after(
-    seat: Option<&Seat>,
+    account_session: Option<&AccountSession>,
     plan: &Plan,
     outcome: &Outcome,
     memory: &mut Memory,
@@ -153,17 +164,17 @@ fn after(
     is_said: bool,
 ) -> Duration {
     match outcome {
-        Outcome::Rested => rested(seat, plan, memory, seen, is_said),
+        Outcome::Rested => rested(account_session, plan, memory, seen, is_said),
         Outcome::Accepted {
             verb, recorded, id, ..
         } => {
             accepted(plan, memory, seen, id);
             match *recorded {
-                true => schedule(seat, *verb).next(None),
+                true => schedule(account_session, *verb).next(None),
                 false => times::AFTER_OWN_WRITE,
             }
         }
-        Outcome::Aside {
+        Outcome::Auxiliary {
             verb,
             power_cut,
             trouble,
@@ -178,7 +189,7 @@ fn after(
                 }
                 (None, None) => {}
             }
-            schedule(seat, Verb::Stop).next(None)
+            schedule(account_session, Verb::Stop).next(None)
         }
         Outcome::Written => times::AFTER_OWN_WRITE,
         Outcome::Released {
@@ -190,7 +201,7 @@ fn after(
         } => match trouble {
             None => {
                 journal::releases(&seen.facts, id, *why);
-                schedule(seat, Verb::Release).next(None)
+                schedule(account_session, Verb::Release).next(None)
             }
             Some(trouble) => {
                 warn(memory, seen, trouble, not_taken(*is_unknown));
@@ -211,10 +222,10 @@ fn after(
         }
         Outcome::Finished => times::IDLE_REQUEUE,
         Outcome::Stale => memory.pace.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
-        Outcome::NotDone(why, verdict) => {
+        Outcome::NotDone(why, readiness) => {
             warn(memory, seen, why, "not done, trying again");
             let wait = memory.pace.backoff.fail();
-            let wait = wait.min(not_written_again(verdict.is_some()));
+            let wait = wait.min(not_written_again(readiness.is_some()));
             if plan.buys() {
                 // An event that comes meanwhile brings the next try no nearer.
                 memory.pace.not_before = Some(Instant::now() + wait);
@@ -232,7 +243,7 @@ fn accepted(plan: &Plan, memory: &mut Memory, seen: &Observation, id: &ServerId)
     memory.pace.wants.attention = Attention::InFlight;
     memory.pace.trouble = None;
     match &plan.step {
-        Step::Buy { binding, .. } => journal::called(&seen.facts, id, &of_purchase(binding)),
+        Step::Buy { record, .. } => journal::called(&seen.facts, id, &of_purchase(record)),
         Step::Operate { operation, .. } => journal::called(&seen.facts, id, operation),
         _ => {}
     }

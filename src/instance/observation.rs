@@ -1,6 +1,6 @@
 //! Everything that a plan is made from: values, and what they say together.
 
-use crate::api::{Before, Binding, EndReason, Imports, Operation, Verb};
+use crate::api::{Before, EndReason, Imports, Operation, PurchaseRecord, Verb};
 use crate::cloud::{Detail, ServerId, TaskId, TaskState};
 use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
@@ -8,12 +8,12 @@ use crate::instance::listing::Listing;
 use crate::instance::login;
 use crate::instance::memory::Memory;
 use crate::instance::memory::kinds::Post;
-use crate::instance::pace::Sight;
-use crate::instance::pins::Found;
+use crate::instance::poll_schedule::Sight;
+use crate::instance::resolved_references::Found;
 use crate::inventory::Sighting;
 use crate::runtime::chance::Day;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Claim, Problem, Rival, Room};
+use crate::session::{Claim, Problem, Reservation, Rival};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 #[derive(Clone, Debug)]
 pub enum AccountFact {
     /// It can be used.
-    Seat(SeatFacts),
+    AccountSession(SessionFacts),
     /// It has not been looked at yet.
     Pending,
     /// It cannot be used.
@@ -33,9 +33,9 @@ pub enum AccountFact {
     NotFound(String),
 }
 
-/// What a plan needs to know of a seat.
+/// What a plan needs to know of an account session.
 #[derive(Clone, Debug)]
-pub struct SeatFacts {
+pub struct SessionFacts {
     /// The settling time.
     pub settle: Duration,
     /// Whether servers that exist may be taken over.
@@ -55,7 +55,7 @@ pub struct Observation {
     pub account: AccountFact,
     /// Its name.
     pub account_key: ObjectKey,
-    /// The listings; none without a seat.
+    /// The listings; none without an account session.
     pub listing: Option<Listing>,
     /// The task that is being waited for.
     pub task: Fact<TaskState>,
@@ -76,7 +76,7 @@ pub struct Observation {
     /// The connection Secret, read only where it may have to be written.
     pub connection: ConnectionFact,
     /// Whether the Account's limits leave room for a server, asked only when one may be bought in this turn.
-    pub room: Room,
+    pub room: Reservation,
     /// The detail of the server that is to be taken over, read only when one is found.
     pub candidate: Fact<Detail>,
     /// Whether it may be taken over, asked only when it may be in this turn.
@@ -88,7 +88,7 @@ pub struct Observation {
     /// Monotonic time of the look.
     pub now: Instant,
     /// Time to show to people.
-    pub wall: Timestamp,
+    pub wall_clock: Timestamp,
     /// What tells the time of day of an instant.
     pub day: Day,
 }
@@ -105,7 +105,7 @@ pub fn is_off(detail: &Detail) -> bool {
 }
 
 /// A purchase as what it is: an operation, under its record.
-pub fn of_purchase(record: &Binding) -> Operation {
+pub fn of_purchase(record: &PurchaseRecord) -> Operation {
     Operation {
         verb: Verb::Create,
         attempt: i64::from(record.attempt),
@@ -148,15 +148,12 @@ impl Observation {
     /// The operation that is open at the recorded server: what status tells, or what this process follows where status was lost,
     /// and what the service answered to this process; else the create, as the record tells it.
     pub fn open(&self) -> Option<Operation> {
-        let binding = self
-            .facts
-            .binding()
-            .filter(|binding| binding.id.is_some())?;
+        let record = self.facts.purchase().filter(|record| record.id.is_some())?;
         let told = self.facts.operation();
         let followed = told.or(self.memory.calls.followed.as_deref());
         let mut open = match followed {
             Some(operation) => operation.clone(),
-            None if self.facts.is_creating() => of_purchase(binding),
+            None if self.facts.is_creating() => of_purchase(record),
             None => return None,
         };
         let call = self.memory.call(&open);

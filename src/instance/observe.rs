@@ -13,15 +13,15 @@ use crate::instance::listing::Listing;
 use crate::instance::login::{LoginFact, named_version};
 use crate::instance::memory::kinds::Wants;
 use crate::instance::memory::{Memory, open};
-use crate::instance::observation::{AccountFact, Observation, SeatFacts};
-use crate::instance::pins::Found;
+use crate::instance::observation::{AccountFact, Observation, SessionFacts};
 use crate::instance::plan::step::Needs;
-use crate::instance::subscription::attend;
-use crate::instance::{connection, references, times, vault};
+use crate::instance::resolved_references::Found;
+use crate::instance::subscription::subscribe;
+use crate::instance::{connection, managed_secrets, references, times};
 use crate::inventory::{Sighting, Subject};
 use crate::runtime::chance;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Access, Claim, Rival, Room, Say, Seat, Standing};
+use crate::session::{Access, AccountSession, Claim, Reservation, Rival, Say, Standing};
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
@@ -33,9 +33,9 @@ pub async fn observe(
 ) -> (Observation, Option<Access>) {
     let now = Instant::now();
     let mut remembered = open(memory).clone();
-    remembered.meet(facts.binding(), context.memories.doubts(), now);
+    remembered.meet(facts.purchase(), context.memories.doubts(), now);
     // Its record was lost with whoever wrote it: from the first look on, whatever stands in status later.
-    remembered.origin.ever_intended |= facts.binding().is_none() && facts.tells_of_a_purchase();
+    remembered.origin.ever_intended |= facts.purchase().is_none() && facts.tells_of_a_purchase();
     remembered.meet_operation(&facts, now);
     let token = facts.spec.reconcile.as_ref();
     let token = token.map(|reconcile| reconcile.token.as_str());
@@ -45,8 +45,9 @@ pub async fn observe(
         remembered.origin.releasing_since.get_or_insert(now);
     }
     let key = account_of(&facts, &remembered);
-    let (account, seat) = account(context, &facts, &key);
-    let seat = seat.map(|seat| Access::new(seat, facts.uid.as_str().into()));
+    let (account, account_session) = account(context, &facts, &key);
+    let account_session = account_session
+        .map(|account_session| Access::new(account_session, facts.uid.as_str().into()));
     let mut seen = Observation {
         account,
         account_key: key,
@@ -64,101 +65,118 @@ pub async fn observe(
             .as_ref()
             .and_then(|secret| version_of(context, &facts, &secret.name)),
         connection: ConnectionFact::NotAsked,
-        room: Room::NotAsked,
+        room: Reservation::NotAsked,
         candidate: Fact::NotAsked,
         claim: Claim::NotAsked,
-        rival: rival(context, &facts, seat.as_deref()),
+        rival: rival(context, &facts, account_session.as_deref()),
         memory: remembered,
         now,
-        // Whole seconds, as status keeps them: a fraction would look like a change at every turn.
-        wall: chance::time_of_day(),
+        // Whole seconds, as status keeps them: a fraction would look like a change at every reconcile.
+        wall_clock: chance::time_of_day(),
         day: chance::day(),
         facts,
     };
     // An object that others hold while it is deleted is no matter of ours any more.
     let ours = !seen.facts.deleting || seen.facts.is_held();
-    if let Some(seat) = seat.as_ref().filter(|_| ours) {
-        if seen.facts.places.is_empty() && seat.may_call(Lane::Urgent) {
+    if let Some(account_session) = account_session.as_ref().filter(|_| ours) {
+        if seen.facts.places.is_empty() && account_session.may_call(Lane::Urgent) {
             // Region or zone is given by name: without its code there is no listing to look at.
-            references::find::place(&mut seen, seat, context).await;
+            references::find::place(&mut seen, account_session, context).await;
             seen.facts.places.extend(seen.facts.here.clone());
         }
-        attend(context, &seen.facts, &mut seen.memory, seat);
-        seen.listing = Some(Listing::look(&seat.session.inventory, &seen.facts.places));
+        subscribe(context, &seen.facts, &mut seen.memory, account_session);
+        seen.listing = Some(Listing::look(
+            &account_session.session.inventory,
+            &seen.facts.places,
+        ));
         let (id, listing) = (seen.facts.id(), seen.listing.as_ref());
         if id.is_some_and(|id| listing.is_some_and(|listing| listing.row(&id).is_some())) {
-            seen.memory.looks.shown_by.clone_from(&seat.credential);
+            seen.memory
+                .looks
+                .shown_by
+                .clone_from(&account_session.credential);
         }
         take_back_gone(&mut seen);
         if seen.facts.deleting {
-            look::at_release(&mut seen, seat, context).await;
+            look::at_release(&mut seen, account_session, context).await;
         } else {
-            look::at_server(&mut seen, seat, context).await;
+            look::at_server(&mut seen, account_session, context).await;
         }
     }
-    if seat.is_none() && seen.memory.pace.attended.is_some() {
+    if account_session.is_none() && seen.memory.pace.subscribed.is_some() {
         let subject: Subject = seen.facts.uid.as_str().into();
         if is_withdrawn(&seen.account) {
             // It asks for no listing with a token that may not be used any more.
             context.sessions.leave(&subject);
-            seen.memory.pace.attended = None;
+            seen.memory.pace.subscribed = None;
         } else {
             context.sessions.calm(&subject);
         }
         seen.memory.pace.wants = Wants::default();
     }
-    let confirmed = confirmed(&seen, seat.as_deref(), context);
+    let confirmed = confirmed(&seen, account_session.as_deref(), context);
     seen.memory.looks.confirmed = seen.memory.looks.confirmed.max(confirmed);
     open(memory).has_looked(&seen.memory);
-    (seen, seat)
+    (seen, account_session)
 }
 
-/// When the service showed last whether the recorded server is there. What the listings of a seat that cannot be used for now have
+/// When the service showed last whether the recorded server is there. What the listings of an account session that cannot be used for now have
 /// shown counts too.
-fn confirmed(seen: &Observation, seat: Option<&Seat>, context: &Context) -> Option<Instant> {
+fn confirmed(
+    seen: &Observation,
+    account_session: Option<&AccountSession>,
+    context: &Context,
+) -> Option<Instant> {
     if matches!(seen.detail, Fact::Known(_) | Fact::Absent) {
         return Some(seen.now);
     }
     let id = seen.facts.told_id()?;
-    let last = || context.sessions.last_seat(&seen.account_key, false);
-    let last = match seat {
+    let last = || {
+        context
+            .sessions
+            .last_account_session(&seen.account_key, false)
+    };
+    let last = match account_session {
         Some(_) => None,
         None => last(),
     };
-    let inventory = &seat.or(last.as_deref())?.session.inventory;
+    let inventory = &account_session.or(last.as_deref())?.session.inventory;
     match Listing::look(inventory, &seen.facts.places).sighting(&id) {
         Sighting::Present(_, at) | Sighting::Absent { began: at } => Some(at),
         Sighting::Unknown(_) => None,
     }
 }
 
-/// Reads what a plan asks for, each at most once a turn. Tells whether there is something new to plan from.
+/// Reads what a plan asks for, each at most once a reconcile. Tells whether there is something new to plan from.
 pub async fn learn(
     context: &Context,
     seen: &mut Observation,
     needs: &Needs,
-    seat: Option<&Access>,
+    account_session: Option<&Access>,
     memory: &Mutex<Memory>,
 ) -> bool {
-    let Some(seat) = seat else { return false };
-    if needs.is_for_a_call() && !seat.may_call(Lane::Urgent) {
+    let Some(account_session) = account_session else {
+        return false;
+    };
+    if needs.is_for_a_call() && !account_session.may_call(Lane::Urgent) {
         return false; // it stands in line, and is woken when it may
     }
     match needs {
         Needs::Login if matches!(seen.login, LoginFact::NotAsked) => {
             let key = references::key(seen).map(|key| key.id);
-            seen.login = login::read(context, &seen.facts, key, seat).await;
+            seen.login = login::read(context, &seen.facts, key, account_session).await;
             true
         }
-        Needs::Room if seen.room == Room::NotAsked => {
-            let roll = context.sessions.roll();
+        Needs::Reservation if seen.room == Reservation::NotAsked => {
+            let reservations = context.sessions.reservations();
             let Facts { uid, .. } = &seen.facts;
-            seen.room = roll.take(uid, &seen.account_key, seat.most, Instant::now());
+            seen.room =
+                reservations.take(uid, &seen.account_key, account_session.most, Instant::now());
             true
         }
         Needs::Candidate(id) if matches!(seen.candidate, Fact::NotAsked) => {
-            look::at_candidate(seen, seat, context, id).await;
-            references::find::package_on_sale(seen, seat, context).await;
+            look::at_candidate(seen, account_session, context, id).await;
+            references::find::package_on_sale(seen, account_session, context).await;
             true
         }
         Needs::Claim(id) if seen.claim == Claim::NotAsked => {
@@ -170,18 +188,22 @@ pub async fn learn(
             let marker = marker.filter(|marker| *marker != seen.facts.marker);
             let (uid, account, marker) = (&seen.facts.uid, &seen.account_key, marker.as_ref());
             let sessions = &context.sessions;
-            let backing = |say: &Say<'_>| sessions.backing(say, id, seat);
-            seen.claim = sessions.roll().claim(uid, account, id, marker, backing);
+            let backing = |say: &Say<'_>| sessions.backing(say, id, account_session);
+            seen.claim = sessions
+                .reservations()
+                .claim(uid, account, id, marker, backing);
             true
         }
         Needs::Detail if matches!(seen.detail, Fact::NotAsked) => {
-            look::at_recorded(seen, seat, context).await;
+            look::at_recorded(seen, account_session, context).await;
             open(memory).has_looked(&seen.memory);
             true
         }
-        Needs::References(scope) => references::find::references(seen, *scope, seat, context).await,
+        Needs::References(scope) => {
+            references::find::references(seen, *scope, account_session, context).await
+        }
         Needs::Rotation => {
-            let known = vault::since_when(context, &seen.facts, &mut seen.memory).await;
+            let known = managed_secrets::since_when(context, &seen.facts, &mut seen.memory).await;
             open(memory)
                 .secrets
                 .rotation
@@ -193,9 +215,9 @@ pub async fn learn(
             let bears_password = wanted.is_some_and(|wanted| wanted.secret.is_some());
             if bears_password && matches!(seen.login, LoginFact::NotAsked) {
                 let key = references::key(seen).map(|key| key.id);
-                seen.login = login::read(context, &seen.facts, key, seat).await;
+                seen.login = login::read(context, &seen.facts, key, account_session).await;
             }
-            vault::connection::look(context, seen).await;
+            managed_secrets::connection::look(context, seen).await;
             open(memory)
                 .secrets
                 .connection
@@ -204,7 +226,7 @@ pub async fn learn(
         }
         Needs::Nothing
         | Needs::Login
-        | Needs::Room
+        | Needs::Reservation
         | Needs::Candidate(_)
         | Needs::Claim(_)
         | Needs::Detail
@@ -217,12 +239,12 @@ pub async fn learn(
 /// mended.
 pub(super) fn account_of(facts: &Facts, memory: &Memory) -> ObjectKey {
     let recorded = facts
-        .binding()
-        .filter(|binding| !memory.nothing_bought(binding))
-        .filter(|binding| !binding.bought_nothing() || memory.in_doubt_since(binding).is_some());
+        .purchase()
+        .filter(|record| !memory.nothing_bought(record))
+        .filter(|record| !record.bought_nothing() || memory.in_doubt_since(record).is_some());
     let name = match recorded {
-        Some(binding) => binding.account.as_str(),
-        None if facts.binding().is_none() => memory
+        Some(record) => record.account.as_str(),
+        None if facts.purchase().is_none() => memory
             .account_in_doubt()
             .unwrap_or(&facts.spec.account_ref.name),
         None => &facts.spec.account_ref.name,
@@ -233,19 +255,29 @@ pub(super) fn account_of(facts: &Facts, memory: &Memory) -> ObjectKey {
     }
 }
 
-/// Which seat the object uses. One that is being deleted goes on with the last usable seat, whatever became of Account
-/// and Secret in the meantime, unless it is that very seat which the service refuses.
-fn account(context: &Context, facts: &Facts, key: &ObjectKey) -> (AccountFact, Option<Arc<Seat>>) {
+/// Which account session the object uses. One that is being deleted goes on with the last usable account session, whatever became of Account
+/// and Secret in the meantime, unless it is that very account session which the service refuses.
+fn account(
+    context: &Context,
+    facts: &Facts,
+    key: &ObjectKey,
+) -> (AccountFact, Option<Arc<AccountSession>>) {
     let standing = context.sessions.standing(key);
-    if let Standing::Usable(seat) = standing {
-        return (AccountFact::Seat(seat_facts(&seat, facts)), Some(seat));
+    if let Standing::Usable(account_session) = standing {
+        return (
+            AccountFact::AccountSession(session_facts(&account_session, facts)),
+            Some(account_session),
+        );
     }
     let refused =
         matches!(&standing, Standing::Unusable(problem) if problem.reason == Reason::TokenRefused);
     if facts.deleting
-        && let Some(seat) = context.sessions.last_seat(key, refused)
+        && let Some(account_session) = context.sessions.last_account_session(key, refused)
     {
-        return (AccountFact::Seat(seat_facts(&seat, facts)), Some(seat));
+        return (
+            AccountFact::AccountSession(session_facts(&account_session, facts)),
+            Some(account_session),
+        );
     }
     let fact = match standing {
         Standing::Unusable(problem) => AccountFact::Unusable(problem),
@@ -281,29 +313,29 @@ fn version_of(context: &Context, facts: &Facts, name: &str) -> Option<String> {
 }
 
 /// Who has the better right to the server that this object took over.
-fn rival(context: &Context, facts: &Facts, seat: Option<&Seat>) -> Rival {
+fn rival(context: &Context, facts: &Facts, account_session: Option<&AccountSession>) -> Rival {
     let id = facts.id().filter(|_| facts.imported().is_some());
-    // Without a seat nothing is done to it.
-    let Some((id, seat)) = id.zip(seat) else {
+    // Without an account session nothing is done to it.
+    let Some((id, account_session)) = id.zip(account_session) else {
         return Rival::None;
     };
     let sessions = &context.sessions;
-    let backing = |say: &Say<'_>| sessions.backing(say, &id, seat);
-    sessions.roll().rival(&facts.uid, &id, backing)
+    let backing = |say: &Say<'_>| sessions.backing(say, &id, account_session);
+    sessions.reservations().rival(&facts.uid, &id, backing)
 }
 
-fn seat_facts(seat: &Seat, facts: &Facts) -> SeatFacts {
-    let bought_with = facts.binding().map(|binding| binding.credential.as_str());
-    SeatFacts {
-        settle: seat.settle,
-        imports: seat.imports(),
-        credential: seat
+fn session_facts(account_session: &AccountSession, facts: &Facts) -> SessionFacts {
+    let bought_with = facts.purchase().map(|record| record.credential.as_str());
+    SessionFacts {
+        settle: account_session.settle,
+        imports: account_session.imports(),
+        credential: account_session
             .credential
             .clone()
             .or_else(|| bought_with.map(ToOwned::to_owned))
             .unwrap_or_default(),
         shown_ours: bought_with
-            .is_some_and(|bought_with| seat.session.inventory.has_shown(bought_with)),
+            .is_some_and(|bought_with| account_session.session.inventory.has_shown(bought_with)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What became of the one step of a reconcile.
 
 use crate::api::Verb;
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::plan::step::ReleaseReason;
 use crate::runtime::KubeError;
@@ -24,7 +24,7 @@ pub enum Outcome {
         recorded: bool,
     },
     /// The service took, or did not take, a call within an attempt.
-    Aside {
+    Auxiliary {
         /// Start or Stop.
         verb: Verb,
         /// It cuts the server's power.
@@ -67,20 +67,20 @@ pub enum Outcome {
     /// The object changed: look again.
     Stale,
     /// It did not come to the step. With what is to be said about it, if somebody has to do something.
-    NotDone(String, Option<Verdict>),
+    NotDone(String, Option<Readiness>),
 }
 
 impl Outcome {
     /// A write to Kubernetes failed. A refusal is somebody's doing and is told.
     pub fn not_written(error: &KubeError) -> Self {
-        let refused = || Verdict::stalled(Reason::WriteRefused, error.to_string());
+        let refused = || Readiness::stalled(Reason::WriteRefused, error.to_string());
         Self::NotDone(error.to_string(), error.is_refusal().then(refused))
     }
 
     /// It was not done, and somebody has to do something about that.
     pub fn stalled(reason: Reason, why: String) -> Self {
-        let verdict = Verdict::stalled(reason, why.clone());
-        Self::NotDone(why, Some(verdict))
+        let readiness = Readiness::stalled(reason, why.clone());
+        Self::NotDone(why, Some(readiness))
     }
 
     /// Whether a purchase that was planned may have been made.

@@ -5,7 +5,7 @@
 
 use crate::api::conditions::Reason;
 use crate::api::names::{BINDING, FINALIZER};
-use crate::api::{Binding, Instance, InstanceStatus, Operation, Verb};
+use crate::api::{Instance, InstanceStatus, Operation, PurchaseRecord, Verb};
 use crate::cloud::{Detail, Lane, ServerId};
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
@@ -20,7 +20,7 @@ use crate::instance::{status, times};
 use crate::runtime::kubernetes::{call, json_patch, patch_params};
 use crate::runtime::queue::ADMISSION;
 use crate::runtime::{KubeError, chance};
-use crate::session::Seat;
+use crate::session::AccountSession;
 use kube::api::{ObjectMeta, PartialObjectMeta, Patch};
 use kube::{Api, ResourceExt};
 use serde_json::json;
@@ -28,7 +28,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
-/// Swaps that are tried in one turn: with another writer at 100 Hz and a read and a patch of a few milliseconds, more
+/// Swaps that are tried in one reconcile: with another writer at 100 Hz and a read and a patch of a few milliseconds, more
 /// than half of them succeed.
 const SWAPS: u32 = 6;
 
@@ -50,19 +50,19 @@ pub async fn record(
     seen: &mut Observation,
     plan: &Plan,
     memory: &Mutex<Memory>,
-    seat: Option<&Seat>,
+    account_session: Option<&AccountSession>,
 ) -> Result<Announced, Outcome> {
     let mut step = plan.step.clone();
     let mut text = seen.facts.annotation.clone().unwrap_or_default();
     match &mut step {
         Step::Rest | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => {}
         Step::Buy {
-            binding,
+            record,
             announce: true,
             ..
         } => {
-            binding.nonce = nonce();
-            text = intend(context, &seen.facts, binding, memory, Post::NotSent).await?;
+            record.nonce = nonce();
+            text = intend(context, &seen.facts, record, memory, Post::NotSent).await?;
         }
         Step::Operate {
             operation,
@@ -73,19 +73,21 @@ pub async fn record(
             announce(context, seen, plan, operation, memory).await?;
         }
         // The very attempt must still stand, on an object that still wants it.
-        Step::Buy { .. } | Step::Operate { .. } | Step::Aside { .. } => {
+        Step::Buy { .. } | Step::Operate { .. } | Step::Auxiliary { .. } => {
             let now = fresh(context, &seen.facts).await?;
             if !still_wants(&now, &seen.facts) {
                 return Err(Outcome::Stale);
             }
         }
-        Step::Record { binding } => {
-            if binding.nonce.is_empty() {
-                binding.nonce = nonce();
+        Step::Record { record } => {
+            if record.nonce.is_empty() {
+                record.nonce = nonce();
             }
-            intend(context, &seen.facts, binding, memory, Post::Unknown).await?;
+            intend(context, &seen.facts, record, memory, Post::Unknown).await?;
         }
-        Step::Release { id, why } => confirm_release(context, seen, id, *why, seat).await?,
+        Step::Release { id, why } => {
+            confirm_release(context, seen, id, *why, account_session).await?;
+        }
     }
     Ok(Announced { step, text })
 }
@@ -106,8 +108,8 @@ async fn announce(
             ..plan.tell.clone()
         },
     );
-    let verdict = tell.verdict.as_ref();
-    let status = status::status(facts, seen.wall, &tell, verdict);
+    let readiness = tell.readiness.as_ref();
+    let status = status::status(facts, seen.wall_clock, &tell, readiness);
     let seen_before = context.highest_version.load(Ordering::SeqCst);
     let intent = Intent::Operation(&status, &operation.nonce);
     let swapped = match swap(context, facts, &intent).await {
@@ -127,7 +129,7 @@ async fn announce(
     if has_gone_back || !memory.is_of(context.memories.doubts()) {
         return Err(Outcome::Stale);
     }
-    write::has_said(facts, &status, verdict, &swapped.version, &mut memory);
+    write::has_said(facts, &status, readiness, &swapped.version, &mut memory);
     memory.calls.followed = Some(Box::new(operation.clone()));
     if !swapped.is_wanted {
         return Err(Outcome::Stale);
@@ -139,7 +141,7 @@ async fn announce(
 
 /// An operation that this process announced, or may have announced.
 fn remember_operation(memory: &mut Memory, facts: &Facts, operation: &Operation) {
-    let account = facts.binding().map(|binding| binding.account.clone());
+    let account = facts.purchase().map(|record| record.account.clone());
     let number = u32::try_from(operation.attempt).unwrap_or_default();
     let attempt = Attempt {
         doubt: None,
@@ -159,29 +161,29 @@ fn remember_operation(memory: &mut Memory, facts: &Facts, operation: &Operation)
 async fn intend(
     context: &Context,
     facts: &Facts,
-    binding: &mut Binding,
+    record: &mut PurchaseRecord,
     memory: &Mutex<Memory>,
     post: Post,
 ) -> Result<String, Outcome> {
-    binding.cluster.clone_from(&context.settings.cluster);
-    let text = binding.to_text();
+    record.cluster.clone_from(&context.settings.cluster);
+    let text = record.to_text();
     let mut finalizers = facts.finalizers.clone();
     if !facts.is_held() {
         finalizers.push(FINALIZER.to_owned());
     }
     let seen_before = context.highest_version.load(Ordering::SeqCst);
-    let roll = context.sessions.roll();
-    roll.announce(&facts.uid, true);
+    let reservations = context.sessions.reservations();
+    reservations.announce(&facts.uid, true);
     let intent = Intent::Record(&finalizers, &text);
     let swapped = match swap(context, facts, &intent).await {
         Ok(swapped) => swapped,
         Err(error) => {
             // What made the plan stale may be an earlier record of ours, of which the watch has yet to tell.
             let keeps = error.may_stand || matches!(error.outcome, Outcome::Stale);
-            roll.announce(&facts.uid, keeps);
+            reservations.announce(&facts.uid, keeps);
             if error.may_stand && post == Post::NotSent {
                 // Should it turn out to stand, nothing was sent for it.
-                remember(&mut open(memory), binding, post);
+                remember(&mut open(memory), record, post);
             }
             return Err(error.outcome);
         }
@@ -200,11 +202,11 @@ async fn intend(
     memory.wrote(Some(version), Instant::now());
     memory.origin.ever_intended = true;
     memory.origin.recordless_since = None;
-    memory.origin.recreated = memory.origin.recreated.max(binding.recreated);
-    if binding.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
+    memory.origin.recreated = memory.origin.recreated.max(record.recreated);
+    if record.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
         memory.forget_looks();
     }
-    remember(&mut memory, binding, post);
+    remember(&mut memory, record, post);
     if !is_wanted {
         return Err(Outcome::Stale);
     }
@@ -212,18 +214,18 @@ async fn intend(
 }
 
 /// The attempt of a record that this process wrote, or may have written.
-fn remember(memory: &mut Memory, binding: &Binding, post: Post) {
-    let known = memory.calls.attempts.get(&binding.attempt);
-    if known.is_some_and(|attempt| attempt.nonce == binding.nonce) {
+fn remember(memory: &mut Memory, record: &PurchaseRecord, post: Post) {
+    let known = memory.calls.attempts.get(&record.attempt);
+    if known.is_some_and(|attempt| attempt.nonce == record.nonce) {
         return;
     }
     if post == Post::NotSent {
-        memory.origin.purchase = Some(Box::new(binding.clone()));
+        memory.origin.purchase = Some(Box::new(record.clone()));
     }
     let attempt = Attempt {
         doubt: None,
-        nonce: binding.nonce.clone(),
-        account: binding.account.clone(),
+        nonce: record.nonce.clone(),
+        account: record.account.clone(),
         verb: Verb::Create,
         is_own: post == Post::NotSent,
         is_newest: true,
@@ -231,7 +233,7 @@ fn remember(memory: &mut Memory, binding: &Binding, post: Post) {
         since: Instant::now(),
         post,
     };
-    memory.calls.attempts.insert(binding.attempt, attempt);
+    memory.calls.attempts.insert(record.attempt, attempt);
 }
 
 /// What is announced by a compare-and-swap.
@@ -415,10 +417,10 @@ async fn confirm_release(
     seen: &Observation,
     id: &ServerId,
     why: ReleaseReason,
-    seat: Option<&Seat>,
+    account_session: Option<&AccountSession>,
 ) -> Result<(), Outcome> {
     let facts = &seen.facts;
-    look_at(seen, id, why, seat).await?;
+    look_at(seen, id, why, account_session).await?;
     let now = fresh(context, facts).await?;
     // The spec may have been changed to keep the server.
     let is_same = stands(&now, facts) && now.spec == *facts.spec;
@@ -427,10 +429,13 @@ async fn confirm_release(
         return Err(Outcome::Stale);
     }
     if why == ReleaseReason::Surplus {
-        let (Some(recorded), Some(seat)) = (facts.id(), seat) else {
+        let (Some(recorded), Some(account_session)) = (facts.id(), account_session) else {
             return Err(Outcome::Stale);
         };
-        let detail = seat.session.client.detail(Lane::Urgent, &recorded);
+        let detail = account_session
+            .session
+            .client
+            .detail(Lane::Urgent, &recorded);
         let why = match tokio::time::timeout(ADMISSION, detail).await {
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(error.to_string()),
@@ -452,18 +457,18 @@ async fn look_at(
     seen: &Observation,
     id: &ServerId,
     why: ReleaseReason,
-    seat: Option<&Seat>,
+    account_session: Option<&AccountSession>,
 ) -> Result<(), Outcome> {
     let facts = &seen.facts;
     let listed = seen.listing.as_ref().and_then(|listing| listing.row(id));
     let listed = listed.and_then(|(row, at)| Some((String::from(row.name.clone()?), at)));
     let is_new = |at: Instant| seen.now < at + times::LISTED_LATELY;
-    let name = match (listed, seat) {
+    let name = match (listed, account_session) {
         (Some((name, at)), _) if is_new(at) => Some(name),
         (listed, None) => listed.map(|(name, _)| name),
-        (listed, Some(seat)) => {
+        (listed, Some(account_session)) => {
             let listed = listed.map(|(name, _)| name);
-            let (detail, is_unreached) = look_again(seen, id, why, seat).await;
+            let (detail, is_unreached) = look_again(seen, id, why, account_session).await;
             match detail {
                 Fact::Known(detail) => detail.name().map(ToOwned::to_owned).or(listed),
                 Fact::Absent => None,
@@ -506,14 +511,14 @@ async fn look_again(
     seen: &Observation,
     id: &ServerId,
     why: ReleaseReason,
-    seat: &Seat,
+    account_session: &AccountSession,
 ) -> (Fact<Detail>, bool) {
-    // The turn has looked at the server that is to go, unless that is a second one.
+    // The reconcile has looked at the server that is to go, unless that is a second one.
     let is_asked = !matches!(seen.detail, Fact::NotAsked | Fact::Absent);
     if is_asked && why != ReleaseReason::Surplus {
         return (seen.detail.clone(), seen.memory.looks.unreached);
     }
-    let detail = seat.session.client.detail(Lane::Urgent, id);
+    let detail = account_session.session.client.detail(Lane::Urgent, id);
     let asked = tokio::time::timeout(times::LOOK_BEFORE_RELEASE, detail).await;
     let is_unreached = matches!(&asked, Ok(Err(error)) if error.was_not_sent());
     let fact = match asked {
@@ -551,7 +556,7 @@ fn still_wants(now: &Instance, facts: &Facts) -> bool {
     is_same && is_as_planned(&now.metadata, facts) && !facts.deleting
 }
 
-/// A word that no other turn has written.
+/// A word that no other reconcile has written.
 fn nonce() -> String {
     format!("{:016x}", chance::word())
 }

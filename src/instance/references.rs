@@ -9,11 +9,13 @@
 pub mod find;
 
 use crate::api::references::is_code;
-use crate::api::{Binding, Pin, Resolved};
+use crate::api::{PurchaseRecord, Resolved, ResolvedReference};
 use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
 use crate::instance::observation::Observation;
-use crate::instance::pins::{Answer, Meaning, Pins, Which, bought, region_from, zone_from};
+use crate::instance::resolved_references::{
+    Answer, Meaning, Pins, Which, bought, region_from, zone_from,
+};
 use serde_json::Value;
 
 pub(super) fn package_from(facts: &Facts) -> Option<String> {
@@ -92,17 +94,17 @@ pub fn key(seen: &Observation) -> Option<Meaning> {
         .map(Meaning::pinned)
 }
 
-pub(super) fn standing(seen: &Observation, which: Which, from: &str) -> Option<Pin> {
-    Pins::of(&seen.facts.status, seen.facts.binding()).get(which, from)
+pub(super) fn standing(seen: &Observation, which: Which, from: &str) -> Option<ResolvedReference> {
+    Pins::of(&seen.facts.status, seen.facts.purchase()).get(which, from)
 }
 
-pub(super) fn answered(answer: Option<&Answer>, from: &str) -> Option<Pin> {
+pub(super) fn answered(answer: Option<&Answer>, from: &str) -> Option<ResolvedReference> {
     let pin = answer?.as_ref().ok()?;
     (pin.from == from).then(|| pin.clone())
 }
 
-pub(super) fn of_record(id: String, from: &str) -> Pin {
-    Pin {
+pub(super) fn of_record(id: String, from: &str) -> ResolvedReference {
+    ResolvedReference {
         id,
         from: from.to_owned(),
     }
@@ -112,9 +114,9 @@ pub(super) fn of_record(id: String, from: &str) -> Pin {
 pub(super) fn unpinned(
     facts: &Facts,
     which: Which,
-    what: impl Fn(&Binding) -> &String,
+    what: impl Fn(&PurchaseRecord) -> &String,
 ) -> Option<String> {
-    let bought = bought(&facts.status, facts.binding())?;
+    let bought = bought(&facts.status, facts.purchase())?;
     let is_pinned = bought.resolved.as_ref().and_then(which).is_some();
     (!is_pinned && !what(bought).is_empty()).then(|| what(bought).clone())
 }
@@ -122,7 +124,7 @@ pub(super) fn unpinned(
 /// The image that the server shows, where it is one that the selector means.
 pub(super) fn shown_image(seen: &Observation) -> Option<String> {
     let facts = &seen.facts;
-    bought(&facts.status, facts.binding())?;
+    bought(&facts.status, facts.purchase())?;
     let fields = match &seen.detail {
         Fact::Known(detail) => &detail.fields,
         Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => &facts.status.detail,
@@ -145,8 +147,8 @@ pub fn installation_is_open(seen: &Observation) -> bool {
 
 /// Whether the spec was edited since the purchase in what selectors say of package, security group or place: what it says,
 /// and the words for it.
-pub fn edited(facts: &Facts, binding: &Binding) -> Option<(&'static str, String)> {
-    let pins = binding.resolved.as_ref()?;
+pub fn edited(facts: &Facts, record: &PurchaseRecord) -> Option<(&'static str, String)> {
+    let pins = record.resolved.as_ref()?;
     let named = |text: &str, from: String| (!is_code(text)).then_some(from);
     let place = facts.place();
     let all = [
@@ -178,10 +180,11 @@ pub fn pins(seen: &Observation) -> Option<Resolved> {
         let id = id.filter(|_| !is_code(text))?;
         Some(of_record(id.clone(), &from))
     };
-    let keep = |selector: Option<String>, meaning: Option<Meaning>, former: Option<Pin>| {
-        selector?;
-        meaning.and_then(|meaning| meaning.pin).or(former)
-    };
+    let keep =
+        |selector: Option<String>, meaning: Option<Meaning>, former: Option<ResolvedReference>| {
+            selector?;
+            meaning.and_then(|meaning| meaning.pin).or(former)
+        };
     let zone_from = place.map_or_else(String::new, |place| zone_from(&facts.spec, &place.region));
     Resolved {
         region: named(

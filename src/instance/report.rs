@@ -1,9 +1,9 @@
 //! Says what was seen and done: one status, written only if something but time differs; then Events.
 
 mod audit;
-mod gainsaid;
+mod conflict;
 
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{EndReason, InstanceStatus, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::context::Context;
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 /// Why a status that is to be written is not.
 #[derive(Debug)]
-pub enum Unsaid {
+pub enum Unreported {
     /// It could not be written.
     Failed(KubeError),
     /// It could not be written a moment ago: what wakes the object meanwhile makes no write of it. With the rest of the wait.
@@ -34,18 +34,18 @@ pub enum Unsaid {
 /// Writes status if it changed, tells Events, and gives what is still to be written: a progress that has to last first.
 ///
 /// # Errors
-/// The status is not written. Nothing is lost: a later turn says it again.
+/// The status is not written. Nothing is lost: a later reconcile says it again.
 pub async fn report(
     context: &Context,
     seen: &Observation,
     plan: &Plan,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
-) -> Result<Option<Duration>, Unsaid> {
+) -> Result<Option<Duration>, Unreported> {
     let said = tell_status(context, seen, plan, outcome, memory).await;
     // That the service took a call is told whatever became of the status.
-    if let Some(news) = audit::of(seen, plan, outcome) {
-        context.events.tell(&seen.facts.reference, &news).await;
+    if let Some(event) = audit::of(seen, plan, outcome) {
+        context.events.tell(&seen.facts.reference, &event).await;
     }
     said
 }
@@ -56,54 +56,54 @@ async fn tell_status(
     plan: &Plan,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
-) -> Result<Option<Duration>, Unsaid> {
+) -> Result<Option<Duration>, Unreported> {
     if matches!(outcome, Outcome::Stale | Outcome::Finished) {
         // What the plan was made from is not what stands: there is nothing to say about it.
         return Ok(None);
     }
     let facts = &seen.facts;
-    let verdict = verdict(plan, outcome);
+    let readiness = readiness(plan, outcome);
     let tell = &tell(seen, plan, outcome);
-    let status = status(facts, seen.wall, tell, verdict.as_ref());
-    let held = hold(seen, tell, verdict.as_ref(), outcome, memory)
-        .or_else(|| gainsaid::wait(facts, tell, verdict.as_ref().map(|_| &status)?, memory));
+    let status = status(facts, seen.wall_clock, tell, readiness.as_ref());
+    let held = hold(seen, tell, readiness.as_ref(), outcome, memory)
+        .or_else(|| conflict::wait(facts, tell, readiness.as_ref().map(|_| &status)?, memory));
     let held = held.or_else(|| synced::wait(facts, &status, memory));
     let writes = held.is_none()
         && (differs(&facts.status, &status) || is_owed_its_package(facts, &status, memory));
     if writes {
         if let Some(until) = open(memory)
             .told
-            .unsaid_until
+            .unreported_until
             .filter(|until| seen.now < *until)
         {
-            return Err(Unsaid::TooSoon(until - seen.now));
+            return Err(Unreported::TooSoon(until - seen.now));
         }
         let said = say(
             context,
             facts,
             &plan.step,
             &status,
-            verdict.as_ref(),
+            readiness.as_ref(),
             memory,
         )
         .await;
-        if !said.map_err(Unsaid::Failed)? {
+        if !said.map_err(Unreported::Failed)? {
             // There is nobody to tell: nor are there Events about what was seen of an object that is gone.
             return Ok(None);
         }
     }
     let changed = change_of_ready(&facts.status.conditions, &status.conditions)
-        .filter(|news| writes && !audit::tells(news, seen, tell, outcome));
+        .filter(|event| writes && !audit::tells(event, seen, tell, outcome));
     // What a plan has to tell is told with the status that shows it, or once its record is written.
     let told = writes || matches!(outcome, Outcome::Written);
-    let planned = || tell.news.iter().filter(|_| told);
+    let planned = || tell.events.iter().filter(|_| told);
     let server = tell.id.as_ref().map(ServerId::as_str);
     match tell.ended.as_ref().filter(|_| writes) {
         Some(entry) => journal::ended(facts, server, entry),
-        None => planned().for_each(|news| journal::told(facts, server, news)),
+        None => planned().for_each(|event| journal::told(facts, server, event)),
     }
-    for news in changed.iter().chain(planned()) {
-        context.events.tell(&facts.reference, news).await;
+    for event in changed.iter().chain(planned()) {
+        context.events.tell(&facts.reference, event).await;
     }
     Ok(held)
 }
@@ -152,19 +152,19 @@ fn tell(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Tell {
 
 /// The purchase as status shows it, once the service took it.
 fn receipt_of_purchase(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<Operation> {
-    let (Step::Buy { binding, .. }, Outcome::Accepted { task, .. }) = (&plan.step, outcome) else {
+    let (Step::Buy { record, .. }, Outcome::Accepted { task, .. }) = (&plan.step, outcome) else {
         return None;
     };
     let _ = seen;
     Some(Operation {
         accepted: true,
         task_id: task.as_ref().map(ToString::to_string),
-        ..of_purchase(binding)
+        ..of_purchase(record)
     })
 }
 
 /// What to say, now that the step is done or was not.
-fn verdict(plan: &Plan, outcome: &Outcome) -> Option<Verdict> {
+fn readiness(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
     match outcome {
         // The plan that has it stopped says so.
         Outcome::Refused {
@@ -187,23 +187,23 @@ fn verdict(plan: &Plan, outcome: &Outcome) -> Option<Verdict> {
         } => Some(refused(message, *reason)),
         // The next look says that the outcome is unknown, and what follows from that.
         Outcome::Unknown(_) => None,
-        Outcome::NotDone(_, verdict) => verdict.clone(),
+        Outcome::NotDone(_, readiness) => readiness.clone(),
         Outcome::Stale | Outcome::Finished => None,
         Outcome::Rested
         | Outcome::Accepted { .. }
-        | Outcome::Aside { .. }
+        | Outcome::Auxiliary { .. }
         | Outcome::Written
-        | Outcome::Released { .. } => plan.tell.verdict.clone(),
+        | Outcome::Released { .. } => plan.tell.readiness.clone(),
     }
 }
 
-/// Whether the verdict waits. A progress is shown when it has stood for [`times::PROGRESS_SHOWN_AFTER`] and the task, if there is one,
+/// Whether the readiness waits. A progress is shown when it has stood for [`times::PROGRESS_SHOWN_AFTER`] and the task, if there is one,
 /// was found running; while its reason stands in status, other words for it are not worth a write. Gives the rest of the
 /// wait.
 fn hold(
     seen: &Observation,
     tell: &Tell,
-    verdict: Option<&Verdict>,
+    readiness: Option<&Readiness>,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
 ) -> Option<Duration> {
@@ -218,28 +218,28 @@ fn hold(
         Outcome::NotDone(..) => true,
         _ => !tell.progress || is_owed(facts, tell),
     };
-    let Some(verdict) = verdict.filter(|_| !at_once) else {
-        if verdict.is_some() {
+    let Some(readiness) = readiness.filter(|_| !at_once) else {
+        if readiness.is_some() {
             memory.told.held = None;
         }
         return None;
     };
     let shown =
-        ready(&facts.status.conditions).is_some_and(|c| c.reason == verdict.reason.as_str());
+        ready(&facts.status.conditions).is_some_and(|c| c.reason == readiness.reason.as_str());
     let number = |told: Option<&Operation>| told.map(|told| told.attempt);
     let is_new_operation = tell.operation.is_some()
         && number(tell.operation.as_ref()) != number(facts.status.operation.as_ref());
     if shown && !is_new_operation {
-        let news = tell.id.is_some()
+        let event = tell.id.is_some()
             && tell.id.as_ref().map(ServerId::as_str) != facts.status.id.as_deref();
         let stale = facts.status.observed_generation != facts.generation;
-        return (!news && !stale).then_some(times::IDLE_REQUEUE);
+        return (!event && !stale).then_some(times::IDLE_REQUEUE);
     }
     let since = match memory.told.held {
-        Some((reason, since)) if reason == verdict.reason => since,
+        Some((reason, since)) if reason == readiness.reason => since,
         _ => now,
     };
-    memory.told.held = Some((verdict.reason, since));
+    memory.told.held = Some((readiness.reason, since));
     let unasked = memory
         .looks
         .poll
@@ -249,7 +249,7 @@ fn hold(
         // The first query comes when such tasks are usually done.
         return Some(times::IDLE_REQUEUE);
     }
-    let after = match verdict.reason {
+    let after = match readiness.reason {
         Reason::RequestLimitReached => times::QUEUED_SHOWN_AFTER,
         _ => times::PROGRESS_SHOWN_AFTER,
     };
@@ -271,7 +271,10 @@ fn is_owed(facts: &Facts, tell: &Tell) -> bool {
     let shown = ready(&status.conditions);
     let says_ready = shown.is_some_and(|c| c.status == "True");
     // What stood in the way, or was about to come, is not so any more.
-    let reason = tell.verdict.as_ref().map(|verdict| verdict.reason.as_str());
+    let reason = tell
+        .readiness
+        .as_ref()
+        .map(|readiness| readiness.reason.as_str());
     let is_told = shown.is_some_and(|shown| Some(shown.reason.as_str()) == reason);
     let is_untrue = !says_ready
         && !is_told

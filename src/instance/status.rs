@@ -3,14 +3,14 @@
 pub mod synced;
 pub mod write;
 
-use crate::api::conditions::{READY, Reason, STALLED, SYNCED, State, Synced, Verdict};
+use crate::api::conditions::{READY, Readiness, Reason, STALLED, SYNCED, State, Synced};
 use crate::api::{Addresses, EndReason, InstanceStatus, Operation, Verb, printable};
 use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::Tell;
 use crate::instance::references;
-use crate::runtime::events::News;
+use crate::runtime::events::EventNote;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Map, Value};
@@ -36,17 +36,17 @@ pub fn complete(seen: &Observation, tell: Tell) -> Tell {
 /// The status that follows. Pure.
 pub fn status(
     facts: &Facts,
-    wall: Timestamp,
+    wall_clock: Timestamp,
     tell: &Tell,
-    verdict: Option<&Verdict>,
+    readiness: Option<&Readiness>,
 ) -> InstanceStatus {
     let former = &facts.status;
     let mut next = InstanceStatus::clone(former);
-    if let Some(verdict) = verdict {
+    if let Some(readiness) = readiness {
         next.observed_generation = facts.generation;
-        next.conditions = verdict.to_conditions(&former.conditions, facts.generation, wall);
+        next.conditions = readiness.to_conditions(&former.conditions, facts.generation, wall_clock);
     }
-    next.operation = operation(facts, tell, verdict);
+    next.operation = operation(facts, tell, readiness);
     let newest = next.operation.as_ref().map_or(0, |told| told.attempt);
     next.attempt = next.attempt.max(newest);
     let told = tell.id.as_ref().map(ServerId::as_str);
@@ -72,18 +72,18 @@ pub fn status(
     // What a server shows is told with what follows from it: it may not be as the Ready of before says.
     let says_ready = ready(&former.conditions).is_some_and(|c| c.status == "True");
     if let Some(detail) = &tell.detail
-        && (verdict.is_some() || !says_ready)
+        && (readiness.is_some() || !says_ready)
     {
         next.detail = detail.clone();
         next.addresses = addresses(detail);
     }
-    let is_gone = |verdict: &Verdict| {
+    let is_gone = |readiness: &Readiness| {
         matches!(
-            verdict.reason,
+            readiness.reason,
             Reason::ServerMissing | Reason::RecreateLimitReached
         )
     };
-    if verdict.is_some_and(is_gone) {
+    if readiness.is_some_and(is_gone) {
         // Neither is known of a server that is not there.
         next.addresses = None;
         for field in STATES {
@@ -111,7 +111,7 @@ pub fn status(
         }
     }
     // While nothing is bought, nothing is pinned.
-    if verdict.is_some() {
+    if readiness.is_some() {
         next.resolved = tell.resolved.clone().filter(|_| next.id.is_some());
         // What a filter finds meanwhile may be another one each time.
         let is_settled = next.id.is_some() || facts.spec.package.code.is_some();
@@ -123,13 +123,13 @@ pub fn status(
     let now = match &tell.synced {
         // That all is well is said with the next change, unless it was not.
         Some(Synced::Yes) if !is_false && stood.is_none() && !differs(former, &next) => None,
-        Some(synced) => Some(synced.to_condition(&former.conditions, facts.generation, wall)),
+        Some(synced) => Some(synced.to_condition(&former.conditions, facts.generation, wall_clock)),
         None => stood.cloned(),
     };
     next.conditions.retain(|told| told.type_ != SYNCED);
     next.conditions.extend(now);
     if differs(former, &next) || former.package != next.package {
-        next.last_observed_time = Some(Time(wall));
+        next.last_observed_time = Some(Time(wall_clock));
         next
     } else {
         InstanceStatus::clone(former)
@@ -137,23 +137,23 @@ pub fn status(
 }
 
 /// The operation that status tells of: it stands from its announcement to its end, whatever else is said meanwhile.
-fn operation(facts: &Facts, tell: &Tell, verdict: Option<&Verdict>) -> Option<Operation> {
+fn operation(facts: &Facts, tell: &Tell, readiness: Option<&Readiness>) -> Option<Operation> {
     if tell.operation.is_some() {
         return tell.operation.clone();
     }
     let ended = tell.ended.as_ref().map(|entry| entry.attempt);
-    let record = facts.binding().map(|record| i64::from(record.attempt));
-    let is_over = |told: &Operation| match (&told.end, verdict) {
+    let record = facts.purchase().map(|record| i64::from(record.attempt));
+    let is_over = |told: &Operation| match (&told.end, readiness) {
         _ if ended == Some(told.attempt) => true,
         (_, None) => false,
         // It was on another server.
         (None, Some(_)) if Some(told.attempt) < record => true,
         // Nobody waits for another try.
-        (Some(_), Some(verdict)) => verdict.state == State::Ready,
+        (Some(_), Some(readiness)) => readiness.state == State::Ready,
         // An attempt to buy a server ends with its refusal, and with the next one.
-        (None, Some(verdict)) => {
+        (None, Some(readiness)) => {
             let is_it = Some(told.attempt) == record && facts.is_creating();
-            told.verb == Verb::Create && (!is_it || verdict.reason.is_lasting_refusal())
+            told.verb == Verb::Create && (!is_it || readiness.reason.is_lasting_refusal())
         }
     };
     facts.status.operation.clone().filter(|told| !is_over(told))
@@ -198,7 +198,7 @@ pub(super) fn is_stalled(conditions: &[Condition]) -> bool {
 }
 
 /// A change of the Ready reason is what a user wants to know.
-pub(super) fn change_of_ready(former: &[Condition], next: &[Condition]) -> Option<News> {
+pub(super) fn change_of_ready(former: &[Condition], next: &[Condition]) -> Option<EventNote> {
     let now = ready(next)?;
     if ready(former)
         .is_some_and(|before| before.reason == now.reason && before.status == now.status)
@@ -208,7 +208,7 @@ pub(super) fn change_of_ready(former: &[Condition], next: &[Condition]) -> Optio
     let reason = Reason::ALL
         .iter()
         .find(|reason| reason.as_str() == now.reason)?;
-    Some(News {
+    Some(EventNote {
         warning: is_stalled(next),
         reason: reason.as_str(),
         note: now.message.clone(),

@@ -6,15 +6,20 @@ use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::{Plan, Step};
 use crate::instance::times;
-use crate::inventory::{Attention, Interest, Subject};
-use crate::session::Seat;
+use crate::inventory::{Attention, Subject, Subscription};
+use crate::session::AccountSession;
 use std::sync::Mutex;
 
 /// Tells the inventory what this object needs of it; called before its views are looked at, so that nothing which
 /// happens in between goes unnoticed. Listings of a former token look out for it no longer.
-pub fn attend(context: &Context, facts: &Facts, memory: &mut Memory, seat: &Seat) {
+pub fn subscribe(
+    context: &Context,
+    facts: &Facts,
+    memory: &mut Memory,
+    account_session: &AccountSession,
+) {
     let wants = memory.pace.wants;
-    let interest = Interest {
+    let subscription = Subscription {
         places: facts.places.clone(),
         id: facts.id(),
         marker: facts.marker.clone(),
@@ -23,19 +28,22 @@ pub fn attend(context: &Context, facts: &Facts, memory: &mut Memory, seat: &Seat
         passes_wanted: wants.passes,
         releasing: facts.deleting,
         credential: facts
-            .binding()
-            .map(|binding| binding.credential.as_str().into()),
+            .purchase()
+            .map(|record| record.credential.as_str().into()),
     };
     let subject: Subject = facts.uid.as_str().into();
     if memory
         .pace
-        .attended
-        .is_some_and(|number| number != seat.session.number)
+        .subscribed
+        .is_some_and(|number| number != account_session.session.number)
     {
         context.sessions.leave(&subject);
     }
-    memory.pace.attended = Some(seat.session.number);
-    seat.session.inventory.attend(&subject, interest);
+    memory.pace.subscribed = Some(account_session.session.number);
+    account_session
+        .session
+        .inventory
+        .subscribe(&subject, subscription);
 }
 
 /// What the plan wants of the listing, if that is new, and a copy of the Account's token before there is anything that needs it. An
@@ -44,12 +52,15 @@ pub async fn renew(
     context: &Context,
     seen: &Observation,
     plan: &mut Plan,
-    seat: Option<&Seat>,
+    account_session: Option<&AccountSession>,
     memory: &Mutex<Memory>,
 ) {
-    want(context, seen, plan, seat, &mut open(memory));
-    if let (true, Some(seat)) = (plan.begins(), seat) {
-        context.sessions.copy(&seen.account_key, seat).await;
+    want(context, seen, plan, account_session, &mut open(memory));
+    if let (true, Some(account_session)) = (plan.begins(), account_session) {
+        context
+            .sessions
+            .copy(&seen.account_key, account_session)
+            .await;
     }
 }
 
@@ -57,7 +68,7 @@ fn want(
     context: &Context,
     seen: &Observation,
     plan: &mut Plan,
-    seat: Option<&Seat>,
+    account_session: Option<&AccountSession>,
     memory: &mut Memory,
 ) {
     if plan.wants.attention == Attention::InFlight {
@@ -71,7 +82,9 @@ fn want(
     }
     let is_new = plan.wants != memory.pace.wants;
     memory.pace.wants = plan.wants;
-    if let (true, true, Some(seat)) = (is_new, memory.pace.attended.is_some(), seat) {
-        attend(context, &seen.facts, memory, seat);
+    if let (true, true, Some(account_session)) =
+        (is_new, memory.pace.subscribed.is_some(), account_session)
+    {
+        subscribe(context, &seen.facts, memory, account_session);
     }
 }

@@ -37,7 +37,7 @@ pub const RESYNC_DEFAULT: Duration = Duration::from_secs(600);
 /// How long the listing is read at the pace of running operations for one object.
 pub const FAST_LISTING_FOR: Duration = Duration::from_secs(300);
 
-/// What was refused as wrong is asked for again no sooner: each try costs two writes, and a mended spec or Secret brings a turn at
+/// What was refused as wrong is asked for again no sooner: each try costs two writes, and a mended spec or Secret brings a reconcile at
 /// once.
 pub const CREATE_REFUSED_RETRY: Duration = Duration::from_secs(30);
 
@@ -65,7 +65,7 @@ pub const SERVER_BUSY_RECHECK: Duration = Duration::from_secs(30);
 /// How soon something unreadable is read again.
 pub const UNREADABLE_RETRY: Duration = Duration::from_secs(20);
 
-/// A mutating call and its receipt need this much of the turn: 60 s and 15 s.
+/// A mutating call and its receipt need this much of the reconcile: 60 s and 15 s.
 pub const CALL_AND_RECEIPT: Duration = Duration::from_secs(75);
 
 /// The same where it may take long.
@@ -74,7 +74,7 @@ pub const STALE_CACHE_RECHECK: Duration = Duration::from_secs(5);
 /// How often somebody else's status is written over, after the first time.
 pub const CONFLICTING_STATUS_REWRITE: Duration = Duration::from_secs(30);
 
-/// Longest wait of a turn for one read, the wait for the request limit included. A read that comes later is made again.
+/// Longest wait of a reconcile for one read, the wait for the request limit included. A read that comes later is made again.
 pub const READ_DEADLINE: Duration = Duration::from_secs(20);
 
 /// A server whose release the service did not take is looked at this often.
@@ -139,7 +139,7 @@ pub const IMPORT_RETRY: Duration = Duration::from_secs(60);
 /// away again within seconds. Two listings at the pace of running operations.
 pub const LISTED_LATELY: Duration = Duration::from_secs(10);
 
-/// Longest wait for that look, the wait for the request limit included, so that the turn has time left for the release.
+/// Longest wait for that look, the wait for the request limit included, so that the reconcile has time left for the release.
 pub const LOOK_BEFORE_RELEASE: Duration = Duration::from_secs(5);
 
 /// An edit is answered within 0.5 s: a reconcile that takes longer than this waits for the service.
@@ -154,7 +154,7 @@ pub const CALL_AFTER_ACKNOWLEDGEMENT: Duration = Duration::from_millis(100);
 /// A Secret that could not be written is tried again after this time: rights that come are no event.
 pub const SECRET_UNWRITTEN_RETRY: Duration = Duration::from_secs(60);
 
-/// A turn that is under way may still end what the object went for: its last write is often seen by the watch before it is
+/// A reconcile that is under way may still end what the object went for: its last write is often seen by the watch before it is
 /// answered. A receipt that finds no object releases its server within this time.
 pub const LAST_WRITE_UNDER_WAY: Duration = Duration::from_secs(5);
 

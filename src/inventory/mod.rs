@@ -5,14 +5,14 @@
 //! error and changes nothing. What two passes prove, and what one does not, stands at [`View`].
 
 mod breaker;
-mod census;
 mod driver;
 mod pass;
 mod row;
 mod state;
+mod summary;
 #[cfg(test)]
 pub(crate) mod testing;
-mod tombs;
+mod tombstones;
 mod view;
 mod watched;
 
@@ -38,7 +38,7 @@ pub type Subject = Arc<str>;
 
 /// What an Instance wants to know of the listings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interest {
+pub struct Subscription {
     /// Where its server is or may be.
     pub places: Vec<Place>,
     /// The server on record.
@@ -59,7 +59,7 @@ pub struct Interest {
     pub credential: Option<Arc<str>>,
 }
 
-impl Interest {
+impl Subscription {
     /// Whether something is in flight on its server: its task or the server itself is asked for.
     fn is_followed(&self) -> bool {
         self.attention == Attention::InFlight && self.id.is_some()
@@ -183,7 +183,7 @@ impl Failing {
 
 /// What is known of one place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlaceCensus {
+pub struct PlaceSummary {
     /// Figures of the newest whole listing; none before the first one, which may never come.
     pub listed: Option<PlaceCounts>,
     /// When that listing ended, to show to people.
@@ -194,9 +194,9 @@ pub struct PlaceCensus {
 
 /// What is listed in every watched place, and who owns it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct InventorySummary {
     /// By place: each for itself, since one that cannot be listed says nothing of another.
-    pub places: BTreeMap<Place, PlaceCensus>,
+    pub places: BTreeMap<Place, PlaceSummary>,
     /// The first servers of nobody, by place and identifier.
     pub unowned: Vec<Unowned>,
 }
@@ -272,13 +272,13 @@ impl Inventory {
 
     /// Takes an interest, in place of the subject's former one.
     ///
-    /// To be called *before* [`Inventory::view`] in a turn: whatever a pass changes after it, the subject is woken for.
-    pub fn attend(&self, subject: &Subject, interest: Interest) {
-        self.shared.lock().attend(subject, interest);
+    /// To be called *before* [`Inventory::view`] in a reconcile: whatever a pass changes after it, the subject is woken for.
+    pub fn subscribe(&self, subject: &Subject, subscription: Subscription) {
+        self.shared.lock().subscribe(subject, subscription);
         self.shared.changed.notify_one();
     }
 
-    /// A subject that cannot take a turn for now wants no listings beyond the quiet ones.
+    /// A subject that cannot take a reconcile for now wants no listings beyond the quiet ones.
     pub fn calm(&self, subject: &Subject) {
         self.shared.lock().calm(subject);
     }
@@ -300,8 +300,10 @@ impl Inventory {
     }
 
     /// Remembers the marker of a finalised Instance: a server that turns up with it late belongs to nobody.
-    pub fn bury(&self, marker: Marker, places: Vec<Place>) {
-        self.shared.lock().bury(marker, places, Instant::now());
+    pub fn add_tombstone(&self, marker: Marker, places: Vec<Place>) {
+        self.shared
+            .lock()
+            .add_tombstone(marker, places, Instant::now());
         self.shared.changed.notify_one();
     }
 
@@ -330,7 +332,7 @@ impl Inventory {
         }
         let buried = former.shared.lock().buried();
         for (marker, places) in buried {
-            self.bury(marker, places);
+            self.add_tombstone(marker, places);
         }
     }
 
@@ -350,9 +352,13 @@ impl Inventory {
     }
 
     /// Figures of every watched place, and so many of the servers that neither an interest owns nor `owns` claims, which knows of
-    /// Instances that had no turn yet.
-    pub fn census(&self, most: usize, owns: impl Fn(&ServerId, Option<&Marker>) -> bool) -> Census {
-        self.shared.lock().census(most, &owns)
+    /// Instances that had no reconcile yet.
+    pub fn summary(
+        &self,
+        most: usize,
+        owns: impl Fn(&ServerId, Option<&Marker>) -> bool,
+    ) -> InventorySummary {
+        self.shared.lock().summary(most, &owns)
     }
 
     /// Servers that no interest owns. Only as true as the interests are complete: at start, not before every Instance

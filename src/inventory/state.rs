@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::breaker::Recorded;
 use super::pass::{Pass, PassError};
-use super::tombs::Tombs;
+use super::tombstones::Tombstones;
 use super::view::View;
 use super::watched::{Watched, evidence, fingerprint, wanted};
-use super::{Attention, Interest, Settings, Sighting, Subject};
+use super::{Attention, Settings, Sighting, Subject, Subscription};
 use crate::api::Marker;
 use crate::cloud::{Lane, Place, ServerId};
 use crate::runtime::chance;
@@ -27,7 +27,7 @@ pub(super) struct State {
     pub followed: usize,
     /// Servers on record that the service itself called gone.
     gone: HashSet<ServerId>,
-    pub tombs: Tombs,
+    pub tombstones: Tombstones,
     pub expired: Option<Instant>,
     /// Credentials under which servers were recorded that a pass has shown.
     pub shown: HashSet<Arc<str>>,
@@ -35,7 +35,7 @@ pub(super) struct State {
 
 /// An interest, and what its subject was last woken for.
 struct Held {
-    interest: Interest,
+    subscription: Subscription,
     prints: BTreeMap<Place, u64>,
 }
 
@@ -58,7 +58,7 @@ impl State {
             markers: HashMap::new(),
             followed: 0,
             gone: HashSet::new(),
-            tombs: Tombs::default(),
+            tombstones: Tombstones::default(),
             expired: None,
             shown: HashSet::new(),
         }
@@ -73,17 +73,17 @@ impl State {
         }
     }
 
-    pub(super) fn attend(&mut self, subject: &Subject, mut interest: Interest) {
-        interest.places.sort_unstable();
-        interest.places.dedup();
-        let former = self.held.get(subject).map(|held| held.interest.clone());
-        if former.as_ref() == Some(&interest) {
+    pub(super) fn subscribe(&mut self, subject: &Subject, mut subscription: Subscription) {
+        subscription.places.sort_unstable();
+        subscription.places.dedup();
+        let former = self.held.get(subject).map(|held| held.subscription.clone());
+        if former.as_ref() == Some(&subscription) {
             return;
         }
         // First in, then out, so that a place or an id that both share is not forgotten in between.
-        *self.markers.entry(interest.marker.clone()).or_default() += 1;
-        self.followed += usize::from(interest.is_followed());
-        interest
+        *self.markers.entry(subscription.marker.clone()).or_default() += 1;
+        self.followed += usize::from(subscription.is_followed());
+        subscription
             .id
             .iter()
             .for_each(|id| *self.ids.entry(id.clone()).or_default() += 1);
@@ -95,7 +95,7 @@ impl State {
         self.held.insert(
             subject.clone(),
             Held {
-                interest: interest.clone(),
+                subscription: subscription.clone(),
                 prints,
             },
         );
@@ -104,17 +104,17 @@ impl State {
                 .as_ref()
                 .is_none_or(|former| !former.places.contains(place))
         };
-        let new_id = interest
+        let new_id = subscription
             .id
             .as_ref()
             .filter(|id| former.as_ref().is_none_or(|f| f.id.as_ref() != Some(*id)));
         if let Some(former) = &former {
-            self.withdraw(subject, former, &interest.places);
+            self.withdraw(subject, former, &subscription.places);
         }
-        for place in &interest.places {
-            self.join(subject, &interest, place, entered(place), new_id);
+        for place in &subscription.places {
+            self.join(subject, &subscription, place, entered(place), new_id);
         }
-        if let Some(id) = interest.id.as_ref().filter(|_| interest.releasing) {
+        if let Some(id) = subscription.id.as_ref().filter(|_| subscription.releasing) {
             self.places
                 .values_mut()
                 .for_each(|watched| watched.settle(id));
@@ -126,30 +126,30 @@ impl State {
         let Some(held) = self.held.get(subject) else {
             return;
         };
-        let calm = Interest {
+        let calm = Subscription {
             attention: Attention::Quiet,
             pass_after: None,
             passes_wanted: 0,
-            ..held.interest.clone()
+            ..held.subscription.clone()
         };
-        self.attend(subject, calm);
+        self.subscribe(subject, calm);
     }
 
     /// Enters a subject at a place.
     fn join(
         &mut self,
         subject: &Subject,
-        interest: &Interest,
+        subscription: &Subscription,
         place: &Place,
         entered: bool,
         new_id: Option<&ServerId>,
     ) {
         let watched = self.places.entry(place.clone()).or_default();
         watched.members.insert(subject.clone());
-        watched.in_flight += usize::from(interest.attention == Attention::InFlight);
-        if let Some(after) = interest
+        watched.in_flight += usize::from(subscription.attention == Attention::InFlight);
+        if let Some(after) = subscription
             .pass_after
-            .filter(|after| watched.view.evidence(*after, wanted(interest)).is_err())
+            .filter(|after| watched.view.evidence(*after, wanted(subscription)).is_err())
         {
             watched.unmet.insert((after, subject.clone()));
         }
@@ -157,13 +157,13 @@ impl State {
             return;
         };
         if entered {
-            let print = fingerprint(interest, &newest);
+            let print = fingerprint(subscription, &newest);
             if let Some(held) = self.held.get_mut(subject) {
                 held.prints.insert(place.clone(), print);
             }
         }
-        self.shown.extend(evidence(interest, &newest));
-        let quiet = interest.attention == Attention::Quiet && !interest.releasing;
+        self.shown.extend(evidence(subscription, &newest));
+        let quiet = subscription.attention == Attention::Quiet && !subscription.releasing;
         if let Some(id) =
             new_id.filter(|id| quiet && !newest.rows.contains_key(*id) && !self.gone.contains(*id))
         {
@@ -174,12 +174,12 @@ impl State {
 
     pub(super) fn leave(&mut self, subject: &Subject) {
         if let Some(held) = self.held.remove(subject) {
-            self.withdraw(subject, &held.interest, &[]);
+            self.withdraw(subject, &held.subscription, &[]);
         }
     }
 
     /// Takes an interest out of every account, but keeps the places that it goes on with.
-    fn withdraw(&mut self, subject: &Subject, former: &Interest, keep: &[Place]) {
+    fn withdraw(&mut self, subject: &Subject, former: &Subscription, keep: &[Place]) {
         release(&mut self.markers, &former.marker);
         self.followed -= usize::from(former.is_followed());
         if let Some(id) = &former.id {
@@ -300,23 +300,26 @@ impl State {
         watched.view.previous = watched.view.newest.replace(pass.clone());
         // One that was called gone and is listed again is no longer gone.
         self.gone.retain(|id| !pass.rows.contains_key(id));
-        let interests = watched
+        let subscriptions = watched
             .members
             .iter()
             .filter_map(|subject| self.held.get(subject))
-            .map(|held| &held.interest);
+            .map(|held| &held.subscription);
         self.shown.extend(
-            interests
+            subscriptions
                 .clone()
-                .filter_map(|interest| evidence(interest, &pass)),
+                .filter_map(|subscription| evidence(subscription, &pass)),
         );
-        let counted = interests
-            .filter(|interest| !interest.releasing)
-            .filter_map(|interest| {
-                let id = interest.id.as_ref().filter(|id| !self.gone.contains(*id))?;
+        let counted = subscriptions
+            .filter(|subscription| !subscription.releasing)
+            .filter_map(|subscription| {
+                let id = subscription
+                    .id
+                    .as_ref()
+                    .filter(|id| !self.gone.contains(*id))?;
                 Some(Recorded {
                     id,
-                    quiet: interest.attention == Attention::Quiet,
+                    quiet: subscription.attention == Attention::Quiet,
                 })
             });
         watched.breaker.judge(&pass, &counted.collect::<Vec<_>>());
@@ -332,7 +335,7 @@ impl State {
         let met = watched.meet(pass, |subject| {
             self.held
                 .get(subject)
-                .map_or(1, |held| wanted(&held.interest))
+                .map_or(1, |held| wanted(&held.subscription))
         });
         let doubtful = watched.view.frozen.is_some() || pass.doubt.is_some();
         let mut wake = Vec::new();
@@ -341,7 +344,7 @@ impl State {
                 continue;
             };
             let missing = held
-                .interest
+                .subscription
                 .id
                 .as_ref()
                 .is_some_and(|id| !pass.rows.contains_key(id));
@@ -350,7 +353,7 @@ impl State {
             let print = if doubtful && missing {
                 before
             } else {
-                Some(fingerprint(&held.interest, pass))
+                Some(fingerprint(&held.subscription, pass))
             };
             let changed = print != before;
             if let (true, Some(print)) = (changed, print) {
@@ -358,7 +361,7 @@ impl State {
             }
             // Somebody has to ask for each of the missing, or the place stays frozen.
             let suspect = missing && watched.view.frozen.is_some();
-            let in_flight = held.interest.attention == Attention::InFlight;
+            let in_flight = held.subscription.attention == Attention::InFlight;
             if changed || suspect || in_flight || met.contains(subject) {
                 wake.push(subject.clone());
             }

@@ -117,9 +117,9 @@ fn zone(zone: &str) -> Place {
     Place::new("r", zone)
 }
 
-fn quiet(uid: u32, place: Place) -> (Subject, Interest) {
+fn quiet(uid: u32, place: Place) -> (Subject, Subscription) {
     let subject = Subject::from(uid.to_string());
-    let interest = Interest {
+    let subscription = Subscription {
         places: vec![place],
         id: None,
         marker: Marker::of_uid(&subject),
@@ -129,7 +129,7 @@ fn quiet(uid: u32, place: Place) -> (Subject, Interest) {
         releasing: false,
         credential: Some("secret/1".into()),
     };
-    (subject, interest)
+    (subject, subscription)
 }
 
 #[tokio::test]
@@ -149,9 +149,9 @@ async fn a_reading_that_panics_begins_again() {
     })
     .await;
     bench.service.set("a", [1]);
-    let (subject, mut interest) = quiet(1, zone("a"));
-    interest.attention = Attention::InFlight;
-    bench.inventory.attend(&subject, interest);
+    let (subject, mut subscription) = quiet(1, zone("a"));
+    subscription.attention = Attention::InFlight;
+    bench.inventory.subscribe(&subject, subscription);
     assert_eq!(bench.woken.recv().await, Some(subject));
 }
 
@@ -159,8 +159,8 @@ async fn a_reading_that_panics_begins_again() {
 async fn a_listing_of_many_pages_is_read_whole_with_one_call_more_than_it_has_pages() {
     let mut bench = bench().await;
     bench.service.set("a", 0..120);
-    let (subject, interest) = quiet(119, zone("a"));
-    bench.inventory.attend(&subject, interest);
+    let (subject, subscription) = quiet(119, zone("a"));
+    bench.inventory.subscribe(&subject, subscription);
     assert_eq!(bench.woken.recv().await, Some(subject.clone()));
     assert_eq!(bench.service.calls(), 4);
     let view = bench.inventory.view(&zone("a"));
@@ -177,13 +177,13 @@ async fn a_proof_of_absence_is_had_at_once_and_a_quiet_place_is_left_alone_after
     let mut bench = bench().await;
     bench.service.set("a", 0..3);
     let since = Instant::now();
-    let (subject, interest) = quiet(77, zone("a"));
-    let interest = Interest {
+    let (subject, subscription) = quiet(77, zone("a"));
+    let subscription = Subscription {
         pass_after: Some(since),
         passes_wanted: 2,
-        ..interest
+        ..subscription
     };
-    bench.inventory.attend(&subject, interest);
+    bench.inventory.subscribe(&subject, subscription);
     let marker = Marker::of_uid("77");
     while bench
         .inventory
@@ -204,13 +204,13 @@ async fn a_zone_that_fails_or_hangs_does_not_hold_up_another() {
     let mut bench = bench().await;
     bench.service.set("a", [1]);
     for (uid, place) in [(8, "down"), (9, "stuck"), (1, "a")] {
-        let (subject, interest) = quiet(uid, zone(place));
-        bench.inventory.attend(&subject, interest);
+        let (subject, subscription) = quiet(uid, zone(place));
+        bench.inventory.subscribe(&subject, subscription);
     }
     assert_eq!(bench.woken.recv().await.as_deref(), Some("1"));
     let mut passes = bench.inventory.passes();
-    let (subject, interest) = quiet(2, zone("b"));
-    bench.inventory.attend(&subject, interest);
+    let (subject, subscription) = quiet(2, zone("b"));
+    bench.inventory.subscribe(&subject, subscription);
     passes.changed().await.unwrap();
     while bench.inventory.view(&zone("down")).last_error().is_none() {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -222,8 +222,8 @@ async fn a_zone_that_fails_or_hangs_does_not_hold_up_another() {
         Sighting::Unknown(Why::NoPass)
     );
     // Nor does it hide the others: what is listed counts.
-    let census = bench.inventory.census(9, |_, _| false);
-    let known = |place| &census.places[&zone(place)];
+    let summary = bench.inventory.summary(9, |_, _| false);
+    let known = |place| &summary.places[&zone(place)];
     assert_eq!(known("a").listed.map(|counts| counts.servers), Some(1));
     assert_eq!(
         (known("a").failing.as_ref(), known("down").listed),
@@ -237,18 +237,18 @@ async fn a_zone_that_fails_or_hangs_does_not_hold_up_another() {
             .message
             .contains("503")
     );
-    assert_eq!(*known("stuck"), PlaceCensus::default());
+    assert_eq!(*known("stuck"), PlaceSummary::default());
 }
 
 #[tokio::test]
 async fn an_operation_in_flight_is_woken_until_it_ends() {
     let mut bench = bench().await;
-    let (subject, interest) = quiet(1, zone("a"));
-    let in_flight = Interest {
+    let (subject, subscription) = quiet(1, zone("a"));
+    let in_flight = Subscription {
         attention: Attention::InFlight,
-        ..interest.clone()
+        ..subscription.clone()
     };
-    bench.inventory.attend(&subject, in_flight);
+    bench.inventory.subscribe(&subject, in_flight);
     for _ in 0..3 {
         bench.woken.recv().await.unwrap();
     }
@@ -256,7 +256,7 @@ async fn an_operation_in_flight_is_woken_until_it_ends() {
     while bench
         .inventory
         .view(&zone("a"))
-        .bearing(&interest.marker)
+        .bearing(&subscription.marker)
         .is_empty()
     {
         bench.woken.recv().await.unwrap();

@@ -11,7 +11,7 @@ use super::row::Row;
 use crate::api::Marker;
 use crate::cloud::ServerId;
 
-/// A snapshot of a place. Cheap to clone, and it does not change: one turn looks at one view.
+/// A snapshot of a place. Cheap to clone, and it does not change: one reconcile looks at one view.
 ///
 /// A row proves that a server exists. That a server is *not* in a pass proves little: the list may have shifted while
 /// it was read, or be another account's. So absence comes in three strengths: [`View::sighting`] (one steady pass, good

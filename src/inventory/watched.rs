@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::breaker::Breaker;
 use super::pass::{Pass, PassError};
 use super::view::{View, Why};
-use super::{Failing, Interest, Settings, Subject};
+use super::{Failing, Settings, Subject, Subscription};
 use crate::cloud::ServerId;
 use crate::runtime::chance;
 
@@ -157,26 +157,26 @@ impl Watched {
 }
 
 /// What of a pass concerns an interest: its own row, and every row that bears its marker.
-pub(super) fn fingerprint(interest: &Interest, pass: &Pass) -> u64 {
+pub(super) fn fingerprint(subscription: &Subscription, pass: &Pass) -> u64 {
     let mut hasher = DefaultHasher::new();
-    let own = interest.id.as_ref().and_then(|id| pass.rows.get(id));
+    let own = subscription.id.as_ref().and_then(|id| pass.rows.get(id));
     own.map(|row| row.digest()).hash(&mut hasher);
-    for id in pass.bearing(&interest.marker) {
+    for id in pass.bearing(&subscription.marker) {
         (id, pass.rows.get(id).map(|row| row.digest())).hash(&mut hasher);
     }
     hasher.finish()
 }
 
 /// The credential of an interest, where a pass shows a server that it records or marks.
-pub(super) fn evidence(interest: &Interest, pass: &Pass) -> Option<Arc<str>> {
-    let id = interest.id.as_ref();
+pub(super) fn evidence(subscription: &Subscription, pass: &Pass) -> Option<Arc<str>> {
+    let id = subscription.id.as_ref();
     let shows = id.is_some_and(|id| pass.rows.contains_key(id))
-        || !pass.bearing(&interest.marker).is_empty();
-    interest.credential.clone().filter(|_| shows)
+        || !pass.bearing(&subscription.marker).is_empty();
+    subscription.credential.clone().filter(|_| shows)
 }
 
-pub(super) fn wanted(interest: &Interest) -> u8 {
-    interest.passes_wanted.clamp(1, 2)
+pub(super) fn wanted(subscription: &Subscription) -> u8 {
+    subscription.passes_wanted.clamp(1, 2)
 }
 
 fn doubled(first: Duration, times: u32, most: Duration) -> Duration {

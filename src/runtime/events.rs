@@ -40,7 +40,7 @@ type Words = (String, &'static str, String);
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
+pub struct EventNote {
     /// Whether somebody should look.
     pub warning: bool,
     /// A constant in CamelCase.
@@ -49,7 +49,7 @@ pub struct News {
     pub note: String,
 }
 
-impl News {
+impl EventNote {
     /// Something as it should be.
     pub fn normal(reason: &'static str, note: impl Into<String>) -> Self {
         Self {
@@ -84,19 +84,19 @@ impl Events {
     }
 
     /// Tells it, unless the same was told lately.
-    pub async fn tell(&self, about: &ObjectReference, news: &News) {
-        if !self.is_new(about, news) {
+    pub async fn tell(&self, about: &ObjectReference, event: &EventNote) {
+        if !self.is_new(about, event) {
             return;
         }
         let event = Event {
-            type_: if news.warning {
+            type_: if event.warning {
                 EventType::Warning
             } else {
                 EventType::Normal
             },
-            reason: news.reason.to_owned(),
-            note: Some(printable(&news.note).chars().take(1000).collect()),
-            action: news.reason.to_owned(),
+            reason: event.reason.to_owned(),
+            note: Some(printable(&event.note).chars().take(1000).collect()),
+            action: event.reason.to_owned(),
             secondary: None,
         };
         // A recorder of its own: one that lives folds Events of the same reason, and goes on telling the words of the first.
@@ -104,14 +104,14 @@ impl Events {
         let published =
             tokio::time::timeout(kubernetes::DEADLINE, recorder.publish(&event, about)).await;
         if !matches!(published, Ok(Ok(()))) {
-            tracing::debug!(reason = news.reason, "an Event was not taken");
+            tracing::debug!(reason = event.reason, "an Event was not taken");
         }
     }
 
-    fn is_new(&self, about: &ObjectReference, news: &News) -> bool {
+    fn is_new(&self, about: &ObjectReference, event: &EventNote) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let uid = about.uid.clone().unwrap_or_default();
-        told.is_new((uid, news.reason, news.note.clone()), Instant::now())
+        told.is_new((uid, event.reason, event.note.clone()), Instant::now())
     }
 }
 

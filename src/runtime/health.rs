@@ -4,7 +4,7 @@
 use super::access::{Access, MetricsAuthorizer};
 use super::serve::{Certificate, serve};
 use super::watch::Synced;
-use super::{Metrics, Pulses};
+use super::{Heartbeats, Metrics};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -20,7 +20,7 @@ const METRICS: &str = "/metrics";
 #[derive(Clone)]
 struct Shared {
     watches: Arc<Vec<(String, Synced)>>,
-    pulses: Pulses,
+    heartbeats: Heartbeats,
 }
 
 #[derive(Clone)]
@@ -56,13 +56,13 @@ pub async fn begin(
     port: Option<MetricsPort>,
     metrics: Metrics,
     watches: Vec<(String, Synced)>,
-    pulses: Pulses,
+    heartbeats: Heartbeats,
     cancel: CancellationToken,
 ) -> Result<Addresses, String> {
     let unbound = |address| move |error| format!("cannot listen on {address}: {error}");
     let mut app = probes(Shared {
         watches: Arc::new(watches),
-        pulses,
+        heartbeats,
     });
     let metrics = match port {
         None => {
@@ -103,7 +103,7 @@ fn page(metrics: Metrics, authorizer: Option<MetricsAuthorizer>) -> Router {
 /// Alive while every task of this process gets on with its work. What others do to it does not count: a new process would
 /// not help, and would have forgotten what this one knows.
 async fn live(State(shared): State<Shared>) -> (StatusCode, String) {
-    let silent = shared.pulses.missing();
+    let silent = shared.heartbeats.missing();
     if silent.is_empty() {
         (StatusCode::OK, "ok\n".to_owned())
     } else {
@@ -179,11 +179,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_shows_no_sign_of_life_turns_livez_red_and_is_named() {
-        let pulses = Pulses::default();
-        let pulse = pulses.expect("queue", Duration::from_secs(60));
+        let heartbeats = Heartbeats::default();
+        let heartbeat = heartbeats.expect("queue", Duration::from_secs(60));
         let app = probes(Shared {
             watches: Arc::default(),
-            pulses,
+            heartbeats,
         });
         let livez = async || {
             let request = Request::get("/livez").body(Body::empty()).unwrap();
@@ -197,7 +197,7 @@ mod tests {
         let (status, words) = livez().await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(words, "no sign of life: queue\n");
-        pulse.beat();
+        heartbeat.beat();
         assert_eq!(livez().await.0, StatusCode::OK);
     }
 }

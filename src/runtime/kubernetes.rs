@@ -1,7 +1,7 @@
 //! Calls to the kube-apiserver, each under a deadline of its own, none repeated by a transport.
 
 use super::requests::{Malformed, well_formed};
-use super::{Pulse, Term};
+use super::{Heartbeat, Term};
 use crate::api::names::MANAGER;
 use data_encoding::BASE64;
 use kube::api::Patch;
@@ -303,7 +303,7 @@ fn built(mut config: Config) -> Result<Client, ClientError> {
 struct NotActive;
 
 /// The same client, but for what it refuses to send: any write while the term does not last. This is what makes a standby
-/// silent, and a process silent that was stopped past its term, wherever in a turn it stood.
+/// silent, and a process silent that was stopped past its term, wherever in a reconcile it stood.
 pub fn writes_within(client: Client, term: Term) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -329,11 +329,11 @@ const WATCH_AGAIN: Duration = Duration::from_millis(500);
 
 /// The same client, but each answer has to begin within [`DEADLINE`]: for watches, whose streams have no end. Each request
 /// that was answered, or was not, is a sign of life of the watch.
-pub fn watching(client: Client, pulse: Pulse) -> Client {
+pub fn watching(client: Client, heartbeat: Heartbeat) -> Client {
     let namespace = client.default_namespace().to_owned();
     let next = Arc::new(Mutex::new(Instant::now()));
     let service = tower::service_fn(move |request: http::Request<Body>| {
-        let (client, pulse, next) = (client.clone(), pulse.clone(), next.clone());
+        let (client, heartbeat, next) = (client.clone(), heartbeat.clone(), next.clone());
         async move {
             let query = request.uri().query().unwrap_or_default();
             if query.split('&').any(|part| part == "watch=true") {
@@ -346,7 +346,7 @@ pub fn watching(client: Client, pulse: Pulse) -> Client {
                 tokio::time::sleep_until(at).await;
             }
             let answered = tokio::time::timeout(DEADLINE, client.send(request)).await;
-            pulse.beat();
+            heartbeat.beat();
             answered.unwrap_or_else(|_| Err(kube::Error::Service(Box::new(NoAnswer))))
         }
     });

@@ -17,7 +17,7 @@ mod tests;
 pub use settings::{Problem, Settings};
 
 use super::kubernetes::{KubeError, call_within};
-use super::{Pulse, Term, chain};
+use super::{Heartbeat, Term, chain};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use kube::api::PostParams;
@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Lease {
     api: Api<Object>,
     settings: Settings,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     /// The record of another holder, and since when it has not changed before our eyes.
     seen: Option<(LeaseSpec, Instant)>,
     /// The Lease as our own last write left it.
@@ -67,11 +67,11 @@ enum Attempt {
 
 impl Lease {
     /// Nothing is asked for yet. The client should be one that nobody else uses: neither its connections nor its term.
-    pub fn new(client: Client, settings: Settings, pulse: Pulse) -> Self {
+    pub fn new(client: Client, settings: Settings, heartbeat: Heartbeat) -> Self {
         Self {
             api: Api::namespaced(client, &settings.namespace),
             settings,
-            pulse,
+            heartbeat,
             seen: None,
             own: None,
         }
@@ -97,7 +97,7 @@ impl Lease {
                     self.settings.retry_period
                 }
             };
-            self.pulse.beat();
+            self.heartbeat.beat();
             // Twice in a period of renewal: what is seen late is taken late.
             let often = self.settings.retry_period / 2;
             sleep(pause.clamp(often / 10, often)).await;
@@ -125,7 +125,7 @@ impl Lease {
                 () = term.ended() => return Err(Lost::NotRenewed),
                 renewed = self.renew() => renewed,
             };
-            self.pulse.beat();
+            self.heartbeat.beat();
             match renewed {
                 Ok(()) if term.lasts_until(began + self.settings.renew_deadline) => {}
                 Ok(()) => return Err(Lost::NotRenewed),

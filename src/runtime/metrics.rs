@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct TurnLabels {
+struct ReconcileLabels {
     kind: String,
     result: &'static str,
 }
@@ -47,7 +47,7 @@ struct RightLabel {
 /// What is told of the queues of both kinds.
 #[derive(Clone)]
 struct Queues {
-    turns: Family<TurnLabels, Counter>,
+    reconciles: Family<ReconcileLabels, Counter>,
     under_way: Family<KindLabel, Gauge>,
     waiting: Family<QueueLabels, Gauge>,
     waited: Family<QueueLabels, Histogram>,
@@ -142,7 +142,7 @@ impl Default for Metrics {
 impl Queues {
     fn of(all: &mut Registry) -> Self {
         Self {
-            turns: add(
+            reconciles: add(
                 all,
                 "reconciles",
                 "Reconciles by kind and result",
@@ -185,18 +185,18 @@ fn call_seconds() -> Histogram {
 }
 
 impl Metrics {
-    /// A turn ended.
-    pub fn turn(&self, kind: &str, result: &'static str) {
+    /// A reconcile ended.
+    pub fn reconcile(&self, kind: &str, result: &'static str) {
         self.queues
-            .turns
-            .get_or_create(&TurnLabels {
+            .reconciles
+            .get_or_create(&ReconcileLabels {
                 kind: kind.to_owned(),
                 result,
             })
             .inc();
     }
 
-    /// A turn begins, after so long a wait.
+    /// A reconcile begins, after so long a wait.
     pub fn waited(&self, kind: &str, priority: Priority, wait: Duration) {
         let labels = QueueLabels {
             kind: kind.to_owned(),
@@ -206,7 +206,7 @@ impl Metrics {
         waited.observe(wait.as_secs_f64());
     }
 
-    /// How many turns run, and how many objects wait for one.
+    /// How many reconciles run, and how many objects wait for one.
     pub fn queue(&self, kind: &str, under_way: usize, waiting: impl Fn(Priority) -> usize) {
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let label = KindLabel {

@@ -6,10 +6,10 @@ pub mod backoff;
 pub mod chance;
 pub mod events;
 pub mod health;
+pub mod heartbeat;
 pub mod kubernetes;
 pub mod lease;
 pub mod metrics;
-pub mod pulse;
 pub mod queue;
 pub mod requests;
 pub mod rights;
@@ -18,9 +18,9 @@ pub mod term;
 pub mod watch;
 
 pub use backoff::Backoff;
+pub use heartbeat::{Heartbeat, Heartbeats};
 pub use kubernetes::KubeError;
 pub use metrics::Metrics;
-pub use pulse::{Pulse, Pulses};
 pub use rights::Rights;
 pub use term::Term;
 

@@ -4,7 +4,7 @@
 pub mod schedule;
 
 use super::watch::ObjectKey;
-use super::{Metrics, Pulse};
+use super::{Heartbeat, Metrics};
 use futures::StreamExt;
 use futures::channel::mpsc;
 use futures::future::BoxFuture;
@@ -23,14 +23,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use schedule::{Flow, Priority};
 
-/// Longest turn (design section 9): longer than the longest mutating call (60 s) and what stands around it.
-pub const TURN: Duration = Duration::from_secs(120);
+/// Longest reconcile (design section 9): longer than the longest mutating call (60 s) and what stands around it.
+pub const RECONCILE_LIMIT: Duration = Duration::from_secs(120);
 
-/// Longest wait of a turn for the request limit. Longer than a burst needs, and short enough that the turn has time left
+/// Longest wait of a reconcile for the request limit. Longer than a burst needs, and short enough that the reconcile has time left
 /// for its record, its call and its receipt.
 pub const ADMISSION: Duration = Duration::from_secs(20);
 
-/// How soon an object is looked at again whose turn panicked or overran: its error is a defect of ours, so not often.
+/// How soon an object is looked at again whose reconcile panicked or overran: its error is a defect of ours, so not often.
 const AFTER_DEFECT: Duration = Duration::from_secs(60);
 
 /// How often the queue goes round at least, to show that it runs.
@@ -38,23 +38,23 @@ const ROUND: Duration = Duration::from_secs(10);
 /// How long it may not have gone round before it counts as stuck.
 pub const SILENCE: Duration = Duration::from_secs(150);
 
-/// Asks for turns.
+/// Asks for reconciles.
 #[derive(Clone)]
 pub struct Trigger {
     queue: mpsc::UnboundedSender<Request>,
     open: Arc<AtomicBool>,
 }
 
-/// An object that is to have a turn, and how urgently, if its state does not tell.
+/// An object that is to have a reconcile, and how urgently, if its state does not tell.
 type Request = (ObjectKey, Option<Priority>);
 
 impl Trigger {
-    /// Lets requests through. Before, nobody takes them: whoever opens asks for a turn of every object after that.
+    /// Lets requests through. Before, nobody takes them: whoever opens asks for a reconcile of every object after that.
     pub fn open(&self) {
         self.open.store(true, Ordering::SeqCst);
     }
 
-    /// Asks for a turn of this object, as urgent as its state is; several requests before it runs are one.
+    /// Asks for a reconcile of this object, as urgent as its state is; several requests before it runs are one.
     pub fn wake(&self, key: &ObjectKey) {
         self.wake_as(key, None);
     }
@@ -86,7 +86,7 @@ pub fn channel() -> (Trigger, Requests) {
     (Trigger { queue, open }, requests)
 }
 
-/// How the turns of one kind are handed out.
+/// How the reconciles of one kind are handed out.
 pub struct Rules<K> {
     /// So many at the same time.
     pub places: usize,
@@ -104,30 +104,30 @@ impl<K> Debug for Rules<K> {
 
 #[derive(Debug, Error)]
 enum Defect {
-    #[error("the turn panicked")]
+    #[error("the reconcile panicked")]
     Panic,
-    #[error("the turn took longer than {} s", TURN.as_secs())]
+    #[error("the reconcile took longer than {} s", RECONCILE_LIMIT.as_secs())]
     Overrun,
 }
 
-/// Runs turns until cancelled, then lets the running ones end.
+/// Runs reconciles until cancelled, then lets the running ones end.
 ///
-/// Every turn gives the time of the next: a later event replaces it by an earlier one, never by none.
+/// Every reconcile gives the time of the next: a later event replaces it by an earlier one, never by none.
 pub async fn run<K, F>(
     store: Store<K>,
     mut requests: Requests,
     rules: Rules<K>,
     metrics: Metrics,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     cancel: CancellationToken,
-    turn: F,
+    reconcile: F,
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
     F: Fn(Arc<K>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
 {
     let kind = K::kind(&()).into_owned();
     let mut schedule = Schedule::new(rules.places);
-    let mut turns = FuturesUnordered::new();
+    let mut reconciles = FuturesUnordered::new();
     let mut rounds = interval(ROUND);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let find = |key: &ObjectKey| {
@@ -135,7 +135,7 @@ pub async fn run<K, F>(
         store.get(&reference)
     };
     while !cancel.is_cancelled() {
-        pulse.beat();
+        heartbeat.beat();
         let now = Instant::now();
         while let Ok((key, priority)) = requests.try_recv() {
             schedule.wake(&key, now, priority);
@@ -144,7 +144,7 @@ pub async fn run<K, F>(
         while let Some(begun) = schedule.begin(&rules.bound) {
             metrics.waited(&kind, begun.priority, now - begun.since);
             match find(&begun.key) {
-                Some(object) => turns.push(guarded(begun.key, turn(object))),
+                Some(object) => reconciles.push(guarded(begun.key, reconcile(object))),
                 // Asked for, and gone before its turn came: nothing to do, and whoever comes again asks again.
                 None => schedule.end(&begun.key, now, Duration::ZERO),
             }
@@ -156,7 +156,7 @@ pub async fn run<K, F>(
         tokio::select! {
             biased;
             () = cancel.cancelled() => {}
-            Some((key, result)) = turns.next() => {
+            Some((key, result)) = reconciles.next() => {
                 let after = told(&metrics, &kind, result);
                 schedule.end(&key, Instant::now(), after);
             }
@@ -167,8 +167,8 @@ pub async fn run<K, F>(
             _ = rounds.tick() => {}
         }
     }
-    while let Some((_, result)) = turns.next().await {
-        pulse.beat();
+    while let Some((_, result)) = reconciles.next().await {
+        heartbeat.beat();
         told(&metrics, &kind, result);
     }
 }
@@ -180,27 +180,30 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// Counts what became of a turn; gives the time until the next.
+/// Counts what became of a reconcile; gives the time until the next.
 fn told(metrics: &Metrics, kind: &str, result: Result<Duration, Defect>) -> Duration {
     match result {
         Ok(after) => {
-            metrics.turn(kind, "ok");
+            metrics.reconcile(kind, "ok");
             after
         }
         Err(error) => {
-            metrics.turn(kind, "defect");
-            tracing::error!(kind, %error, "turn failed");
+            metrics.reconcile(kind, "defect");
+            tracing::error!(kind, %error, "reconcile failed");
             AFTER_DEFECT
         }
     }
 }
 
-/// A turn in a task of its own, so that a panic or an overrun ends that turn and nothing else.
+/// A reconcile in a task of its own, so that a panic or an overrun ends that reconcile and nothing else.
 async fn guarded(
     key: ObjectKey,
-    turn: BoxFuture<'static, Duration>,
+    reconcile: BoxFuture<'static, Duration>,
 ) -> (ObjectKey, Result<Duration, Defect>) {
-    let task = AbortOnDropHandle::new(tokio::spawn(tokio::time::timeout(TURN, turn)));
+    let task = AbortOnDropHandle::new(tokio::spawn(tokio::time::timeout(
+        RECONCILE_LIMIT,
+        reconcile,
+    )));
     let result = match task.await {
         Ok(Ok(after)) => Ok(after),
         Ok(Err(_)) => Err(Defect::Overrun),

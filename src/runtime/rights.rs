@@ -184,14 +184,14 @@ impl Trial {
     }
 
     async fn once(&self) {
-        let mut is_news = false;
+        let mut is_change = false;
         for namespace in self.tried_in() {
             for what in Unsafe::ALL {
                 if !what.is_tried_in(&namespace) {
                     continue;
                 }
                 match self.is_allowed(what, &namespace).await {
-                    Ok(is_allowed) => is_news |= self.rights.learn(what, &namespace, is_allowed),
+                    Ok(is_allowed) => is_change |= self.rights.learn(what, &namespace, is_allowed),
                     // What was known before stands.
                     Err(error) => {
                         tracing::debug!(what = what.label(), namespace, %error, "the operator's own rights were not tried");
@@ -204,7 +204,7 @@ impl Trial {
             self.metrics
                 .unsafe_right(what.label(), found.contains_key(&what));
         }
-        if !is_news {
+        if !is_change {
             return;
         }
         match self.rights.unsafe_words() {

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The one term of a process as the active operator; cheap to clone. Without a Lease it is the life of the process.
 ///
-/// A process has one term at most: what is over never begins again, so a turn that began in it cannot go on in a later one
+/// A process has one term at most: what is over never begins again, so a reconcile that began in it cannot go on in a later one
 /// (design section 4, rule 4). Whoever asks reads the monotonic clock himself: a process that was stopped for a while learns
 /// of its end at the first question, and not only when a task that should have told it gets its turn.
 #[derive(Clone, Debug)]
@@ -73,8 +73,8 @@ impl Term {
     }
 
     /// Whether a mutating call that takes at most `needed` may begin before `turn_ends`.
-    pub fn allows(&self, turn_ends: Instant, needed: Duration) -> bool {
-        self.holds() && turn_ends.saturating_duration_since(Instant::now()) >= needed
+    pub fn allows(&self, reconcile_ends: Instant, needed: Duration) -> bool {
+        self.holds() && reconcile_ends.saturating_duration_since(Instant::now()) >= needed
     }
 
     /// Waits until a term that has begun is over.
@@ -127,15 +127,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_needs_a_living_term_and_time_to_spare() {
         let term = Term::of_process();
-        let turn_ends = Instant::now() + 90 * SECOND;
-        assert!(term.allows(turn_ends, 60 * SECOND));
+        let reconcile_ends = Instant::now() + 90 * SECOND;
+        assert!(term.allows(reconcile_ends, 60 * SECOND));
         tokio::time::advance(31 * SECOND).await;
         assert!(
-            !term.allows(turn_ends, 60 * SECOND),
-            "a call that could outlive the turn"
+            !term.allows(reconcile_ends, 60 * SECOND),
+            "a call that could outlive the reconcile"
         );
         term.end();
-        assert!(!term.allows(turn_ends, SECOND), "a term that is over");
+        assert!(!term.allows(reconcile_ends, SECOND), "a term that is over");
     }
 
     #[tokio::test(start_paused = true)]

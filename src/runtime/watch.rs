@@ -11,7 +11,7 @@
 
 mod pacing;
 
-use super::{Metrics, Pulse};
+use super::{Heartbeat, Metrics};
 use futures::{Stream, StreamExt};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -109,7 +109,7 @@ pub fn spawn<K>(
     subject: Subject<K>,
     writer: Option<Writer<K>>,
     metrics: Metrics,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     told: impl FnMut(Notice) + Send + 'static,
     cancel: CancellationToken,
 ) -> Watch
@@ -129,7 +129,7 @@ where
         known: Known::default(),
         is_synced,
         metrics,
-        pulse,
+        heartbeat,
         told,
     };
     let task = tokio::spawn(async move {
@@ -161,7 +161,7 @@ struct Follower<K: Lookup<DynamicType = ()> + Clone + 'static, F> {
     known: Known,
     is_synced: signal::Sender<bool>,
     metrics: Metrics,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     told: F,
 }
 
@@ -184,7 +184,7 @@ where
                     return;
                 }
             };
-            self.pulse.beat();
+            self.heartbeat.beat();
             let Some(event) = event else { return };
             match event {
                 Ok(event) => {

@@ -1,16 +1,16 @@
-//! What one reconcile of an Instance has of its Account: the seat, and once it asked for one, a slot for calls of the service.
+//! What one reconcile of an Instance has of its Account: the account session, and once it asked for one, a slot for calls of the service.
 
+use super::account_session::AccountSession;
 use super::line::Slot;
-use super::seat::Seat;
 use crate::cloud::Lane;
 use crate::inventory::Subject;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A seat for the time of one reconcile.
+/// An account session for the time of one reconcile.
 #[derive(Debug)]
 pub struct Access {
-    seat: Arc<Seat>,
+    account_session: Arc<AccountSession>,
     subject: Subject,
     leave: Mutex<Leave>,
 }
@@ -27,9 +27,9 @@ enum Leave {
 
 impl Access {
     /// That of a reconcile which begins.
-    pub fn new(seat: Arc<Seat>, subject: Subject) -> Self {
+    pub fn new(account_session: Arc<AccountSession>, subject: Subject) -> Self {
         Self {
-            seat,
+            account_session,
             subject,
             leave: Mutex::new(Leave::NotAsked),
         }
@@ -45,7 +45,7 @@ impl Access {
             Leave::Given { .. } => false,
         };
         if is_new {
-            let slot = self.seat.session.line.ask(&self.subject, lane);
+            let slot = self.account_session.session.line.ask(&self.subject, lane);
             *leave = slot.map_or(Leave::InLine(lane), |slot| Leave::Given { _slot: slot });
         }
         matches!(*leave, Leave::Given { .. })
@@ -62,10 +62,10 @@ impl Access {
 }
 
 impl Deref for Access {
-    type Target = Seat;
+    type Target = AccountSession;
 
-    fn deref(&self) -> &Seat {
-        &self.seat
+    fn deref(&self) -> &AccountSession {
+        &self.account_session
     }
 }
 
@@ -73,7 +73,7 @@ impl Drop for Access {
     fn drop(&mut self) {
         // What it stood in line for before, if it did, is not needed any more.
         if matches!(*self.leave(), Leave::NotAsked) {
-            self.seat.session.line.leave(&self.subject);
+            self.account_session.session.line.leave(&self.subject);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! the new one, and goes with the last Instance that needs it. It is read at the beginning of a term, and used for
 //! deletions alone. A copy that cannot be written holds nothing up: then it is as if there were none.
 
-use super::seat::Credentials;
+use super::account_session::Credentials;
 use crate::api::AccountSpec;
 use crate::api::names::{MANAGER, TOKEN_COPY};
 use crate::cloud::{Tls, TlsPem};

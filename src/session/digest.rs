@@ -1,6 +1,6 @@
 //! Digests by which sessions are told apart in memory, without a word of their tokens. None of them is written anywhere.
 
-use super::seat::Credentials;
+use super::account_session::Credentials;
 use crate::api::AccountSpec;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};

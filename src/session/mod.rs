@@ -1,9 +1,10 @@
 //! Who we are at a service: the client, request limit, inventory and catalog of one (endpoint, token), shared by all Accounts that
-//! name them, and the seat of each Account in it.
+//! name them, and the account session of each Account in it.
 //!
-//! A token lives in memory only, as long as a seat uses it, and is read again when its Secret moves.
+//! A token lives in memory only, as long as an account session uses it, and is read again when its Secret moves.
 
 mod access;
+mod account_session;
 mod consent;
 mod copies;
 mod digest;
@@ -11,8 +12,7 @@ mod durations;
 mod key;
 mod line;
 mod opening;
-mod roll;
-mod seat;
+mod reservations;
 mod secrets;
 mod tls;
 
@@ -30,12 +30,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use access::Access;
+pub use account_session::{
+    AccountSession, Credentials, MadeFrom, Problem, Session, Standing, limits,
+};
 pub use consent::{Destination, Refusal, Use, UseProblem, read_for, read_token};
 pub use copies::{Copies, TokenCopy};
 pub use durations::Durations;
 pub use key::CredentialKey;
-pub use roll::{Backing, Claim, Limit, Most, Owned, Rival, Roll, Room, Say, Turn, Usage};
-pub use seat::{Credentials, MadeFrom, Problem, Seat, Session, Standing, limits};
+pub use reservations::{
+    Backing, Claim, Limit, Most, Owned, ReconcileGuard, Reservation, Reservations, Rival, Say,
+    Usage,
+};
 pub use secrets::{Content, SecretProblem, SecretVersions, read, read_key};
 pub use tls::{bundle_version, names_config_map, read_tls, route, tls_secrets, tls_version};
 
@@ -44,15 +49,15 @@ const LOOKED_AT: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
 struct Entry {
-    now: Option<Result<Arc<Seat>, Problem>>,
-    /// The newest seat that was made, whether it can be used or not.
-    newest: Option<Arc<Seat>>,
-    /// The last usable seat: an Instance that is being deleted goes on with it when Account or Secret went first.
-    last: Option<Arc<Seat>>,
+    now: Option<Result<Arc<AccountSession>, Problem>>,
+    /// The newest account session that was made, whether it can be used or not.
+    newest: Option<Arc<AccountSession>>,
+    /// The last usable account session: an Instance that is being deleted goes on with it when Account or Secret went first.
+    last: Option<Arc<AccountSession>>,
     departed: bool,
 }
 
-/// All sessions and seats of the process; cheap to clone.
+/// All sessions and account sessions of the process; cheap to clone.
 #[derive(Clone)]
 pub struct Sessions {
     inner: Arc<Inner>,
@@ -68,9 +73,9 @@ struct Inner {
     settings: Settings,
     metrics: Metrics,
     wake: Arc<Wake>,
-    roll: Roll,
+    reservations: Reservations,
     began: Mutex<Instant>,
-    /// Every record of the roll counts.
+    /// Every record of the reservations counts.
     trusts_records: AtomicBool,
     copies: OnceLock<Copies>,
     doubted: OnceLock<Box<opening::Doubted>>,
@@ -78,7 +83,7 @@ struct Inner {
     key: OnceLock<CredentialKey>,
     cancel: CancellationToken,
     open: Mutex<HashMap<[u8; 32], Weak<Session>>>,
-    seats: Mutex<HashMap<ObjectKey, Entry>>,
+    account_sessions: Mutex<HashMap<ObjectKey, Entry>>,
 }
 
 impl Sessions {
@@ -96,7 +101,7 @@ impl Sessions {
         let woken = wake.clone();
         let inner = Inner {
             sessions: AtomicU64::new(1),
-            roll: Roll::new(cluster.clone(), move |subject| woken(subject, None)),
+            reservations: Reservations::new(cluster.clone(), move |subject| woken(subject, None)),
             began: Mutex::new(Instant::now()),
             trusts_records: AtomicBool::new(false),
             copies: OnceLock::new(),
@@ -109,7 +114,7 @@ impl Sessions {
             wake,
             cancel,
             open: Mutex::default(),
-            seats: Mutex::default(),
+            account_sessions: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -119,8 +124,8 @@ impl Sessions {
     /// An Account exists: until it is looked at, nobody takes it for missing, and one that was created anew is not taken
     /// for its former namesake.
     pub fn announce(&self, account: &ObjectKey) {
-        let mut seats = self.seats();
-        let entry = seats.entry(account.clone()).or_default();
+        let mut account_sessions = self.account_sessions();
+        let entry = account_sessions.entry(account.clone()).or_default();
         if entry.departed {
             entry.departed = false;
             entry.now = None;
@@ -128,34 +133,34 @@ impl Sessions {
         }
     }
 
-    /// An Account is gone. Its last seat stays for the Instances that are being deleted.
+    /// An Account is gone. Its last account session stays for the Instances that are being deleted.
     pub fn depart(&self, account: &ObjectKey) {
-        if let Some(entry) = self.seats().get_mut(account) {
+        if let Some(entry) = self.account_sessions().get_mut(account) {
             entry.departed = true;
         }
     }
 
-    /// Drops the seats of departed Accounts that no Instance needs any more, and with them their tokens.
+    /// Drops the account sessions of departed Accounts that no Instance needs any more, and with them their tokens.
     pub fn sweep(&self, needed: impl Fn(&ObjectKey) -> bool) {
         let departed: Vec<ObjectKey> = {
-            let seats = self.seats();
-            let departed = seats.iter().filter(|(_, entry)| entry.departed);
+            let account_sessions = self.account_sessions();
+            let departed = account_sessions.iter().filter(|(_, entry)| entry.departed);
             departed.map(|(account, _)| account.clone()).collect()
         };
-        // Asked without the lock: the roll, which knows, may be waiting for it.
+        // Asked without the lock: the reservations, which know, may be waiting for it.
         let unneeded: Vec<_> = departed.iter().filter(|account| !needed(account)).collect();
-        self.seats()
+        self.account_sessions()
             .retain(|account, entry| !entry.departed || !unneeded.contains(&account));
         self.open().retain(|_, session| session.strong_count() > 0);
     }
 
     /// Which Instances have a server, or are about to have one.
-    pub fn roll(&self) -> &Roll {
-        &self.inner.roll
+    pub fn reservations(&self) -> &Reservations {
+        &self.inner.reservations
     }
 
-    /// The roll holds only Instances of the service that is looked at, and nothing is changed by what they say. That a server was
-    /// bought with the token of a seat is believed from here on: whoever only looks has no key to compare by.
+    /// The reservations hold only Instances of the service that is looked at, and nothing is changed by what they say. That a server was
+    /// bought with the token of an account session is believed from here on: whoever only looks has no key to compare by.
     pub fn trust_records(&self) {
         self.inner.trusts_records.store(true, Ordering::Relaxed);
     }
@@ -170,9 +175,9 @@ impl Sessions {
         began.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether what another Instance says of a server counts for who looks at it from this seat: it was bought with the
+    /// Whether what another Instance says of a server counts for who looks at it from this account session: it was bought with the
     /// same token, its Account has that token now, or its Account's own listing of this service shows the server.
-    pub fn backing(&self, say: &Say<'_>, id: &ServerId, ours: &Seat) -> Backing {
+    pub fn backing(&self, say: &Say<'_>, id: &ServerId, ours: &AccountSession) -> Backing {
         if self.inner.trusts_records.load(Ordering::Relaxed)
             || ours
                 .credential
@@ -182,13 +187,17 @@ impl Sessions {
             return Backing::Known;
         }
         let theirs = self
-            .seats()
+            .account_sessions()
             .get(&say.account)
             .and_then(|entry| entry.last.clone());
         match theirs {
-            Some(seat) if seat.credential == ours.credential => Backing::Known,
-            Some(seat) if seat.endpoint() != ours.endpoint() => Backing::Lacking,
-            Some(seat) if seat.session.inventory.shows(id) => Backing::Known,
+            Some(account_session) if account_session.credential == ours.credential => {
+                Backing::Known
+            }
+            Some(account_session) if account_session.endpoint() != ours.endpoint() => {
+                Backing::Lacking
+            }
+            Some(account_session) if account_session.session.inventory.shows(id) => Backing::Known,
             Some(_) | None if Instant::now() < *self.began() + LOOKED_AT => Backing::NotYet,
             Some(_) | None => Backing::Lacking,
         }
@@ -201,18 +210,18 @@ impl Sessions {
     }
 
     /// Sees to it that there is a copy of an Account's token, where copies are kept. A failure is told and holds nothing up.
-    pub async fn copy(&self, account: &ObjectKey, seat: &Seat) {
+    pub async fn copy(&self, account: &ObjectKey, account_session: &AccountSession) {
         let Some(copies) = self.inner.copies.get() else {
             return;
         };
-        let (spec, credentials) = &*seat.source;
+        let (spec, credentials) = &*account_session.source;
         if let Err(error) = copies.keep(account, spec, credentials).await {
             let ObjectKey { namespace, name } = account;
             tracing::warn!(namespace, name, %error, "the token has no copy: until it has, do not delete the namespace");
         }
     }
 
-    /// Reads the copies of one namespace, or all: an Account that is gone, or has no token, has a seat for deletions
+    /// Reads the copies of one namespace, or all: an Account that is gone, or has no token, has an account session for deletions
     /// again. Gives the Accounts.
     ///
     /// # Errors
@@ -234,14 +243,16 @@ impl Sessions {
                 account: String::new(),
             };
             match self.make(&account, &spec, &credentials, made_from) {
-                Ok(seat) => {
-                    let mut seats = self.seats();
+                Ok(account_session) => {
+                    let mut account_sessions = self.account_sessions();
                     // Until its watch tells of it, the Account is taken for gone.
-                    let entry = seats.entry(account.clone()).or_insert_with(|| Entry {
-                        departed: true,
-                        ..Entry::default()
-                    });
-                    entry.last.get_or_insert(seat);
+                    let entry = account_sessions
+                        .entry(account.clone())
+                        .or_insert_with(|| Entry {
+                            departed: true,
+                            ..Entry::default()
+                        });
+                    entry.last.get_or_insert(account_session);
                     restored.push(account);
                 }
                 Err(error) => {
@@ -257,47 +268,47 @@ impl Sessions {
     pub async fn drop_copies(&self) {
         if let Some(copies) = self.inner.copies.get() {
             copies
-                .drop_but(|account| self.inner.roll.needs(account))
+                .drop_but(|account| self.inner.reservations.needs(account))
                 .await;
         }
     }
 
-    /// The newest seat that was made for an Account, if it was made from this. By what the spec says, and not by its generation:
+    /// The newest account session that was made for an Account, if it was made from this. By what the spec says, and not by its generation:
     /// where etcd was put back, that comes again.
     pub fn made_from(
         &self,
         account: &ObjectKey,
         spec: &AccountSpec,
         from: &MadeFrom,
-    ) -> Option<Arc<Seat>> {
-        let seats = self.seats();
-        let newest = seats.get(account)?.newest.as_ref()?;
+    ) -> Option<Arc<AccountSession>> {
+        let account_sessions = self.account_sessions();
+        let newest = account_sessions.get(account)?.newest.as_ref()?;
         (newest.made_from == *from && newest.source.0 == *spec).then(|| newest.clone())
     }
 
-    /// The Account can be used, from this seat. Tells whether that is news.
-    pub fn install(&self, account: &ObjectKey, seat: Arc<Seat>) -> bool {
-        let mut seats = self.seats();
-        let entry = seats.entry(account.clone()).or_default();
-        let same = matches!(&entry.now, Some(Ok(known)) if Arc::ptr_eq(known, &seat));
-        entry.last = Some(seat.clone());
-        entry.now = Some(Ok(seat));
+    /// The Account can be used, from this account session. Tells whether that is new.
+    pub fn install(&self, account: &ObjectKey, account_session: Arc<AccountSession>) -> bool {
+        let mut account_sessions = self.account_sessions();
+        let entry = account_sessions.entry(account.clone()).or_default();
+        let same = matches!(&entry.now, Some(Ok(known)) if Arc::ptr_eq(known, &account_session));
+        entry.last = Some(account_session.clone());
+        entry.now = Some(Ok(account_session));
         !same
     }
 
-    /// Keeps a seat for deletions where no better one is known, although the Account cannot be used from it now.
-    pub fn keep(&self, account: &ObjectKey, seat: Arc<Seat>) {
-        self.seats()
+    /// Keeps an account session for deletions where no better one is known, although the Account cannot be used from it now.
+    pub fn keep(&self, account: &ObjectKey, account_session: Arc<AccountSession>) {
+        self.account_sessions()
             .entry(account.clone())
             .or_default()
             .last
-            .get_or_insert(seat);
+            .get_or_insert(account_session);
     }
 
-    /// The Account cannot be used; its last seat stays for deletions. Tells whether that is news.
+    /// The Account cannot be used; its last account session stays for deletions. Tells whether that is new.
     pub fn refuse(&self, account: &ObjectKey, problem: Problem) -> bool {
-        let mut seats = self.seats();
-        let entry = seats.entry(account.clone()).or_default();
+        let mut account_sessions = self.account_sessions();
+        let entry = account_sessions.entry(account.clone()).or_default();
         let same = matches!(&entry.now, Some(Err(known)) if *known == problem);
         entry.now = Some(Err(problem));
         !same
@@ -305,14 +316,14 @@ impl Sessions {
 
     /// What is known of an Account.
     pub fn standing(&self, account: &ObjectKey) -> Standing {
-        match self.seats().get(account) {
+        match self.account_sessions().get(account) {
             None => Standing::NotFound,
             Some(entry) if entry.departed => Standing::NotFound,
             Some(Entry { now: None, .. }) => Standing::Pending,
             Some(Entry {
-                now: Some(Ok(seat)),
+                now: Some(Ok(account_session)),
                 ..
-            }) => Standing::Usable(seat.clone()),
+            }) => Standing::Usable(account_session.clone()),
             Some(Entry {
                 now: Some(Err(problem)),
                 ..
@@ -322,16 +333,22 @@ impl Sessions {
 
     /// So many Instances of an Account may call its service at the same time.
     pub fn slots(&self, account: &ObjectKey) -> usize {
-        let seats = self.seats();
-        let newest = seats.get(account).and_then(|entry| entry.newest.as_ref());
-        newest.map_or(0, |seat| seat.session.line.slots())
+        let account_sessions = self.account_sessions();
+        let newest = account_sessions
+            .get(account)
+            .and_then(|entry| entry.newest.as_ref());
+        newest.map_or(0, |account_session| account_session.session.line.slots())
     }
 
-    /// The last usable seat of an Account, also when the Account, its Secret or the key in it is gone: for deletions.
+    /// The last usable account session of an Account, also when the Account, its Secret or the key in it is gone: for deletions.
     /// With `newest_is_refused`, not if it is the one that the service refuses now, or asks with the same token in the same way.
-    pub fn last_seat(&self, account: &ObjectKey, newest_is_refused: bool) -> Option<Arc<Seat>> {
-        let seats = self.seats();
-        let entry = seats.get(account)?;
+    pub fn last_account_session(
+        &self,
+        account: &ObjectKey,
+        newest_is_refused: bool,
+    ) -> Option<Arc<AccountSession>> {
+        let account_sessions = self.account_sessions();
+        let entry = account_sessions.get(account)?;
         let last = entry.last.as_ref()?;
         let number = last.session.number;
         let newest = entry.newest.as_ref();
@@ -341,14 +358,28 @@ impl Sessions {
 
     /// An Instance is finalised: a server that turns up late with its marker is released, by whichever session of the
     /// Account sees it.
-    pub fn bury(&self, account: &ObjectKey, seat: &Seat, marker: &Marker, places: Vec<Place>) {
-        seat.session.inventory.bury(marker.clone(), places.clone());
+    pub fn add_tombstone(
+        &self,
+        account: &ObjectKey,
+        account_session: &AccountSession,
+        marker: &Marker,
+        places: Vec<Place>,
+    ) {
+        account_session
+            .session
+            .inventory
+            .add_tombstone(marker.clone(), places.clone());
         let newest = self
-            .seats()
+            .account_sessions()
             .get(account)
             .and_then(|entry| entry.newest.clone());
-        if let Some(newest) = newest.filter(|newest| newest.session.number != seat.session.number) {
-            newest.session.inventory.bury(marker.clone(), places);
+        if let Some(newest) =
+            newest.filter(|newest| newest.session.number != account_session.session.number)
+        {
+            newest
+                .session
+                .inventory
+                .add_tombstone(marker.clone(), places);
         }
     }
 
@@ -377,9 +408,9 @@ impl Sessions {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn seats(&self) -> MutexGuard<'_, HashMap<ObjectKey, Entry>> {
+    fn account_sessions(&self) -> MutexGuard<'_, HashMap<ObjectKey, Entry>> {
         self.inner
-            .seats
+            .account_sessions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,8 +1,8 @@
-//! Opening a session, or finding the one that is open, and the seat of an Account in it.
+//! Opening a session, or finding the one that is open, and the account session of an Account in it.
 
+use super::account_session::{AccountSession, Credentials, MadeFrom, Session, limits, most};
 use super::digest::{gate_key, session_key};
 use super::line::Line;
-use super::seat::{Credentials, MadeFrom, Seat, Session, limits, most};
 use super::{CredentialKey, Destination, Durations, Sessions, tls};
 use crate::api::AccountSpec;
 use crate::catalog::Catalog;
@@ -19,27 +19,34 @@ use std::time::Duration;
 pub(super) type Doubted = dyn Fn(&ObjectKey, Doubt) + Send + Sync;
 
 impl Sessions {
-    /// A new seat for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session; the
+    /// A new account session for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session; the
     /// request limits are shared by all with one endpoint and token, and are those of the Account that asked last.
     ///
     /// # Errors
     /// The endpoint or a path is not usable, or the endpoint is not allowed.
-    pub fn seat(
+    pub fn account_session(
         &self,
         account: &ObjectKey,
         spec: &AccountSpec,
         credentials: &Credentials,
         made_from: MadeFrom,
-    ) -> Result<Arc<Seat>, BuildError> {
-        let seat = self.make(account, spec, credentials, made_from)?;
-        seat.session.client.gate().set_limits(limits(spec));
-        seat.session.line.set_limits(limits(spec));
-        let mut seats = self.seats();
-        let entry = seats.entry(account.clone()).or_default();
-        if let Some(former) = entry.newest.replace(seat.clone()) {
-            seat.session.inventory.inherit(&former.session.inventory);
+    ) -> Result<Arc<AccountSession>, BuildError> {
+        let account_session = self.make(account, spec, credentials, made_from)?;
+        account_session
+            .session
+            .client
+            .gate()
+            .set_limits(limits(spec));
+        account_session.session.line.set_limits(limits(spec));
+        let mut account_sessions = self.account_sessions();
+        let entry = account_sessions.entry(account.clone()).or_default();
+        if let Some(former) = entry.newest.replace(account_session.clone()) {
+            account_session
+                .session
+                .inventory
+                .inherit(&former.session.inventory);
         }
-        Ok(seat)
+        Ok(account_session)
     }
 
     pub(super) fn make(
@@ -48,8 +55,8 @@ impl Sessions {
         spec: &AccountSpec,
         credentials: &Credentials,
         made_from: MadeFrom,
-    ) -> Result<Arc<Seat>, BuildError> {
-        Ok(Arc::new(Seat {
+    ) -> Result<Arc<AccountSession>, BuildError> {
+        Ok(Arc::new(AccountSession {
             session: self.session(&account.namespace, spec, credentials)?,
             credential: self.credential(spec, &credentials.token),
             made_from,
@@ -69,7 +76,7 @@ impl Sessions {
         Destination::of(spec)
     }
 
-    /// From here on credentials in records are made under this key. To be called before any seat is made; without it they are
+    /// From here on credentials in records are made under this key. To be called before any account session is made; without it they are
     /// made under one that is gone with the process, and each restart looks like another token.
     pub fn key_credentials(&self, key: CredentialKey) {
         // Set once, before anybody asks.
@@ -97,9 +104,9 @@ impl Sessions {
             return;
         };
         let doubted: Vec<ObjectKey> = {
-            let seats = self.seats();
-            let used = seats.iter().filter(
-                |(_, entry)| matches!(&entry.now, Some(Ok(seat)) if seat.session.number == number),
+            let account_sessions = self.account_sessions();
+            let used = account_sessions.iter().filter(
+                |(_, entry)| matches!(&entry.now, Some(Ok(account_session)) if account_session.session.number == number),
             );
             used.map(|(account, _)| account.clone()).collect()
         };

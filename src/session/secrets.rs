@@ -27,7 +27,7 @@ struct Versions {
 }
 
 impl SecretVersions {
-    /// Takes in what the watch tells. Tells whether that is news: a listing repeats what is known.
+    /// Takes in what the watch tells. Tells whether that is new: a listing repeats what is known.
     pub fn note(&self, notice: &Notice) -> bool {
         let mut versions = self.lock();
         versions.told = versions.told.max(number(&notice.version));

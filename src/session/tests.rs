@@ -37,17 +37,22 @@ fn spec(endpoint: &str, more: Value) -> AccountSpec {
 }
 
 /// An Account that can be used.
-fn seated(sessions: &Sessions, namespace: &str, spec: &AccountSpec, token: &str) -> Arc<Seat> {
+fn seated(
+    sessions: &Sessions,
+    namespace: &str,
+    spec: &AccountSpec,
+    token: &str,
+) -> Arc<AccountSession> {
     let made_from = MadeFrom {
         secret: "u/7".to_owned(),
         tls: String::new(),
         account: "a".to_owned(),
     };
     let token = SecretString::from(token).into();
-    let seat = sessions.seat(&key(namespace), spec, &token, made_from);
-    let seat = seat.unwrap();
-    sessions.install(&key(namespace), seat.clone());
-    seat
+    let account_session = sessions.account_session(&key(namespace), spec, &token, made_from);
+    let account_session = account_session.unwrap();
+    sessions.install(&key(namespace), account_session.clone());
+    account_session
 }
 
 #[tokio::test]
@@ -115,9 +120,9 @@ async fn an_account_whose_spec_is_another_one_under_the_same_generation_has_anot
         spec(HERE, json!({"maxInstances": 1})),
         spec(HERE, json!({"maxInstances": 2})),
     );
-    let seat = seated(&sessions, "a", &former, "t");
-    let made_from = |spec| sessions.made_from(&key("a"), spec, &seat.made_from);
-    assert!(made_from(&former).is_some_and(|known| Arc::ptr_eq(&known, &seat)));
+    let account_session = seated(&sessions, "a", &former, "t");
+    let made_from = |spec| sessions.made_from(&key("a"), spec, &account_session.made_from);
+    assert!(made_from(&former).is_some_and(|known| Arc::ptr_eq(&known, &account_session)));
     assert!(made_from(&now).is_none());
 }
 
@@ -125,28 +130,28 @@ async fn an_account_whose_spec_is_another_one_under_the_same_generation_has_anot
 async fn a_deletion_does_not_go_on_with_a_token_that_is_refused_whatever_else_the_account_says() {
     let sessions = sessions();
     let first = seated(&sessions, "a", &spec(HERE, json!({})), "t");
-    let last = |is_refused| sessions.last_seat(&key("a"), is_refused);
-    assert!(last(false).is_some_and(|seat| Arc::ptr_eq(&seat, &first)));
+    let last = |is_refused| sessions.last_account_session(&key("a"), is_refused);
+    assert!(last(false).is_some_and(|account_session| Arc::ptr_eq(&account_session, &first)));
     assert!(last(true).is_none());
-    // The Account's limit was raised since: another seat, and the same token.
-    let seat = |token: &str| {
+    // The Account's limit was raised since: another account session, and the same token.
+    let account_session = |token: &str| {
         let made_from = MadeFrom {
             secret: "u/7".to_owned(),
             tls: String::new(),
             account: "a".to_owned(),
         };
         let raised = spec(HERE, json!({"maxInstances": 2}));
-        sessions.seat(
+        sessions.account_session(
             &key("a"),
             &raised,
             &SecretString::from(token).into(),
             made_from,
         )
     };
-    let raised = seat("t").unwrap();
+    let raised = account_session("t").unwrap();
     assert!(last(true).is_none());
     // Another token, which the service refuses: the former one may well be taken still.
-    let other = seat("u").unwrap();
-    assert!(last(true).is_some_and(|seat| Arc::ptr_eq(&seat, &first)));
+    let other = account_session("u").unwrap();
+    assert!(last(true).is_some_and(|account_session| Arc::ptr_eq(&account_session, &first)));
     drop((raised, other));
 }

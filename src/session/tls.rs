@@ -1,7 +1,7 @@
 //! What an Account says about TLS, read from the ConfigMap and the Secrets that it names.
 
+use super::account_session::Problem;
 use super::consent::{Destination, Use, UseProblem, read_for};
-use super::seat::Problem;
 use super::secrets::{SecretProblem, SecretVersions, read};
 use crate::api::conditions::Reason;
 use crate::api::valid;

@@ -1,5 +1,5 @@
 //! What holds a token or a password shows neither when it is printed, for people or for developers: a panic, an error or a
-//! line at trace level may print whatever a turn holds (S7). The client and its errors have a test of their own.
+//! line at trace level may print whatever a reconcile holds (S7). The client and its errors have a test of their own.
 
 use crate::cloud::{AllowedEndpoints, Http, Login, PasswordRequest, ReinstallRequest};
 use crate::instance::fact::Fact;
@@ -111,8 +111,8 @@ async fn the_place_of_an_account_shows_no_token() {
         account: "a".to_owned(),
     };
     let spec = serde_json::from_value(spec).unwrap();
-    let seat = sessions.seat(&account, &spec, &canary().into(), made_from);
-    let seat = seat.unwrap();
-    assert_hidden("the seat", &seat);
-    assert_hidden("the standing", &Standing::Usable(seat));
+    let account_session = sessions.account_session(&account, &spec, &canary().into(), made_from);
+    let account_session = account_session.unwrap();
+    assert_hidden("the account_session", &account_session);
+    assert_hidden("the standing", &Standing::Usable(account_session));
 }

@@ -197,8 +197,8 @@ async fn is_kept_while_in_flight(mut world: World) -> bool {
     world.until_holder(&standby).await;
     let web = world.get("web").await;
     let server = world.only_server(&web).id;
-    let binding: Value = serde_json::from_str(&web.annotations()[BINDING]).unwrap();
-    assert_eq!(binding["id"], server, "on record before the Lease went");
+    let record: Value = serde_json::from_str(&web.annotations()[BINDING]).unwrap();
+    assert_eq!(record["id"], server, "on record before the Lease went");
     assert!(world.operator().ended().await.success());
     world.promote();
     assert_eq!(world.ready("web").await.status.unwrap().id, Some(server));

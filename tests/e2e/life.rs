@@ -110,12 +110,12 @@ async fn an_instance_becomes_one_server_and_its_status_tells_all_of_it() {
     );
 
     assert!(ready.finalizers().contains(&FINALIZER.to_owned()));
-    let binding: serde_json::Value = serde_json::from_str(&ready.annotations()[BINDING]).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&ready.annotations()[BINDING]).unwrap();
     assert_eq!(
-        (binding["id"].as_str(), binding["attempt"].as_i64()),
+        (record["id"].as_str(), record["attempt"].as_i64()),
         (Some(server.id.as_str()), Some(1))
     );
-    assert_eq!(binding["uid"], ready.uid().unwrap());
+    assert_eq!(record["uid"], ready.uid().unwrap());
 
     assert_eq!(
         world.sim.world(|w| w.password_of(&server.id)).as_deref(),

@@ -146,8 +146,8 @@ async fn a_term_signal_while_a_create_is_in_flight_waits_for_its_receipt() {
         assert!(status.success(), "{status}");
         let web = world.get(name).await;
         let server = world.only_server(&web).id;
-        let binding: serde_json::Value = serde_json::from_str(&web.annotations()[BINDING]).unwrap();
-        assert_eq!(binding["id"], server, "the receipt is on record");
+        let record: serde_json::Value = serde_json::from_str(&web.annotations()[BINDING]).unwrap();
+        assert_eq!(record["id"], server, "the receipt is on record");
         world.start().await;
         assert_eq!(world.ready(name).await.status.unwrap().id, Some(server));
     }

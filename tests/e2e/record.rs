@@ -92,8 +92,8 @@ async fn held_again(world: &World, server: &str) -> Instance {
     world
         .until("web", "has its record and its finalizer again", |i| {
             let names = |text: &String| {
-                let binding: Value = serde_json::from_str(text).unwrap();
-                binding["id"] == server
+                let record: Value = serde_json::from_str(text).unwrap();
+                record["id"] == server
             };
             i.finalizers().iter().any(|f| f == FINALIZER)
                 && i.annotations().get(BINDING).is_some_and(names)

@@ -24,7 +24,7 @@ mod written;
 use crate::apiserver::{Apiserver, INSTANCES, Key, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::names::BINDING;
-use cloud_server_operator::api::{Binding, Marker, Operation, Verb};
+use cloud_server_operator::api::{Marker, Operation, PurchaseRecord, Verb};
 use cloud_simulator::model::{Answer, Reply, Request, ServerInfo, World};
 pub use counts::{Count, Rule, Verdict, idle, table};
 use effort::Effort;
@@ -166,7 +166,7 @@ impl Oracle {
 
     /// Another process took over.
     pub fn taken_over(&mut self) {
-        self.has_news();
+        self.has_changes();
         self.troubles.takeovers += 1;
     }
 
@@ -346,9 +346,9 @@ fn name_of(object: &Value) -> &str {
 }
 
 /// The record on an object.
-pub fn record(object: &Value) -> Option<Binding> {
+pub fn record(object: &Value) -> Option<PurchaseRecord> {
     let text = object["metadata"]["annotations"][BINDING].as_str()?;
-    Binding::parse(text).ok()
+    PurchaseRecord::parse(text).ok()
 }
 
 /// The operation on the server that status tells of: under way, or ended and not well.
@@ -369,7 +369,7 @@ fn newest_attempt(object: &Value) -> u32 {
     bought.max(u32::try_from(told).unwrap_or(0))
 }
 
-fn speaks(record: &Binding, object: &Value) -> bool {
+fn speaks(record: &PurchaseRecord, object: &Value) -> bool {
     use cloud_server_operator::api::Speaks;
     let meta = &object["metadata"];
     let text = |field: &str| meta[field].as_str().unwrap_or_default().to_owned();

@@ -12,7 +12,7 @@ use crate::universe::Shared;
 use cloud_server_operator::api::{Account, Instance};
 use cloud_server_operator::runtime::Term;
 use cloud_server_operator::runtime::queue::schedule::Schedule;
-use cloud_server_operator::runtime::queue::{Flow, Priority, TURN};
+use cloud_server_operator::runtime::queue::{Flow, Priority, RECONCILE_LIMIT};
 use cloud_server_operator::session::SecretVersions;
 use cloud_server_operator::{account, instance};
 use futures::StreamExt;
@@ -252,7 +252,7 @@ impl Running {
         for change in listed {
             self.hear(change);
         }
-        self.instances.sessions.roll().is_whole();
+        self.instances.sessions.reservations().is_whole();
         let mut turns: FuturesUnordered<BoxFuture<'static, (Who, Duration)>> =
             FuturesUnordered::new();
         let places = match link.has_neighbours() {
@@ -350,8 +350,13 @@ impl Running {
                     self.known_accounts.get(name)?.clone(),
                 );
                 Some(Box::pin(async move {
-                    let turn = account::turn(&context, &object);
-                    (me, tokio::time::timeout(TURN, turn).await.unwrap_or(TURN))
+                    let turn = account::reconcile(&context, &object);
+                    (
+                        me,
+                        tokio::time::timeout(RECONCILE_LIMIT, turn)
+                            .await
+                            .unwrap_or(RECONCILE_LIMIT),
+                    )
                 }))
             }
             Who::Instance(name) => {
@@ -361,8 +366,13 @@ impl Running {
                 );
                 self.link.begins_turn(name);
                 Some(Box::pin(async move {
-                    let turn = instance::turn(&context, &object);
-                    (me, tokio::time::timeout(TURN, turn).await.unwrap_or(TURN))
+                    let turn = instance::reconcile(&context, &object);
+                    (
+                        me,
+                        tokio::time::timeout(RECONCILE_LIMIT, turn)
+                            .await
+                            .unwrap_or(RECONCILE_LIMIT),
+                    )
                 }))
             }
         }

@@ -57,7 +57,7 @@ impl Tally {
     pub fn ends(&mut self, kube: &Apiserver, cloud: &World) {
         self.counts.insert("left", cloud.live_servers().len());
         for (key, object) in kube.all().filter(|(key, _)| key.0 == INSTANCES) {
-            let reason = reason(object).unwrap_or("unsaid").to_owned();
+            let reason = reason(object).unwrap_or("unreported").to_owned();
             self.ends.insert(key.1.clone(), reason);
         }
     }

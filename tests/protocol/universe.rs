@@ -332,7 +332,7 @@ impl Universe {
 
     /// Another process acts: what it finds, it has yet to say.
     pub fn led_anew(&mut self) {
-        self.oracle.has_news();
+        self.oracle.has_changes();
         self.last_change = Instant::now();
     }
 

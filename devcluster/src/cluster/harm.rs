@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::Cluster;
-use crate::{Component, Error, ready::Room};
+use crate::{Component, Error, ready::Reservation};
 
 /// A machine that is held up takes seconds; milliseconds are usual.
 const STANDS_STILL_WITHIN: Duration = Duration::from_secs(120);
@@ -85,7 +85,7 @@ impl Cluster {
     /// # Errors
     /// When etcd does not do it.
     pub async fn fill(&self) -> Result<(), Error> {
-        self.alarm(Room::None).await
+        self.alarm(Reservation::None).await
     }
 
     /// Ends what [`Self::fill`] began, as an administrator does who has compacted and defragmented the store.
@@ -93,10 +93,10 @@ impl Cluster {
     /// # Errors
     /// When etcd does not do it.
     pub async fn make_room(&self) -> Result<(), Error> {
-        self.alarm(Room::Enough).await
+        self.alarm(Reservation::Enough).await
     }
 
-    async fn alarm(&self, room: Room) -> Result<(), Error> {
+    async fn alarm(&self, room: Reservation) -> Result<(), Error> {
         crate::ready::alarm(self.ports.etcd, room)
             .await
             .map_err(|error| Error::Client(error.into()))

@@ -20,29 +20,29 @@ fn at(second: i64) -> Time {
     Time(Timestamp::from_second(second).unwrap())
 }
 
-fn listed(servers: usize, unowned: usize) -> PlaceCensus {
+fn listed(servers: usize, unowned: usize) -> PlaceSummary {
     let counts = PlaceCounts {
         servers,
         unowned,
         ..PlaceCounts::default()
     };
-    PlaceCensus {
+    PlaceSummary {
         listed: Some(counts),
-        ..PlaceCensus::default()
+        ..PlaceSummary::default()
     }
 }
 
 /// A zone that began to fail at this second of the day, now.
-fn failing(second: i64, message: &str) -> PlaceCensus {
-    PlaceCensus {
+fn failing(second: i64, message: &str) -> PlaceSummary {
+    PlaceSummary {
         failing: Some(Failing::of(Instant::now(), at(second).0, message)),
-        ..PlaceCensus::default()
+        ..PlaceSummary::default()
     }
 }
 
-fn census(zones: &[(&str, PlaceCensus)]) -> Census {
+fn summary(zones: &[(&str, PlaceSummary)]) -> InventorySummary {
     let places = zones.iter();
-    Census {
+    InventorySummary {
         places: places
             .map(|(zone, known)| (Place::new("r", *zone), known.clone()))
             .collect(),
@@ -51,8 +51,8 @@ fn census(zones: &[(&str, PlaceCensus)]) -> Census {
 }
 
 /// What follows a status at an Account whose service answers since then.
-fn after(former: &AccountStatus, zones: &[(&str, PlaceCensus)], since: Instant) -> AccountStatus {
-    counted(&census(zones), former, &account("default"), Some(since))
+fn after(former: &AccountStatus, zones: &[(&str, PlaceSummary)], since: Instant) -> AccountStatus {
+    counted(&summary(zones), former, &account("default"), Some(since))
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,7 +93,7 @@ async fn a_zone_that_was_listed_counts_as_it_was_listed_last_while_it_fails() {
         &[("a", listed(3, 1)), ("b", listed(2, 2))],
         began,
     );
-    let down = PlaceCensus {
+    let down = PlaceSummary {
         failing: failing(7, "503").failing,
         ..listed(2, 2)
     };
@@ -141,10 +141,13 @@ async fn what_a_former_process_listed_stands_until_it_is_listed_again() {
         zone: "a".into(),
         ..UnownedServer::default()
     }];
-    let unknown = [("a", PlaceCensus::default()), ("b", PlaceCensus::default())];
+    let unknown = [
+        ("a", PlaceSummary::default()),
+        ("b", PlaceSummary::default()),
+    ];
     assert_eq!(after(&known, &unknown, began), known);
     // One zone after the other; what is nobody's in the first stands as well.
-    let half = [("a", PlaceCensus::default()), ("b", listed(4, 0))];
+    let half = [("a", PlaceSummary::default()), ("b", listed(4, 0))];
     let told = after(&known, &half, began);
     assert_eq!((told.servers, told.unowned_servers), (Some(7), Some(1)));
     assert_eq!(told.unowned, known.unowned);
@@ -154,7 +157,7 @@ async fn what_a_former_process_listed_stands_until_it_is_listed_again() {
 async fn when_a_zone_was_listed_is_written_once_in_five_minutes_where_nothing_else_changes() {
     let began = Instant::now();
     let listed_at = |second: i64| {
-        let known = PlaceCensus {
+        let known = PlaceSummary {
             listed_at: Some(at(second).0),
             ..listed(3, 1)
         };
@@ -175,7 +178,7 @@ async fn when_a_zone_was_listed_is_written_once_in_five_minutes_where_nothing_el
         assert_eq!(is_out_of_date(&next, &known), is_written, "{second}");
     }
     // A process that has not listed it yet knows what stands.
-    let unlisted = [("a", PlaceCensus::default()), ("b", listed(2, 0))];
+    let unlisted = [("a", PlaceSummary::default()), ("b", listed(2, 0))];
     assert_eq!(after(&known, &unlisted, began), known);
     // What an older version wrote has no time.
     let older = after(
@@ -194,13 +197,13 @@ async fn an_outage_of_the_service_is_no_zones_failure() {
         &[("a", listed(3, 1))],
         Instant::now(),
     );
-    let down = PlaceCensus {
+    let down = PlaceSummary {
         failing: failing(7, "503").failing,
         ..listed(3, 1)
     };
     let zones = [("a", down)];
     tokio::time::advance(10 * LASTS).await;
-    let outage = counted(&census(&zones), &known, &account("default"), None);
+    let outage = counted(&summary(&zones), &known, &account("default"), None);
     assert_eq!(outage, known);
     // It answers again, and the zone is not tried yet.
     let back = Instant::now();

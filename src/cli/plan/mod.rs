@@ -4,9 +4,9 @@
 //! written, at the cluster or at the service.
 
 mod changes;
+mod dry_run;
 mod files;
 mod offered;
-mod rehearsal;
 mod secrets;
 mod show;
 mod stage;
@@ -17,9 +17,9 @@ use super::progress::Progress;
 use super::service::{Cluster, ClusterArgs};
 use super::{asked, chain, failed};
 use clap::{Args, ValueEnum};
+use dry_run::{DryRun, Taken};
 use files::{Manifest, Manifests};
 use futures::{StreamExt, stream};
-use rehearsal::{Rehearsal, Taken};
 use stage::Stage;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -155,10 +155,10 @@ async fn answers(
     let mut stage = Stage::set(cluster, notes).await?;
     let manager = args.field_manager.as_str();
     let (done, count) = (&Cell::new(0), files.instances.len());
-    let rehearsed: Vec<(&Manifest, Rehearsal)> = stream::iter(&files.instances)
+    let rehearsed: Vec<(&Manifest, DryRun)> = stream::iter(&files.instances)
         .map(|manifest| async move {
             let namespace = manifest.namespace().unwrap_or(&cluster.namespace);
-            let outcome = rehearsal::rehearse(cluster, namespace, manifest, manager).await;
+            let outcome = dry_run::rehearse(cluster, namespace, manifest, manager).await;
             done.set(done.get() + 1);
             progress.say(|| format!("asking the cluster: {} of {count}", done.get()));
             (manifest, outcome)
@@ -170,8 +170,8 @@ async fn answers(
     let taken: Vec<&Taken> = rehearsed
         .iter()
         .filter_map(|(_, outcome)| match outcome {
-            Rehearsal::Taken(taken) => Some(&**taken),
-            Rehearsal::Refused(_) | Rehearsal::Unknown(_) => None,
+            DryRun::Taken(taken) => Some(&**taken),
+            DryRun::Refused(_) | DryRun::Unknown(_) => None,
         })
         .collect();
     stage.furnish(&taken, &files.accounts).await;
@@ -207,17 +207,12 @@ fn twice<'a>(cluster: &Cluster, files: &'a Manifests) -> Option<(&'a Manifest, &
     })
 }
 
-async fn judged(
-    stage: &Stage,
-    cluster: &Cluster,
-    manifest: &Manifest,
-    outcome: &Rehearsal,
-) -> Answer {
+async fn judged(stage: &Stage, cluster: &Cluster, manifest: &Manifest, outcome: &DryRun) -> Answer {
     let (effects, changes, notes) = match outcome {
-        Rehearsal::Refused(why) => (vec![Said::of(Effect::Refused, why)], vec![], vec![]),
-        Rehearsal::Unknown(why) => (vec![Said::of(Effect::Unknown, why)], vec![], vec![]),
-        Rehearsal::Taken(taken) => {
-            let foresight = stage.foresee(taken).await;
+        DryRun::Refused(why) => (vec![Said::of(Effect::Refused, why)], vec![], vec![]),
+        DryRun::Unknown(why) => (vec![Said::of(Effect::Unknown, why)], vec![], vec![]),
+        DryRun::Taken(taken) => {
+            let foresight = stage.predict(taken).await;
             // All of a new object is new: nobody wants it line by line.
             let changes = match taken.is_new {
                 true => Vec::new(),

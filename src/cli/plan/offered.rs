@@ -9,8 +9,8 @@ use crate::api::references::is_code;
 use crate::api::{InstanceSpec, Verb};
 use crate::catalog::{self, Catalog, Choice, Listing, Looked};
 use crate::cloud::{Offer, Place};
-use crate::instance::foresee::Foresight;
-use crate::instance::plan::outlook::Deed;
+use crate::instance::plan::preview::PlannedChange;
+use crate::instance::predict::Foresight;
 
 /// What a look at the lists gave.
 #[derive(Debug, Default)]
@@ -39,10 +39,10 @@ pub(super) async fn refused(
     spec: &InstanceSpec,
     mut effects: Vec<Said>,
 ) -> (Vec<Said>, Vec<String>) {
-    let deeds = foresight.outlook.acts.iter().map(|act| &act.deed);
+    let planned_changes = foresight.preview.acts.iter().map(|act| &act.planned);
     let is_asked = |wanted: Verb| {
-        let mut deeds = deeds.clone();
-        deeds.any(|deed| *deed == Deed::Operation(wanted))
+        let mut planned_changes = planned_changes.clone();
+        planned_changes.any(|planned| *planned == PlannedChange::Operation(wanted))
     };
     let mut found = Found::default();
     let (effect, reason) = if is_asked(Verb::Create) {

@@ -1,24 +1,26 @@
-//! What a turn of the operator works with, set up by somebody who only looks: Accounts with their tokens, Secrets by their
+//! What a reconcile of the operator works with, set up by somebody who only looks: Accounts with their tokens, Secrets by their
 //! versions, the Instances that are there, and a client that sends no writes.
 
 use super::super::owners::{Owners, enrol};
 use super::super::service::{Cluster, ServiceError, read_account, read_credentials_of};
 use super::super::{chain, remedy};
+use super::dry_run::Taken;
 use super::files::Manifest;
 use super::offered;
-use super::rehearsal::Taken;
 use super::verdict::Said;
 use crate::api::conditions::Reason;
 use crate::api::{Account, Instance};
 use crate::cloud::{AllowedEndpoints, Budget, Http};
-use crate::instance::plan::outlook::Unknown;
-use crate::instance::{self, facts, foresee};
+use crate::instance::plan::preview::Unknown;
+use crate::instance::{self, facts, predict};
 use crate::inventory::Settings as ListingSettings;
 use crate::runtime::events::Events;
 use crate::runtime::kubernetes::{call, writes_within};
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, Metrics, Rights, Term};
-use crate::session::{MadeFrom, Problem, SecretProblem, SecretVersions, Sessions, Standing, Turn};
+use crate::session::{
+    MadeFrom, Problem, ReconcileGuard, SecretProblem, SecretVersions, Sessions, Standing,
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::DeserializeGuard;
 use kube::{Api, ResourceExt};
@@ -36,7 +38,7 @@ pub(super) struct Stage {
     /// The services that the files are about.
     services: Vec<String>,
     /// Places in Accounts that Instances of the files would take: those that come later find them taken.
-    turns: Vec<Turn>,
+    reconciles: Vec<ReconcileGuard>,
     /// Accounts whose token the service did not take.
     refused: Arc<Mutex<BTreeSet<ObjectKey>>>,
     /// What could not be found out, and holds for all.
@@ -99,9 +101,9 @@ impl Stage {
             |_, _| {},
             stop.clone(),
         );
-        // A term that never begins: whatever a turn would write is not sent.
+        // A term that never begins: whatever a reconcile would write is not sent.
         let client = writes_within(cluster.client.clone(), Term::awaited());
-        sessions.roll().is_whole();
+        sessions.reservations().is_whole();
         sessions.trust_records();
         let refused = Arc::new(Mutex::new(BTreeSet::new()));
         let doubted = refused.clone();
@@ -127,7 +129,7 @@ impl Stage {
             context,
             owners,
             services: Vec::new(),
-            turns: Vec::new(),
+            reconciles: Vec::new(),
             refused,
             notes,
             stop,
@@ -146,23 +148,23 @@ impl Stage {
         }
         for (namespace, name) in needed {
             let key = ObjectKey { namespace, name };
-            if let Err(problem) = self.seat(&key, accounts).await {
+            if let Err(problem) = self.account_session(&key, accounts).await {
                 self.context.sessions.refuse(&key, problem);
             }
         }
-        let roll = self.context.sessions.roll().clone();
+        let reservations = self.context.sessions.reservations().clone();
         if let Some(owners) = &mut self.owners {
             let services: Vec<&str> = self.services.iter().map(String::as_str).collect();
             owners.keep(&services);
             owners
                 .objects()
                 .iter()
-                .for_each(|object| enrol(&roll, object));
+                .for_each(|object| enrol(&reservations, object));
         }
         for taken in all {
-            enrol(&roll, &DeserializeGuard(Ok(taken.object.clone())));
+            enrol(&reservations, &DeserializeGuard(Ok(taken.object.clone())));
             let uid = taken.object.uid().unwrap_or_default();
-            self.turns.push(roll.turn(&uid));
+            self.reconciles.push(reservations.reconcile(&uid));
         }
         for (namespace, name) in secrets {
             self.note_secret(&namespace, &name).await;
@@ -170,11 +172,11 @@ impl Stage {
     }
 
     /// What would come of an Instance.
-    pub(super) async fn foresee(&self, taken: &Taken) -> foresee::Foresight {
+    pub(super) async fn predict(&self, taken: &Taken) -> predict::Foresight {
         let mut foresight =
-            Box::pin(foresee::foresee(&self.context, &taken.object, taken.is_new)).await;
-        let outlook = &mut foresight.outlook;
-        for unknown in outlook.unknown.iter_mut().chain(&mut outlook.unseen) {
+            Box::pin(predict::predict(&self.context, &taken.object, taken.is_new)).await;
+        let preview = &mut foresight.preview;
+        for unknown in preview.unknown.iter_mut().chain(&mut preview.unseen) {
             if let Some(remedy) = self.remedy(&foresight.account, unknown) {
                 unknown.why = format!("{}: {remedy}", unknown.why);
             }
@@ -186,14 +188,15 @@ impl Stage {
     /// be found out about that.
     pub(super) async fn refuse(
         &self,
-        foresight: &foresee::Foresight,
+        foresight: &predict::Foresight,
         instance: &Instance,
         effects: Vec<Said>,
     ) -> (Vec<Said>, Vec<String>) {
-        let Standing::Usable(seat) = self.context.sessions.standing(&foresight.account) else {
+        let Standing::Usable(account_session) = self.context.sessions.standing(&foresight.account)
+        else {
             return (effects, Vec::new());
         };
-        let catalog = &seat.session.catalog;
+        let catalog = &account_session.session.catalog;
         offered::refused(catalog, foresight, &instance.spec, effects).await
     }
 
@@ -203,7 +206,7 @@ impl Stage {
         let is_of_service = unknown
             .reason
             .is_some_and(|reason| reason != Reason::SecretUnread);
-        let Standing::Usable(seat) = self.context.sessions.standing(account) else {
+        let Standing::Usable(account_session) = self.context.sessions.standing(account) else {
             return None;
         };
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,11 +214,21 @@ impl Stage {
             "the Secret of Account {}/{}",
             account.namespace, account.name
         );
-        is_of_service.then(|| remedy(&seat.session.client, refused.contains(account), &tokens))
+        is_of_service.then(|| {
+            remedy(
+                &account_session.session.client,
+                refused.contains(account),
+                &tokens,
+            )
+        })
     }
 
-    /// Takes a seat at the service of an Account. One that is nowhere is not announced: the operator would not find it either.
-    async fn seat(&mut self, key: &ObjectKey, files: &[Manifest]) -> Result<(), Problem> {
+    /// Takes an account session at the service of an Account. One that is nowhere is not announced: the operator would not find it either.
+    async fn account_session(
+        &mut self,
+        key: &ObjectKey,
+        files: &[Manifest],
+    ) -> Result<(), Problem> {
         let ObjectKey { namespace, name } = key;
         let account = match read_account(&self.cluster, namespace, name).await {
             Ok(account) => account,
@@ -241,9 +254,9 @@ impl Stage {
             account: String::new(),
         };
         let sessions = &self.context.sessions;
-        match sessions.seat(key, &spec, &credentials, from) {
-            Ok(seat) => {
-                sessions.install(key, seat);
+        match sessions.account_session(key, &spec, &credentials, from) {
+            Ok(account_session) => {
+                sessions.install(key, account_session);
                 Ok(())
             }
             Err(error) => Err(problem(Reason::EndpointInvalid, &error)),

@@ -2,9 +2,9 @@
 
 use super::changes::Change;
 use crate::api::Verb;
-use crate::api::conditions::{Reason, Verdict};
-use crate::instance::foresee::Foresight;
-use crate::instance::plan::outlook::{Act, Deed};
+use crate::api::conditions::{Readiness, Reason};
+use crate::instance::plan::preview::{Act, PlannedChange};
+use crate::instance::predict::Foresight;
 use serde::Serialize;
 
 /// What would come of a manifest, from the least to the most that somebody has to look at.
@@ -125,8 +125,8 @@ impl Said {
 
 /// What an act means for the server.
 fn effect(act: &Act) -> (Effect, Option<String>) {
-    match &act.deed {
-        Deed::Operation(verb) => {
+    match &act.planned {
+        PlannedChange::Operation(verb) => {
             let effect = match verb {
                 Verb::Create => Effect::NewServer,
                 Verb::Reinstall => Effect::ErasesDisk,
@@ -137,25 +137,25 @@ fn effect(act: &Act) -> (Effect, Option<String>) {
             };
             (effect, Some(verb.to_string()))
         }
-        Deed::TakeOver(id) => (Effect::TakesOver, Some(format!("take over {id}"))),
-        Deed::Secret => (Effect::InPlace, None),
+        PlannedChange::TakeOver(id) => (Effect::TakesOver, Some(format!("take over {id}"))),
+        PlannedChange::Secret => (Effect::InPlace, None),
     }
 }
 
 /// Everything that would come of an Instance that the cluster takes.
 pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Said>, Vec<String>) {
     let Foresight {
-        outlook,
+        preview,
         restrained,
         account: _,
         place: _,
     } = foresight;
-    let mut notes = outlook.notes.clone();
-    if let Some(unseen) = &outlook.unseen {
+    let mut notes = preview.notes.clone();
+    if let Some(unseen) = &preview.unseen {
         let why = &unseen.why;
         notes.push(format!("the server is judged as status shows it: {why}"));
     }
-    let mut all: Vec<Said> = outlook
+    let mut all: Vec<Said> = preview
         .acts
         .iter()
         .map(|act| {
@@ -168,7 +168,7 @@ pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Said>, 
             }
         })
         .collect();
-    if let Some(first) = &outlook.first {
+    if let Some(first) = &preview.first {
         notes.push(match all.is_empty() {
             true => format!("{first} goes on"),
             false => format!("it begins after {first}"),
@@ -186,8 +186,8 @@ pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Said>, 
         ));
         all.push(waits(verdict));
     }
-    all.extend(outlook.held.as_ref().map(waits));
-    if let Some(unknown) = &outlook.unknown {
+    all.extend(preview.held.as_ref().map(waits));
+    if let Some(unknown) = &preview.unknown {
         all.push(Said {
             reason: unknown.reason.map(Reason::as_str),
             ..Said::of(Effect::Unknown, unknown.why.clone())
@@ -208,7 +208,7 @@ pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Said>, 
     (all, notes)
 }
 
-fn waits(verdict: &Verdict) -> Said {
+fn waits(verdict: &Readiness) -> Said {
     Said {
         reason: Some(verdict.reason.as_str()),
         ..Said::of(Effect::Waits, verdict.message.clone())
@@ -225,7 +225,7 @@ pub(super) fn weightiest(effects: &[Said]) -> Effect {
 mod tests {
     use super::*;
     use crate::cloud::ServerId;
-    use crate::instance::plan::outlook::{Outlook, Unknown};
+    use crate::instance::plan::preview::{Preview, Unknown};
     use crate::runtime::watch::ObjectKey;
     use serde_json::json;
 
@@ -236,18 +236,18 @@ mod tests {
         }
     }
 
-    fn acts(deeds: &[Deed]) -> Outlook {
-        let act = |deed: &Deed| Act {
-            deed: deed.clone(),
+    fn acts(planned_changes: &[PlannedChange]) -> Preview {
+        let act = |planned: &PlannedChange| Act {
+            planned: planned.clone(),
             why: "a → b".to_owned(),
         };
-        Outlook {
-            acts: deeds.iter().map(act).collect(),
-            ..Outlook::default()
+        Preview {
+            acts: planned_changes.iter().map(act).collect(),
+            ..Preview::default()
         }
     }
 
-    fn told(outlook: Outlook, restrained: Option<Verdict>, is_changed: bool) -> (Effect, u8) {
+    fn told(preview: Preview, restrained: Option<Readiness>, is_changed: bool) -> (Effect, u8) {
         let change = Change {
             field: "spec.x".to_owned(),
             from: json!(1),
@@ -255,7 +255,7 @@ mod tests {
         };
         let changes: Vec<Change> = is_changed.then_some(change).into_iter().collect();
         let foresight = Foresight {
-            outlook,
+            preview,
             restrained,
             account: nobody(),
             place: None,
@@ -266,21 +266,21 @@ mod tests {
 
     #[test]
     fn each_outlook_has_its_verdict_and_exit_status() {
-        let of = |verb| Deed::Operation(verb);
-        let paused = || Some(Verdict::reconciling(Reason::Paused, "paused"));
-        let pending = || Some(Verdict::stalled(Reason::ReinstallPending, "pending"));
-        let held = |mut outlook: Outlook| {
-            outlook.held = pending();
-            outlook
+        let of = |verb| PlannedChange::Operation(verb);
+        let paused = || Some(Readiness::reconciling(Reason::Paused, "paused"));
+        let pending = || Some(Readiness::stalled(Reason::ReinstallPending, "pending"));
+        let held = |mut preview: Preview| {
+            preview.held = pending();
+            preview
         };
-        let blind = |mut outlook: Outlook| {
-            outlook.unknown = Some(Unknown {
+        let blind = |mut preview: Preview| {
+            preview.unknown = Some(Unknown {
                 why: "away".to_owned(),
                 reason: Some(Reason::ServerUnobserved),
             });
-            outlook
+            preview
         };
-        for (outlook, restrained, is_changed, wanted) in [
+        for (preview, restrained, is_changed, wanted) in [
             (acts(&[]), None, false, (Effect::Nothing, 0)),
             (acts(&[]), None, true, (Effect::InPlace, 2)),
             (acts(&[]), paused(), false, (Effect::Nothing, 0)),
@@ -291,9 +291,14 @@ mod tests {
                 (Effect::InPlace, 2),
             ),
             (acts(&[of(Verb::Start)]), None, true, (Effect::InPlace, 2)),
-            (acts(&[Deed::Secret]), None, false, (Effect::InPlace, 2)),
             (
-                acts(&[Deed::TakeOver(ServerId::from("e"))]),
+                acts(&[PlannedChange::Secret]),
+                None,
+                false,
+                (Effect::InPlace, 2),
+            ),
+            (
+                acts(&[PlannedChange::TakeOver(ServerId::from("e"))]),
                 None,
                 true,
                 (Effect::TakesOver, 2),
@@ -343,8 +348,8 @@ mod tests {
                 (Effect::Unknown, 1),
             ),
         ] {
-            let words = format!("{outlook:?}, {restrained:?}, {is_changed}");
-            assert_eq!(told(outlook, restrained, is_changed), wanted, "{words}");
+            let words = format!("{preview:?}, {restrained:?}, {is_changed}");
+            assert_eq!(told(preview, restrained, is_changed), wanted, "{words}");
         }
     }
 
@@ -361,8 +366,8 @@ mod tests {
     #[test]
     fn what_a_pause_holds_back_is_still_told() {
         let foresight = Foresight {
-            outlook: acts(&[Deed::Operation(Verb::Reinstall)]),
-            restrained: Some(Verdict::reconciling(Reason::Paused, "paused")),
+            preview: acts(&[PlannedChange::Operation(Verb::Reinstall)]),
+            restrained: Some(Readiness::reconciling(Reason::Paused, "paused")),
             account: nobody(),
             place: None,
         };

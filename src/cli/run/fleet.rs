@@ -66,15 +66,15 @@ impl Fleet {
         };
         let scope = namespace.unwrap_or("all namespaces");
         let kinds = ["Secrets", "Accounts", "Instances"].map(|kind| format!("{kind} of {scope}"));
-        let pulses = kinds.each_ref().map(|kind| {
+        let heartbeats = kinds.each_ref().map(|kind| {
             parts
-                .pulses
+                .heartbeats
                 .expect(format!("watch of {kind}"), watch::SILENCE)
         });
-        let [secret_client, account_client, instance_client] = pulses
+        let [secret_client, account_client, instance_client] = heartbeats
             .each_ref()
-            .map(|pulse| kubernetes::watching(parts.client.clone(), pulse.clone()));
-        let [secret_pulse, account_pulse, instance_pulse] = pulses;
+            .map(|heartbeat| kubernetes::watching(parts.client.clone(), heartbeat.clone()));
+        let [secret_heartbeat, account_heartbeat, instance_heartbeat] = heartbeats;
         let metrics = &parts.metrics;
         let watches = [
             watch::spawn(
@@ -85,7 +85,7 @@ impl Fleet {
                 },
                 None,
                 metrics.clone(),
-                secret_pulse,
+                secret_heartbeat,
                 told_of_secret,
                 stop.clone(),
             ),
@@ -97,7 +97,7 @@ impl Fleet {
                 },
                 Some(account_writer),
                 metrics.clone(),
-                account_pulse,
+                account_heartbeat,
                 told_of_account(parts, &stores),
                 stop.clone(),
             ),
@@ -109,7 +109,7 @@ impl Fleet {
                 },
                 Some(instance_writer),
                 metrics.clone(),
-                instance_pulse,
+                instance_heartbeat,
                 told_of_instance(parts, &stores),
                 stop.clone(),
             ),
@@ -144,11 +144,12 @@ impl Fleet {
         self.stores.open();
         let scope = self.stores.namespace.clone();
         let scope = scope.as_deref().unwrap_or("all namespaces");
-        let pulse = |kind: &str| {
+        let heartbeat = |kind: &str| {
             let name = format!("queue of {kind} of {scope}");
-            parts.pulses.expect(name, queue::SILENCE)
+            parts.heartbeats.expect(name, queue::SILENCE)
         };
-        let (account_pulse, instance_pulse) = (pulse("Accounts"), pulse("Instances"));
+        let (account_heartbeat, instance_heartbeat) =
+            (heartbeat("Accounts"), heartbeat("Instances"));
         let accounts = {
             let context = parts.accounts.clone();
             queue::run(
@@ -161,7 +162,7 @@ impl Fleet {
                     describe: |object: &Guarded<Account>| described(object, account::flow),
                 },
                 parts.metrics.clone(),
-                account_pulse,
+                account_heartbeat,
                 stop.clone(),
                 move |object| Box::pin(account_turn(context.clone(), object)),
             )
@@ -178,7 +179,7 @@ impl Fleet {
                     describe: |object: &Guarded<Instance>| described(object, instance::flow),
                 },
                 parts.metrics,
-                instance_pulse,
+                instance_heartbeat,
                 stop,
                 move |object| Box::pin(instance_turn(context.clone(), object)),
             )
@@ -189,7 +190,7 @@ impl Fleet {
 
 async fn account_turn(context: account::Context, object: Arc<Guarded<Account>>) -> Duration {
     match &object.0 {
-        Ok(account) => account::turn(&context, account).await,
+        Ok(account) => account::reconcile(&context, account).await,
         Err(_) => undecodable::tell::<Account>(&context.client, &context.events, &*object).await,
     }
 }
@@ -199,7 +200,7 @@ async fn instance_turn(
     object: Arc<Guarded<Instance>>,
 ) -> Duration {
     match &object.0 {
-        Ok(instance) => instance::turn(&context, instance).await,
+        Ok(instance) => instance::reconcile(&context, instance).await,
         Err(_) => undecodable::tell::<Instance>(&context.client, &context.events, &*object).await,
     }
 }
@@ -254,13 +255,13 @@ fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send
         let version = notice.version.parse().unwrap_or_default();
         highest.fetch_max(version, Ordering::SeqCst);
         if notice.change == Change::Gone {
-            instance::remains::gone(&context, &notice.key, &notice.uid);
+            instance::orphan::gone(&context, &notice.key, &notice.uid);
             sessions.leave(&Subject::from(notice.uid.as_str()));
-            sessions.roll().gone(&notice.uid);
+            sessions.reservations().gone(&notice.uid);
             stores.strike(&notice.key);
             changes.priority(&notice, None);
         } else {
-            let object = stores.enrol(&notice.key, sessions.roll());
+            let object = stores.enrol(&notice.key, sessions.reservations());
             let meta = object.as_ref().map(|object| object.meta());
             let priority = changes.priority(&notice, meta);
             // The first that is told of an object is its creation, unless a listing told it.

@@ -1,4 +1,4 @@
-//! Keeping what deletions need, and dropping it when nobody needs it any more: seats in memory, and copies of tokens in the
+//! Keeping what deletions need, and dropping it when nobody needs it any more: account sessions in memory, and copies of tokens in the
 //! operator's own namespace.
 
 use super::wiring::Parts;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How often seats and copies that nobody needs any more are dropped.
+/// How often account sessions and copies that nobody needs any more are dropped.
 const SWEEP: Duration = Duration::from_secs(60);
 /// Instances that go together are one reason to look.
 const TOGETHER: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ pub(super) fn begin(parts: &Parts, is_wanted: bool) {
     parts.accounts.sessions.keep_copies(copies);
 }
 
-/// Finds the key of the credentials in records, before any turn. Without it the process has one of its own, and the next one
+/// Finds the key of the credentials in records, before any reconcile. Without it the process has one of its own, and the next one
 /// looks as if every token had been replaced: nothing is bought or released by that, and some deletions wait for a human.
 pub(super) async fn find_key(parts: &Parts) {
     const REMEDY: &str = "after a restart every token will look replaced";
@@ -107,12 +107,12 @@ pub(super) async fn keep(
         }
     }
     let sessions = &parts.accounts.sessions;
-    sessions.roll().is_whole();
+    sessions.reservations().is_whole();
     let mut ticks = tokio::time::interval(SWEEP);
     loop {
         tokio::select! {
             _ = ticks.tick() => sweep(&parts),
-            () = sessions.roll().left() => tokio::time::sleep(TOGETHER).await,
+            () = sessions.reservations().left() => tokio::time::sleep(TOGETHER).await,
             () = stop.cancelled() => return,
         }
         if !is_restored {
@@ -122,7 +122,7 @@ pub(super) async fn keep(
     }
 }
 
-/// Drops seats of Accounts that are gone and that no Instance refers to any more.
+/// Drops account sessions of Accounts that are gone and that no Instance refers to any more.
 fn sweep(parts: &Parts) {
     let sessions = &parts.accounts.sessions;
     let mut needed = BTreeSet::new();
@@ -138,5 +138,5 @@ fn sweep(parts: &Parts) {
             }
         }
     }
-    sessions.sweep(|account| needed.contains(account) || sessions.roll().needs(account));
+    sessions.sweep(|account| needed.contains(account) || sessions.reservations().needs(account));
 }

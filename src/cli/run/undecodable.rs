@@ -1,9 +1,9 @@
 //! An object that this version of the operator cannot read: what a newer version wrote and left behind, under its
 //! definitions. It is told in the object's own conditions, past our types, and left alone.
 
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::runtime::KubeError;
-use crate::runtime::events::{Events, News};
+use crate::runtime::events::{EventNote, Events};
 use crate::runtime::kubernetes::{call, json_patch, patch_params};
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The next version of the object brings a turn; what could not be written is tried again sooner.
+/// The next version of the object brings a reconcile; what could not be written is tried again sooner.
 const LONG: Duration = Duration::from_secs(600);
 const AGAIN: Duration = Duration::from_secs(20);
 
@@ -45,8 +45,8 @@ where
         Ok(false) => LONG,
         Ok(true) => {
             tracing::error!(name, namespace, why, "the object cannot be read");
-            let news = News::warning("Undecodable", message);
-            events.tell(&now.object_ref(&kind), &news).await;
+            let event = EventNote::warning("Undecodable", message);
+            events.tell(&now.object_ref(&kind), &event).await;
             LONG
         }
         Err(error) => {
@@ -67,7 +67,7 @@ fn trouble<K: DeserializeOwned>(object: &DynamicObject) -> Option<String> {
     Some(format!("{}: {reason}", error.path()))
 }
 
-/// Writes the conditions, unless they stand there already. Tells whether that was news.
+/// Writes the conditions, unless they stand there already. Tells whether that was new.
 async fn write(
     api: &Api<DynamicObject>,
     object: &DynamicObject,
@@ -80,7 +80,7 @@ async fn write(
     let generation = object.metadata.generation.unwrap_or_default();
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
     let conditions =
-        Verdict::stalled(Reason::Undecodable, message).to_conditions(&former, generation, now);
+        Readiness::stalled(Reason::Undecodable, message).to_conditions(&former, generation, now);
     if former == conditions && status["observedGeneration"] == json!(generation) {
         return Ok(false);
     }

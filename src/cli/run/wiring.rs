@@ -10,8 +10,8 @@ use crate::inventory::{Settings as ListingSettings, Subject};
 use crate::runtime::events::Events;
 use crate::runtime::queue::{Priority, Trigger};
 use crate::runtime::watch::ObjectKey;
-use crate::runtime::{Metrics, Pulses, Rights, Term};
-use crate::session::{Roll, SecretVersions, Sessions};
+use crate::runtime::{Heartbeats, Metrics, Rights, Term};
+use crate::session::{Reservations, SecretVersions, Sessions};
 use crate::{account, instance};
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -50,7 +50,7 @@ pub(super) struct Parts {
     pub(super) stores: Arc<OnceLock<Vec<Stores>>>,
     /// Only an object whose first version is newer than this appeared in our own term.
     pub(super) born_after: Arc<AtomicU64>,
-    pub(super) pulses: Pulses,
+    pub(super) heartbeats: Heartbeats,
     /// Where the operator's own Secrets stand.
     pub(super) own_namespace: Option<String>,
 }
@@ -119,7 +119,7 @@ impl Parts {
             client,
             stores,
             born_after: Arc::new(AtomicU64::new(born_after)),
-            pulses: Pulses::default(),
+            heartbeats: Heartbeats::default(),
             own_namespace: None,
         }
     }
@@ -181,7 +181,7 @@ fn scopes_of<'a>(
 }
 
 impl Stores {
-    /// Lets requests for turns through, and asks for one of every object that is there.
+    /// Lets requests for reconciles through, and asks for one of every object that is there.
     pub(super) fn open(&self) {
         self.wake_account.open();
         self.wake_instance.open();
@@ -193,11 +193,15 @@ impl Stores {
         }
     }
 
-    /// Enters an Instance, as the store shows it, in the roll; what of it cannot be read counts by its record. Gives it.
-    pub(super) fn enrol(&self, key: &ObjectKey, roll: &Roll) -> Option<Arc<Guarded<Instance>>> {
+    /// Enters an Instance, as the store shows it, in the reservations; what of it cannot be read counts by its record. Gives it.
+    pub(super) fn enrol(
+        &self,
+        key: &ObjectKey,
+        reservations: &Reservations,
+    ) -> Option<Arc<Guarded<Instance>>> {
         // Gone again: the next notice says so.
         let object = find(&self.instances, key)?;
-        owners::enrol(roll, &object);
+        owners::enrol(reservations, &object);
         if let Ok(instance) = &object.0 {
             let accounts = instance::facts::accounts(instance);
             self.by_account.note(key, accounts);

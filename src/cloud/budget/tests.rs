@@ -7,12 +7,12 @@ use super::super::bounds::Bounds;
 use super::super::operation::Operation;
 use super::*;
 
-fn has_room(share: &Share, bytes: usize) -> Option<Room> {
+fn has_room(share: &Share, bytes: usize) -> Option<Reservation> {
     share.room(bytes).now_or_never()
 }
 
 /// As many as there are, one after another.
-fn all_of(share: &Share, bytes: usize) -> Vec<Room> {
+fn all_of(share: &Share, bytes: usize) -> Vec<Reservation> {
     std::iter::from_fn(|| has_room(share, bytes)).collect()
 }
 
@@ -24,7 +24,7 @@ async fn one_alone_leaves_room_for_the_first_call_of_others_and_for_other_namesp
     let mut rooms = all_of(&greedy, 10);
     assert_eq!(rooms.len(), 20, "what it has, thrice, and the three sixths");
     let others: Vec<Share> = (0..100).map(|_| budget.share("a")).collect();
-    let mut theirs: Vec<Room> = others.iter().flat_map(|one| all_of(one, 10)).collect();
+    let mut theirs: Vec<Reservation> = others.iter().flat_map(|one| all_of(one, 10)).collect();
     assert_eq!(theirs.len(), 20, "a first call each, of those who come now");
     let known = budget.share("a");
     known.ended(true);
@@ -111,7 +111,7 @@ async fn a_call_that_is_larger_than_all_room_is_made_alone() {
 async fn an_answer_that_was_good_again_opens_the_rest_at_once() {
     let budget = Budget::new(120, 0);
     let silent: Vec<Share> = (0..100).map(|_| budget.share("a")).collect();
-    let held: Vec<Room> = silent.iter().flat_map(|one| all_of(one, 10)).collect();
+    let held: Vec<Reservation> = silent.iter().flat_map(|one| all_of(one, 10)).collect();
     let share = budget.share("a");
     let mut waiting = Box::pin(share.room(10));
     assert!(waiting.as_mut().now_or_never().is_none());

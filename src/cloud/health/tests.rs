@@ -65,7 +65,7 @@ async fn the_first_call_that_fails_casts_doubt_and_the_next_that_is_answered_tak
 async fn a_call_that_waits_casts_doubt_long_before_its_deadline() {
     let (health, doubts) = counting();
     let began = Instant::now();
-    let waits = health.attend(tokio::time::sleep(30 * S));
+    let waits = health.subscribe(tokio::time::sleep(30 * S));
     let watched = async {
         tokio::time::sleep(SILENT - S).await;
         assert_eq!(health.trouble(), None);

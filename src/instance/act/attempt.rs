@@ -8,22 +8,22 @@ use crate::instance::observation::Observation;
 use crate::instance::plan::step::NoRoom;
 use crate::runtime::queue::ADMISSION;
 use crate::runtime::watch::ObjectKey;
-use crate::session::Seat;
+use crate::session::AccountSession;
 use std::sync::Mutex;
 use tokio::time::Instant;
 
-/// One turn's call.
+/// One reconcile's call.
 pub(super) struct Attempt<'a> {
     pub(super) context: &'a Context,
     pub(super) seen: &'a Observation,
     pub(super) facts: &'a Facts,
     pub(super) account: &'a ObjectKey,
     pub(super) memory: &'a Mutex<Memory>,
-    pub(super) turn_ends: Instant,
+    pub(super) reconcile_ends: Instant,
 }
 
-pub(super) async fn room(seat: &Seat) -> Result<Permit, NoRoom> {
-    let permit = seat.session.client.permit(Lane::Urgent);
+pub(super) async fn room(account_session: &AccountSession) -> Result<Permit, NoRoom> {
+    let permit = account_session.session.client.permit(Lane::Urgent);
     tokio::time::timeout(ADMISSION, permit)
         .await
         .map_err(|_| NoRoom::Late)

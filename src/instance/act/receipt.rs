@@ -3,20 +3,20 @@
 use super::attempt::{Attempt, room};
 use crate::api::conditions::Reason;
 use crate::api::names::BINDING;
-use crate::api::{Binding, Instance, Operation, Refusal};
+use crate::api::{Instance, Operation, PurchaseRecord, Refusal};
 use crate::cloud::{Place, ServerId};
 use crate::instance::facts::Facts;
 use crate::instance::memory::open;
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::{call, json_patch, patch_params, pointer};
-use crate::session::Seat;
+use crate::session::AccountSession;
 use kube::api::PartialObjectMeta;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// Times a receipt is tried before the turn gives up; the process remembers it and tries again in the next turn.
+/// Times a receipt is tried before the reconcile gives up; the process remembers it and tries again in the next reconcile.
 const RECEIPTS: u32 = 3;
 
 impl Attempt<'_> {
@@ -27,8 +27,8 @@ impl Attempt<'_> {
     pub(super) async fn give_receipt(
         &self,
         intent: &str,
-        receipt: &Binding,
-        seat: &Seat,
+        receipt: &PurchaseRecord,
+        account_session: &AccountSession,
         id: &ServerId,
     ) -> bool {
         let mut tries = 0;
@@ -49,10 +49,10 @@ impl Attempt<'_> {
                     } = self.facts;
                     let (namespace, name) = (&key.namespace, &key.name);
                     tracing::warn!(namespace, name, generation, server = %id, "the Instance is gone: releasing its new server");
-                    self.release_homeless(seat, receipt, id).await;
+                    self.release_homeless(account_session, receipt, id).await;
                     return false;
                 }
-                // Somebody changed the record between intent and receipt, or our own first answer was lost: the next turn
+                // Somebody changed the record between intent and receipt, or our own first answer was lost: the next reconcile
                 // sees which.
                 Err(error) if error.is_stale() => return false,
                 Err(error) if tries < RECEIPTS => {
@@ -92,16 +92,16 @@ impl Attempt<'_> {
     pub(super) async fn close(
         &self,
         intent: &str,
-        binding: &Binding,
+        record: &PurchaseRecord,
         reason: Reason,
         message: &str,
     ) {
-        let closed = Binding {
+        let closed = PurchaseRecord {
             refused: Some(Refusal {
                 reason: reason.as_str().to_owned(),
                 message: message.to_owned(),
             }),
-            ..binding.clone()
+            ..record.clone()
         };
         let written = self.replace_record(intent, &closed.to_text()).await;
         let result = written.as_ref().map_or_else(KubeError::category, |()| "ok");
@@ -120,7 +120,12 @@ impl Attempt<'_> {
         }
     }
 
-    async fn release_homeless(&self, seat: &Seat, receipt: &Binding, id: &ServerId) {
+    async fn release_homeless(
+        &self,
+        account_session: &AccountSession,
+        receipt: &PurchaseRecord,
+        id: &ServerId,
+    ) {
         let places = receipt
             .places
             .iter()
@@ -130,8 +135,8 @@ impl Attempt<'_> {
             .collect();
         self.context
             .sessions
-            .bury(self.account, seat, &receipt.marker, places);
-        let permit = room(seat).await;
+            .add_tombstone(self.account, account_session, &receipt.marker, places);
+        let permit = room(account_session).await;
         // Buried, it is not left behind: whoever sees it releases it.
         open(self.memory).origin.is_finished = true;
         let Ok(permit) = permit else {
@@ -144,7 +149,7 @@ impl Attempt<'_> {
             tracing::error!(server = %id, "a server without an Instance was not released: no time, or no Lease, is left");
             return;
         }
-        if let Err(error) = seat.session.client.release(permit, id).await {
+        if let Err(error) = account_session.session.client.release(permit, id).await {
             tracing::error!(server = %id, %error, "a server without an Instance was not released; listings look out for it");
         }
     }

@@ -1,7 +1,7 @@
 //! Lets go: of a server, and in the end of the object.
 
 use super::attempt::{Attempt, room};
-use crate::api::Binding;
+use crate::api::PurchaseRecord;
 use crate::api::names::{BINDING, FINALIZER};
 use crate::cloud::{Error, ServerId};
 use crate::instance::memory::kinds::ReleaseCall;
@@ -10,22 +10,27 @@ use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::ReleaseReason;
 use crate::instance::{journal, times};
 use crate::runtime::KubeError;
-use crate::runtime::events::News;
+use crate::runtime::events::EventNote;
 use crate::runtime::kubernetes::pointer;
-use crate::session::Seat;
+use crate::session::AccountSession;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 impl Attempt<'_> {
     /// Calls the release of a server that a fresh read confirmed. May be repeated until it is gone.
-    pub(super) async fn release(&self, seat: &Seat, id: ServerId, why: ReleaseReason) -> Outcome {
-        let Ok(permit) = room(seat).await else {
+    pub(super) async fn release(
+        &self,
+        account_session: &AccountSession,
+        id: ServerId,
+        why: ReleaseReason,
+    ) -> Outcome {
+        let Ok(permit) = room(account_session).await else {
             return Outcome::not_done("the request limit left no room for a release");
         };
         if let Err(late) = self.has_time() {
             return late;
         }
-        let answer = seat.session.client.release(permit, &id).await;
+        let answer = account_session.session.client.release(permit, &id).await;
         let now = Instant::now();
         let is_unknown = answer.as_ref().err().is_some_and(Error::may_have_happened);
         let mut memory = open(self.memory);
@@ -87,27 +92,30 @@ impl Attempt<'_> {
 
     /// Takes the finalizer away, if record and UID are still the ones that the proof was made for, and remembers the
     /// marker: a server that turns up late is released.
-    pub(super) async fn finish(&self, seat: Option<&Seat>) -> Outcome {
+    pub(super) async fn finish(&self, account_session: Option<&AccountSession>) -> Outcome {
         let facts = self.facts;
-        if let Some(seat) = seat {
-            self.context
-                .sessions
-                .bury(self.account, seat, &facts.marker, facts.places.clone());
+        if let Some(account_session) = account_session {
+            self.context.sessions.add_tombstone(
+                self.account,
+                account_session,
+                &facts.marker,
+                facts.places.clone(),
+            );
         }
         // The Event first: afterwards there is nothing left to tell it about.
         let released = self.seen.own_id().map(|id| {
             let note = format!(
                 "server {id} is released and confirmed gone, since this Instance was deleted"
             );
-            News::normal("Released", note)
+            EventNote::normal("Released", note)
         });
-        let news = released.or_else(|| self.left_behind());
-        self.take_finalizer(news, Vec::new()).await
+        let event = released.or_else(|| self.left_behind());
+        self.take_finalizer(event, Vec::new()).await
     }
 
     /// Somebody took the record away, and the server that status tells of is still there, under a name that is not ours: it
     /// is nothing to release, and nobody may be left to believe that it was.
-    fn left_behind(&self) -> Option<News> {
+    fn left_behind(&self) -> Option<EventNote> {
         if self.facts.id().is_some() {
             // It is on record, and another Instance's by right.
             return None;
@@ -119,19 +127,19 @@ impl Attempt<'_> {
             "server {id} ({name}) is not on record any more and does not bear the name of this Instance, so it was not \
              released: if it is yours, it goes on being billed"
         );
-        Some(News::warning("NotReleased", note))
+        Some(EventNote::warning("NotReleased", note))
     }
 
     /// Takes the finalizer away and leaves what there is at the service, if the spec that wants it so still stands. Its marker
     /// is not remembered: a server of it that turns up late is kept as well.
-    pub(super) async fn let_go(&self, news: Option<News>) -> Outcome {
+    pub(super) async fn let_go(&self, event: Option<EventNote>) -> Outcome {
         let generation = self.facts.generation;
         let is_wanted = json!({"op": "test", "path": "/metadata/generation", "value": generation});
-        self.take_finalizer(news, vec![is_wanted]).await
+        self.take_finalizer(event, vec![is_wanted]).await
     }
 
     /// The patch that lets the object go, after these tests of its own.
-    async fn take_finalizer(&self, news: Option<News>, tests: Vec<Value>) -> Outcome {
+    async fn take_finalizer(&self, event: Option<EventNote>, tests: Vec<Value>) -> Outcome {
         let facts = self.facts;
         let kept: Vec<&String> = facts
             .finalizers
@@ -144,7 +152,7 @@ impl Attempt<'_> {
         ];
         patch.extend(tests);
         match &facts.annotation {
-            Some(text) if Binding::is_testable(text) => {
+            Some(text) if PurchaseRecord::is_testable(text) => {
                 let path = pointer(&["metadata", "annotations", BINDING]);
                 patch.push(json!({"op": "test", "path": path, "value": text}));
             }
@@ -157,10 +165,10 @@ impl Attempt<'_> {
             None => {}
         }
         patch.push(json!({"op": "replace", "path": "/metadata/finalizers", "value": kept}));
-        if let Some(news) = &news {
+        if let Some(event) = &event {
             let server = facts.told_id();
-            journal::told(facts, server.as_ref().map(ServerId::as_str), news);
-            self.context.events.tell(&facts.reference, news).await;
+            journal::told(facts, server.as_ref().map(ServerId::as_str), event);
+            self.context.events.tell(&facts.reference, event).await;
         }
         let written = self
             .patch("remove the finalizer", Value::Array(patch))

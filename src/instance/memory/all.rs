@@ -75,7 +75,7 @@ impl Memories {
     }
 
     /// The state went back in time (etcd was restored): no object is known to be new any more. Each memory takes it in
-    /// at its next turn, and a turn that is under way finds out before it buys.
+    /// at its next reconcile, and a reconcile that is under way finds out before it buys.
     pub fn doubt_all(&self) {
         let mut inner = self.lock();
         inner.doubts = Doubts {

@@ -1,6 +1,6 @@
 //! What this process knows of the servers that it bought.
 
-use crate::api::{Binding, Verb};
+use crate::api::{PurchaseRecord, Verb};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::memory::Memory;
 use crate::instance::memory::kinds::{Attempt, Post};
@@ -8,14 +8,14 @@ use tokio::time::Instant;
 
 impl Memory {
     /// Whether it is certain that no server was bought under a record: this process knows what became of each call.
-    pub fn nothing_bought(&self, binding: &Binding) -> bool {
+    pub fn nothing_bought(&self, record: &PurchaseRecord) -> bool {
         let harmless = |attempt: &Attempt| {
             attempt.is_own && matches!(attempt.post, Post::NotSent | Post::Refused { .. })
         };
-        let unbought = binding.id.is_none() && binding.lost == 0 && binding.failed == 0;
+        let unbought = record.id.is_none() && record.lost == 0 && record.failed == 0;
         unbought
-            && self.in_doubt_since(binding).is_none()
-            && self.attempt(binding).is_some_and(harmless)
+            && self.in_doubt_since(record).is_none()
+            && self.attempt(record).is_some_and(harmless)
     }
 
     /// The newest server that the service gave this process and that is not known to be gone.
@@ -41,9 +41,9 @@ impl Memory {
 
     /// The newest attempt of a purchase that this process made after the recorded one, and whose call may have been carried
     /// out: the cluster's state went back to before it.
-    pub fn in_doubt_since(&self, binding: &Binding) -> Option<Instant> {
+    pub fn in_doubt_since(&self, record: &PurchaseRecord) -> Option<Instant> {
         let is_later = |(number, attempt): &(&u32, &Attempt)| {
-            **number > binding.attempt
+            **number > record.attempt
                 && attempt.verb == Verb::Create
                 && attempt.post == Post::Unknown
         };

@@ -122,7 +122,7 @@ pub(super) struct Power {
 
 /// A call within an attempt that stopped or started the server for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Aside {
+pub struct Auxiliary {
     /// Start or Stop.
     pub verb: Verb,
     /// When it was answered.
@@ -228,7 +228,7 @@ pub struct Said {
 
 /// What may be left of an Instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remains {
+pub struct Orphan {
     /// Its server, if its identifier was known.
     pub id: Option<ServerId>,
     /// The name of the Account that it was bought with.

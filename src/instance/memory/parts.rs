@@ -1,10 +1,10 @@
 //! The parts of a memory, each with one owner.
 
 use crate::api::conditions::Reason;
-use crate::api::{Binding, Operation, Verb};
+use crate::api::{Operation, PurchaseRecord, Verb};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::{
-    Aside, Attempt, Connected, Gone, Passwords, Pause, Poll, Power, ReleaseCall, Remains, Said,
+    Attempt, Auxiliary, Connected, Gone, Orphan, Passwords, Pause, Poll, Power, ReleaseCall, Said,
     Wants,
 };
 use crate::instance::memory::version::Newest;
@@ -25,14 +25,14 @@ pub struct Origin {
     /// An intent was, or may have been, written for it.
     pub ever_intended: bool,
     /// What the newest record that was seen on it names: its server, and the Account that it is of.
-    pub recorded: Option<Remains>,
+    pub recorded: Option<Orphan>,
     /// How many servers were bought in the place of others, by the records that were seen on it, or written.
     pub recreated: u32,
     /// Nothing of it is left: its server is confirmed gone, or there never was one.
     pub is_finished: bool,
     /// The record of the newest purchase that this process announced, as it was written: should the cluster's state go back to
     /// before it, it is written once more.
-    pub purchase: Option<Box<Binding>>,
+    pub purchase: Option<Box<PurchaseRecord>>,
     /// Since when the object is being deleted.
     pub releasing_since: Option<Instant>,
 }
@@ -49,7 +49,7 @@ pub struct Calls {
     /// The operation on the server that is under way, as status told it last: should status be lost, it is not forgotten.
     pub followed: Option<Box<Operation>>,
     /// How the operator itself stopped or started the server within the newest attempt since its call was last made.
-    pub aside: Option<Aside>,
+    pub auxiliary: Option<Auxiliary>,
     /// The attempt for which the operator stopped the server.
     pub stopped_for: Option<i64>,
     /// The attempt for which the operator cut the server's power, or may have.
@@ -110,10 +110,10 @@ pub struct Pacing {
     /// Since when the listing is read at the pace of running operations for this object.
     pub busy_since: Option<Instant>,
     /// The session whose listings look out for this object.
-    pub attended: Option<u64>,
+    pub subscribed: Option<u64>,
 }
 
-/// The Secrets of the object as they were last looked at or written. Owned by `vault`.
+/// The Secrets of the object as they were last looked at or written. Owned by `managed_secrets`.
 #[derive(Clone, Debug, Default)]
 pub struct Secrets {
     /// Version of the generated login Secret, and since when it says that its password is in force.
@@ -135,9 +135,9 @@ pub struct Told {
     /// The generation of the spec that was acknowledged before it was acted upon.
     pub acknowledged: Option<i64>,
     /// When a status was last written over which somebody else had put in the place of what was said.
-    pub gainsaid: Option<Instant>,
+    pub conflict: Option<Instant>,
     /// No status is written before this instant: one could not be.
-    pub unsaid_until: Option<Instant>,
+    pub unreported_until: Option<Instant>,
     /// A progress that is shown only when it lasts, and since when it stands.
     pub held: Option<(Reason, Instant)>,
     /// When it was last said by a status of its own that the server is confirmed, or is not.

@@ -20,8 +20,8 @@ fn memory(post: Post) -> Memory {
     memory
 }
 
-fn left(id: Option<&str>, is_leaving: bool) -> Option<Remains> {
-    Some(Remains {
+fn left(id: Option<&str>, is_leaving: bool) -> Option<Orphan> {
+    Some(Orphan {
         id: id.map(ServerId::from),
         account: "default".into(),
         is_leaving,
@@ -30,15 +30,15 @@ fn left(id: Option<&str>, is_leaving: bool) -> Option<Remains> {
 
 #[tokio::test]
 async fn what_goes_leaves_its_server_behind_until_that_is_known_to_be_gone() {
-    assert_eq!(Memory::new(true, Instant::now()).remains(), None);
-    assert_eq!(memory(Post::NotSent).remains(), None);
-    assert_eq!(memory(Post::Unknown).remains(), left(None, false));
+    assert_eq!(Memory::new(true, Instant::now()).orphan(), None);
+    assert_eq!(memory(Post::NotSent).orphan(), None);
+    assert_eq!(memory(Post::Unknown).orphan(), left(None, false));
     let id = ServerId::from("ecs-1");
     let mut memory = memory(Post::Accepted {
         id: id.clone(),
         task: None,
     });
-    assert_eq!(memory.remains(), left(Some("ecs-1"), false));
+    assert_eq!(memory.orphan(), left(Some("ecs-1"), false));
     let call = ReleaseCall {
         at: Instant::now(),
         task: None,
@@ -48,9 +48,9 @@ async fn what_goes_leaves_its_server_behind_until_that_is_known_to_be_gone() {
         not_before: None,
     };
     memory.calls.releases.insert(id.clone(), call);
-    assert_eq!(memory.remains(), left(Some("ecs-1"), true));
+    assert_eq!(memory.orphan(), left(Some("ecs-1"), true));
     memory.is_gone(id, Gone::Released);
-    assert_eq!(memory.remains(), None);
+    assert_eq!(memory.orphan(), None);
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Reads the login of a server that is about to be bought, reinstalled, or given another password.
 
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{KeyLoginPassword, SecretKeyRef};
 use crate::cloud::{KeyId, Login, password};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::login::{Credentials, Generated, LoginFact, named_version};
-use crate::instance::vault;
+use crate::instance::managed_secrets;
 use crate::session;
-use crate::session::{Content, Seat, SecretProblem, read_key};
+use crate::session::{AccountSession, Content, SecretProblem, read_key};
 use rand::RngExt;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
@@ -19,14 +19,14 @@ pub(super) async fn read(
     context: &Context,
     facts: &Facts,
     key: Option<String>,
-    seat: &Seat,
+    account_session: &AccountSession,
 ) -> LoginFact {
     if facts.spec.login.ssh_key.is_some() {
         let Some(key) = key else {
             // A plan asks for the key pair first.
             return LoginFact::Unread("spec.login.sshKey is not looked up yet".to_owned());
         };
-        let password = match seat.key_login_password {
+        let password = match account_session.key_login_password {
             KeyLoginPassword::Omit => None,
             KeyLoginPassword::Empty => Some(SecretString::from("")),
         };
@@ -47,7 +47,7 @@ pub(super) async fn read(
     }
     let Some(reference) = &facts.spec.login.password_secret_ref else {
         let message = "spec.login names neither passwordSecretRef nor sshKey nor generate: set exactly one of them";
-        return LoginFact::Problem(Verdict::stalled(Reason::LoginSecretNotFound, message));
+        return LoginFact::Problem(Readiness::stalled(Reason::LoginSecretNotFound, message));
     };
     match read_key(&context.client, &facts.key.namespace, reference).await {
         Ok((password, version)) => judged(reference, &reference.key, password, &version, None),
@@ -70,7 +70,7 @@ fn judged(
             secret: Some(named_version(reference, version)),
             generated,
         }),
-        Some(rule) => LoginFact::Problem(Verdict::stalled(
+        Some(rule) => LoginFact::Problem(Readiness::stalled(
             Reason::LoginPasswordInvalid,
             format!(
                 "the password under key {key} of Secret {} {rule}",
@@ -94,23 +94,23 @@ async fn generated(context: &Context, facts: &Facts, reference: &SecretKeyRef) -
 fn of_generated(mut content: Content, facts: &Facts, reference: &SecretKeyRef) -> LoginFact {
     let (uid, instance) = (facts.uid.as_str(), facts.key.name.as_str());
     let name = &reference.name;
-    if !vault::is_ours(&content, uid, vault::LOGIN) {
+    if !managed_secrets::is_ours(&content, uid, managed_secrets::LOGIN) {
         let message = format!(
             "{}: name another one in spec.login.generate.secretName, use this one by spec.login.passwordSecretRef, or delete it",
-            vault::not_ours(name)
+            managed_secrets::not_ours(name)
         );
-        return LoginFact::Problem(if vault::is_of_former(&content, instance, uid) {
+        return LoginFact::Problem(if managed_secrets::is_of_former(&content, instance, uid) {
             // Kubernetes collects it any moment.
-            Verdict::reconciling(Reason::SecretNotOurs, message)
+            Readiness::reconciling(Reason::SecretNotOurs, message)
         } else {
-            Verdict::stalled(Reason::SecretNotOurs, message)
+            Readiness::stalled(Reason::SecretNotOurs, message)
         });
     }
     let version = content.version();
-    let key = vault::wanted_key(&content);
+    let key = managed_secrets::wanted_key(&content);
     let generated = Generated {
-        is_settled: vault::is_settled(&content),
-        settled_from: vault::settled_from(&content)
+        is_settled: managed_secrets::is_settled(&content),
+        settled_from: managed_secrets::settled_from(&content)
             .map(|version| named_version(reference, &version)),
     };
     match content.take(name, key) {
@@ -123,7 +123,7 @@ fn of_generated(mut content: Content, facts: &Facts, reference: &SecretKeyRef) -
 fn of_secret(problem: &SecretProblem, key: &str) -> LoginFact {
     let missing = |remedy: &str| {
         let message = format!("{problem}: {remedy}");
-        LoginFact::Problem(Verdict::reconciling(Reason::LoginSecretNotFound, message))
+        LoginFact::Problem(Readiness::reconciling(Reason::LoginSecretNotFound, message))
     };
     match problem {
         SecretProblem::NoSecret(_) => missing(&format!(
@@ -132,11 +132,11 @@ fn of_secret(problem: &SecretProblem, key: &str) -> LoginFact {
         SecretProblem::NoKey { .. } | SecretProblem::Empty { .. } => {
             missing("put the login password there")
         }
-        SecretProblem::NoName(_) => LoginFact::Problem(Verdict::stalled(
+        SecretProblem::NoName(_) => LoginFact::Problem(Readiness::stalled(
             Reason::LoginSecretNotFound,
             format!("{problem}: mend the name of the Secret in spec.login"),
         )),
-        SecretProblem::NotText { .. } => LoginFact::Problem(Verdict::stalled(
+        SecretProblem::NotText { .. } => LoginFact::Problem(Readiness::stalled(
             Reason::LoginPasswordInvalid,
             format!("{problem}: put the login password there as plain text"),
         )),

@@ -1,4 +1,4 @@
-//! The reads of a turn: the task, the server's detail. Each when it is due, each at most once.
+//! The reads of a reconcile: the task, the server's detail. Each when it is due, each at most once.
 
 use crate::api::{Operation, Verb, resync_period};
 use crate::cloud::{Error, Lane, ServerId, TaskId, TaskState};
@@ -6,10 +6,10 @@ use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::memory::kinds::{Ended, Gone, Odd, Post};
 use crate::instance::observation::{Observation, is_idle, is_off};
-use crate::instance::pace::{Schedule, Sight};
+use crate::instance::poll_schedule::{Schedule, Sight};
 use crate::instance::times;
 use crate::inventory::{Sighting, Why};
-use crate::session::{Access, Seat};
+use crate::session::{Access, AccountSession};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -17,14 +17,14 @@ use tokio::time::Instant;
 const NO_ROOM: &str = "the request limit left no room for a query";
 
 /// Reads task and detail of the recorded server, when they are due.
-pub(super) async fn at_server(seen: &mut Observation, seat: &Access, context: &Context) {
+pub(super) async fn at_server(seen: &mut Observation, account_session: &Access, context: &Context) {
     let Some(id) = seen.facts.id() else { return };
     if let Some(open) = seen.open() {
-        at_operation(seen, seat, context, id, &open).await;
+        at_operation(seen, account_session, context, id, &open).await;
     } else if seen.create_failed().is_some() {
-        at_remains(seen, seat, context, id).await;
+        at_orphan(seen, account_session, context, id).await;
     } else if needs_detail(seen, &id) {
-        at_detail(seen, seat, context, id, Lane::Resync).await;
+        at_detail(seen, account_session, context, id, Lane::Resync).await;
     }
 }
 
@@ -40,7 +40,7 @@ fn resync(seen: &Observation) -> (Duration, bool) {
 /// An operation that is not known to have ended.
 async fn at_operation(
     seen: &mut Observation,
-    seat: &Access,
+    account_session: &Access,
     context: &Context,
     id: ServerId,
     open: &Operation,
@@ -66,7 +66,7 @@ async fn at_operation(
         sight.is_some_and(|sight| sight.digest == 0 && since.is_none_or(|since| sight.at > since));
     let task = seen.task_id();
     if let Some(task) = &task {
-        at_task(seen, seat, context, verb, task, began, idle).await;
+        at_task(seen, account_session, context, verb, task, began, idle).await;
     }
     let asked = seen.memory.looks.poll.as_ref().and_then(|poll| poll.last);
     let ended = match &seen.task {
@@ -83,9 +83,9 @@ async fn at_operation(
         .as_ref()
         .is_some_and(|poll| poll.odd.is_some());
     let tells = ended || vanished || is_odd || (idle.is_some() && asked.is_some());
-    let schedule = Schedule::of(seat, verb);
+    let schedule = Schedule::of(account_session, verb);
     if just_ended || (tells && detail_is_due(seen, &id, schedule)) {
-        at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
+        at_detail(seen, account_session, context, id.clone(), Lane::Operation).await;
     }
     seen.look_again = look_again(seen, schedule).filter(|_| tells);
     let (idle, busy) = match &seen.detail {
@@ -96,8 +96,10 @@ async fn at_operation(
     // The server is at work after our call, and nothing else of ours is under way: the service took the call. A listing is
     // no evidence of that: it may be older than it looks.
     let called = attempt.filter(|(is_own, tries, _)| *is_own && *tries > 0);
-    let is_ours = seen.memory.calls.aside.is_none()
-        && called.is_some_and(|(.., since)| seen.now > since && seen.now < since + seat.settle);
+    let is_ours = seen.memory.calls.auxiliary.is_none()
+        && called.is_some_and(|(.., since)| {
+            seen.now > since && seen.now < since + account_session.settle
+        });
     seen.memory.calls.pending_seen |= busy && is_ours;
     seen.memory.looks.at_rest_since = match seen.memory.looks.at_rest_since {
         Some(since) if idle => Some(since),
@@ -105,35 +107,42 @@ async fn at_operation(
     };
     if seen.create_failed().is_some()
         && matches!(seen.detail, Fact::Absent)
-        && seen.now >= shown_by(seen, seat)
+        && seen.now >= shown_by(seen, account_session)
     {
         seen.memory.is_gone(id, Gone::NotFound);
     }
 }
 
 /// From when on the service shows what the recorded create made.
-fn shown_by(seen: &Observation, seat: &Seat) -> Instant {
-    let binding = seen.facts.binding();
-    let attempt = binding.and_then(|binding| seen.memory.attempt(binding));
+fn shown_by(seen: &Observation, account_session: &AccountSession) -> Instant {
+    let record = seen.facts.purchase();
+    let attempt = record.and_then(|record| seen.memory.attempt(record));
     let since = attempt.map_or(seen.memory.origin.first_seen, |attempt| attempt.since);
-    since + seat.settle.min(times::FAILED_CREATE_SHOWS_WITHIN)
+    since
+        + account_session
+            .settle
+            .min(times::FAILED_CREATE_SHOWS_WITHIN)
 }
 
 /// Reads the detail of the recorded server, whatever its pace.
-pub(super) async fn at_recorded(seen: &mut Observation, seat: &Access, context: &Context) {
+pub(super) async fn at_recorded(
+    seen: &mut Observation,
+    account_session: &Access,
+    context: &Context,
+) {
     if let Some(id) = seen.facts.id() {
-        at_detail(seen, seat, context, id, Lane::Urgent).await;
+        at_detail(seen, account_session, context, id, Lane::Urgent).await;
     }
 }
 
 /// Reads the detail of a server that is to be taken over.
 pub(super) async fn at_candidate(
     seen: &mut Observation,
-    seat: &Access,
+    account_session: &Access,
     context: &Context,
     id: &ServerId,
 ) {
-    let asked = seat.session.client.detail(Lane::Operation, id);
+    let asked = account_session.session.client.detail(Lane::Operation, id);
     seen.candidate = match tokio::time::timeout(times::READ_DEADLINE, asked).await {
         Ok(Ok(detail)) => Fact::Known(detail),
         Ok(Err(error)) if error.is_no_such_instance() => Fact::Absent,
@@ -143,8 +152,13 @@ pub(super) async fn at_candidate(
 }
 
 /// What a failed create left behind, until it is known to be gone.
-async fn at_remains(seen: &mut Observation, seat: &Access, context: &Context, id: ServerId) {
-    let shown_by = shown_by(seen, seat);
+async fn at_orphan(
+    seen: &mut Observation,
+    account_session: &Access,
+    context: &Context,
+    id: ServerId,
+) {
+    let shown_by = shown_by(seen, account_session);
     let is_shown = |at: Instant| at < shown_by && seen.now >= shown_by;
     let is_due = seen.has_not_looked_for(times::UNREADABLE_RETRY)
         || seen
@@ -155,7 +169,7 @@ async fn at_remains(seen: &mut Observation, seat: &Access, context: &Context, id
     if seen.memory.calls.gone.contains_key(&id) || !is_due {
         return;
     }
-    at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
+    at_detail(seen, account_session, context, id.clone(), Lane::Operation).await;
     if matches!(seen.detail, Fact::Absent) && seen.now >= shown_by {
         seen.memory.is_gone(id, Gone::NotFound);
     }
@@ -193,7 +207,11 @@ fn worked_since(seen: &Observation) -> Instant {
         .filter(|poll| poll.ended.is_some());
     let known = [
         attempt.map(|attempt| attempt.since),
-        memory.calls.aside.as_ref().map(|aside| aside.at),
+        memory
+            .calls
+            .auxiliary
+            .as_ref()
+            .map(|auxiliary| auxiliary.at),
         poll.and_then(|poll| poll.last),
     ];
     known.into_iter().flatten().max().unwrap_or(seen.now)
@@ -222,7 +240,7 @@ fn is_given_nothing(seen: &Observation) -> bool {
     let open = seen.open();
     let attempt = open.and_then(|open| seen.memory.call(&open));
     let is_refused = attempt.is_some_and(|it| matches!(it.post, Post::Refused { .. }));
-    is_refused && seen.memory.calls.aside.is_none()
+    is_refused && seen.memory.calls.auxiliary.is_none()
 }
 
 /// Whether the listing shows something that it did not show when the detail was read last.
@@ -272,20 +290,24 @@ fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
         .get("ecsPendingStatus")
         .and_then(serde_json::Value::as_str);
     let busy = !is_idle(pending) && seen.now >= looked + times::UNREADABLE_RETRY;
-    let news = |digest| old || busy || seen.memory.looks.led_by != Some(digest);
+    let event = |digest| old || busy || seen.memory.looks.led_by != Some(digest);
     match seen.listing.as_ref().map(|listing| listing.sighting(id)) {
         Some(Sighting::Present(row, _)) if !detail.is_empty() && row.agrees_with(detail) => {
             busy || (old && !row.tells_enough())
         }
-        Some(Sighting::Present(row, at)) => at > looked && news(row.digest()),
-        Some(Sighting::Absent { began }) => began > looked && news(0),
+        Some(Sighting::Present(row, at)) => at > looked && event(row.digest()),
+        Some(Sighting::Absent { began }) => began > looked && event(0),
         Some(Sighting::Unknown(Why::Frozen)) => seen.now >= looked + times::FROZEN_LISTING_RECHECK,
         Some(Sighting::Unknown(_)) | None => false,
     }
 }
 
 /// Reads what became of a release: its task, or the server itself, which tells without the task too.
-pub(super) async fn at_release(seen: &mut Observation, seat: &Access, context: &Context) {
+pub(super) async fn at_release(
+    seen: &mut Observation,
+    account_session: &Access,
+    context: &Context,
+) {
     let Some(id) = seen.release_target() else {
         return;
     };
@@ -304,7 +326,7 @@ pub(super) async fn at_release(seen: &mut Observation, seat: &Access, context: &
         let known = poll.is_some_and(|poll| poll.task == task && poll.ended.is_some());
         at_task(
             seen,
-            seat,
+            account_session,
             context,
             Verb::Release,
             &task,
@@ -330,11 +352,11 @@ pub(super) async fn at_release(seen: &mut Observation, seat: &Access, context: &
     // A task that never ends, or that cannot be asked for, must not hide that the server is gone.
     let overdue = seen.now >= call.at + times::GONE_IS_CERTAIN_AFTER;
     if (!running || absent.is_some() || overdue)
-        && detail_is_due(seen, &id, Schedule::of(seat, Verb::Release))
+        && detail_is_due(seen, &id, Schedule::of(account_session, Verb::Release))
         // Where nothing runs yet, the pace of what runs is no matter.
         && (call.accepted || absent.is_some() || seen.has_not_looked_for(times::UNTAKEN_RELEASE_RECHECK))
     {
-        at_detail(seen, seat, context, id.clone(), Lane::Operation).await;
+        at_detail(seen, account_session, context, id.clone(), Lane::Operation).await;
         if matches!(seen.detail, Fact::Absent) {
             seen.memory.is_gone(id, Gone::NotFound);
         }
@@ -343,7 +365,7 @@ pub(super) async fn at_release(seen: &mut Observation, seat: &Access, context: &
 
 async fn at_task(
     seen: &mut Observation,
-    seat: &Access,
+    account_session: &Access,
     context: &Context,
     verb: Verb,
     task: &TaskId,
@@ -363,7 +385,7 @@ async fn at_task(
         }
         None => {}
     }
-    let mut schedule = Schedule::of(seat, verb);
+    let mut schedule = Schedule::of(account_session, verb);
     if verb == Verb::Create && began.is_none() {
         // A process that did not see it begin asks at once: while it runs, nothing can have come after it.
         schedule = schedule.at_once();
@@ -374,7 +396,7 @@ async fn at_task(
             .last
             .is_some_and(|last| seen.now < last + times::UNREADABLE_RETRY);
     let is_due = !soon && schedule.is_due(poll, ended, seen.now);
-    if !is_due || !seat.may_call(Lane::Operation) {
+    if !is_due || !account_session.may_call(Lane::Operation) {
         if let Some(odd) = &poll.odd {
             seen.task = Fact::Unknown(odd.why.clone());
         }
@@ -390,14 +412,17 @@ async fn at_task(
     poll.led_by = ended.map(|sight| sight.digest).or(poll.led_by);
     let asked = tokio::time::timeout(
         times::READ_DEADLINE,
-        seat.session.client.task(Lane::Operation, task),
+        account_session.session.client.task(Lane::Operation, task),
     )
     .await;
     let took = Instant::now().duration_since(since);
     seen.task = match asked {
         Ok(Ok(report)) => {
             if is_learnt && report.state == TaskState::Succeeded {
-                seat.session.durations.was_done(verb, running_at, took);
+                account_session
+                    .session
+                    .durations
+                    .was_done(verb, running_at, took);
             }
             poll.odd = match &report.state {
                 TaskState::Unknown { word } => {
@@ -410,7 +435,7 @@ async fn at_task(
                 poll.ended = Some(Ended::As(report.state.clone()));
             }
             let is_running = report.state == TaskState::Running;
-            if let (Verb::Create, true, Some(record)) = (verb, is_running, seen.facts.binding())
+            if let (Verb::Create, true, Some(record)) = (verb, is_running, seen.facts.purchase())
                 && let Some(attempt) = seen.memory.calls.attempts.get_mut(&record.attempt)
             {
                 attempt.is_newest = true;
@@ -439,23 +464,26 @@ fn odd(former: Option<Odd>, why: String, now: Instant) -> Odd {
 
 async fn at_detail(
     seen: &mut Observation,
-    seat: &Access,
+    account_session: &Access,
     context: &Context,
     id: ServerId,
     lane: Lane,
 ) {
-    if !seat.may_call(lane) {
+    if !account_session.may_call(lane) {
         return;
     }
     seen.memory.looks.looked = Some(seen.now);
     let sight = seen.sight(&id);
-    let asked =
-        tokio::time::timeout(times::READ_DEADLINE, seat.session.client.detail(lane, &id)).await;
+    let asked = tokio::time::timeout(
+        times::READ_DEADLINE,
+        account_session.session.client.detail(lane, &id),
+    )
+    .await;
     seen.memory.looks.unreached = matches!(&asked, Ok(Err(error)) if error.was_not_sent());
     seen.detail = match asked {
         Ok(Ok(detail)) => Fact::Known(detail),
         Ok(Err(error)) if error.is_no_such_instance() => {
-            seat.session.inventory.confirmed_gone(&id);
+            account_session.session.inventory.confirmed_gone(&id);
             Fact::Absent
         }
         Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),

@@ -1,16 +1,16 @@
 //! A new attempt: its number, and the record of one of which nothing is known yet.
 
-use crate::api::{Binding, Cause, attempt_number};
-use crate::instance::observation::{Observation, SeatFacts};
-use crate::instance::pins::Meaning;
+use crate::api::{Cause, PurchaseRecord, attempt_number};
+use crate::instance::observation::{Observation, SessionFacts};
 use crate::instance::plan::diff;
 use crate::instance::references;
+use crate::instance::resolved_references::Meaning;
 
 /// A record of a new attempt, of which nothing is known yet. Cluster and nonce are filled in when it is written.
-pub(super) fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
+pub(super) fn blank(seen: &Observation, account_session: &SessionFacts) -> PurchaseRecord {
     let facts = &seen.facts;
     let id = |meaning: Option<Meaning>| meaning.map(|m| m.id).unwrap_or_default();
-    Binding {
+    PurchaseRecord {
         cluster: String::new(),
         namespace: facts.key.namespace.clone(),
         name: facts.key.name.clone(),
@@ -21,7 +21,7 @@ pub(super) fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
         id: None,
         imported: None,
         task: None,
-        started_at: seen.wall,
+        started_at: seen.wall_clock,
         generation: facts.generation,
         cause: Some(Cause::Spec),
         // Of a server that was found nobody knows what was asked for: what the spec says counts.
@@ -37,13 +37,13 @@ pub(super) fn blank(seen: &Observation, seat: &SeatFacts) -> Binding {
         refused: None,
         recreated: seen.memory.origin.recreated,
         account: seen.account_key.name.clone(),
-        credential: seat.credential.clone(),
+        credential: account_session.credential.clone(),
     }
 }
 
 /// Attempt numbers only grow, over records, memory and what status tells of lost records.
 pub(super) fn next_attempt(seen: &Observation) -> u32 {
-    let recorded = seen.facts.binding().map_or(0, |binding| binding.attempt);
+    let recorded = seen.facts.purchase().map_or(0, |record| record.attempt);
     let remembered = seen
         .memory
         .calls

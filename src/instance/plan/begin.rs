@@ -2,9 +2,9 @@
 //!
 //! The spec is compared with what the service last took ([`Applied`]), never with the last look, so that only a change of
 //! the spec or of a Secret erases or changes anything (design section 4, rules 10 and 11). One operation at a time: what
-//! is open is resolved in [`pursue`](super::pursue) before the spec is looked at again.
+//! is open is resolved in [`follow`](super::follow) before the spec is looked at again.
 
-use crate::api::{Applied, Before, Binding, ForceStop, Operation, Verb};
+use crate::api::{Applied, Before, ForceStop, Operation, PurchaseRecord, Verb};
 use crate::cloud::{ImageId, Login, PasswordRequest, ReinstallRequest, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::login::{Credentials, LoginFact};
@@ -14,7 +14,7 @@ use crate::instance::plan::due::wanted;
 use crate::instance::plan::evidence::frozen;
 use crate::instance::plan::login::credentials;
 use crate::instance::plan::step::{Needs, Plan, Request, Step, Tell};
-use crate::instance::plan::{attempt, cause, ended, judge, restraint, words};
+use crate::instance::plan::{attempt, cause, ended, judge, policy, words};
 use crate::instance::{observation, times};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
@@ -30,14 +30,14 @@ pub(super) fn may_operate(seen: &Observation, detail: &Map<String, Value>) -> bo
 /// The next operation, if one is wanted and nothing stands in its way.
 pub(super) fn begin(
     seen: &Observation,
-    binding: &Binding,
+    record: &PurchaseRecord,
     id: &ServerId,
     detail: &Map<String, Value>,
 ) -> Option<Plan> {
-    let applied = applied(seen, binding);
+    let applied = applied(seen, record);
     let wanted = wanted(seen, &applied, detail);
     let is_touched = wanted.contains(&Verb::ModifyPassword) && seen.secret_version.is_some();
-    if restraint::is_observed(seen) && is_touched && matches!(seen.login, LoginFact::NotAsked) {
+    if policy::is_observed(seen) && is_touched && matches!(seen.login, LoginFact::NotAsked) {
         // A Secret that was only touched is no difference.
         let mut plan = Plan::rest(
             Tell::default().with_id(Some(id.clone())),
@@ -46,7 +46,7 @@ pub(super) fn begin(
         plan.needs = Needs::Login;
         return Some(plan);
     }
-    if wanted.is_empty() || restraint::restraint(seen).is_some() {
+    if wanted.is_empty() || policy::restriction(seen).is_some() {
         return None;
     }
     if let Some(mut plan) = frozen(seen) {
@@ -119,7 +119,7 @@ pub(super) fn announce(
         verb,
         attempt: i64::from(attempt::next_attempt(seen)),
         nonce: String::new(),
-        started_at: Time(seen.wall),
+        started_at: Time(seen.wall_clock),
         generation: seen.facts.generation,
         cause: Some(cause::of(seen, verb, applied, &target)),
         power_cut: verb == Verb::Stop && seen.facts.spec.stop_policy.force == ForceStop::Always,

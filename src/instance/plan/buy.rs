@@ -1,31 +1,31 @@
 //! While no server is recorded: buy one, and never a second.
 
-use crate::api::conditions::{Reason, Verdict};
-use crate::api::{Binding, Import, Verb, counted, names};
+use crate::api::conditions::{Readiness, Reason};
+use crate::api::{Import, PurchaseRecord, Verb, counted, names};
 use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
 use crate::instance::listing::Listing;
 use crate::instance::memory::kinds::{Attempt, Post};
-use crate::instance::observation::{Observation, SeatFacts, of_purchase};
+use crate::instance::observation::{Observation, SessionFacts, of_purchase};
 use crate::instance::plan::attempt::{blank, creating};
 use crate::instance::plan::evidence::frozen;
 use crate::instance::plan::login::login;
-use crate::instance::plan::refer::Purchase;
+use crate::instance::plan::resolve::Purchase;
 use crate::instance::plan::step::{Needs, Plan, Step, Tell};
 use crate::instance::plan::{
-    cause, diff, evidence, found, import, recreate, refer, restraint, words,
+    adopt, cause, diff, evidence, import, policy, recreate, resolve, words,
 };
 use crate::instance::times;
 use crate::inventory::Absence;
-use crate::session::Room;
+use crate::session::Reservation;
 use tokio::time::Instant;
 
 /// Nothing is recorded for this object.
-pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
-    if let Some(plan) = first_what_is_ours(seen, seat, None) {
+pub(super) fn begin(seen: &Observation, account_session: &SessionFacts) -> Plan {
+    if let Some(plan) = first_what_is_ours(seen, account_session, None) {
         return plan;
     }
     if let Some(wanted) = &seen.facts.spec.import {
-        return imported(seen, seat, wanted);
+        return imported(seen, account_session, wanted);
     }
     let memory = &seen.memory;
     let status = &seen.facts.status;
@@ -37,13 +37,13 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
     }
     if is_new {
         // This process saw the object appear and never bought for it: nobody can have, so no look-up is needed.
-        return create(seen, seat, &Origin::First);
+        return create(seen, account_session, &Origin::First);
     }
     // Something is known or may have been: a server with our marker may exist. Where an attempt may be open, it must
     // have settled; otherwise one listing is enough.
     let since = memory.origin.recordless_since.unwrap_or(seen.now);
     let doubtful = memory.origin.ever_intended || !untouched;
-    let settled = since.max(memory.newest_attempt().unwrap_or(since)) + seat.settle;
+    let settled = since.max(memory.newest_attempt().unwrap_or(since)) + account_session.settle;
     let Some(listing) = &seen.listing else {
         return looking(seen, since);
     };
@@ -60,37 +60,51 @@ pub(super) fn begin(seen: &Observation, seat: &SeatFacts) -> Plan {
         Absence::NotYet(_) | Absence::Present(_) => looking(seen, since),
         // A server was known once and is nowhere now. Missing is not gone: nothing is bought in its place.
         Absence::Proven if status.id.is_some() || memory.had_server().is_some() => missing(seen),
-        Absence::Proven => create(seen, seat, &Origin::First),
+        Absence::Proven => create(seen, account_session, &Origin::First),
     }
 }
 
 /// A server is taken over, once what it is compared with is known.
-fn imported(seen: &Observation, seat: &SeatFacts, wanted: &Import) -> Plan {
-    if let Some(plan) = import::denied(seen, seat, wanted, None) {
+fn imported(seen: &Observation, account_session: &SessionFacts, wanted: &Import) -> Plan {
+    if let Some(plan) = import::denied(seen, account_session, wanted, None) {
         return plan;
     }
-    match refer::purchase(seen) {
-        Ok(_) => import::plan(seen, seat, wanted),
+    match resolve::purchase(seen) {
+        Ok(_) => import::plan(seen, account_session, wanted),
         Err(plan) => *plan,
     }
 }
 
 /// An attempt is recorded and its server is not.
-pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> Plan {
-    let attempt = seen.memory.attempt(binding);
+pub(super) fn go_on(
+    seen: &Observation,
+    account_session: &SessionFacts,
+    record: &PurchaseRecord,
+) -> Plan {
+    let attempt = seen.memory.attempt(record);
     let since = attempt.map(|attempt| attempt.since);
-    if let Some(plan) = first_what_is_ours(seen, seat, since) {
+    if let Some(plan) = first_what_is_ours(seen, account_session, since) {
         return plan;
     }
     if seen.facts.status.applied.is_some() {
         // Its server was there, and its identifier was taken out of the record.
-        return settle(seen, seat, binding, since.unwrap_or(seen.now) + seat.settle);
+        return settle(
+            seen,
+            account_session,
+            record,
+            since.unwrap_or(seen.now) + account_session.settle,
+        );
     }
-    if let Some(since) = seen.memory.in_doubt_since(binding) {
-        return settle(seen, seat, binding, since + seat.settle);
+    if let Some(since) = seen.memory.in_doubt_since(record) {
+        return settle(
+            seen,
+            account_session,
+            record,
+            since + account_session.settle,
+        );
     }
     // One that only an older listing shows was not taken for its server: whether it is there the next one tells.
-    let is_shown = !found::bearing(seen).is_empty();
+    let is_shown = !adopt::bearing(seen).is_empty();
     match attempt {
         Some(Attempt {
             post: Post::NotSent | Post::Refused { .. },
@@ -102,24 +116,45 @@ pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> 
             is_own: false,
             since,
             ..
-        }) => refused_before(seen, seat, binding, *since, (message.as_str(), *reason)),
+        }) => refused_before(
+            seen,
+            account_session,
+            record,
+            *since,
+            (message.as_str(), *reason),
+        ),
         // The service is known not to have bought anything under this attempt, since this very process knows what became
         // of every call of it: the call may be made again.
         Some(Attempt {
             post: Post::NotSent,
             ..
-        }) => again(seen, seat, binding, None),
+        }) => again(seen, account_session, record, None),
         Some(Attempt {
             post: Post::Refused { message, reason },
             ..
-        }) => again(seen, seat, binding, Some((message.as_str(), *reason))),
+        }) => again(
+            seen,
+            account_session,
+            record,
+            Some((message.as_str(), *reason)),
+        ),
         // What was given is recorded first; see above.
         Some(Attempt {
             post: Post::Accepted { .. } | Post::Unknown,
             since,
             ..
-        }) => settle(seen, seat, binding, *since + seat.settle),
-        None => settle(seen, seat, binding, seen.now + seat.settle),
+        }) => settle(
+            seen,
+            account_session,
+            record,
+            *since + account_session.settle,
+        ),
+        None => settle(
+            seen,
+            account_session,
+            record,
+            seen.now + account_session.settle,
+        ),
     }
 }
 
@@ -127,16 +162,16 @@ pub(super) fn go_on(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> 
 /// server bears the marker, one listing of the places that there are tells.
 fn refused_before(
     seen: &Observation,
-    seat: &SeatFacts,
-    binding: &Binding,
+    account_session: &SessionFacts,
+    record: &PurchaseRecord,
     since: Instant,
     (message, reason): (&str, Reason),
 ) -> Plan {
     let listing = seen.listing.as_ref();
     match listing.map(|listing| listing.absent_once(&seen.facts.marker, since)) {
-        Some(Absence::Proven) => create(seen, seat, &Origin::Refused(binding)),
+        Some(Absence::Proven) => create(seen, account_session, &Origin::Refused(record)),
         // The spec of now was not refused.
-        _ if binding.generation != seen.facts.generation => looking(seen, since),
+        _ if record.generation != seen.facts.generation => looking(seen, since),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => Plan::rest(
             Tell::of(words::refused(message, reason)),
             times::PASS_RECHECK,
@@ -146,24 +181,32 @@ fn refused_before(
 }
 
 /// The create failed, what it left is gone: a new attempt, in its time.
-pub(super) fn after_failure(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> Plan {
-    create(seen, seat, &Origin::Failed(binding))
+pub(super) fn after_failure(
+    seen: &Observation,
+    account_session: &SessionFacts,
+    record: &PurchaseRecord,
+) -> Plan {
+    create(seen, account_session, &Origin::Failed(record))
 }
 
 /// Somebody else released the server, as is proven: another one, as the spec wants it.
-pub(super) fn after_loss(seen: &Observation, seat: &SeatFacts, binding: &Binding) -> Plan {
-    create(seen, seat, &Origin::Released(binding))
+pub(super) fn after_loss(
+    seen: &Observation,
+    account_session: &SessionFacts,
+    record: &PurchaseRecord,
+) -> Plan {
+    create(seen, account_session, &Origin::Released(record))
 }
 
 /// What comes before anything is bought: a receipt that is owed, a server that is found by its name since the recorded attempt
 /// was met, a listing that is not to be trusted.
 fn first_what_is_ours(
     seen: &Observation,
-    seat: &SeatFacts,
+    account_session: &SessionFacts,
     since: Option<Instant>,
 ) -> Option<Plan> {
-    found::given(seen, seat)
-        .or_else(|| found::adopt(seen, seat, since))
+    adopt::given(seen, account_session)
+        .or_else(|| adopt::adopt(seen, account_session, since))
         .or_else(|| frozen(seen))
 }
 
@@ -172,19 +215,19 @@ enum Origin<'a> {
     /// Nobody.
     First,
     /// An attempt of which nothing was bought.
-    Refused(&'a Binding),
+    Refused(&'a PurchaseRecord),
     /// An attempt whose answer was lost and of which no server is there.
-    Lost(&'a Binding),
+    Lost(&'a PurchaseRecord),
     /// An attempt whose task failed.
-    Failed(&'a Binding),
+    Failed(&'a PurchaseRecord),
     /// A server that somebody else released.
-    Released(&'a Binding),
+    Released(&'a PurchaseRecord),
 }
 
 impl Origin<'_> {
     /// The record of the attempt before, and how many were lost, failed and replaced with the new one: as many as this process
     /// remembers, whatever was put back since.
-    fn counts(&self, remembered: u32) -> (Option<&Binding>, u32, u32, u32) {
+    fn counts(&self, remembered: u32) -> (Option<&PurchaseRecord>, u32, u32, u32) {
         let (former, lost, failed, recreated) = match self {
             Self::First => return (None, 0, 0, remembered),
             Self::Refused(former) => (former, 0, Some(0), 0),
@@ -202,7 +245,7 @@ impl Origin<'_> {
     }
 }
 
-fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
+fn create(seen: &Observation, account_session: &SessionFacts, origin: &Origin<'_>) -> Plan {
     let (account, wanted) = (&seen.account_key.name, &seen.facts.spec.account_ref.name);
     if account != wanted {
         // A server of an earlier attempt may still turn up there, and the spec does not want another one there.
@@ -211,12 +254,12 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
              Instance and create a new one"
         );
         return Plan::rest(
-            Tell::of(Verdict::drifted(Reason::PurchaseDiffers, message)),
+            Tell::of(Readiness::drifted(Reason::PurchaseDiffers, message)),
             times::IDLE_REQUEUE,
         );
     }
     if let Some(wanted) = &seen.facts.spec.import {
-        return imported(seen, seat, wanted);
+        return imported(seen, account_session, wanted);
     }
     let remembered = match origin {
         Origin::First => seen.memory.origin.recreated.max(recreate::told(seen)),
@@ -228,10 +271,10 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
         Origin::Released(_) => None,
         _ => recreate::withdrawn(seen, recreated),
     };
-    if let Some(plan) = restraint::instead_of_a_purchase(seen).or_else(withdrawn) {
+    if let Some(plan) = policy::instead_of_a_purchase(seen).or_else(withdrawn) {
         return plan;
     }
-    let ready = refer::purchase(seen).and_then(|purchase| Ok((purchase, login(seen)?)));
+    let ready = resolve::purchase(seen).and_then(|purchase| Ok((purchase, login(seen)?)));
     let (purchase, login) = match ready {
         Ok(ready) => ready,
         Err(plan) => return *plan,
@@ -239,24 +282,24 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
     if let Err(plan) = room(seen) {
         return *plan;
     }
-    let mut binding = Binding {
+    let mut record = PurchaseRecord {
         lost,
         failed,
         recreated,
-        ..blank(seen, seat)
+        ..blank(seen, account_session)
     };
     let is_released = matches!(origin, Origin::Released(_));
-    binding.cause = Some(cause::of_purchase(former, is_released));
-    binding.target = diff::as_read(seen, &login);
-    binding.waiting_password = login.is_waiting();
-    binding.resolved.clone_from(&purchase.pins);
+    record.cause = Some(cause::of_purchase(former, is_released));
+    record.target = diff::as_read(seen, &login);
+    record.waiting_password = login.is_waiting();
+    record.resolved.clone_from(&purchase.pins);
     if let Some(former) = former {
         // A restored object goes on under the marker of the one that it was.
-        binding.uid.clone_from(&former.uid);
+        record.uid.clone_from(&former.uid);
         // The newest place last; where every call was refused nothing can be.
         let was_refused = seen.memory.nothing_bought(former) || former.bought_nothing();
-        let here = std::mem::take(&mut binding.places);
-        binding.places = former
+        let here = std::mem::take(&mut record.places);
+        record.places = former
             .places
             .iter()
             .filter(|place| !was_refused && !here.contains(place))
@@ -268,7 +311,7 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
     let request = Box::new(request(seen, purchase, login.login));
     Plan::act(
         Step::Buy {
-            binding: Box::new(binding),
+            record: Box::new(record),
             announce: true,
             request,
         },
@@ -280,11 +323,11 @@ fn create(seen: &Observation, seat: &SeatFacts, origin: &Origin<'_>) -> Plan {
 /// change of the spec makes it an attempt of its own.
 fn again(
     seen: &Observation,
-    seat: &SeatFacts,
-    binding: &Binding,
+    account_session: &SessionFacts,
+    record: &PurchaseRecord,
     refusal: Option<(&str, Reason)>,
 ) -> Plan {
-    let changed = binding.generation != seen.facts.generation;
+    let changed = record.generation != seen.facts.generation;
     let waits = seen
         .memory
         .pace
@@ -298,31 +341,31 @@ fn again(
     }
     // The spec may want none any more, which is asked before what one would be bought with.
     // Nor is any call made under a record that says it was refused.
-    let is_closed = binding.refused.is_some();
-    let wants_none = restraint::restraint(seen).is_some() || seen.facts.spec.import.is_some();
+    let is_closed = record.refused.is_some();
+    let wants_none = policy::restriction(seen).is_some() || seen.facts.spec.import.is_some();
     if changed || is_closed || wants_none {
-        return create(seen, seat, &Origin::Refused(binding));
+        return create(seen, account_session, &Origin::Refused(record));
     }
-    let ready = refer::purchase(seen).and_then(|purchase| Ok((purchase, login(seen)?)));
+    let ready = resolve::purchase(seen).and_then(|purchase| Ok((purchase, login(seen)?)));
     let (purchase, login) = match ready {
         Ok(ready) => ready,
         Err(plan) => return *plan,
     };
     // What is posted is what the intent recorded: what a selector means by now may be something else.
-    if refer::is_other(&purchase, binding) {
-        return create(seen, seat, &Origin::Refused(binding));
+    if resolve::is_other(&purchase, record) {
+        return create(seen, account_session, &Origin::Refused(record));
     }
     if let Err(plan) = room(seen) {
         return *plan;
     }
     let tell = Tell::progress(Reason::Creating, creating(seen));
-    let mut binding = binding.clone();
-    binding.target = diff::as_read(seen, &login);
-    binding.waiting_password = login.is_waiting();
+    let mut record = record.clone();
+    record.target = diff::as_read(seen, &login);
+    record.waiting_password = login.is_waiting();
     let request = Box::new(request(seen, purchase, login.login));
     Plan::act(
         Step::Buy {
-            binding: Box::new(binding),
+            record: Box::new(record),
             announce: false,
             request,
         },
@@ -331,7 +374,12 @@ fn again(
 }
 
 /// The outcome of an attempt is unknown: look for its server, and buy again only after proven absence.
-fn settle(seen: &Observation, seat: &SeatFacts, binding: &Binding, settled: Instant) -> Plan {
+fn settle(
+    seen: &Observation,
+    account_session: &SessionFacts,
+    record: &PurchaseRecord,
+    settled: Instant,
+) -> Plan {
     let absence = seen
         .listing
         .as_ref()
@@ -339,24 +387,24 @@ fn settle(seen: &Observation, seat: &SeatFacts, binding: &Binding, settled: Inst
     match absence {
         // It was there long enough to be operated on: missing is not gone.
         Some(Absence::Proven) if seen.facts.status.applied.is_some() => missing(seen),
-        Some(Absence::Proven) if evidence::is_our_account(seen, seat) => {
-            create(seen, seat, &Origin::Lost(binding))
+        Some(Absence::Proven) if evidence::is_our_account(seen, account_session) => {
+            create(seen, account_session, &Origin::Lost(record))
         }
         // The listing may be somebody else's: it proves nothing about ours.
         Some(Absence::Proven) => {
             let message = format!(
                 "{}, and the token was changed since: nothing shows that it belongs to the same account, so nothing is bought; \
                  put the former token back until this is settled, or delete the Instance",
-                words::doubt(seen.memory.attempt(binding), Verb::Create)
+                words::doubt(seen.memory.attempt(record), Verb::Create)
             );
             Plan::rest(
-                Tell::of(Verdict::reconciling(Reason::CreateUnconfirmed, message)),
+                Tell::of(Readiness::reconciling(Reason::CreateUnconfirmed, message)),
                 times::IDLE_REQUEUE,
             )
         }
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => waiting_to_settle(
             seen,
-            &words::doubt(seen.memory.attempt(binding), Verb::Create),
+            &words::doubt(seen.memory.attempt(record), Verb::Create),
             settled,
         ),
     }
@@ -378,22 +426,22 @@ fn request(seen: &Observation, purchase: Purchase, login: Login) -> CreateReques
 fn room(seen: &Observation) -> Result<(), Box<Plan>> {
     let account = &seen.account_key.name;
     let plan = match seen.room {
-        Room::Taken => return Ok(()),
-        Room::NotAsked => {
+        Reservation::Taken => return Ok(()),
+        Reservation::NotAsked => {
             let mut plan = Plan::rest(Tell::default(), times::PASS_RECHECK);
-            plan.needs = Needs::Room;
+            plan.needs = Needs::Reservation;
             plan
         }
-        Room::Full(most) => {
+        Reservation::Full(most) => {
             let message = format!(
                 "Account {account} may have {} with a server (spec.maxInstances), and no fewer have one or are about to have \
                  one: delete one that is not needed, or raise the limit",
                 counted(most, "Instance")
             );
-            let verdict = Verdict::reconciling(Reason::AccountLimitReached, message);
-            Plan::rest(Tell::of(verdict), times::LIMIT_RECHECK)
+            let readiness = Readiness::reconciling(Reason::AccountLimitReached, message);
+            Plan::rest(Tell::of(readiness), times::LIMIT_RECHECK)
         }
-        Room::TooFast { per_minute, wait } => {
+        Reservation::TooFast { per_minute, wait } => {
             let message = format!(
                 "Account {account} may buy {} a minute (spec.createRate.perMinute), and as many creates were sent: it goes on \
                  by itself",
@@ -444,7 +492,7 @@ fn waiting_to_settle(seen: &Observation, doubt: &str, settled: Instant) -> Plan 
         true => Tell::default(),
         false => words::anew(seen, Tell::progress(Reason::CreateUnconfirmed, message)),
     };
-    tell.operation = seen.facts.binding().map(of_purchase);
+    tell.operation = seen.facts.purchase().map(of_purchase);
     let rest = settled.saturating_duration_since(seen.now);
     if rest.is_zero() {
         Plan::rest(tell, times::PASS_RECHECK).wanting(settled, 2)
@@ -462,7 +510,7 @@ fn missing(seen: &Observation) -> Plan {
         words::another(&seen.facts.spec)
     );
     Plan::rest(
-        Tell::of(Verdict::stalled(Reason::ServerMissing, message)),
+        Tell::of(Readiness::stalled(Reason::ServerMissing, message)),
         times::IDLE_REQUEUE,
     )
 }

@@ -1,7 +1,7 @@
 //! Why an operation is begun: told in record, history, Events and log, and never decided by.
 
 use crate::api::conditions::{READY, Reason};
-use crate::api::{Applied, Binding, Cause, HistoryEntry, Operation, PowerState, Verb};
+use crate::api::{Applied, Cause, HistoryEntry, Operation, PowerState, PurchaseRecord, Verb};
 use crate::instance::observation::Observation;
 
 /// Why an operation on a server that is there is begun.
@@ -24,7 +24,7 @@ pub(super) fn of(seen: &Observation, verb: Verb, applied: &Applied, target: &App
 }
 
 /// Why a server is bought, after this attempt.
-pub(super) fn of_purchase(former: Option<&Binding>, somebody_released: bool) -> Cause {
+pub(super) fn of_purchase(former: Option<&PurchaseRecord>, somebody_released: bool) -> Cause {
     let is_again = former.is_some_and(|before| before.cause == Some(Cause::ExternalDeletion));
     match somebody_released || is_again {
         true => Cause::ExternalDeletion,

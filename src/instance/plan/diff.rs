@@ -3,7 +3,7 @@
 //! The spec is compared with what the service last took ([`Applied`]), never with the last look, so that only a change of the spec or
 //! of a Secret erases or changes anything (design section 4, rules 10 and 11).
 
-use crate::api::{Applied, Binding, Operation, Verb};
+use crate::api::{Applied, Operation, PurchaseRecord, Verb};
 use crate::instance::fact::Fact;
 use crate::instance::login::Credentials;
 use crate::instance::observation::{Observation, of_purchase};
@@ -38,17 +38,17 @@ pub(super) fn as_read(seen: &Observation, credentials: &Credentials) -> Applied 
 }
 
 /// What the service last took, as status tells; while that is not told, what the purchase brings.
-pub(super) fn applied(seen: &Observation, binding: &Binding) -> Applied {
+pub(super) fn applied(seen: &Observation, record: &PurchaseRecord) -> Applied {
     let status = &seen.facts.status;
-    let is_of_it = status.id.is_none() || status.id == binding.id;
+    let is_of_it = status.id.is_none() || status.id == record.id;
     match status.applied.clone().filter(|_| is_of_it) {
         Some(told) if !told.image.is_empty() => told,
         // What was not looked up then.
         Some(told) => Applied {
-            image: bought(seen, binding).image,
+            image: bought(seen, record).image,
             ..told
         },
-        None => bought(seen, binding),
+        None => bought(seen, record),
     }
 }
 
@@ -56,19 +56,19 @@ pub(super) fn applied(seen: &Observation, binding: &Binding) -> Applied {
 /// then what the spec says counts as applied, but for what shows or does no harm (decision 29): the image that was bought, where
 /// the server has it, and the password, which is set once more where it is not the one that was bought with. Of an object that
 /// was restored the spec may be any former one, and counts.
-pub(super) fn bought(seen: &Observation, binding: &Binding) -> Applied {
+pub(super) fn bought(seen: &Observation, record: &PurchaseRecord) -> Applied {
     let facts = &seen.facts;
-    if is_in_flight(seen, binding) {
-        return brought(seen, &of_purchase(binding));
+    if is_in_flight(seen, record) {
+        return brought(seen, &of_purchase(record));
     }
     let specified = as_specified(seen);
-    let is_restored = binding.uid != facts.uid;
+    let is_restored = record.uid != facts.uid;
     let generates = facts.spec.login.generate.is_some();
     let password_secret = match &specified.password_secret {
         // The Secret of the former life went with it, and nobody has set what the operator made in this one.
         Some(_) if is_restored && generates => None,
-        Some(_) if !is_restored || binding.waiting_password => {
-            brought(seen, &of_purchase(binding)).password_secret
+        Some(_) if !is_restored || record.waiting_password => {
+            brought(seen, &of_purchase(record)).password_secret
         }
         given => given.clone(),
     };
@@ -78,7 +78,7 @@ pub(super) fn bought(seen: &Observation, binding: &Binding) -> Applied {
         }
         _ => None,
     };
-    let image = match &binding.target.image {
+    let image = match &record.target.image {
         image if shown == Some(image) => image.clone(),
         _ => specified.image,
     };
@@ -91,13 +91,13 @@ pub(super) fn bought(seen: &Observation, binding: &Binding) -> Applied {
 
 /// Whether it is known that nothing came after the purchase: status shows it in flight, or this process saw it begin or run and
 /// not end.
-pub(super) fn is_in_flight(seen: &Observation, binding: &Binding) -> bool {
+pub(super) fn is_in_flight(seen: &Observation, record: &PurchaseRecord) -> bool {
     let shown = seen.facts.status.operation.as_ref();
     let is_shown = shown.is_some_and(|shown| {
-        let is_it = shown.verb == Verb::Create && shown.attempt == i64::from(binding.attempt);
+        let is_it = shown.verb == Verb::Create && shown.attempt == i64::from(record.attempt);
         is_it && shown.is_open()
     });
-    let attempt = seen.memory.attempt(binding);
+    let attempt = seen.memory.attempt(record);
     is_shown || attempt.is_some_and(|attempt| attempt.is_newest)
 }
 

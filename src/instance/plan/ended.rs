@@ -1,6 +1,6 @@
 //! How operations ended, and how long a wish waits after that.
 
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, EndReason, HistoryEntry, Operation, OperationEnd, Verb};
 use crate::instance::observation::Observation;
 use crate::instance::plan::{diff, words};
@@ -27,7 +27,7 @@ pub(in crate::instance) fn ended(
         password_secret: secret.filter(|_| operation.verb.bears_login()),
         power_cut: operation.power_cut || seen.memory.calls.cut_for == Some(operation.attempt),
         started_at: operation.started_at.clone(),
-        finished_at: Time(seen.wall),
+        finished_at: Time(seen.wall_clock),
     }
 }
 
@@ -42,7 +42,7 @@ pub(in crate::instance) fn end(
         reason,
         message: Some(words.to_owned()),
         times,
-        finished_at: Time(seen.wall),
+        finished_at: Time(seen.wall_clock),
     }
 }
 
@@ -93,14 +93,14 @@ pub(super) fn pause(seen: &Observation, verb: Verb, applied: &Applied) -> Option
 /// What is left of the pause after this end.
 pub(super) fn left(seen: &Observation, end: &OperationEnd) -> Option<Duration> {
     let whole = pause_after(end.reason, end.times)?;
-    let age = seen.wall.as_second() - end.finished_at.0.as_second();
+    let age = seen.wall_clock.as_second() - end.finished_at.0.as_second();
     // An end in the future tells nothing: by a clock that far ahead the pause would never be over.
     let age = Duration::from_secs(u64::try_from(age).ok()?);
     Some(whole.saturating_sub(age))
 }
 
 /// Why a wish waits: how it ended the last time.
-pub(super) fn waiting(seen: &Observation, verb: Verb) -> Verdict {
+pub(super) fn waiting(seen: &Observation, verb: Verb) -> Readiness {
     match last_end(seen, verb) {
         Some(end) => {
             let words = end.message.as_deref().unwrap_or_default();
@@ -110,7 +110,7 @@ pub(super) fn waiting(seen: &Observation, verb: Verb) -> Verdict {
     }
 }
 
-pub(super) fn told(verb: Verb, reason: EndReason, words: &str, times: u32) -> Verdict {
+pub(super) fn told(verb: Verb, reason: EndReason, words: &str, times: u32) -> Readiness {
     let is_hopeless = usize::try_from(times).is_ok_and(|times| times >= times::RETRY_FAILED.len());
     match reason {
         EndReason::Refused => words::refused(words, Reason::OperationRefused),

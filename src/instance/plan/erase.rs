@@ -1,10 +1,10 @@
 //! Whether the disk may be erased: what asks for a reinstall, and what the spec's reinstallPolicy makes of it.
 
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, ReinstallPolicy};
 use crate::instance::observation;
 use crate::instance::observation::Observation;
-use crate::instance::plan::{diff, restraint};
+use crate::instance::plan::{diff, policy};
 use serde_json::{Map, Value};
 
 /// What becomes of the wish for another installation.
@@ -73,7 +73,7 @@ pub(super) fn held(
     seen: &Observation,
     applied: &Applied,
     detail: &Map<String, Value>,
-) -> Option<Verdict> {
+) -> Option<Readiness> {
     let reinstall = reinstall(seen, applied, detail);
     let spec = diff::as_specified(seen);
     let what = if spec.image != applied.image {
@@ -89,12 +89,12 @@ pub(super) fn held(
     };
     let image = &spec.image;
     let keep = "to keep the disk, set spec.image, spec.login and spec.reinstall back";
-    if reinstall.is_held() && restraint::is_observed(seen) {
-        return Some(restraint::differs(&what));
+    if reinstall.is_held() && policy::is_observed(seen) {
+        return Some(policy::differs(&what));
     }
     match reinstall {
         Reinstall::No | Reinstall::Due => None,
-        Reinstall::Unacknowledged => Some(Verdict::stalled(
+        Reinstall::Unacknowledged => Some(Readiness::stalled(
             Reason::ReinstallPending,
             format!(
                 "{what}: that takes a reinstall, which ERASES THE DISK, and waits, since spec.reinstallPolicy is OnRequest; to \
@@ -104,7 +104,7 @@ pub(super) fn held(
         Reinstall::OtherImage => {
             let named = seen.facts.spec.reinstall.as_ref();
             let named = named.and_then(|named| named.image.as_deref());
-            Some(Verdict::stalled(
+            Some(Readiness::stalled(
                 Reason::ReinstallPending,
                 format!(
                     "spec.reinstall.token is new and acknowledges image {}, the spec wants {image}: nothing is started; to \
@@ -113,7 +113,7 @@ pub(super) fn held(
                 ),
             ))
         }
-        Reinstall::Forbidden => Some(Verdict::stalled(
+        Reinstall::Forbidden => Some(Readiness::stalled(
             Reason::ReinstallForbidden,
             format!(
                 "{what}: that takes a reinstall, which ERASES THE DISK, and spec.reinstallPolicy is Never; {keep}; to \

@@ -1,17 +1,17 @@
 //! A server that exists is to be taken over instead of bought: found, looked at, nobody else's, and then recorded.
 
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Cause, Import, Imports};
 use crate::catalog::Candidates;
 use crate::cloud::{Detail, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::listing::Listing;
-use crate::instance::observation::{Observation, SeatFacts, is_idle};
+use crate::instance::observation::{Observation, SessionFacts, is_idle};
 use crate::instance::plan::step::{Needs, Plan, Step, Tell};
-use crate::instance::plan::{attempt, found, words};
+use crate::instance::plan::{adopt, attempt, words};
 use crate::instance::{references, times};
 use crate::inventory::Row;
-use crate::runtime::events::News;
+use crate::runtime::events::EventNote;
 use crate::runtime::watch::ObjectKey;
 use crate::session::Claim;
 use crate::{catalog, inventory};
@@ -21,7 +21,7 @@ use std::cmp::Reverse;
 /// it asks for anew: its record was lost, and nobody takes it away by a change of the Account.
 pub(super) fn denied(
     seen: &Observation,
-    seat: &SeatFacts,
+    account_session: &SessionFacts,
     wanted: &Import,
     found: Option<&ServerId>,
 ) -> Option<Plan> {
@@ -33,7 +33,7 @@ pub(super) fn denied(
         (Some(_), None) => true,
         (Some(had), Some(found)) => had == found.as_str(),
     };
-    if seat.imports == Imports::Allowed || is_own {
+    if account_session.imports == Imports::Allowed || is_own {
         return None;
     }
     let message = format!(
@@ -46,12 +46,12 @@ pub(super) fn denied(
 }
 
 /// The way to the record. Never buys.
-pub(super) fn plan(seen: &Observation, seat: &SeatFacts, wanted: &Import) -> Plan {
+pub(super) fn plan(seen: &Observation, account_session: &SessionFacts, wanted: &Import) -> Plan {
     let id = match find(seen, wanted) {
         Ok(id) => id,
         Err(plan) => return *plan,
     };
-    if let Some(plan) = denied(seen, seat, wanted, Some(&id)) {
+    if let Some(plan) = denied(seen, account_session, wanted, Some(&id)) {
         return plan;
     }
     let detail = match &seen.candidate {
@@ -85,10 +85,10 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, wanted: &Import) -> Pla
             plan
         }
         Claim::Taken => {
-            let mut plan = take_over(seen, seat, &id, name);
-            // It was looked at in this very turn.
+            let mut plan = take_over(seen, account_session, &id, name);
+            // It was looked at in this very reconcile.
             let words = words::importing(&id, &Fact::NotAsked);
-            plan.tell.verdict = Some(Verdict::reconciling(Reason::Importing, words));
+            plan.tell.readiness = Some(Readiness::reconciling(Reason::Importing, words));
             plan
         }
     }
@@ -316,39 +316,44 @@ fn note(seen: &Observation, id: &ServerId, name: &str) -> String {
 }
 
 /// The record of it. What the spec says counts as applied, so that nothing is erased by an import.
-fn take_over(seen: &Observation, seat: &SeatFacts, id: &ServerId, name: String) -> Plan {
+fn take_over(
+    seen: &Observation,
+    account_session: &SessionFacts,
+    id: &ServerId,
+    name: String,
+) -> Plan {
     let note = note(seen, id, &name);
-    let mut plan = found::record(seen, seat, id, None);
-    if let Step::Record { binding } = &mut plan.step {
-        binding.imported = Some(name);
-        let now = attempt::blank(seen, seat);
+    let mut plan = adopt::record(seen, account_session, id, None);
+    if let Step::Record { record } = &mut plan.step {
+        record.imported = Some(name);
+        let now = attempt::blank(seen, account_session);
         for place in &now.places {
-            if !binding.places.contains(place) {
-                binding.places.push(place.clone());
+            if !record.places.contains(place) {
+                record.places.push(place.clone());
             }
         }
-        found::is_in(seen, id, binding);
+        adopt::is_in(seen, id, record);
         // Nobody asked for it, so nothing of it was doubled.
-        binding.lost = 0;
-        if let Some(former) = seen.facts.binding() {
+        record.lost = 0;
+        if let Some(former) = seen.facts.purchase() {
             // An attempt that bought nothing may have been made from another spec.
-            binding.lost = former.lost;
-            binding.attempt = now.attempt;
-            binding.nonce.clear();
-            (binding.started_at, binding.generation) = (now.started_at, now.generation);
-            (binding.target, binding.waiting_password) = (now.target, false);
-            (binding.package, binding.firewall) = (now.package, now.firewall);
-            (binding.account, binding.credential) = (now.account, now.credential);
-            binding.failed = 0;
+            record.lost = former.lost;
+            record.attempt = now.attempt;
+            record.nonce.clear();
+            (record.started_at, record.generation) = (now.started_at, now.generation);
+            (record.target, record.waiting_password) = (now.target, false);
+            (record.package, record.firewall) = (now.package, now.firewall);
+            (record.account, record.credential) = (now.account, now.credential);
+            record.failed = 0;
         }
-        binding.cause = Some(Cause::Import);
-        binding.resolved = references::pins(seen);
+        record.cause = Some(Cause::Import);
+        record.resolved = references::pins(seen);
         if seen.facts.spec.login.generate.is_some() {
             // Nobody has set it yet.
-            binding.target.password_secret = None;
+            record.target.password_secret = None;
         }
     }
-    plan.tell.news.push(News::normal("Imported", note));
+    plan.tell.events.push(EventNote::normal("Imported", note));
     plan
 }
 
@@ -369,7 +374,7 @@ fn wrong(reason: Reason, message: String) -> Box<Plan> {
         times::IMPORT_RETRY
     };
     Box::new(Plan::rest(
-        Tell::of(Verdict::stalled(reason, message)),
+        Tell::of(Readiness::stalled(reason, message)),
         again,
     ))
 }

@@ -1,24 +1,28 @@
 //! Compares what a server shows with what the spec wants, and says how things stand.
 
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, PowerState};
 use crate::instance::observation::{Observation, is_idle, pending, text};
-use crate::instance::plan::{due, erase, refer, restraint, words};
+use crate::instance::plan::{due, erase, policy, resolve, words};
 use crate::instance::references;
 use serde_json::{Map, Value};
 
 /// Compares the server with what the spec wants and what the service has taken.
-pub(super) fn judge(seen: &Observation, applied: &Applied, detail: &Map<String, Value>) -> Verdict {
+pub(super) fn judge(
+    seen: &Observation,
+    applied: &Applied,
+    detail: &Map<String, Value>,
+) -> Readiness {
     let spec = &seen.facts.spec;
-    if let Some(verdict) = bought_otherwise(seen) {
-        return verdict;
+    if let Some(readiness) = bought_otherwise(seen) {
+        return readiness;
     }
     if !is_idle(pending(detail)) {
         let message = format!(
             "the service is busy with the server ({})",
             pending(detail).unwrap_or_default()
         );
-        return Verdict::reconciling(Reason::OperationPending, message);
+        return Readiness::reconciling(Reason::OperationPending, message);
     }
     let name = seen.facts.server_name();
     let renamed = text(detail, "instanceName").filter(|found| *found != name);
@@ -27,22 +31,22 @@ pub(super) fn judge(seen: &Observation, applied: &Applied, detail: &Map<String, 
             "the server was renamed to {found} at the service, which is no name of this Instance, so nothing is done to it: \
              give it back the name {name}"
         );
-        return Verdict::drifted(Reason::NameDiffers, message);
+        return Readiness::drifted(Reason::NameDiffers, message);
     }
     if let Some(verb) = due::wanted(seen, applied, detail).first() {
-        if restraint::is_observed(seen) {
-            return restraint::differs(&format!("the spec asks for a {verb} of the server"));
+        if policy::is_observed(seen) {
+            return policy::differs(&format!("the spec asks for a {verb} of the server"));
         }
-        return Verdict::reconciling(
+        return Readiness::reconciling(
             words::reason(*verb),
             format!("the spec asks for a {verb} of the server"),
         );
     }
-    if let Some(verdict) = refer::trouble(seen) {
-        return verdict;
+    if let Some(readiness) = resolve::trouble(seen) {
+        return readiness;
     }
-    if let Some(verdict) = erase::held(seen, applied, detail) {
-        return verdict;
+    if let Some(readiness) = erase::held(seen, applied, detail) {
+        return readiness;
     }
     let wanted_image = references::image(seen).map(|image| image.id);
     match (
@@ -50,7 +54,7 @@ pub(super) fn judge(seen: &Observation, applied: &Applied, detail: &Map<String, 
         text(detail, "ecsStatus"),
         text(detail, "imageResourceUUID").zip(wanted_image.as_deref()),
     ) {
-        (_, _, Some((image, wanted))) if image != wanted => Verdict::drifted(
+        (_, _, Some((image, wanted))) if image != wanted => Readiness::drifted(
             Reason::ImageDiffers,
             format!(
                 "the server was given image {image} at the service, the spec says {wanted}; nothing is erased because of \
@@ -58,7 +62,7 @@ pub(super) fn judge(seen: &Observation, applied: &Applied, detail: &Map<String, 
                  spec"
             ),
         ),
-        _ if renamed.is_some() => Verdict::drifted(
+        _ if renamed.is_some() => Readiness::drifted(
             Reason::NameDiffers,
             format!(
                 "the server was renamed to {} at the service: give it back the name {name}",
@@ -72,7 +76,7 @@ pub(super) fn judge(seen: &Observation, applied: &Applied, detail: &Map<String, 
             as_specified(seen, "the server is stopped as specified")
         }
         (PowerState::Unmanaged, ..) => as_specified(seen, "the server is as specified"),
-        (wanted @ (PowerState::Running | PowerState::Stopped), found, _) => Verdict::drifted(
+        (wanted @ (PowerState::Running | PowerState::Stopped), found, _) => Readiness::drifted(
             Reason::PowerStateDiffers,
             format!(
                 "the server is {}, the spec wants it {}: look at the server at the service",
@@ -97,27 +101,27 @@ pub(super) fn is_ours(seen: &Observation, detail: &Map<String, Value>) -> bool {
 }
 
 /// The spec was edited between the purchase and the first status: such an edit can only be taken back.
-pub(super) fn bought_otherwise(seen: &Observation) -> Option<Verdict> {
-    let binding = seen.facts.binding()?;
+pub(super) fn bought_otherwise(seen: &Observation) -> Option<Readiness> {
+    let record = seen.facts.purchase()?;
     let spec = &seen.facts.spec;
     let here = seen.facts.place().to_string();
-    let place = binding.places.last().unwrap_or(&here);
+    let place = record.places.last().unwrap_or(&here);
     // What selectors mean was recorded; see below for those that were edited.
     let (package, firewall) = (&spec.package.code, &spec.firewall.id);
     let bought = [
-        ("package", &binding.package, package.as_ref()),
-        ("firewall", &binding.firewall, firewall.as_ref()),
+        ("package", &record.package, package.as_ref()),
+        ("firewall", &record.firewall, firewall.as_ref()),
         ("place", place, seen.facts.here.as_ref().map(|_| &here)),
-        ("Account", &binding.account, Some(&spec.account_ref.name)),
+        ("Account", &record.account, Some(&spec.account_ref.name)),
     ];
     let other = bought
         .into_iter()
         .find(|(_, was, wanted)| wanted.is_some_and(|wanted| *was != wanted));
     let edited = || {
-        let (what, wanted) = references::edited(&seen.facts, binding)?;
+        let (what, wanted) = references::edited(&seen.facts, record)?;
         let was = match what {
-            "package" => &binding.package,
-            "firewall" => &binding.firewall,
+            "package" => &record.package,
+            "firewall" => &record.firewall,
             _ => place,
         };
         Some((what, was.clone(), wanted))
@@ -129,11 +133,11 @@ pub(super) fn bought_otherwise(seen: &Observation) -> Option<Verdict> {
         "the server was bought with {what} {was}, the spec wants {wanted}: set the spec back, or delete the Instance and \
          create a new one"
     );
-    Some(Verdict::drifted(Reason::PurchaseDiffers, message))
+    Some(Readiness::drifted(Reason::PurchaseDiffers, message))
 }
 
 /// All is as the spec says. That a pause is over is said, since whoever pauses it again by a patch may leave its end as it was.
-fn as_specified(seen: &Observation, words: &str) -> Verdict {
+fn as_specified(seen: &Observation, words: &str) -> Readiness {
     let pause = seen.facts.spec.pause.as_ref();
     let message = match pause.and_then(|pause| pause.until.as_ref()) {
         Some(until) => format!(
@@ -141,5 +145,5 @@ fn as_specified(seen: &Observation, words: &str) -> Verdict {
         ),
         None => words.to_owned(),
     };
-    Verdict::ready(Reason::Available, message)
+    Readiness::ready(Reason::Available, message)
 }

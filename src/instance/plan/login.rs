@@ -1,19 +1,19 @@
 //! The login that an operation brings: read only once a plan asks for it.
 
 use crate::api::Verb;
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::{Needs, Plan, SecretStep, Step, Tell};
 use crate::instance::times;
-use crate::runtime::events::News;
+use crate::runtime::events::EventNote;
 
 /// The login, or the plan that says what is the matter with it. It is read only once a plan asks for it.
 pub(super) fn login(seen: &Observation) -> Result<Credentials, Box<Plan>> {
     match &seen.login {
         LoginFact::Ready(credentials) => Ok(credentials.clone()),
-        LoginFact::Problem(verdict) => Err(Box::new(Plan::rest(
-            Tell::of(verdict.clone()),
+        LoginFact::Problem(readiness) => Err(Box::new(Plan::rest(
+            Tell::of(readiness.clone()),
             times::IDLE_REQUEUE,
         ))),
         LoginFact::Unread(why) => Err(Box::new(unread(why))),
@@ -28,8 +28,8 @@ pub(super) fn login(seen: &Observation) -> Result<Credentials, Box<Plan>> {
 
 /// The Secret with the login could not be read.
 pub(super) fn unread(why: &str) -> Plan {
-    let verdict = Verdict::reconciling(Reason::SecretUnread, why);
-    Plan::rest(Tell::of(verdict), times::SECRET_UNREAD_RETRY)
+    let readiness = Readiness::reconciling(Reason::SecretUnread, why);
+    Plan::rest(Tell::of(readiness), times::SECRET_UNREAD_RETRY)
 }
 
 /// No Secret is there: a password is made, and looked at once it is written.
@@ -40,7 +40,8 @@ pub(super) fn generate(seen: &Observation) -> Plan {
         name.unwrap_or_default()
     );
     let mut tell = Tell::default();
-    tell.news.push(News::normal("PasswordGenerated", note));
+    tell.events
+        .push(EventNote::normal("PasswordGenerated", note));
     Plan::act(Step::Secret(SecretStep::Generate), tell)
 }
 

@@ -1,43 +1,43 @@
 //! Decides: a pure function of what was observed. At most one step, always a reason, no client, no clock of its own.
 //!
-//! [`step`] is what a plan is. One file for each stretch of an Instance's way: [`buy`] while no server is recorded, [`found`] where
-//! there is one all the same, [`import`] where one is to be taken over instead, [`keep`] while one is recorded, [`surplus`] where there
-//! is a second one, [`replace`] when it is gone for good, [`begin`] when it is to become another than it is, [`pursue`] while such an
-//! operation is open, [`refer`] where selectors are to be looked up, [`secret`] for what is kept in Secrets, and [`leave`] while the
-//! object is being deleted. [`restraint`] takes out of every plan what the spec forbids. Below them stand [`diff`] (what of the spec
+//! [`step`] is what a plan is. One file for each stretch of an Instance's way: [`buy`] while no server is recorded, [`adopt`] where
+//! there is one all the same, [`import`] where one is to be taken over instead, [`steady`] while one is recorded, [`surplus`] where there
+//! is a second one, [`replace`] when it is gone for good, [`begin`] when it is to become another than it is, [`follow`] while such an
+//! operation is open, [`resolve`] where selectors are to be looked up, [`secret`] for what is kept in Secrets, and [`delete`] while the
+//! object is being deleted. [`policy`] takes out of every plan what the spec forbids. Below them stand [`diff`] (what of the spec
 //! is not applied), [`due`] (which operation that calls for), [`erase`], [`judge`] (what is said of a server), [`ended`] (what became of
-//! operations) and [`evidence`]. [`outlook`](mod@outlook) tells all that would come of an object before it is applied.
+//! operations) and [`evidence`]. [`preview`](mod@preview) tells all that would come of an object before it is applied.
 
+mod adopt;
 mod attempt;
 mod begin;
 mod buy;
 pub(super) mod cause;
+pub(super) mod delete;
 mod diff;
 mod due;
 pub(super) mod ended;
 mod erase;
 mod evidence;
-mod found;
+mod follow;
 mod import;
 mod judge;
-mod keep;
-pub(super) mod leave;
 mod login;
-pub mod outlook;
-mod pursue;
+pub(super) mod policy;
+pub mod preview;
 mod recreate;
-mod refer;
 mod replace;
-pub(super) mod restraint;
+mod resolve;
 mod secret;
+mod steady;
 pub mod step;
 mod surplus;
 pub(super) mod words;
 
-use crate::api::Binding;
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::PurchaseRecord;
+use crate::api::conditions::{Readiness, Reason};
 use crate::instance::facts::Record;
-use crate::instance::observation::{AccountFact, Observation, SeatFacts};
+use crate::instance::observation::{AccountFact, Observation, SessionFacts};
 use crate::instance::plan::evidence::is_told;
 use crate::instance::plan::step::{NoRoom, Plan, Step, Tell};
 use crate::instance::times;
@@ -46,7 +46,7 @@ use crate::session::Rival;
 /// Plans one reconcile. What the operator keeps in Secrets comes when nothing else is to be done.
 pub fn plan(seen: &Observation) -> Plan {
     let plan = secret::connect(seen, secret::renew(seen, decide(seen)));
-    restraint::restrained(seen, restraint::looking(seen, plan))
+    policy::restrained(seen, policy::looking(seen, plan))
 }
 
 /// Where an Instance stands. Each one has its own way on.
@@ -56,7 +56,7 @@ enum Situation<'a> {
     /// It is deleted, and that needs no look at the service.
     Leaving(Plan),
     /// It has a record and not our finalizer.
-    NotHeld(&'a Binding),
+    NotHeld(&'a PurchaseRecord),
     /// Its Account was not looked at yet, or cannot be used, or does not exist.
     WithoutAccount,
     /// Somebody else may have its server.
@@ -66,43 +66,43 @@ enum Situation<'a> {
     /// The record was edited.
     Invalid(&'a str),
     /// It is being deleted.
-    Deleting(&'a SeatFacts),
+    Deleting(&'a SessionFacts),
     /// A server is recorded.
-    Recorded(&'a SeatFacts, &'a Binding),
+    Recorded(&'a SessionFacts, &'a PurchaseRecord),
     /// An attempt is recorded and its server is not.
-    Attempted(&'a SeatFacts, &'a Binding),
+    Attempted(&'a SessionFacts, &'a PurchaseRecord),
     /// Nothing is recorded.
-    New(&'a SeatFacts),
+    New(&'a SessionFacts),
 }
 
 fn situation(seen: &Observation) -> Situation<'_> {
     let (facts, is_held) = (&seen.facts, seen.facts.is_held());
-    let unheld = facts.binding().filter(|_| !facts.deleting && !is_held);
-    let leaving = || leave::without_the_service(seen);
+    let unheld = facts.purchase().filter(|_| !facts.deleting && !is_held);
+    let leaving = || delete::without_the_service(seen);
     match (&seen.account, unheld) {
         _ if facts.deleting && !is_held => Situation::NotOurs,
-        (_, Some(binding)) => Situation::NotHeld(binding),
-        (AccountFact::Seat(seat), None) => match leaving() {
+        (_, Some(record)) => Situation::NotHeld(record),
+        (AccountFact::AccountSession(account_session), None) => match leaving() {
             Some(plan) => Situation::Leaving(plan),
             None if seen.rival == Rival::NotYet => Situation::RivalUnknown,
-            None => match refer::first(seen) {
+            None => match resolve::first(seen) {
                 Some(plan) => Situation::Unresolved(plan),
-                None => of_record(seen, seat),
+                None => of_record(seen, account_session),
             },
         },
         (_, None) => leaving().map_or(Situation::WithoutAccount, Situation::Leaving),
     }
 }
 
-fn of_record<'a>(seen: &'a Observation, seat: &'a SeatFacts) -> Situation<'a> {
+fn of_record<'a>(seen: &'a Observation, account_session: &'a SessionFacts) -> Situation<'a> {
     match (&seen.facts.record, seen.facts.deleting) {
         (Record::Invalid(why), _) => Situation::Invalid(why),
-        (_, true) => Situation::Deleting(seat),
-        (Record::Speaks(binding), false) if binding.id.is_some() => {
-            Situation::Recorded(seat, binding)
+        (_, true) => Situation::Deleting(account_session),
+        (Record::Speaks(record), false) if record.id.is_some() => {
+            Situation::Recorded(account_session, record)
         }
-        (Record::Speaks(binding), false) => Situation::Attempted(seat, binding),
-        (Record::None, false) => Situation::New(seat),
+        (Record::Speaks(record), false) => Situation::Attempted(account_session, record),
+        (Record::None, false) => Situation::New(account_session),
     }
 }
 
@@ -111,28 +111,28 @@ fn decide(seen: &Observation) -> Plan {
     match situation(seen) {
         Situation::NotOurs => Plan::rest(Tell::default(), times::IDLE_REQUEUE),
         Situation::Leaving(plan) | Situation::Unresolved(plan) => plan,
-        Situation::NotHeld(binding) => hold_again(seen, binding),
+        Situation::NotHeld(record) => hold_again(seen, record),
         Situation::WithoutAccount => without_account(seen),
         // Nothing is done to the server until that is known.
         Situation::RivalUnknown => Plan::rest(Tell::default(), times::PASS_RECHECK),
         Situation::Invalid(why) => {
-            let verdict = Verdict::stalled(Reason::BindingInvalid, why);
-            Plan::rest(Tell::of(verdict), times::IDLE_REQUEUE)
+            let readiness = Readiness::stalled(Reason::BindingInvalid, why);
+            Plan::rest(Tell::of(readiness), times::IDLE_REQUEUE)
         }
-        Situation::Deleting(seat) => leave::plan(seen, seat),
-        Situation::Recorded(seat, binding) => keep::plan(seen, seat, binding),
-        Situation::Attempted(seat, binding) => buy::go_on(seen, seat, binding),
-        Situation::New(seat) => buy::begin(seen, seat),
+        Situation::Deleting(account_session) => delete::plan(seen, account_session),
+        Situation::Recorded(account_session, record) => steady::plan(seen, account_session, record),
+        Situation::Attempted(account_session, record) => buy::go_on(seen, account_session, record),
+        Situation::New(account_session) => buy::begin(seen, account_session),
     }
 }
 
 /// A record without the finalizer (a backup that was restored, a finalizer removed by hand): before anything else the
 /// object is held again, or it could vanish and leave its server behind.
-fn hold_again(seen: &Observation, binding: &Binding) -> Plan {
+fn hold_again(seen: &Observation, record: &PurchaseRecord) -> Plan {
     let tell = Tell::default().with_id(seen.facts.told_id());
     Plan::act(
         Step::Record {
-            binding: Box::new(binding.clone()),
+            record: Box::new(record.clone()),
         },
         tell,
     )
@@ -143,7 +143,7 @@ fn hold_again(seen: &Observation, binding: &Binding) -> Plan {
 fn without_account(seen: &Observation) -> Plan {
     let (reason, message) = match &seen.account {
         // The Account wakes its Instances as soon as it has been looked at.
-        AccountFact::Seat(_) | AccountFact::Pending => {
+        AccountFact::AccountSession(_) | AccountFact::Pending => {
             return Plan::rest(not_looked_at(seen), times::IDLE_REQUEUE);
         }
         AccountFact::NotFound(name) => (Reason::AccountNotFound, no_account(seen, name)),
@@ -159,7 +159,7 @@ fn without_account(seen: &Observation) -> Plan {
         return Plan::rest(Tell::default(), times::IDLE_REQUEUE);
     }
     Plan::rest(
-        Tell::of(Verdict::reconciling(reason, message)),
+        Tell::of(Readiness::reconciling(reason, message)),
         times::IDLE_REQUEUE,
     )
 }
@@ -167,9 +167,10 @@ fn without_account(seen: &Observation) -> Plan {
 /// What is said where there is no such Account, with the remedy.
 fn no_account(seen: &Observation, name: &str) -> String {
     let is_there = seen.facts.id().or_else(|| seen.facts.told_id()).is_some();
-    let may_be =
-        |attempt: &Binding| !seen.memory.nothing_bought(attempt) && !attempt.bought_nothing();
-    let remedy = match seen.facts.binding() {
+    let may_be = |attempt: &PurchaseRecord| {
+        !seen.memory.nothing_bought(attempt) && !attempt.bought_nothing()
+    };
+    let remedy = match seen.facts.purchase() {
         _ if is_there => {
             "create it again: spec.accountRef cannot be changed once there is a server"
         }

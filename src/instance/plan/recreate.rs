@@ -1,6 +1,6 @@
 //! Whether a server may be bought in the place of one that somebody else released, and what is said where it may not.
 
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{EndReason, OnExternalDeletion};
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::{Plan, Tell};
@@ -10,16 +10,16 @@ use crate::instance::times;
 /// What stands instead of a purchase that was announced in the place of a server, once the spec does not want it any more.
 /// So many were announced.
 pub(super) fn withdrawn(seen: &Observation, recreated: u32) -> Option<Plan> {
-    let verdict = called_off(seen, recreated)?;
-    Some(Plan::rest(Tell::of(verdict), times::IDLE_REQUEUE))
+    let readiness = called_off(seen, recreated)?;
+    Some(Plan::rest(Tell::of(readiness), times::IDLE_REQUEUE))
 }
 
-/// Status says so, of the spec as it is: a turn that proves less than the one which said it has nothing to add.
+/// Status says so, of the spec as it is: a reconcile that proves less than the one which said it has nothing to add.
 pub(super) fn is_told_withdrawn(seen: &Observation) -> bool {
-    let recorded = seen.facts.binding().map(|binding| binding.recreated);
+    let recorded = seen.facts.purchase().map(|record| record.recreated);
     let recreated = recorded.unwrap_or(0).max(seen.memory.origin.recreated);
     let recreated = recreated.max(told(seen));
-    called_off(seen, recreated).is_some_and(|verdict| evidence::says(seen, verdict.reason))
+    called_off(seen, recreated).is_some_and(|readiness| evidence::says(seen, readiness.reason))
 }
 
 /// How many servers are to be bought in the place of others, by what status tells of the one that was let go.
@@ -30,7 +30,7 @@ pub(super) fn told(seen: &Observation) -> u32 {
     end.map_or(0, |end| end.times)
 }
 
-pub(super) fn called_off(seen: &Observation, recreated: u32) -> Option<Verdict> {
+pub(super) fn called_off(seen: &Observation, recreated: u32) -> Option<Readiness> {
     let spec = &seen.facts.spec;
     if recreated == 0 {
         return None;
@@ -41,7 +41,7 @@ pub(super) fn called_off(seen: &Observation, recreated: u32) -> Option<Verdict> 
             "the server that this Instance had is gone, and nothing is bought in its place, since spec.onExternalDeletion is \
              Fail: set it to Recreate, or {another}"
         );
-        return Some(Verdict::stalled(Reason::ServerMissing, message));
+        return Some(Readiness::stalled(Reason::ServerMissing, message));
     }
     let is_over = i64::from(recreated) > i64::from(spec.recreate_limit);
     is_over.then(|| {
@@ -50,6 +50,6 @@ pub(super) fn called_off(seen: &Observation, recreated: u32) -> Option<Verdict> 
              raise it, or {another}",
             spec.recreate_limit
         );
-        Verdict::stalled(Reason::RecreateLimitReached, message)
+        Readiness::stalled(Reason::RecreateLimitReached, message)
     })
 }

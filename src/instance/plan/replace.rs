@@ -8,16 +8,16 @@
 //! Another server with the marker (a request was doubled) is ours already: it takes the place of the one that is proven gone, and
 //! nothing is bought. An attempt that could not be had yet is called off once the spec does not want it any more.
 
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{
-    Binding, EndReason, HistoryEntry, OnExternalDeletion, Operation, OperationEnd, Verb,
+    EndReason, HistoryEntry, OnExternalDeletion, Operation, OperationEnd, PurchaseRecord, Verb,
 };
 use crate::cloud::{ServerId, TaskState};
 use crate::instance::fact::Fact;
-use crate::instance::observation::{Observation, SeatFacts, of_purchase};
+use crate::instance::observation::{Observation, SessionFacts, of_purchase};
 use crate::instance::plan::evidence::{frozen, is_our_account};
 use crate::instance::plan::step::{Needs, Plan, Tell};
-use crate::instance::plan::{buy, ended, evidence, found, restraint, words};
+use crate::instance::plan::{adopt, buy, ended, evidence, policy, words};
 use crate::instance::times;
 use crate::inventory::Absence;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -25,10 +25,10 @@ use tokio::time::Instant;
 
 /// Whether the answers come from the account that bought this very server: by the token of the purchase, or by one that has
 /// listed it. That another Instance's server was listed is no proof: an Account may have got the token of another account.
-pub(super) fn is_its_account(seen: &Observation, seat: &SeatFacts) -> bool {
-    let bought_with = seen.facts.binding().map(|binding| &binding.credential);
-    bought_with == Some(&seat.credential)
-        || seen.memory.looks.shown_by.as_ref() == Some(&seat.credential)
+pub(super) fn is_its_account(seen: &Observation, account_session: &SessionFacts) -> bool {
+    let bought_with = seen.facts.purchase().map(|record| &record.credential);
+    bought_with == Some(&account_session.credential)
+        || seen.memory.looks.shown_by.as_ref() == Some(&account_session.credential)
 }
 
 /// Whether an operation on it is not known to have ended, though status was never told so: a server in the making may well not
@@ -50,19 +50,23 @@ pub(super) fn is_in_flight(seen: &Observation) -> bool {
 }
 
 /// The way to another server; none where the spec, a pause or a doubt keeps it from being bought.
-pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Option<Plan> {
+pub(super) fn plan(
+    seen: &Observation,
+    account_session: &SessionFacts,
+    id: &ServerId,
+) -> Option<Plan> {
     let spec = &seen.facts.spec;
     let is_asked_for = spec.on_external_deletion == OnExternalDeletion::Recreate
-        && restraint::restraint(seen).is_none()
-        && is_its_account(seen, seat)
+        && policy::restriction(seen).is_none()
+        && is_its_account(seen, account_session)
         && !is_in_flight(seen);
-    let binding = seen.facts.binding().filter(|_| is_asked_for)?;
+    let record = seen.facts.purchase().filter(|_| is_asked_for)?;
     if let Some(mut plan) = frozen(seen) {
         plan.tell.id = seen.facts.told_id();
         return Some(plan);
     }
-    let has_sibling = found::bearing(seen).iter().any(|other| other != id);
-    let recreated = binding.recreated.max(seen.memory.origin.recreated);
+    let has_sibling = adopt::bearing(seen).iter().any(|other| other != id);
+    let recreated = record.recreated.max(seen.memory.origin.recreated);
     if !has_sibling && i64::from(recreated) >= i64::from(spec.recreate_limit) {
         let message = format!(
             "server {id} is not at the service any more, and spec.recreateLimit ({}) allows no further purchase in its place: \
@@ -70,11 +74,11 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
             spec.recreate_limit,
             words::another(spec)
         );
-        let verdict = Verdict::stalled(Reason::RecreateLimitReached, message);
-        let tell = Tell::of(verdict).with_id(seen.facts.told_id());
+        let readiness = Readiness::stalled(Reason::RecreateLimitReached, message);
+        let tell = Tell::of(readiness).with_id(seen.facts.told_id());
         return Some(Plan::rest(tell, times::IDLE_REQUEUE));
     }
-    let settled = seen.memory.looks.missing_since? + seat.settle;
+    let settled = seen.memory.looks.missing_since? + account_session.settle;
     let absence = seen.listing.as_ref().map(|listing| match has_sibling {
         true => listing.proven_gone(id, settled),
         false => listing.proven_absent(&seen.facts.marker, Some(id), settled),
@@ -86,17 +90,18 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
             plan.tell.id = None;
             plan.tell.forget_server = true;
             plan.tell.ended = untold_end(seen);
-            plan.tell.operation = Some(let_go(seen, binding, recreated));
+            plan.tell.operation = Some(let_go(seen, record, recreated));
             Some(plan)
         }
         (Some(Absence::Proven), Fact::Absent) => {
-            let adopted = found::adopt(seen, seat, None).filter(|_| has_sibling);
-            let mut plan = adopted.unwrap_or_else(|| buy::after_loss(seen, seat, binding));
+            let adopted = adopt::adopt(seen, account_session, None).filter(|_| has_sibling);
+            let mut plan =
+                adopted.unwrap_or_else(|| buy::after_loss(seen, account_session, record));
             plan.tell.forget_server = true;
             Some(plan)
         }
         // No server is bought after a look of yesterday. Status has let it go: it is not named again because the service does not
-        // answer, or each turn would take back what the other one said.
+        // answer, or each reconcile would take back what the other one said.
         (Some(Absence::Proven), _) => {
             let mut plan = Plan::rest(proving(seen, id, settled), times::UNREADABLE_RETRY);
             plan.tell.id = None;
@@ -118,15 +123,15 @@ pub(super) fn plan(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Optio
 }
 
 /// What status keeps of a server that is let go: it is not named again as long as another one cannot be had, by whatever process.
-pub(super) fn let_go(seen: &Observation, binding: &Binding, recreated: u32) -> Operation {
+pub(super) fn let_go(seen: &Observation, record: &PurchaseRecord, recreated: u32) -> Operation {
     Operation {
         end: Some(OperationEnd {
             reason: EndReason::ServerGone,
             message: None,
             times: recreated.saturating_add(1),
-            finished_at: Time(seen.wall),
+            finished_at: Time(seen.wall_clock),
         }),
-        ..of_purchase(binding)
+        ..of_purchase(record)
     }
 }
 
@@ -159,24 +164,24 @@ pub(super) fn proving(seen: &Observation, id: &ServerId, settled: Instant) -> Te
          since spec.onExternalDeletion is Recreate",
         words::until(seen, settled)
     );
-    let verdict = Verdict::reconciling(Reason::ServerMissing, message);
-    Tell::of(verdict).with_id(seen.facts.told_id())
+    let readiness = Readiness::reconciling(Reason::ServerMissing, message);
+    Tell::of(readiness).with_id(seen.facts.told_id())
 }
 
-/// Status has let the server go and has spoken of this very spec since. A turn that proves less than the one which did has
+/// Status has let the server go and has spoken of this very spec since. A reconcile that proves less than the one which did has
 /// nothing to add: a listing that moved must not have status written to and fro for as long as another server cannot be had.
 pub(super) fn is_told(seen: &Observation) -> bool {
     seen.facts.is_let_go() && evidence::is_told(seen)
 }
 
 /// Detail and listing agree that the recorded server is not there. Missing is not gone: it is reported, never bought again.
-pub(super) fn gone(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan {
-    if let Some(plan) = plan(seen, seat, id) {
+pub(super) fn gone(seen: &Observation, account_session: &SessionFacts, id: &ServerId) -> Plan {
+    if let Some(plan) = plan(seen, account_session, id) {
         return plan;
     }
-    let verdict = if is_our_account(seen, seat) {
+    let readiness = if is_our_account(seen, account_session) {
         let spec = &seen.facts.spec;
-        let sibling = found::bearing(seen).into_iter().find(|other| other != id);
+        let sibling = adopt::bearing(seen).into_iter().find(|other| other != id);
         let rest = match (sibling, spec.on_external_deletion) {
             (None, _) => format!("nothing is bought in its place: {}", words::another(spec)),
             (Some(other), OnExternalDeletion::Fail) => format!(
@@ -189,16 +194,16 @@ pub(super) fn gone(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Plan 
             ),
         };
         let message = format!("server {id} is not at the service any more; {rest}");
-        Verdict::stalled(Reason::ServerMissing, message)
+        Readiness::stalled(Reason::ServerMissing, message)
     } else {
         let message = format!(
             "the service does not know server {id}, but the token was changed since it was bought and nothing shows that \
              it belongs to the same account: give the Account the token of the account that bought the server"
         );
-        Verdict::reconciling(Reason::ServerUnobserved, message)
+        Readiness::reconciling(Reason::ServerUnobserved, message)
     };
     Plan::rest(
-        Tell::of(verdict).with_id(Some(id.clone())),
+        Tell::of(readiness).with_id(Some(id.clone())),
         times::IDLE_REQUEUE,
     )
 }

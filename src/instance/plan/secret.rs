@@ -77,7 +77,7 @@ pub(super) fn renew(seen: &Observation, mut plan: Plan) -> Plan {
         return plan.within(times::UNREADABLE_RETRY);
     };
     let version = version.clone();
-    match due_in(*stamp, every, seen.wall) {
+    match due_in(*stamp, every, seen.wall_clock) {
         Due::In(left) => return plan.within(left),
         Due::Now => plan.step = Step::Secret(SecretStep::Renew { version }),
         Due::Unknown => plan.step = Step::Secret(SecretStep::Settle { version }),
@@ -87,10 +87,10 @@ pub(super) fn renew(seen: &Observation, mut plan: Plan) -> Plan {
 
 /// The server is ready as the spec wants it, and nothing is to be done or to be found out.
 fn is_quiet(seen: &Observation, plan: &Plan) -> bool {
-    let verdict = plan.tell.verdict.as_ref();
+    let readiness = plan.tell.readiness.as_ref();
     matches!(plan.step, Step::Rest)
         && plan.needs == Needs::Nothing
-        && verdict.is_some_and(|verdict| verdict.state == State::Ready)
+        && readiness.is_some_and(|readiness| readiness.state == State::Ready)
         && !seen.facts.deleting
         && !seen.is_open()
 }
@@ -161,13 +161,13 @@ pub(super) fn connect(seen: &Observation, mut plan: Plan) -> Plan {
         (_, ConnectionFact::Differs(_)) => {
             plan.step = Step::Secret(SecretStep::Connect);
             if is_told_ready(seen) {
-                // What came of it is said by the next turn.
-                plan.tell.verdict = None;
+                // What came of it is said by the next reconcile.
+                plan.tell.readiness = None;
             }
             plan
         }
         (_, ConnectionFact::Unread) => {
-            plan.tell.verdict = plan.tell.verdict.filter(|_| !is_told_ready(seen));
+            plan.tell.readiness = plan.tell.readiness.filter(|_| !is_told_ready(seen));
             plan.within(times::UNREADABLE_RETRY)
         }
         (_, ConnectionFact::Same | ConnectionFact::NotOurs) => plan,
@@ -193,9 +193,9 @@ fn is_told_ready(seen: &Observation) -> bool {
 
 /// A server that is Ready stays so.
 fn beside(mut plan: Plan, words: &str) -> Plan {
-    let verdict = plan.tell.verdict.as_mut();
-    if let Some(verdict) = verdict.filter(|verdict| verdict.state == State::Ready) {
-        verdict.message = format!("{}; {words}", verdict.message);
+    let readiness = plan.tell.readiness.as_mut();
+    if let Some(readiness) = readiness.filter(|readiness| readiness.state == State::Ready) {
+        readiness.message = format!("{}; {words}", readiness.message);
     }
     plan
 }

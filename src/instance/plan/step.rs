@@ -1,14 +1,14 @@
 //! A plan: one step, and what is said about it.
 
-use crate::api::conditions::{Reason, State, Synced, Verdict};
-use crate::api::{Applied, Binding, HistoryEntry, Operation, Resolved};
+use crate::api::conditions::{Readiness, Reason, State, Synced};
+use crate::api::{Applied, HistoryEntry, Operation, PurchaseRecord, Resolved};
 use crate::cloud::{CreateRequest, PasswordRequest, ReinstallRequest, ServerId};
 use crate::instance::memory::kinds::Wants;
 use crate::instance::observation::Observation;
-use crate::instance::pins::Scope;
+use crate::instance::resolved_references::Scope;
 use crate::instance::times;
 use crate::inventory::Attention;
-use crate::runtime::events::News;
+use crate::runtime::events::EventNote;
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -39,7 +39,7 @@ pub enum Needs {
     /// The login.
     Login,
     /// A place among the Instances of the Account that may have a server.
-    Room,
+    Reservation,
     /// The server as the service shows it now.
     Detail,
     /// The server that is to be taken over, as the service shows it now.
@@ -73,7 +73,7 @@ pub enum SecretStep {
     Connect,
 }
 
-/// The one thing that a turn does.
+/// The one thing that a reconcile does.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Nothing: a named wait, or all is well.
@@ -82,7 +82,7 @@ pub enum Step {
     /// this very process of which it is certain that nothing was done.
     Buy {
         /// The record of the attempt.
-        binding: Box<Binding>,
+        record: Box<PurchaseRecord>,
         /// Whether the record has to be written first. False: it stands, and is read again before the call.
         announce: bool,
         /// What to ask for.
@@ -98,14 +98,14 @@ pub enum Step {
         request: Box<Request>,
     },
     /// Stop or start the server within an attempt that needs it: harmless, repeatable, and not recorded.
-    Aside {
+    Auxiliary {
         /// What to ask for.
         request: Box<Request>,
     },
     /// Write the record of a server that exists.
     Record {
         /// The record.
-        binding: Box<Binding>,
+        record: Box<PurchaseRecord>,
     },
     /// Release a server.
     Release {
@@ -121,7 +121,7 @@ pub enum Step {
     /// Take the finalizer away and leave what there is at the service.
     LetGo {
         /// What is told about it.
-        news: Option<News>,
+        event: Option<EventNote>,
     },
 }
 
@@ -156,12 +156,12 @@ pub enum ReleaseReason {
     Surplus,
 }
 
-/// What a turn says in status and Events.
+/// What a reconcile says in status and Events.
 #[derive(Clone, Debug, Default)]
 pub struct Tell {
     /// The conditions. None: nothing was learnt, what stands is still the best that is known.
-    pub verdict: Option<Verdict>,
-    /// The verdict is a progress that need not be shown unless it lasts.
+    pub readiness: Option<Readiness>,
+    /// The readiness is a progress that need not be shown unless it lasts.
     pub progress: bool,
     /// The server.
     pub id: Option<ServerId>,
@@ -184,7 +184,7 @@ pub struct Tell {
     /// An operation that ended.
     pub ended: Option<HistoryEntry>,
     /// Events beside the one that every change of the Ready reason brings.
-    pub news: Vec<News>,
+    pub events: Vec<EventNote>,
 }
 
 /// The request limit is used up by others.
@@ -200,7 +200,7 @@ impl Needs {
     /// Whether the service is asked for it, or is about to be: nobody takes another's place who may not call yet.
     pub fn is_for_a_call(&self) -> bool {
         match self {
-            Self::Detail | Self::Candidate(_) | Self::References(_) | Self::Room => true,
+            Self::Detail | Self::Candidate(_) | Self::References(_) | Self::Reservation => true,
             Self::Nothing | Self::Login | Self::Claim(_) | Self::Rotation | Self::Connection => {
                 false
             }
@@ -209,10 +209,10 @@ impl Needs {
 }
 
 impl Tell {
-    /// A verdict that is shown at once.
-    pub(in crate::instance) fn of(verdict: Verdict) -> Self {
+    /// A readiness that is shown at once.
+    pub(in crate::instance) fn of(readiness: Readiness) -> Self {
         Self {
-            verdict: Some(verdict),
+            readiness: Some(readiness),
             ..Self::default()
         }
     }
@@ -220,7 +220,7 @@ impl Tell {
     /// A progress that is shown when it lasts.
     pub(in crate::instance) fn progress(reason: Reason, message: impl Into<String>) -> Self {
         Self {
-            verdict: Some(Verdict::reconciling(reason, message)),
+            readiness: Some(Readiness::reconciling(reason, message)),
             progress: true,
             ..Self::default()
         }
@@ -253,16 +253,16 @@ impl Plan {
 
     /// Whether it says that all is as the spec wants it.
     pub fn is_ready(&self) -> bool {
-        let verdict = self.tell.verdict.as_ref();
-        verdict.is_some_and(|verdict| verdict.state == State::Ready)
+        let readiness = self.tell.readiness.as_ref();
+        readiness.is_some_and(|readiness| readiness.state == State::Ready)
     }
 
     /// Whether it does nothing, and says that waiting does not help.
     pub(in crate::instance) fn waits_for_a_human(&self) -> bool {
-        let verdict = self.tell.verdict.as_ref();
+        let readiness = self.tell.readiness.as_ref();
         matches!(self.step, Step::Rest)
             && self.needs == Needs::Nothing
-            && verdict.is_some_and(|verdict| verdict.state == State::Stalled)
+            && readiness.is_some_and(|readiness| readiness.state == State::Stalled)
     }
 
     /// Whether its step may buy a server.

@@ -3,9 +3,9 @@
 
 use crate::api::conditions::Reason;
 use crate::cloud::ServerId;
-use crate::instance::observation::{Observation, SeatFacts};
+use crate::instance::observation::{Observation, SessionFacts};
 use crate::instance::plan::evidence::{is_our_account, says};
-use crate::instance::plan::restraint;
+use crate::instance::plan::policy;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step, Tell};
 use crate::instance::times;
 use crate::inventory::Sighting;
@@ -22,12 +22,17 @@ enum Surplus {
 }
 
 /// The plan for the recorded server, unless another one is to go first.
-pub(super) fn beside(seen: &Observation, seat: &SeatFacts, id: &ServerId, plan: Plan) -> Plan {
-    let is_restrained = restraint::restraint(seen).is_some();
-    match find(seen, seat, id) {
+pub(super) fn beside(
+    seen: &Observation,
+    account_session: &SessionFacts,
+    id: &ServerId,
+    plan: Plan,
+) -> Plan {
+    let is_restricted = policy::restriction(seen).is_some();
+    match find(seen, account_session, id) {
         Surplus::None => plan,
         Surplus::Doubtful => told(seen, plan, None),
-        Surplus::Proven(other) if !is_restrained => release(id, other),
+        Surplus::Proven(other) if !is_restricted => release(id, other),
         Surplus::Proven(other) => told(seen, plan, Some(&other)),
         // Seen once, or on its way: the listing is read again soon, and all else goes on.
         Surplus::Look => told(seen, plan, None)
@@ -39,12 +44,12 @@ pub(super) fn beside(seen: &Observation, seat: &SeatFacts, id: &ServerId, plan: 
 /// An operation that stands still until somebody looks at it must not keep two servers.
 pub(super) fn beside_what_stands_still(
     seen: &Observation,
-    seat: &SeatFacts,
+    account_session: &SessionFacts,
     id: &ServerId,
     plan: Plan,
 ) -> Plan {
     match plan.waits_for_a_human() {
-        true => beside(seen, seat, id, plan),
+        true => beside(seen, account_session, id, plan),
         false => plan,
     }
 }
@@ -52,12 +57,12 @@ pub(super) fn beside_what_stands_still(
 /// What is only looked at is told as it is: that all is well is not said while there are two. Of one that was seen once, what
 /// was said stands.
 fn told(seen: &Observation, mut plan: Plan, other: Option<&ServerId>) -> Plan {
-    if !restraint::is_observed(seen) || !plan.is_ready() {
+    if !policy::is_observed(seen) || !plan.is_ready() {
         return plan;
     }
     match other {
-        Some(other) => plan.tell.verdict = Some(restraint::surplus(other)),
-        None if says(seen, Reason::ObservedOnly) => plan.tell.verdict = None,
+        Some(other) => plan.tell.readiness = Some(policy::surplus(other)),
+        None if says(seen, Reason::ObservedOnly) => plan.tell.readiness = None,
         None => {}
     }
     plan
@@ -69,7 +74,7 @@ fn release(id: &ServerId, other: ServerId) -> Plan {
     Plan::act(Step::Release { id: other, why }, tell)
 }
 
-fn find(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Surplus {
+fn find(seen: &Observation, account_session: &SessionFacts, id: &ServerId) -> Surplus {
     let Some(listing) = &seen.listing else {
         return Surplus::None;
     };
@@ -82,8 +87,8 @@ fn find(seen: &Observation, seat: &SeatFacts, id: &ServerId) -> Surplus {
         return Surplus::Doubtful;
     }
     // The recorded one must be listed beside it; its detail is read once more right before the release.
-    let beside =
-        matches!(listing.sighting(id), Sighting::Present(..)) && is_our_account(seen, seat);
+    let beside = matches!(listing.sighting(id), Sighting::Present(..))
+        && is_our_account(seen, account_session);
     let proven = others.into_iter().find(|other| {
         let call = seen.memory.calls.releases.get(*other);
         let waits = call.and_then(|call| call.not_before);

@@ -3,16 +3,16 @@
 mod buy;
 mod cause;
 mod chores;
+mod delete;
+mod diff;
+mod follow;
 mod import;
-mod keep;
-mod leave;
-mod outlook;
 mod policies;
-mod pursue;
-mod refer;
+mod preview;
 mod replace;
+mod resolve;
 mod secret;
-mod want;
+mod steady;
 
 use super::ended::pause_after;
 use super::step::{Needs, Plan, ReleaseReason, Request, SecretStep, Step, Tell};
@@ -31,18 +31,18 @@ use crate::instance::memory::all::Memories;
 use crate::instance::memory::kinds::{Attempt, Doubts, Gone, Post, ReleaseCall, Wants};
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::of_purchase;
-use crate::instance::pins::{Found, Scope};
+use crate::instance::resolved_references::{Found, Scope};
 use crate::instance::status::{complete, status};
 use crate::inventory::{Attention, testing};
 use crate::runtime::chance::Day;
 use crate::runtime::watch::ObjectKey;
-use crate::session::{Claim, Rival, Room};
+use crate::session::{Claim, Reservation, Rival};
+use diff::as_bought;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
-use want::as_bought;
 
 const SETTLE: Duration = Duration::from_secs(180);
 const UID: &str = "0d1c9d4e-0000-4000-8000-000000000001";
@@ -63,10 +63,10 @@ impl Scene {
         memories.saw(UID, &facts.key, born_here);
         let mut memory = open(&memories.get(UID).unwrap()).clone();
         let now = Instant::now();
-        memory.meet(facts.binding(), Doubts::default(), now);
+        memory.meet(facts.purchase(), Doubts::default(), now);
         Self(Observation {
             facts,
-            account: AccountFact::Seat(SeatFacts {
+            account: AccountFact::AccountSession(SessionFacts {
                 settle: SETTLE,
                 imports: Imports::Allowed,
                 credential: "secret/1".into(),
@@ -91,13 +91,13 @@ impl Scene {
             found: Found::default(),
             connection_version: None,
             connection: ConnectionFact::NotAsked,
-            room: Room::Taken,
+            room: Reservation::Taken,
             candidate: Fact::NotAsked,
             claim: Claim::NotAsked,
             rival: Rival::None,
             memory,
             now,
-            wall: Timestamp::UNIX_EPOCH,
+            wall_clock: Timestamp::UNIX_EPOCH,
             day: Day {
                 instant: now,
                 time: Timestamp::UNIX_EPOCH,
@@ -106,20 +106,20 @@ impl Scene {
     }
 
     /// The same object with a record, written by this process.
-    fn recorded(id: Option<&str>, change: impl FnOnce(&mut Binding)) -> Self {
-        let mut binding = binding();
-        binding.id = id.map(ToOwned::to_owned);
-        change(&mut binding);
+    fn recorded(id: Option<&str>, change: impl FnOnce(&mut PurchaseRecord)) -> Self {
+        let mut record = record();
+        record.id = id.map(ToOwned::to_owned);
+        change(&mut record);
         let mut instance = instance();
         instance.metadata.finalizers = Some(vec![crate::api::names::FINALIZER.into()]);
         instance.metadata.annotations =
-            Some([(crate::api::names::BINDING.to_owned(), binding.to_text())].into());
+            Some([(crate::api::names::BINDING.to_owned(), record.to_text())].into());
         Self::of(&instance, true)
     }
 
     /// A server that was bought and seen, long ago.
     fn converged() -> Self {
-        let mut scene = Self::recorded(Some(ID), |binding| binding.task = Some("t-1".into()));
+        let mut scene = Self::recorded(Some(ID), |record| record.task = Some("t-1".into()));
         let mut status = InstanceStatus {
             id: Some(ID.into()),
             applied: Some(as_bought()),
@@ -153,12 +153,12 @@ impl Scene {
         self.with(|seen| change(&mut seen.memory))
     }
 
-    fn record(self, change: impl FnOnce(&mut Binding)) -> Self {
+    fn record(self, change: impl FnOnce(&mut PurchaseRecord)) -> Self {
         self.with(|seen| {
-            let Record::Speaks(binding) = &mut seen.facts.record else {
+            let Record::Speaks(record) = &mut seen.facts.record else {
                 unreachable!()
             };
-            change(binding);
+            change(record);
         })
     }
 
@@ -191,13 +191,13 @@ impl Scene {
                     ..plan.tell
                 },
             );
-            let verdict = tell.verdict.as_ref();
-            seen.facts.status = status(&seen.facts, seen.wall, &tell, verdict).into();
+            let readiness = tell.readiness.as_ref();
+            seen.facts.status = status(&seen.facts, seen.wall_clock, &tell, readiness).into();
         })
     }
 
     fn post(self, post: Post) -> Self {
-        let nonce = self.0.facts.binding().unwrap().nonce.clone();
+        let nonce = self.0.facts.purchase().unwrap().nonce.clone();
         self.memory(|memory| {
             let since = memory.origin.first_seen;
             memory.calls.attempts.insert(
@@ -252,8 +252,8 @@ fn instance() -> Instance {
     .unwrap()
 }
 
-fn binding() -> Binding {
-    Binding {
+fn record() -> PurchaseRecord {
+    PurchaseRecord {
         cluster: "cluster".into(),
         namespace: "ns".into(),
         name: "web".into(),
@@ -341,9 +341,9 @@ fn detail(changes: &[(&str, &str)]) -> Detail {
 
 fn reason(plan: &Plan) -> Option<(State, Reason)> {
     plan.tell
-        .verdict
+        .readiness
         .as_ref()
-        .map(|verdict| (verdict.state, verdict.reason))
+        .map(|readiness| (readiness.state, readiness.reason))
 }
 
 fn rests(plan: &Plan) -> bool {
@@ -351,13 +351,13 @@ fn rests(plan: &Plan) -> bool {
 }
 
 /// The attempt to buy a server that a plan announces.
-fn announced(plan: &Plan) -> Option<&Binding> {
+fn announced(plan: &Plan) -> Option<&PurchaseRecord> {
     match &plan.step {
         Step::Buy {
-            binding,
+            record,
             announce: true,
             ..
-        } => Some(binding),
+        } => Some(record),
         _ => None,
     }
 }

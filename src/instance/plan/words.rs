@@ -1,6 +1,6 @@
 //! What is said about an operation: reasons, sentences, Events.
 
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::{InstanceSpec, Operation, Verb};
 use crate::cloud::{Detail, ServerId};
 use crate::instance::fact::Fact;
@@ -8,7 +8,7 @@ use crate::instance::memory::kinds::Attempt;
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::step::Tell;
 use crate::instance::plan::{cause, evidence};
-use crate::runtime::events::News;
+use crate::runtime::events::EventNote;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -77,7 +77,7 @@ pub(in crate::instance) fn doing(verb: Verb, id: &ServerId) -> String {
 }
 
 /// The Event of an operation that ended well.
-pub(super) fn done(operation: &Operation, id: &ServerId) -> News {
+pub(super) fn done(operation: &Operation, id: &ServerId) -> EventNote {
     let (reason, note) = match operation.verb {
         Verb::Create => ("Created", format!("server {id} was created")),
         Verb::Release => ("Released", format!("server {id} was released")),
@@ -96,16 +96,16 @@ pub(super) fn done(operation: &Operation, id: &ServerId) -> News {
         Verb::Stop => ("Stopped", format!("server {id} was stopped")),
         Verb::Restart => ("Restarted", format!("server {id} was restarted")),
     };
-    News::normal(reason, format!("{note} ({})", cause::told(operation)))
+    EventNote::normal(reason, format!("{note} ({})", cause::told(operation)))
 }
 
 /// An operation that ended badly and is tried again; Stalled once it has failed so often that waiting is not enough.
-pub(super) fn failed(verb: Verb, words: &str, is_hopeless: bool) -> Verdict {
+pub(super) fn failed(verb: Verb, words: &str, is_hopeless: bool) -> Readiness {
     let message = format!("the {verb} failed: {words}; it is tried again");
     if is_hopeless {
-        Verdict::stalled(Reason::OperationFailed, message)
+        Readiness::stalled(Reason::OperationFailed, message)
     } else {
-        Verdict::reconciling(Reason::OperationFailed, message)
+        Readiness::reconciling(Reason::OperationFailed, message)
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) fn until(seen: &Observation, at: Instant) -> String {
 
 /// Once such a wait is told, other words for it are told at once: its cause or its end is another one.
 pub(super) fn anew(seen: &Observation, tell: Tell) -> Tell {
-    let reason = tell.verdict.as_ref().map(|verdict| verdict.reason);
+    let reason = tell.readiness.as_ref().map(|readiness| readiness.reason);
     let is_told = reason.is_some_and(|reason| evidence::says(seen, reason));
     Tell {
         progress: tell.progress && !is_told,
@@ -149,26 +149,26 @@ pub(super) fn anew(seen: &Observation, tell: Tell) -> Tell {
 }
 
 /// The answer to a call was lost, and the server does not show that it was carried out.
-pub(super) fn lost(verb: Verb, words: &str) -> Verdict {
+pub(super) fn lost(verb: Verb, words: &str) -> Readiness {
     let message = format!(
         "it is not known whether the {verb} was carried out: {words}; it is asked for again if the spec still wants it"
     );
-    Verdict::reconciling(Reason::OperationFailed, message)
+    Readiness::reconciling(Reason::OperationFailed, message)
 }
 
 /// A server does not stay as it is put.
-pub(super) fn restless(verb: Verb) -> Verdict {
+pub(super) fn restless(verb: Verb) -> Readiness {
     let message = format!(
         "the server does not stay as the spec wants it: a {verb} was needed several times lately, so the next one waits; \
          look who or what changes its power, or set spec.powerState to Unmanaged"
     );
-    Verdict::reconciling(Reason::PowerStateDiffers, message)
+    Readiness::reconciling(Reason::PowerStateDiffers, message)
 }
 
 /// What a refusal says: only where the service does not want what was asked for, waiting cannot help.
-pub(in crate::instance) fn refused(message: &str, reason: Reason) -> Verdict {
+pub(in crate::instance) fn refused(message: &str, reason: Reason) -> Readiness {
     match reason {
-        Reason::CreateRefused | Reason::OperationRefused => Verdict::stalled(reason, message),
-        _ => Verdict::reconciling(reason, message),
+        Reason::CreateRefused | Reason::OperationRefused => Readiness::stalled(reason, message),
+        _ => Readiness::reconciling(reason, message),
     }
 }

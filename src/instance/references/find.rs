@@ -1,7 +1,7 @@
 //! Looks selectors up in what the service lists. Reads only; what stands in the way becomes something to say.
 
-use crate::api::Pin;
-use crate::api::conditions::{Reason, Verdict};
+use crate::api::ResolvedReference;
+use crate::api::conditions::{Readiness, Reason};
 use crate::api::references::is_code;
 use crate::catalog;
 use crate::catalog::{Candidates, Catalog, Choice, Listing, Unread};
@@ -10,16 +10,16 @@ use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::memory::kinds::Post;
 use crate::instance::observation::Observation;
-use crate::instance::pins::{Answer, Scope, region_from, zone_from};
 use crate::instance::references::{
     firewall_from, image_from, installation_is_open, key_from, package_from,
 };
-use crate::session::Seat;
+use crate::instance::resolved_references::{Answer, Scope, region_from, zone_from};
+use crate::session::AccountSession;
 use tokio::time::Instant;
 
 /// Looks up where the server is to be.
-pub async fn place(seen: &mut Observation, seat: &Seat, context: &Context) {
-    let look = Look::new(seen, seat, context);
+pub async fn place(seen: &mut Observation, account_session: &AccountSession, context: &Context) {
+    let look = Look::new(seen, account_session, context);
     let spec = &look.seen.facts.spec;
     let region = if is_code(&spec.region) {
         None
@@ -50,7 +50,7 @@ pub async fn place(seen: &mut Observation, seat: &Seat, context: &Context) {
 pub async fn references(
     seen: &mut Observation,
     scope: Scope,
-    seat: &Seat,
+    account_session: &AccountSession,
     context: &Context,
 ) -> bool {
     if seen.found.scope >= scope {
@@ -59,28 +59,32 @@ pub async fn references(
     seen.found.scope = scope;
     if scope == Scope::Purchase {
         if seen.facts.here.is_none() {
-            place(seen, seat, context).await;
+            place(seen, account_session, context).await;
         }
         if seen.facts.here.is_some() && super::package(seen).is_none() {
-            seen.found.package = Look::new(seen, seat, context).package().await;
+            seen.found.package = Look::new(seen, account_session, context).package().await;
         }
         if is_well(seen) && super::firewall(seen).is_none() {
-            seen.found.firewall = Look::new(seen, seat, context).firewall().await;
+            seen.found.firewall = Look::new(seen, account_session, context).firewall().await;
         }
     }
     if is_well(seen) && installation_is_open(seen) {
         if super::image(seen).is_none() {
-            seen.found.image = Look::new(seen, seat, context).image().await;
+            seen.found.image = Look::new(seen, account_session, context).image().await;
         }
         if is_well(seen) && super::key(seen).is_none() {
-            seen.found.key = Look::new(seen, seat, context).key().await;
+            seen.found.key = Look::new(seen, account_session, context).key().await;
         }
     }
     true
 }
 
 /// Looks up what the package is that the spec names by its code, where the service has shown a server to compare with it.
-pub async fn package_on_sale(seen: &mut Observation, seat: &Seat, context: &Context) {
+pub async fn package_on_sale(
+    seen: &mut Observation,
+    account_session: &AccountSession,
+    context: &Context,
+) {
     let Some(code) = seen.facts.spec.package.code.clone() else {
         return;
     };
@@ -88,7 +92,7 @@ pub async fn package_on_sale(seen: &mut Observation, seat: &Seat, context: &Cont
         return;
     }
     let sells = |list: &Listing<Package>| list.rows.iter().any(|row| row.code == code);
-    let (catalog, place) = (&seat.session.catalog, seen.facts.place());
+    let (catalog, place) = (&account_session.session.catalog, seen.facts.place());
     seen.found.on_sale = match catalog.packages(&place, sells).await {
         Ok(list) => match list.rows.iter().find(|row| row.code == code) {
             Some(row) => Fact::Known(row.clone()),
@@ -159,10 +163,14 @@ impl Wanted<'_> {
 }
 
 impl<'a> Look<'a> {
-    fn new(seen: &'a Observation, seat: &'a Seat, context: &'a Context) -> Self {
+    fn new(
+        seen: &'a Observation,
+        account_session: &'a AccountSession,
+        context: &'a Context,
+    ) -> Self {
         Self {
             seen,
-            catalog: &seat.session.catalog,
+            catalog: &account_session.session.catalog,
             context,
         }
     }
@@ -179,8 +187,8 @@ impl<'a> Look<'a> {
 
     /// When the service refused the purchase that is on record.
     fn refused(&self) -> Option<Instant> {
-        let binding = self.seen.facts.binding()?;
-        let attempt = self.seen.memory.attempt(binding)?;
+        let record = self.seen.facts.purchase()?;
+        let attempt = self.seen.memory.attempt(record)?;
         matches!(attempt.post, Post::Refused { .. }).then_some(attempt.since)
     }
 
@@ -299,20 +307,20 @@ impl<'a> Look<'a> {
         };
         let applied = facts.status.applied.as_ref();
         let applied = applied.map(|applied| applied.image.clone());
-        let asked = self.bought().map(|binding| binding.target.image.clone());
+        let asked = self.bought().map(|record| record.target.image.clone());
         shown.into_iter().chain(applied).chain(asked).collect()
     }
 
     fn standing_key(&self) -> Vec<String> {
         let applied = self.seen.facts.status.applied.as_ref();
         let applied = applied.and_then(|applied| applied.key.clone());
-        let asked = self.bought().and_then(|binding| binding.target.key.clone());
+        let asked = self.bought().and_then(|record| record.target.key.clone());
         applied.into_iter().chain(asked).collect()
     }
 
-    fn bought(&self) -> Option<&crate::api::Binding> {
+    fn bought(&self) -> Option<&crate::api::PurchaseRecord> {
         let facts = &self.seen.facts;
-        super::bought(&facts.status, facts.binding())
+        super::bought(&facts.status, facts.purchase())
     }
 
     /// What came of a look: the one thing, or what is to be said.
@@ -322,7 +330,7 @@ impl<'a> Look<'a> {
         } = &wanted;
         let unread = |why: &str| {
             let message = format!("{field} ({from}): {list} could not be read: {why}");
-            Err(Verdict::reconciling(Reason::ReferenceUnread, message))
+            Err(Readiness::reconciling(Reason::ReferenceUnread, message))
         };
         let chosen = match looked {
             Ok(chosen) => chosen,
@@ -337,17 +345,17 @@ impl<'a> Look<'a> {
             return unread("the list changed while it was read");
         }
         match chosen.choice {
-            Choice::One(id) => Ok(Pin {
+            Choice::One(id) => Ok(ResolvedReference {
                 id,
                 from: wanted.from,
             }),
             Choice::Many(several) => {
                 let message = wanted.ambiguous(&several);
-                Err(Verdict::stalled(Reason::ReferenceAmbiguous, message))
+                Err(Readiness::stalled(Reason::ReferenceAmbiguous, message))
             }
             // What is missing may stand in a row that could not be read.
             Choice::None(_) if !chosen.is_readable => unread("it has rows that make no sense"),
-            Choice::None(near) => Err(Verdict::stalled(
+            Choice::None(near) => Err(Readiness::stalled(
                 Reason::ReferenceNotFound,
                 wanted.missing(&near),
             )),

@@ -7,10 +7,10 @@ use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step, Tell};
 use crate::instance::plan::{cause, words};
-use crate::runtime::events::News;
+use crate::runtime::events::EventNote;
 
 /// The Event of the call that was taken in this turn; one for each attempt, none for a repetition within it.
-pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<News> {
+pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<EventNote> {
     match (outcome, &plan.step) {
         (Outcome::Accepted { verb, id, .. }, Step::Buy { .. } | Step::Operate { .. }) => {
             let operation = called(plan)?;
@@ -22,12 +22,12 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<N
                 }
                 false => {
                     let note = format!("{} ({why})", words::doing(*verb, id));
-                    News::normal(words::reason(*verb).as_str(), note)
+                    EventNote::normal(words::reason(*verb).as_str(), note)
                 }
             })
         }
         (
-            Outcome::Aside {
+            Outcome::Auxiliary {
                 verb,
                 power_cut,
                 is_first: true,
@@ -47,7 +47,7 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<N
             _,
         ) => Some(released(seen, id, *why)),
         (
-            Outcome::Aside {
+            Outcome::Auxiliary {
                 verb,
                 is_first: true,
                 is_unknown: true,
@@ -57,7 +57,7 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<N
             _,
         ) => {
             // What is repeated has the same answer, most likely: told once.
-            let last = seen.memory.calls.aside.as_ref();
+            let last = seen.memory.calls.auxiliary.as_ref();
             let is_told = last.is_some_and(|last| last.verb == *verb && last.is_unknown);
             (!is_told).then_some(unanswered(*verb, &seen.facts.id()?, why))
         }
@@ -82,23 +82,23 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<N
 /// What a step calls for.
 fn called(plan: &Plan) -> Option<Operation> {
     match &plan.step {
-        Step::Buy { binding, .. } => Some(of_purchase(binding)),
+        Step::Buy { record, .. } => Some(of_purchase(record)),
         Step::Operate { operation, .. } => Some(Operation::clone(operation)),
         _ => None,
     }
 }
 
 /// Nobody knows whether the call was carried out. Of one that is announced status tells.
-fn unanswered(verb: Verb, id: &ServerId, why: &str) -> News {
+fn unanswered(verb: Verb, id: &ServerId, why: &str) -> EventNote {
     let note = format!(
         "it is not known whether the {verb} of server {id} was carried out ({why}): it is repeated until the server shows it, which does \
          no harm"
     );
-    News::warning("CallUnanswered", note)
+    EventNote::warning("CallUnanswered", note)
 }
 
 /// A call within an attempt.
-fn beside(seen: &Observation, verb: Verb, is_cut: bool) -> Option<News> {
+fn beside(seen: &Observation, verb: Verb, is_cut: bool) -> Option<EventNote> {
     let (open, id) = (seen.open()?, seen.facts.id()?);
     let why = cause::told(&open);
     let of_reinstall = open.verb == Verb::Reinstall;
@@ -112,7 +112,7 @@ fn beside(seen: &Observation, verb: Verb, is_cut: bool) -> Option<News> {
                 "it did not stop within spec.stopPolicy.gracePeriodSeconds, or its stop failed";
             power_cut(&id, &format!("{rule} ({why})"))
         }
-        (false, _) => News::normal(
+        (false, _) => EventNote::normal(
             words::reason(verb).as_str(),
             within_reinstall(verb, &id, &why),
         ),
@@ -128,16 +128,16 @@ fn within_reinstall(verb: Verb, id: &ServerId, why: &str) -> String {
     format!("{} {when} its reinstall ({why})", words::doing(verb, id))
 }
 
-fn power_cut(id: &ServerId, why: &str) -> News {
-    News::warning(
+fn power_cut(id: &ServerId, why: &str) -> EventNote {
+    EventNote::warning(
         "PowerCut",
         format!("the power of server {id} is cut: {why}"),
     )
 }
 
-fn released(seen: &Observation, id: &ServerId, why: ReleaseReason) -> News {
+fn released(seen: &Observation, id: &ServerId, why: ReleaseReason) -> EventNote {
     match why {
-        ReleaseReason::Deleted => News::normal(
+        ReleaseReason::Deleted => EventNote::normal(
             "Releasing",
             format!(
                 "the service is releasing server {id}: this Instance is deleted, and spec.deletionPolicy is {:?} (spec of \
@@ -145,11 +145,11 @@ fn released(seen: &Observation, id: &ServerId, why: ReleaseReason) -> News {
                 seen.facts.spec.deletion_policy, seen.facts.generation
             ),
         ),
-        ReleaseReason::Surplus => News::warning(
+        ReleaseReason::Surplus => EventNote::warning(
             "SurplusReleased",
             format!("released server {id}: another server is recorded for this Instance"),
         ),
-        ReleaseReason::Failed => News::normal(
+        ReleaseReason::Failed => EventNote::normal(
             "Releasing",
             format!("releasing server {id}, which its failed create left behind"),
         ),
@@ -157,7 +157,7 @@ fn released(seen: &Observation, id: &ServerId, why: ReleaseReason) -> News {
 }
 
 /// Whether a change of Ready says no more than the Event of a call: the one that was taken, or the one that comes next.
-pub(super) fn tells(news: &News, seen: &Observation, tell: &Tell, outcome: &Outcome) -> bool {
+pub(super) fn tells(event: &EventNote, seen: &Observation, tell: &Tell, outcome: &Outcome) -> bool {
     let verbs = [
         Verb::Create,
         Verb::Reinstall,
@@ -168,8 +168,8 @@ pub(super) fn tells(news: &News, seen: &Observation, tell: &Tell, outcome: &Outc
     ];
     let verb = verbs
         .into_iter()
-        .find(|verb| words::reason(*verb).as_str() == news.reason);
-    if news.reason == words::reason(Verb::Release).as_str() {
+        .find(|verb| words::reason(*verb).as_str() == event.reason);
+    if event.reason == words::reason(Verb::Release).as_str() {
         let is_told = matches!(
             outcome,
             Outcome::Released {
@@ -178,9 +178,9 @@ pub(super) fn tells(news: &News, seen: &Observation, tell: &Tell, outcome: &Outc
                 ..
             }
         );
-        return is_told && !news.warning;
+        return is_told && !event.warning;
     }
-    let Some(verb) = verb.filter(|_| !news.warning) else {
+    let Some(verb) = verb.filter(|_| !event.warning) else {
         return false;
     };
     let attempt = match seen.open() {

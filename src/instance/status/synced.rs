@@ -34,14 +34,14 @@ fn judge(account: &AccountFact, name: &str, is_confirmed: bool, is_late: bool) -
             (problem.reason, why)
         }
         // What stands in the way may be other words at each look.
-        AccountFact::Seat(_) if is_late => {
+        AccountFact::AccountSession(_) if is_late => {
             let minutes = times::CONFIRMED_WITHIN.as_secs() / 60;
             let why = format!(
                 "for {minutes} minutes neither its detail nor a listing of its zone told whether the server is there"
             );
             (Reason::ServerUnobserved, why)
         }
-        AccountFact::Seat(_) => return is_confirmed.then_some(Synced::Yes),
+        AccountFact::AccountSession(_) => return is_confirmed.then_some(Synced::Yes),
         AccountFact::Unusable(_) | AccountFact::Pending => return None,
     };
     let why = format!("what stands here of the server was seen before: {why}");
@@ -53,7 +53,8 @@ pub fn again(seen: &Observation) -> Option<Duration> {
     seen.facts.told_id()?;
     let mut told = seen.facts.status.conditions.iter();
     if told.any(|told| told.type_ == SYNCED && told.status == "False") {
-        return matches!(seen.account, AccountFact::Seat(_)).then_some(times::UNCONFIRMED_RECHECK);
+        return matches!(seen.account, AccountFact::AccountSession(_))
+            .then_some(times::UNCONFIRMED_RECHECK);
     }
     let since = seen
         .memory
@@ -64,7 +65,7 @@ pub fn again(seen: &Observation) -> Option<Duration> {
     Some(late.max(times::UNCONFIRMED_RECHECK))
 }
 
-/// The rest of the wait where nothing but this is news: two processes that see it differently must not write for ever.
+/// The rest of the wait where nothing but this is new: two processes that see it differently must not write for ever.
 pub fn wait(facts: &Facts, next: &InstanceStatus, memory: &Mutex<Memory>) -> Option<Duration> {
     let without = |status: &InstanceStatus| {
         let mut rest = status.clone();

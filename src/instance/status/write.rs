@@ -1,8 +1,8 @@
 //! Writes a status, and remembers what it said.
 
-use crate::api::conditions::Verdict;
+use crate::api::conditions::Readiness;
 use crate::api::names::BINDING;
-use crate::api::{Binding, Instance, InstanceStatus};
+use crate::api::{Instance, InstanceStatus, PurchaseRecord};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::journal;
@@ -28,14 +28,14 @@ pub async fn say(
     facts: &Facts,
     step: &Step,
     status: &InstanceStatus,
-    verdict: Option<&Verdict>,
+    readiness: Option<&Readiness>,
     memory: &Mutex<Memory>,
 ) -> Result<bool, KubeError> {
     let written = write(context, facts, step, status).await;
     let mut memory = open(memory);
     match written {
         Ok(Some(version)) => {
-            has_said(facts, status, verdict, &version, &mut memory);
+            has_said(facts, status, readiness, &version, &mut memory);
             Ok(true)
         }
         Ok(None) => {
@@ -49,7 +49,7 @@ pub async fn say(
                 memory.told.acknowledged = Some(status.observed_generation);
             }
             if error.may_have_happened() {
-                memory.told.unanswered = said(facts, status, verdict);
+                memory.told.unanswered = said(facts, status, readiness);
             }
             Err(error)
         }
@@ -60,29 +60,29 @@ pub async fn say(
 pub fn has_said(
     facts: &Facts,
     status: &InstanceStatus,
-    verdict: Option<&Verdict>,
+    readiness: Option<&Readiness>,
     version: &str,
     memory: &mut Memory,
 ) {
     let now = Instant::now();
     memory.told.acknowledged = Some(status.observed_generation);
     if stands_otherwise(facts, memory) {
-        memory.told.gainsaid = Some(now);
+        memory.told.conflict = Some(now);
     }
-    let news = change_of_ready(&facts.status.conditions, &status.conditions);
-    if let (Some(news), Some(now)) = (news, ready(&status.conditions)) {
-        journal::ready(facts, status.id.as_deref(), now.status == "True", &news);
+    let event = change_of_ready(&facts.status.conditions, &status.conditions);
+    if let (Some(event), Some(now)) = (event, ready(&status.conditions)) {
+        journal::ready(facts, status.id.as_deref(), now.status == "True", &event);
     }
-    memory.told.unsaid_until = None;
+    memory.told.unreported_until = None;
     memory.wrote(Some(version), now);
-    (memory.told.said, memory.told.unanswered) = (said(facts, status, verdict), None);
+    (memory.told.said, memory.told.unanswered) = (said(facts, status, readiness), None);
 }
 
-fn said(facts: &Facts, status: &InstanceStatus, verdict: Option<&Verdict>) -> Option<Said> {
-    verdict.map(|verdict| Said {
+fn said(facts: &Facts, status: &InstanceStatus, readiness: Option<&Readiness>) -> Option<Said> {
+    readiness.map(|readiness| Said {
         at: Instant::now(),
         generation: facts.generation,
-        reason: verdict.reason,
+        reason: readiness.reason,
         message: ready(&status.conditions).map_or_else(String::new, |c| c.message.clone()),
         is_stalled: is_stalled(&status.conditions),
         id: status.id.clone(),
@@ -136,7 +136,7 @@ async fn write(
     if let Some(record) = facts
         .annotation
         .as_ref()
-        .filter(|record| !is_about_the_record(step) && Binding::is_testable(record))
+        .filter(|record| !is_about_the_record(step) && PurchaseRecord::is_testable(record))
     {
         let path = pointer(&["metadata", "annotations", BINDING]);
         operations.push(json!({"op": "test", "path": path, "value": record}));

@@ -22,8 +22,8 @@ fn subject(name: &str) -> Subject {
     name.into()
 }
 
-fn interest(name: &str, id: Option<&str>, attention: Attention) -> Interest {
-    Interest {
+fn subscription(name: &str, id: Option<&str>, attention: Attention) -> Subscription {
+    Subscription {
         places: vec![place()],
         id: id.map(ServerId::from),
         marker: Marker::of_uid(name),
@@ -35,8 +35,8 @@ fn interest(name: &str, id: Option<&str>, attention: Attention) -> Interest {
     }
 }
 
-fn quiet(name: &str, id: Option<&str>) -> Interest {
-    interest(name, id, Attention::Quiet)
+fn quiet(name: &str, id: Option<&str>) -> Subscription {
+    subscription(name, id, Attention::Quiet)
 }
 
 fn row(id: &str, owner: &str, status: &str) -> Map<String, Value> {
@@ -113,7 +113,7 @@ const S: Duration = Duration::from_secs(1);
 async fn without_interests_nothing_is_due() {
     let mut bench = Bench::new();
     assert_eq!(bench.due_in(), None);
-    bench.state.attend(&subject("a"), quiet("a", None));
+    bench.state.subscribe(&subject("a"), quiet("a", None));
     bench.state.leave(&subject("a"));
     assert_eq!(bench.due_in(), None);
     assert!(
@@ -126,14 +126,14 @@ async fn without_interests_nothing_is_due() {
 #[tokio::test(start_paused = true)]
 async fn the_strongest_attention_sets_the_pace() {
     let mut bench = Bench::new();
-    bench.state.attend(&subject("a"), quiet("a", None));
+    bench.state.subscribe(&subject("a"), quiet("a", None));
     bench.pass(vec![]);
     assert_eq!(bench.due_in(), Some(59 * S), "from beginning to beginning");
     bench
         .state
-        .attend(&subject("b"), interest("b", None, Attention::InFlight));
+        .subscribe(&subject("b"), subscription("b", None, Attention::InFlight));
     assert_eq!(bench.due_in(), Some(4 * S));
-    bench.state.attend(&subject("b"), quiet("b", None));
+    bench.state.subscribe(&subject("b"), quiet("b", None));
     assert_eq!(bench.due_in(), Some(59 * S));
     assert_eq!(bench.state.lane(&place()), Lane::Resync);
 }
@@ -141,15 +141,15 @@ async fn the_strongest_attention_sets_the_pace() {
 #[tokio::test(start_paused = true)]
 async fn a_proof_is_two_passes_begun_after_the_instant_one_right_after_the_other() {
     let mut bench = Bench::new();
-    bench.state.attend(&subject("a"), quiet("a", None));
+    bench.state.subscribe(&subject("a"), quiet("a", None));
     bench.pass(vec![]);
     let after = bench.now + 10 * S;
-    let wish = Interest {
+    let wish = Subscription {
         pass_after: Some(after),
         passes_wanted: 2,
         ..quiet("a", None)
     };
-    bench.state.attend(&subject("a"), wish);
+    bench.state.subscribe(&subject("a"), wish);
     assert_eq!(bench.state.lane(&place()), Lane::Operation);
     assert_eq!(bench.due_in(), Some(10 * S + Duration::from_millis(1)));
     bench.wait(10 * S + Duration::from_millis(1));
@@ -167,11 +167,11 @@ async fn a_proof_is_two_passes_begun_after_the_instant_one_right_after_the_other
 #[tokio::test(start_paused = true)]
 async fn passes_that_are_no_evidence_are_repeated_ever_more_slowly() {
     let mut bench = Bench::new();
-    let wish = Interest {
+    let wish = Subscription {
         pass_after: Some(bench.now - S),
         ..quiet("a", None)
     };
-    bench.state.attend(&subject("a"), wish);
+    bench.state.subscribe(&subject("a"), wish);
     let mut gaps = Vec::new();
     for _ in 0..6 {
         bench.begin();
@@ -192,9 +192,9 @@ async fn passes_that_are_no_evidence_are_repeated_ever_more_slowly() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_pass_wakes_nobody_changes_nothing_and_is_tried_again_with_a_growing_pause() {
     let mut bench = Bench::new();
-    bench.state.attend(
+    bench.state.subscribe(
         &subject("a"),
-        interest("a", Some("ecs-1"), Attention::InFlight),
+        subscription("a", Some("ecs-1"), Attention::InFlight),
     );
     bench.pass(vec![row("ecs-1", "a", "STARTED")]);
     bench.wait(4 * S);
@@ -207,8 +207,8 @@ async fn a_failed_pass_wakes_nobody_changes_nothing_and_is_tried_again_with_a_gr
         bench.wait(pause);
     }
     assert_eq!(pauses, [5, 5, 5, 8, 16, 20, 20]);
-    let census = |bench: &Bench| bench.state.census(0, &|_, _| false).places[&place()].clone();
-    let failing = census(&bench).failing.unwrap();
+    let summary = |bench: &Bench| bench.state.summary(0, &|_, _| false).places[&place()].clone();
+    let failing = summary(&bench).failing.unwrap();
     assert!(bench.now > failing.since + 60 * S, "it does not move");
     let view = bench.state.view(&place());
     assert!(view.last_error().is_some());
@@ -218,14 +218,18 @@ async fn a_failed_pass_wakes_nobody_changes_nothing_and_is_tried_again_with_a_gr
     ));
     bench.pass(vec![]);
     assert!(bench.state.view(&place()).last_error().is_none());
-    assert_eq!(census(&bench).failing, None);
+    assert_eq!(summary(&bench).failing, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_quiet_subject_is_woken_by_a_change_and_only_once() {
     let mut bench = Bench::new();
-    bench.state.attend(&subject("a"), quiet("a", Some("ecs-1")));
-    bench.state.attend(&subject("b"), quiet("b", Some("ecs-2")));
+    bench
+        .state
+        .subscribe(&subject("a"), quiet("a", Some("ecs-1")));
+    bench
+        .state
+        .subscribe(&subject("b"), quiet("b", Some("ecs-2")));
     let own = |status| vec![row("ecs-1", "a", status), row("ecs-2", "b", "STARTED")];
     let pass = |bench: &mut Bench, rows| {
         let woken = bench.pass(rows);
@@ -254,7 +258,9 @@ async fn a_quiet_subject_is_woken_by_a_change_and_only_once() {
 #[tokio::test(start_paused = true)]
 async fn a_doubtful_pass_makes_nobody_believe_that_a_server_vanished() {
     let mut bench = Bench::new();
-    bench.state.attend(&subject("a"), quiet("a", Some("ecs-1")));
+    bench
+        .state
+        .subscribe(&subject("a"), quiet("a", Some("ecs-1")));
     bench.pass(vec![row("ecs-1", "a", "STARTED")]);
     bench.wait(59 * S);
     bench.begin();
@@ -267,7 +273,7 @@ async fn in_flight_subjects_are_woken_by_every_pass() {
     let mut bench = Bench::new();
     bench
         .state
-        .attend(&subject("a"), interest("a", None, Attention::InFlight));
+        .subscribe(&subject("a"), subscription("a", None, Attention::InFlight));
     for _ in 0..3 {
         assert_eq!(bench.pass(vec![]), ["a"]);
         bench.wait(4 * S);
@@ -277,8 +283,8 @@ async fn in_flight_subjects_are_woken_by_every_pass() {
 #[tokio::test(start_paused = true)]
 async fn a_subject_that_is_calmed_is_woken_by_changes_alone_and_still_owns_its_server() {
     let mut bench = Bench::new();
-    let busy = interest("a", Some("ecs-a"), Attention::InFlight);
-    bench.state.attend(&subject("a"), busy);
+    let busy = subscription("a", Some("ecs-a"), Attention::InFlight);
+    bench.state.subscribe(&subject("a"), busy);
     let rows = || vec![row("ecs-a", "a", "STARTED")];
     assert_eq!(bench.pass(rows()), ["a"]);
     bench.state.calm(&subject("a"));
@@ -303,7 +309,7 @@ async fn a_place_freezes_when_many_vanish_and_thaws_when_each_is_accounted_for()
     for name in &names {
         bench
             .state
-            .attend(&subject(name), quiet(name, Some(&format!("ecs-{name}"))));
+            .subscribe(&subject(name), quiet(name, Some(&format!("ecs-{name}"))));
     }
     bench.pass(rows(0));
     bench.wait(59 * S);
@@ -325,11 +331,11 @@ async fn a_place_freezes_when_many_vanish_and_thaws_when_each_is_accounted_for()
     );
 
     bench.state.confirmed_gone(&"ecs-0".into());
-    let releasing = Interest {
+    let releasing = Subscription {
         releasing: true,
         ..quiet("1", Some("ecs-1"))
     };
-    bench.state.attend(&subject("1"), releasing);
+    bench.state.subscribe(&subject("1"), releasing);
     bench.state.leave(&subject("2"));
     assert_eq!(
         bench
@@ -351,13 +357,15 @@ async fn a_place_freezes_when_many_vanish_and_thaws_when_each_is_accounted_for()
 #[tokio::test(start_paused = true)]
 async fn an_empty_first_listing_freezes_against_the_record_also_when_it_comes_late() {
     let mut bench = Bench::new();
-    bench.state.attend(&subject("0"), quiet("0", Some("ecs-0")));
+    bench
+        .state
+        .subscribe(&subject("0"), quiet("0", Some("ecs-0")));
     bench.pass(vec![]);
     assert_eq!(bench.state.view(&place()).frozen(), None);
     for name in ["1", "2", "3"] {
         bench
             .state
-            .attend(&subject(name), quiet(name, Some(&format!("ecs-{name}"))));
+            .subscribe(&subject(name), quiet(name, Some(&format!("ecs-{name}"))));
     }
     assert!(bench.state.view(&place()).frozen().is_some());
     assert!(!bench.state.has_shown("secret/1"));
@@ -366,11 +374,11 @@ async fn an_empty_first_listing_freezes_against_the_record_also_when_it_comes_la
 #[tokio::test(start_paused = true)]
 async fn servers_just_bought_are_not_missed() {
     let mut bench = Bench::new();
-    bench.state.attend(&subject("0"), quiet("0", None));
+    bench.state.subscribe(&subject("0"), quiet("0", None));
     bench.pass(vec![]);
     for name in ["1", "2", "3", "4"] {
-        let fresh = interest(name, Some(&format!("ecs-{name}")), Attention::InFlight);
-        bench.state.attend(&subject(name), fresh);
+        let fresh = subscription(name, Some(&format!("ecs-{name}")), Attention::InFlight);
+        bench.state.subscribe(&subject(name), fresh);
     }
     bench.wait(4 * S);
     bench.pass(vec![]);
@@ -380,13 +388,13 @@ async fn servers_just_bought_are_not_missed() {
 #[tokio::test(start_paused = true)]
 async fn a_late_server_of_a_finalised_instance_is_found() {
     let mut bench = Bench::new();
-    bench.state.attend(&subject("a"), quiet("a", None));
+    bench.state.subscribe(&subject("a"), quiet("a", None));
     bench.begin();
     // Buried while a pass is running: that pass began too early to say anything.
     bench.wait(S);
     bench
         .state
-        .bury(Marker::of_uid("dead"), vec![place()], bench.now);
+        .add_tombstone(Marker::of_uid("dead"), vec![place()], bench.now);
     bench.now -= S;
     let late = || vec![row("ecs-7", "dead", "STARTED")];
     bench.end(late());
@@ -397,7 +405,9 @@ async fn a_late_server_of_a_finalised_instance_is_found() {
     assert_eq!(bench.state.buried_alive(bench.now), found);
     assert_eq!(bench.state.unowned().len(), 1);
     // A restored Instance goes on with the old marker.
-    bench.state.attend(&subject("again"), quiet("dead", None));
+    bench
+        .state
+        .subscribe(&subject("again"), quiet("dead", None));
     assert!(bench.state.buried_alive(bench.now).is_empty());
     assert!(bench.state.unowned().is_empty());
     bench.state.leave(&subject("again"));
@@ -415,7 +425,9 @@ async fn a_late_server_of_a_finalised_instance_is_found() {
 #[tokio::test(start_paused = true)]
 async fn what_nobody_owns_is_counted() {
     let mut bench = Bench::new();
-    bench.state.attend(&subject("a"), quiet("a", Some("ecs-1")));
+    bench
+        .state
+        .subscribe(&subject("a"), quiet("a", Some("ecs-1")));
     bench.pass(vec![
         row("ecs-1", "x", "S"),
         row("ecs-2", "a", "S"),
@@ -430,7 +442,7 @@ async fn what_nobody_owns_is_counted() {
 #[tokio::test(start_paused = true)]
 async fn a_place_that_is_left_while_its_pass_runs_is_forgotten_after_it() {
     let mut bench = Bench::new();
-    bench.state.attend(&subject("a"), quiet("a", None));
+    bench.state.subscribe(&subject("a"), quiet("a", None));
     bench.begin();
     bench.state.leave(&subject("a"));
     assert!(bench.end(vec![]).is_empty());

@@ -1,5 +1,5 @@
 use super::*;
-use crate::runtime::Pulses;
+use crate::runtime::Heartbeats;
 use http::{Method, Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -132,8 +132,8 @@ fn lease(server: &Server, identity: &str) -> Lease {
         renew_deadline: 10 * SECOND,
         retry_period: 2 * SECOND,
     };
-    let pulse = Pulses::default().expect("Lease", settings.silence());
-    Lease::new(server.client(), settings, pulse)
+    let heartbeat = Heartbeats::default().expect("Lease", settings.silence());
+    Lease::new(server.client(), settings, heartbeat)
 }
 
 /// Wins it and keeps it; gives the term, and how that ended.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::runtime::Pulses;
+use crate::runtime::Heartbeats;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
 use kube::runtime::reflector;
@@ -39,7 +39,7 @@ fn rules(places: usize) -> Rules<ConfigMap> {
     }
 }
 
-/// A turn that panics and one that never ends are defects of ours. Each costs its own object a turn a minute or so, and
+/// A reconcile that panics and one that never ends are defects of ours. Each costs its own object a reconcile a minute or so, and
 /// nobody else anything, although one Account gets two of six places.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
@@ -50,9 +50,9 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
         writer.apply_watcher_event(&Event::InitApply(object(name)));
     }
     writer.apply_watcher_event(&Event::InitDone);
-    let turns = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
-    let counted = turns.clone();
-    let turn = move |object: Arc<ConfigMap>| -> BoxFuture<'static, Duration> {
+    let reconciles = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
+    let counted = reconciles.clone();
+    let reconcile = move |object: Arc<ConfigMap>| -> BoxFuture<'static, Duration> {
         let name = object.metadata.name.clone().unwrap_or_default();
         *counted.lock().unwrap().entry(name.clone()).or_default() += 1;
         Box::pin(async move {
@@ -66,15 +66,15 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
     let (trigger, requests) = channel();
     trigger.open();
     let cancel = CancellationToken::new();
-    let pulse = Pulses::default().expect("queue", Duration::from_secs(60));
+    let heartbeat = Heartbeats::default().expect("queue", Duration::from_secs(60));
     let queue = run(
         store,
         requests,
         rules(6),
         Metrics::default(),
-        pulse,
+        heartbeat,
         cancel.clone(),
-        turn,
+        reconcile,
     );
     let queue = tokio::spawn(queue);
     for name in names {
@@ -84,13 +84,13 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
         });
     }
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let seen = turns.lock().unwrap().clone();
+    let seen = reconciles.lock().unwrap().clone();
     // Ten minutes: every ten seconds, every sixty, every hundred and twenty and sixty.
     assert!((55..=61).contains(&seen["healthy"]), "{seen:?}");
     assert!((8..=11).contains(&seen["poisoned"]), "{seen:?}");
     assert!((3..=4).contains(&seen["endless"]), "{seen:?}");
     cancel.cancel();
-    tokio::time::timeout(TURN * 2, queue)
+    tokio::time::timeout(RECONCILE_LIMIT * 2, queue)
         .await
         .unwrap()
         .unwrap();
@@ -102,26 +102,26 @@ async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_p
     for event in [Event::Init, Event::InitApply(object("a")), Event::InitDone] {
         writer.apply_watcher_event(&event);
     }
-    let pulses = Pulses::default();
+    let heartbeats = Heartbeats::default();
     let (trigger, requests) = channel();
     let mut queue = Box::pin(run(
         store,
         requests,
         rules(1),
         Metrics::default(),
-        pulses.expect("queue", SILENCE),
+        heartbeats.expect("queue", SILENCE),
         CancellationToken::new(),
-        // The only place is always taken, by a turn that does not end by itself.
+        // The only place is always taken, by a reconcile that does not end by itself.
         |_| Box::pin(std::future::pending()),
     ));
     trigger.open();
     trigger.wake(&ObjectKey::of(&object("a")));
     for _ in 0..30 {
         let _ = timeout(Duration::from_secs(20), &mut queue).await;
-        assert!(pulses.missing().is_empty());
+        assert!(heartbeats.missing().is_empty());
     }
     advance(SILENCE + Duration::from_secs(1)).await;
-    assert_eq!(pulses.missing(), ["queue"]);
+    assert_eq!(heartbeats.missing(), ["queue"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::runtime::Pulses;
+use crate::runtime::Heartbeats;
 use crate::runtime::kubernetes::watching;
 use axum::body::Body as Answer;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -113,22 +113,22 @@ impl Server {
         of_kind.map(|(at, _)| *at).collect()
     }
 
-    fn watch(&self, pulses: &Pulses) -> Watch {
+    fn watch(&self, heartbeats: &Heartbeats) -> Watch {
         let server = self.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let server = server.clone();
             let uri = request.uri().to_string();
             async move { server.answer(&uri).await }
         });
-        let pulse = pulses.expect("watch", SILENCE);
-        let client = watching(Client::new(service, "default"), pulse.clone());
+        let heartbeat = heartbeats.expect("watch", SILENCE);
+        let client = watching(Client::new(service, "default"), heartbeat.clone());
         let subject = Subject::<ConfigMap> {
             api: Api::default_namespaced(client),
             config: watcher::Config::default(),
             prune: |_| {},
         };
         let cancel = CancellationToken::new();
-        spawn(subject, None, Metrics::default(), pulse, |_| {}, cancel)
+        spawn(subject, None, Metrics::default(), heartbeat, |_| {}, cancel)
     }
 
     async fn answer(&self, uri: &str) -> kube::Result<http::Response<Answer>> {
@@ -185,12 +185,12 @@ async fn it_goes_on_within_ten_seconds_after_an_outage_of_any_length_and_shows_l
             watches: true,
         },
     ] {
-        let (server, pulses) = (Server::new(mood), Pulses::default());
-        let mut watch = server.watch(&pulses);
+        let (server, heartbeats) = (Server::new(mood), Heartbeats::default());
+        let mut watch = server.watch(&heartbeats);
         for _ in 0..15 {
             sleep(MINUTE).await;
             assert_eq!(
-                pulses.missing(),
+                heartbeats.missing(),
                 Vec::<String>::new(),
                 "what others do to it is no reason"
             );
@@ -208,11 +208,11 @@ async fn it_goes_on_within_ten_seconds_after_an_outage_of_any_length_and_shows_l
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_watch_begins_again_within_half_a_minute_and_shows_life() {
-    let (server, pulses) = (Server::new(Mood::Well), Pulses::default());
-    let _watch = server.watch(&pulses);
+    let (server, heartbeats) = (Server::new(Mood::Well), Heartbeats::default());
+    let _watch = server.watch(&heartbeats);
     for _ in 0..10 {
         sleep(MINUTE).await;
-        assert!(pulses.missing().is_empty());
+        assert!(heartbeats.missing().is_empty());
     }
     let times = server.times(true);
     let longest = times
@@ -233,10 +233,10 @@ async fn a_listing_that_gets_stuck_begins_anew() {
         },
         Mood::Endless,
     ] {
-        let (server, pulses) = (Server::new(mood), Pulses::default());
-        let mut watch = server.watch(&pulses);
+        let (server, heartbeats) = (Server::new(mood), Heartbeats::default());
+        let mut watch = server.watch(&heartbeats);
         sleep(10 * MINUTE).await;
-        assert!(pulses.missing().is_empty());
+        assert!(heartbeats.missing().is_empty());
         let tries = server.times(false).len();
         assert!((10..60).contains(&tries), "{tries} in ten minutes");
         server.set(Mood::Well);
@@ -249,8 +249,8 @@ async fn a_listing_that_gets_stuck_begins_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_is_gone_means_a_new_listing_and_no_storm() {
-    let (server, pulses) = (Server::new(Mood::Gone), Pulses::default());
-    let _watch = server.watch(&pulses);
+    let (server, heartbeats) = (Server::new(Mood::Gone), Heartbeats::default());
+    let _watch = server.watch(&heartbeats);
     sleep(10 * MINUTE).await;
     let listings = server.times(false).len();
     assert!((60..200).contains(&listings), "{listings} in ten minutes");
@@ -258,10 +258,10 @@ async fn a_version_that_is_gone_means_a_new_listing_and_no_storm() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_does_nothing_any_more_shows_no_life() {
-    let (server, pulses) = (Server::new(Mood::Well), Pulses::default());
-    let watch = server.watch(&pulses);
+    let (server, heartbeats) = (Server::new(Mood::Well), Heartbeats::default());
+    let watch = server.watch(&heartbeats);
     sleep(MINUTE).await;
     watch.task.abort();
     sleep(2 * MINUTE).await;
-    assert_eq!(pulses.missing(), ["watch"]);
+    assert_eq!(heartbeats.missing(), ["watch"]);
 }

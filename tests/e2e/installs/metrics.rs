@@ -144,8 +144,8 @@ fn refer_to_one_another(form: &Form, watched: &str, objects: &[Value]) {
     for flow in flows {
         assert_eq!(flow["serviceAccount"]["namespace"], **own, "{folder}");
     }
-    let bindings = kinds("ClusterRoleBinding");
-    let delegates = bindings.filter(|one| one["roleRef"]["name"] == "system:auth-delegator");
+    let records = kinds("ClusterRoleBinding");
+    let delegates = records.filter(|one| one["roleRef"]["name"] == "system:auth-delegator");
     assert_eq!(delegates.count(), 1, "{folder}");
     let deployments: Vec<_> = kinds("Deployment").collect();
     let [deployment] = deployments[..] else {

@@ -116,7 +116,7 @@ async fn verbs_a_restart_token_restarts_once() {
     }
 }
 
-/// The power goes back and forth, by us and by others: what a listing showed before an operation of ours is news after it.
+/// The power goes back and forth, by us and by others: what a listing showed before an operation of ours is new after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_a_server_stopped_at_the_console_twice_is_started_twice() {
     let (world, ready) = begin(Setup::default(), "console-twice").await;

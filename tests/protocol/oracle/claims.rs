@@ -3,7 +3,7 @@
 use super::heard::{Begun, Call, Fate, uids};
 use super::truth::ALL;
 use super::{Oracle, ProcessId, Verdict, condition, name_of, operation, record, speaks};
-use cloud_server_operator::api::Binding;
+use cloud_server_operator::api::PurchaseRecord;
 use cloud_simulator::model::{Progress, Verb, World};
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ impl Oracle {
     /// Whether a create may have happened of whose end this process does not know.
     fn may_be_bought(&self, process: ProcessId, now: &Value) -> Verdict {
         let record = record(now).filter(|record| speaks(record, now));
-        if record.as_ref().is_some_and(Binding::bought_nothing) {
+        if record.as_ref().is_some_and(PurchaseRecord::bought_nothing) {
             let why = "told as unconfirmed, and the record says that the create was refused";
             return Verdict::Wrong(why.to_owned());
         }

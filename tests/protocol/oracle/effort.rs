@@ -65,7 +65,7 @@ pub(super) struct Effort {
     /// What was too much already.
     told: BTreeSet<(ProcessId, Cost, String)>,
     /// When something happened that is not the operator's own doing.
-    news: VecDeque<Instant>,
+    event: VecDeque<Instant>,
     /// Servers that are gone, and which process has looked at them since.
     found_gone: BTreeSet<(ProcessId, String)>,
     /// The status that a process has written last and knows to stand.
@@ -88,13 +88,13 @@ impl Effort {
         }
         let spent = spent.len();
         while self
-            .news
+            .event
             .front()
             .is_some_and(|at| *at + MINUTE + PAST <= now)
         {
-            self.news.pop_front();
+            self.event.pop_front();
         }
-        let news = self.news.len();
+        let event = self.event.len();
         let (steady, each) = match cost {
             Cost::Calls => (STEADY + WOKEN, EACH),
             Cost::Writes => (STEADY, WRITTEN),
@@ -104,7 +104,7 @@ impl Effort {
                 (FOLLOWED + YOUNG * begun.saturating_sub(1), 0)
             }
         };
-        let most = steady * wanting + each * news;
+        let most = steady * wanting + each * event;
         let why = (spent > steady).then(|| {
             format!("L3: {spent} {cost:?} for {object} within {MINUTE:?}, at most {most}")
         });
@@ -116,15 +116,15 @@ impl Effort {
 
 impl Oracle {
     /// Something happens that is not the operator's own doing.
-    pub fn has_news(&mut self) {
-        self.effort.news.push_back(Instant::now());
+    pub fn has_changes(&mut self) {
+        self.effort.event.push_back(Instant::now());
     }
 
-    /// What the service did is news, unless the operator asked for it again and again, and it failed.
-    pub(super) fn may_be_news(&mut self, effect: &Effect) {
+    /// What the service did is new, unless the operator asked for it again and again, and it failed.
+    pub(super) fn may_be_change(&mut self, effect: &Effect) {
         let is_vain = matches!(effect, Effect::None | Effect::TaskFailed { .. });
         if !is_vain && !effect.is_acceptance() {
-            self.has_news();
+            self.has_changes();
         }
     }
 
@@ -156,7 +156,7 @@ impl Oracle {
             // It may have gone long ago, where nobody looked.
             let is_gone = cloud.server(id).is_none_or(|server| !is_alive(&server));
             if is_gone && self.effort.found_gone.insert((process, id.clone())) {
-                self.has_news();
+                self.has_changes();
             }
         }
         if request.verb().is_some() {
@@ -164,7 +164,7 @@ impl Oracle {
             begun.retain(|at| *at + MINUTE + GROWN > Instant::now());
             begun.push_back(Instant::now());
         }
-        // A server that is imported may be looked at for each Instance that wants it; and what one of two processes says is news to
+        // A server that is imported may be looked at for each Instance that wants it; and what one of two processes says is new to
         // the other.
         let is_shared = self.troubles.no_lease || !self.foreign.is_empty();
         let wanting = if is_shared { 2 } else { 1 };
@@ -180,7 +180,7 @@ impl Oracle {
     pub(super) fn counts_write(&mut self, process: ProcessId, kind: Kind, key: &Key) {
         if kind == Kind::Status && key.0 == ACCOUNTS {
             // Whoever waits for the Account looks up.
-            self.has_news();
+            self.has_changes();
         } else if kind.is_write() {
             let cost = Cost::Writes;
             let verdict = self.effort.spend((process, cost, key.1.as_str()), 1);

@@ -3,14 +3,14 @@
 use super::wishes::Property;
 use super::{Oracle, Rule, Verdict, bearing, is_alive, record, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, Key};
-use cloud_server_operator::api::{Binding, Marker};
+use cloud_server_operator::api::{Marker, PurchaseRecord};
 use cloud_simulator::model::World;
 use serde_json::Value;
 
 /// An Instance, and a server that was released: how they stand to each other.
 struct Relation<'a> {
     key: &'a Key,
-    record: Binding,
+    record: PurchaseRecord,
     /// The server is on its record.
     is_recorded: bool,
     /// It bears its marker.

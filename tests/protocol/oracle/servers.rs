@@ -4,7 +4,7 @@ use super::wishes::Property;
 use super::{Oracle, Rule, Verdict, bearing, open_operation, record, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, uid};
 use crate::fault::Kind;
-use cloud_server_operator::api::{self, Binding, Marker, Operation, names};
+use cloud_server_operator::api::{self, Marker, Operation, PurchaseRecord, names};
 use cloud_simulator::model::{Effect, Request, Verb, World};
 use serde_json::Value;
 use std::time::Duration;
@@ -83,10 +83,10 @@ impl Oracle {
             let former = self.accepted.insert(server.to_owned(), Instant::now());
             if former.is_none_or(|at| at.elapsed() > RARE) {
                 // An operation may take what it takes, one at a time.
-                self.has_news();
+                self.has_changes();
             }
         }
-        self.may_be_news(effect);
+        self.may_be_change(effect);
         match effect {
             Effect::Created { server, name } => self.on_created(server, name, cloud, kube),
             Effect::ReleaseAccepted { server, name } => self.on_release(server, name, kube),
@@ -307,7 +307,7 @@ impl Oracle {
     }
 
     /// What an intent announces: see `announced`.
-    pub(super) fn announces(&mut self, object_name: &str, record: &Binding) {
+    pub(super) fn announces(&mut self, object_name: &str, record: &PurchaseRecord) {
         let target = &record.target;
         let name = names::server_name(object_name, &record.marker);
         let asked = vec![
@@ -320,7 +320,7 @@ impl Oracle {
     }
 
     /// What the intent of a reinstall announces.
-    pub(super) fn announces_reinstall(&mut self, record: &Binding, operation: &Operation) {
+    pub(super) fn announces_reinstall(&mut self, record: &PurchaseRecord, operation: &Operation) {
         let server = record.id.clone().unwrap_or_default();
         let target = &operation.target;
         let asked = vec![target.image.clone(), target.key.clone().unwrap_or_default()];

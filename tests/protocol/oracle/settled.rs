@@ -5,7 +5,7 @@ use super::wishes::{self, Property};
 use super::{Oracle, Verdict, condition, is_alive, name_of, record, speaks};
 use crate::apiserver::{ACCOUNTS, INSTANCES, uid};
 use crate::fault::Kind;
-use cloud_server_operator::api::{Binding, Marker};
+use cloud_server_operator::api::{Marker, PurchaseRecord};
 use cloud_simulator::model::{ServerInfo, World};
 use serde_json::Value;
 
@@ -299,7 +299,7 @@ impl Oracle {
         let t = &self.troubles;
         let lost = t.unknown.get(&Kind::Create).copied().unwrap_or(0);
         let record = record(object).filter(|record| record.imported.is_none());
-        let is_newest = |record: &Binding| super::newest_attempt(object) == record.attempt;
+        let is_newest = |record: &PurchaseRecord| super::newest_attempt(object) == record.attempt;
         record.is_some_and(|record| record.task.is_none() && is_newest(&record))
             && lost + t.crashes + t.ended + t.takeovers > 0
     }

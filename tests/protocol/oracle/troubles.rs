@@ -89,7 +89,7 @@ impl Oracle {
 
     /// What a fault makes impossible to promise.
     pub fn acts(&mut self, kind: Kind, act: &Act) {
-        self.has_news();
+        self.has_changes();
         let troubles = &mut self.troubles;
         match act {
             Act::CrashBefore | Act::CrashAfter => troubles.crashes += 1,
@@ -150,7 +150,7 @@ impl Oracle {
 
     /// What a step asks for, or makes impossible to promise.
     pub fn steps(&mut self, step: &Step) {
-        self.has_news();
+        self.has_changes();
         if matches!(
             step,
             Step::SellOut | Step::Restock | Step::OfferImage | Step::WithdrawImage

@@ -31,7 +31,7 @@ pub(super) struct Truth {
     /// Who said last that an object is Ready, by UID.
     says_ready: BTreeMap<String, ProcessId>,
     /// Whose newest status of an object is not known to stand.
-    unsaid: BTreeSet<(ProcessId, String)>,
+    unreported: BTreeSet<(ProcessId, String)>,
 }
 
 impl Oracle {
@@ -56,8 +56,8 @@ impl Oracle {
     pub(super) fn says_status(&mut self, process: ProcessId, key: &Key, stands: bool) {
         let of = (process, key.1.clone());
         match stands {
-            true => self.truth.unsaid.remove(&of),
-            false => self.truth.unsaid.insert(of),
+            true => self.truth.unreported.remove(&of),
+            false => self.truth.unreported.insert(of),
         };
     }
 
@@ -185,7 +185,7 @@ impl Oracle {
         let told = seen["status"]["observedGeneration"].as_i64();
         let is_behind = is_ready(seen) && told < generation;
         let name = name_of(seen).to_owned();
-        let is_excused = self.truth.unsaid.contains(&(process, name.clone()));
+        let is_excused = self.truth.unreported.contains(&(process, name.clone()));
         let why = is_behind.then(|| format!(
             "T: {name}: a {verb} was called while status said Ready of generation {told:?}, and the spec is of {generation:?}"
         ));

@@ -8,7 +8,7 @@ use super::{
 use crate::apiserver::{Apiserver, INSTANCES, finalizers, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::names::FINALIZER;
-use cloud_server_operator::api::{Binding, Operation, Verb};
+use cloud_server_operator::api::{Operation, PurchaseRecord, Verb};
 use cloud_simulator::model::{ServerInfo, World};
 use serde_json::Value;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Oracle {
         let Some(after) = record(now) else { return };
         self.announces(name_of(now), &after);
         self.judge_import(former, now, &after, kube);
-        self.judge_restraint(former, &after);
+        self.judge_restriction(former, &after);
         self.nonces
             .insert((after.marker.clone(), after.nonce.clone()));
         self.judge_limit(former, now, &after, kube);
@@ -124,7 +124,7 @@ impl Oracle {
     }
 
     /// An attempt is announced for an object that says, in this very version, that none is to be.
-    fn judge_restraint(&mut self, object: &Value, after: &Binding) {
+    fn judge_restriction(&mut self, object: &Value, after: &PurchaseRecord) {
         let before = record(object).filter(|record| speaks(record, object));
         // A record that was lost, with the store or by `kubectl replace`, is put back, whatever the spec says by now: it was
         // announced before.
@@ -150,7 +150,13 @@ impl Oracle {
     }
 
     /// A first purchase is announced for an Instance: only as long as the Account's limit leaves room.
-    fn judge_limit(&mut self, former: &Value, now: &Value, after: &Binding, kube: &Apiserver) {
+    fn judge_limit(
+        &mut self,
+        former: &Value,
+        now: &Value,
+        after: &PurchaseRecord,
+        kube: &Apiserver,
+    ) {
         let is_first = after.id.is_none() && record(former).is_none();
         if !is_first || self.most.is_none() {
             return;
@@ -185,7 +191,13 @@ impl Oracle {
     }
 
     /// A server was taken over: by one object at the most.
-    fn judge_import(&mut self, former: &Value, now: &Value, after: &Binding, kube: &Apiserver) {
+    fn judge_import(
+        &mut self,
+        former: &Value,
+        now: &Value,
+        after: &PurchaseRecord,
+        kube: &Apiserver,
+    ) {
         let (Some(id), true) = (&after.id, after.imported.is_some()) else {
             return;
         };

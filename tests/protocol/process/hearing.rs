@@ -79,7 +79,7 @@ impl Running {
                 let account = Some(object.spec.account_ref.name.as_str());
                 self.instances
                     .sessions
-                    .roll()
+                    .reservations()
                     .note(&object.metadata, account, id);
                 let object = Arc::new(object);
                 self.known().insert(name.clone(), object.clone());
@@ -96,7 +96,7 @@ impl Running {
     fn forget(&self, uid: &str) {
         self.instances.memories.forget(uid);
         self.instances.sessions.leave(&Subject::from(uid));
-        self.instances.sessions.roll().gone(uid);
+        self.instances.sessions.reservations().gone(uid);
     }
 
     fn hear_of_account(&mut self, name: String, object: Option<Value>, notice: &Notice) {

@@ -84,7 +84,7 @@ impl Theme {
         }
     }
 
-    /// Whether the Account denies it. Told by the seed and not by the dice, which roll for other things as they ever did.
+    /// Whether the Account denies it. Told by the seed and not by the dice, which reservations for other things as they ever did.
     pub fn is_denied(self, seed: u64) -> bool {
         self == Self::Import && seed.is_multiple_of(DENIED)
     }

@@ -309,7 +309,7 @@ impl Universe {
             .kube
             .get(&instance(n))
             .and_then(crate::oracle::record)
-            .and_then(|binding| binding.id);
+            .and_then(|record| record.id);
         let server = recorded.and_then(|id| self.cloud.server(&id));
         let Some(server) = server.filter(|server| server.released_at.is_none()) else {
             return self.finds_nothing(step);

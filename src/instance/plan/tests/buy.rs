@@ -7,9 +7,9 @@ use crate::api::{InstanceSpec, OnExternalDeletion, Refusal};
 #[test]
 fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
     let plan = Scene::fresh().plan();
-    let binding = announced(&plan).unwrap();
-    assert_eq!((binding.attempt, binding.lost, binding.failed), (1, 0, 0));
-    assert_eq!(binding.places, ["r/z"]);
+    let record = announced(&plan).unwrap();
+    assert_eq!((record.attempt, record.lost, record.failed), (1, 0, 0));
+    assert_eq!(record.places, ["r/z"]);
     let Step::Buy { request, .. } = &plan.step else {
         unreachable!()
     };
@@ -40,11 +40,11 @@ fn an_object_that_was_there_before_us_needs_one_listing_without_its_marker() {
 fn a_server_with_our_marker_is_recorded_and_not_bought_again() {
     let scene = Scene::of(&instance(), false).listed(Duration::ZERO, &[(ID, &ours())]);
     let plan = scene.plan();
-    let Step::Record { binding } = &plan.step else {
+    let Step::Record { record } = &plan.step else {
         panic!("{plan:?}")
     };
-    assert_eq!(binding.id.as_deref(), Some(ID));
-    assert_eq!(binding.lost, 1, "its request may have been doubled");
+    assert_eq!(record.id.as_deref(), Some(ID));
+    assert_eq!(record.lost, 1, "its request may have been doubled");
 }
 
 #[test]
@@ -57,18 +57,18 @@ fn of_a_server_that_was_found_no_password_is_known_that_the_operator_is_to_tell(
     });
     for (scene, counts_as_set) in [(found(), Some("login/1")), (generated, None)] {
         let plan = scene.plan();
-        let Step::Record { binding } = &plan.step else {
+        let Step::Record { record } = &plan.step else {
             panic!("{plan:?}")
         };
-        let target = &binding.target;
+        let target = &record.target;
         assert_eq!(target.password_secret.as_deref(), counts_as_set);
     }
 }
 
 #[test]
 fn a_login_that_cannot_be_used_buys_nothing_and_says_why() {
-    let verdict = Verdict::reconciling(Reason::LoginSecretNotFound, "no Secret");
-    let scene = Scene::fresh().with(|seen| seen.login = LoginFact::Problem(verdict));
+    let readiness = Readiness::reconciling(Reason::LoginSecretNotFound, "no Secret");
+    let scene = Scene::fresh().with(|seen| seen.login = LoginFact::Problem(readiness));
     assert!(rests(&scene.plan()));
     assert_eq!(
         reason(&scene.plan()),
@@ -110,8 +110,8 @@ fn a_lost_answer_settles_before_anything_is_bought_again() {
     );
     let late = lost().listed(SETTLE, &[("ecs-9", "other")]);
     let plan = late.plan();
-    let binding = announced(&plan).unwrap();
-    assert_eq!((binding.attempt, binding.lost), (2, 1));
+    let record = announced(&plan).unwrap();
+    assert_eq!((record.attempt, record.lost), (2, 1));
 }
 
 #[test]
@@ -120,41 +120,41 @@ fn a_lost_answer_whose_server_shows_up_is_adopted_at_once() {
         .post(Post::Unknown)
         .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
     let plan = scene.plan();
-    let Step::Record { binding } = &plan.step else {
+    let Step::Record { record } = &plan.step else {
         panic!("{plan:?}")
     };
     assert_eq!(
-        (binding.id.as_deref(), binding.attempt, binding.lost),
+        (record.id.as_deref(), record.attempt, record.lost),
         (Some(ID), 1, 1)
     );
 }
 
 #[test]
 fn a_server_that_was_found_is_recorded_where_it_is_listed() {
-    let scene = Scene::recorded(None, |binding| {
-        binding.places = vec!["r/z".into(), "r/later".into()];
+    let scene = Scene::recorded(None, |record| {
+        record.places = vec!["r/z".into(), "r/later".into()];
     });
     let plan = scene
         .post(Post::Unknown)
         .listed(Duration::ZERO, &[(ID, &ours())])
         .plan();
-    let Step::Record { binding } = &plan.step else {
+    let Step::Record { record } = &plan.step else {
         panic!("{plan:?}")
     };
-    assert_eq!(binding.places, ["r/later", "r/z"], "the newest place last");
+    assert_eq!(record.places, ["r/later", "r/z"], "the newest place last");
 }
 
 #[test]
 fn an_empty_listing_of_another_account_proves_nothing() {
-    let scene = Scene::recorded(None, |binding| binding.credential = "secret/old".into())
+    let scene = Scene::recorded(None, |record| record.credential = "secret/old".into())
         .post(Post::Unknown)
         .listed(SETTLE, &[]);
     assert!(rests(&scene.plan()));
     let shown = scene.with(|seen| {
-        let AccountFact::Seat(seat) = &mut seen.account else {
+        let AccountFact::AccountSession(account_session) = &mut seen.account else {
             unreachable!()
         };
-        seat.shown_ours = true;
+        account_session.shown_ours = true;
     });
     assert!(
         announced(&shown.plan()).is_some(),
@@ -223,11 +223,11 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
         }),
     ] {
         let plan = scene.plan();
-        let Step::Record { binding } = &plan.step else {
+        let Step::Record { record } = &plan.step else {
             panic!("{plan:?}")
         };
-        assert_eq!(binding.id.as_deref(), Some(ID));
-        assert_eq!(binding.task.as_deref(), Some("t-1"));
+        assert_eq!(record.id.as_deref(), Some(ID));
+        assert_eq!(record.task.as_deref(), Some("t-1"));
     }
 }
 
@@ -239,7 +239,7 @@ fn a_server_that_status_let_go_is_replaced_as_often_as_the_spec_allows_without_i
             attempt: 1,
             operation: Some(Operation {
                 end: bad_end(EndReason::ServerGone, 1),
-                ..of_purchase(&binding())
+                ..of_purchase(&record())
             }),
             ..InstanceStatus::default()
         });
@@ -254,7 +254,7 @@ fn a_server_that_status_let_go_is_replaced_as_often_as_the_spec_allows_without_i
     let reached = (State::Stalled, Reason::RecreateLimitReached);
     assert_eq!(reason(&lost(Some(0))), Some(reached));
     let plan = lost(Some(1));
-    assert_eq!(announced(&plan).map(|binding| binding.recreated), Some(1));
+    assert_eq!(announced(&plan).map(|record| record.recreated), Some(1));
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn numbers_that_nobody_can_have_counted_are_not_counted_on_from() {
         });
         Scene::of(&instance, true).listed(SETTLE, &[]).plan()
     };
-    let attempt = |plan: &Plan| announced(plan).map(|binding| binding.attempt);
+    let attempt = |plan: &Plan| announced(plan).map(|record| record.attempt);
     assert_eq!(attempt(&told(7)), Some(8));
     for absurd in [i64::from(u32::MAX), i64::MAX, -1] {
         assert_eq!(attempt(&told(absurd)), Some(1), "{absurd}");
@@ -277,12 +277,12 @@ fn numbers_that_nobody_can_have_counted_are_not_counted_on_from() {
 #[test]
 fn a_refusal_on_record_is_told_for_what_it_is_and_leaves_the_account_to_the_spec() {
     let scene = |reason: &str| {
-        Scene::recorded(None, |binding| {
-            binding.refused = Some(Refusal {
+        Scene::recorded(None, |record| {
+            record.refused = Some(Refusal {
                 reason: reason.to_owned(),
                 message: "no".to_owned(),
             });
-            binding.account = "former".to_owned();
+            record.account = "former".to_owned();
         })
     };
     for (reason, told, state) in [
@@ -292,8 +292,8 @@ fn a_refusal_on_record_is_told_for_what_it_is_and_leaves_the_account_to_the_spec
     ] {
         let scene = scene(reason);
         let plan = scene.plan();
-        let verdict = plan.tell.verdict.as_ref().unwrap();
-        assert_eq!((verdict.reason, verdict.state), (told, state));
+        let readiness = plan.tell.readiness.as_ref().unwrap();
+        assert_eq!((readiness.reason, readiness.state), (told, state));
         let account = crate::instance::observe::account_of(&scene.0.facts, &scene.0.memory).name;
         assert_eq!(
             account, "default",

@@ -1,8 +1,8 @@
 //! Why an operation is begun, as it tells itself and the history.
 
-use super::want::{server, with_spec};
+use super::diff::{server, with_spec};
 use super::*;
-use crate::api::conditions::Verdict;
+use crate::api::conditions::Readiness;
 use crate::api::{Cause, PowerState, Restart};
 
 /// Verb and cause of the operation that a plan announces.
@@ -15,13 +15,13 @@ fn why(scene: &Scene) -> Option<(Verb, Cause)> {
 /// Status said of the spec, as it stands, that all is as it says.
 fn told_ready(scene: Scene) -> Scene {
     scene.with(|seen| {
-        let (generation, verdict) = (
+        let (generation, readiness) = (
             seen.facts.generation,
-            Verdict::ready(Reason::Available, "running as specified"),
+            Readiness::ready(Reason::Available, "running as specified"),
         );
         let mut status = InstanceStatus::clone(&seen.facts.status);
         status.observed_generation = generation;
-        status.conditions = verdict.to_conditions(&[], generation, Timestamp::UNIX_EPOCH);
+        status.conditions = readiness.to_conditions(&[], generation, Timestamp::UNIX_EPOCH);
         seen.facts.status = status.into();
     })
 }

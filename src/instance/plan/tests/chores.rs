@@ -1,7 +1,7 @@
 //! How a server is stopped and looked at, where the spec says so.
 
-use super::pursue::{later, open_operation, with_task};
-use super::want::{server, with_spec};
+use super::diff::{server, with_spec};
+use super::follow::{later, open_operation, with_task};
 use super::*;
 use crate::api::{ForceStop, Pause, PowerState, StopPolicy};
 
@@ -9,7 +9,7 @@ const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
 
 fn request(plan: &Plan) -> Option<&Request> {
     match &plan.step {
-        Step::Operate { request, .. } | Step::Aside { request } => Some(request),
+        Step::Operate { request, .. } | Step::Auxiliary { request } => Some(request),
         _ => None,
     }
 }
@@ -110,7 +110,7 @@ fn the_detail_is_asked_for_once_after_the_grace_period_and_then_as_seldom_as_eve
 fn a_cut_is_not_repeated_at_once_and_a_stop_that_it_does_not_help_has_failed() {
     let failed = Fact::Known(TaskState::Failed { reason: None });
     let cut = stop(ForceStop::AfterGracePeriod, failed, &[]).memory(|memory| {
-        memory.calls.aside = Some(crate::instance::memory::kinds::Aside {
+        memory.calls.auxiliary = Some(crate::instance::memory::kinds::Auxiliary {
             verb: Verb::Stop,
             at: memory.origin.first_seen,
             trouble: None,

@@ -1,7 +1,7 @@
 use super::*;
-use crate::api::{Import, PackageRef, Pin};
+use crate::api::{Import, PackageRef, ResolvedReference};
 use crate::cloud::{Offer, Package};
-use crate::instance::pins::Scope;
+use crate::instance::resolved_references::Scope;
 
 /// An Instance that is to import this, before a listing that shows these servers.
 fn scene(import: Import, servers: &[(&str, &str)]) -> Scene {
@@ -44,8 +44,8 @@ const BY_HAND: &[(&str, &str)] = &[(ID, "by-hand")];
 
 fn told(plan: &Plan) -> (Reason, State, &str) {
     assert!(matches!(plan.step, Step::Rest), "{plan:?}");
-    let verdict = plan.tell.verdict.as_ref().unwrap();
-    (verdict.reason, verdict.state, &verdict.message)
+    let readiness = plan.tell.readiness.as_ref().unwrap();
+    (readiness.reason, readiness.state, &readiness.message)
 }
 
 #[test]
@@ -65,21 +65,21 @@ fn one_is_looked_at_in_listing_and_detail_and_claimed_before_it_is_recorded() {
         let plan = looked.with(|seen| seen.claim = Claim::Taken).plan();
         let importing = Some((State::Reconciling, Reason::Importing));
         assert_eq!(reason(&plan), importing, "nobody creates it");
-        let Step::Record { binding } = plan.step else {
+        let Step::Record { record } = plan.step else {
             panic!("{plan:?}");
         };
-        assert_eq!(binding.id.as_deref(), Some(ID));
-        assert_eq!(binding.imported.as_deref(), Some("by-hand"));
-        assert_eq!((binding.lost, binding.attempt, binding.task), (0, 1, None));
-        assert_eq!(binding.target.image, "img-1");
+        assert_eq!(record.id.as_deref(), Some(ID));
+        assert_eq!(record.imported.as_deref(), Some("by-hand"));
+        assert_eq!((record.lost, record.attempt, record.task), (0, 1, None));
+        assert_eq!(record.target.image, "img-1");
     }
 }
 
 #[test]
 fn one_that_cannot_be_read_once_it_is_recorded_is_not_told_as_being_created() {
     let recorded = |imported: Option<&str>| {
-        let scene = Scene::recorded(Some(ID), |binding| {
-            binding.imported = imported.map(ToOwned::to_owned);
+        let scene = Scene::recorded(Some(ID), |record| {
+            record.imported = imported.map(ToOwned::to_owned);
         });
         scene.with(|seen| {
             seen.detail = Fact::Unknown("503".into());
@@ -167,7 +167,7 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
     assert_eq!(small(sells(1)).plan().needs, Needs::Claim(ID.into()));
     // What agrees is taken over, and what nobody could compare is said.
     let alike = small(sells(1)).with(|seen| seen.claim = Claim::Taken);
-    let said = format!("{:?}", alike.plan().tell.news);
+    let said = format!("{:?}", alike.plan().tell.events);
     for words in [
         "only CPU and memory were compared",
         "so that the spec is believed",
@@ -183,7 +183,7 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
         .with(|seen| seen.claim = Claim::Taken)
         .plan();
     assert!(matches!(gone.step, Step::Record { .. }), "{gone:?}");
-    let said = format!("{:?}", gone.tell.news);
+    let said = format!("{:?}", gone.tell.events);
     assert!(said.contains("package p is not on sale"), "{said}");
     assert!(said.contains("firewall and login"), "{said}");
     assert!(!said.contains("CPU"), "nothing of it was compared: {said}");
@@ -199,7 +199,7 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
             };
             seen.facts.spec = spec.into();
             seen.found.scope = Scope::Purchase;
-            seen.found.package = Some(Ok(Pin {
+            seen.found.package = Some(Ok(ResolvedReference {
                 id: "p".to_owned(),
                 from: format!(
                     "{} in {}",
@@ -279,7 +279,7 @@ fn a_record_that_was_lost_is_made_again_by_the_same_import() {
     });
     let plan = scene.plan();
     assert!(
-        matches!(&plan.step, Step::Record { binding } if binding.imported.is_some()),
+        matches!(&plan.step, Step::Record { record } if record.imported.is_some()),
         "{plan:?}"
     );
 }
@@ -399,10 +399,10 @@ fn a_listing_that_does_not_tell_what_is_asked_for_takes_nothing_over() {
 fn nothing_is_imported_where_the_account_does_not_let_it() {
     let denied = |scene: Scene| {
         scene.with(|seen| {
-            let AccountFact::Seat(seat) = &mut seen.account else {
-                panic!("no seat");
+            let AccountFact::AccountSession(account_session) = &mut seen.account else {
+                panic!("no account_session");
             };
-            seat.imports = Imports::Denied;
+            account_session.imports = Imports::Denied;
         })
     };
     for import in [by_id(ID), by_name("by-hand"), by_address("203.0.113.7")] {
@@ -434,9 +434,9 @@ fn nothing_is_imported_where_the_account_does_not_let_it() {
         seen.facts.spec = spec.into();
     });
     let plan = denied(recorded.with(|seen| seen.detail = Fact::Known(detail(&[])))).plan();
-    let verdict = plan.tell.verdict.as_ref();
+    let readiness = plan.tell.readiness.as_ref();
     assert!(
-        verdict.is_none_or(|verdict| verdict.reason != Reason::ImportDenied),
+        readiness.is_none_or(|readiness| readiness.reason != Reason::ImportDenied),
         "{plan:?}"
     );
 }

@@ -1,6 +1,6 @@
 //! What the spec keeps the operator from doing, and what it lets it do.
 
-use super::want::{server, with_spec};
+use super::diff::{server, with_spec};
 use super::*;
 use crate::api::{
     DeletionPolicy, InstanceSpec, ManagementPolicy, Pause, Refusal, Reinstall, ReinstallPolicy,
@@ -10,9 +10,9 @@ const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
 
 fn message(plan: &Plan) -> &str {
     plan.tell
-        .verdict
+        .readiness
         .as_ref()
-        .map_or("", |verdict| verdict.message.as_str())
+        .map_or("", |readiness| readiness.message.as_str())
 }
 
 /// A server as it was bought, whose spec wants another image and asks for it like this.
@@ -183,7 +183,7 @@ fn retained(scene: Scene) -> Scene {
 /// What is told when the object is let go, if anything; none when it is not let go.
 fn kept(scene: &Scene) -> Option<String> {
     match scene.plan().step {
-        Step::LetGo { news } => Some(news.map(|news| news.note).unwrap_or_default()),
+        Step::LetGo { event } => Some(event.map(|event| event.note).unwrap_or_default()),
         _ => None,
     }
 }
@@ -219,7 +219,7 @@ fn a_retained_server_of_a_lost_answer_is_looked_for_before_its_instance_goes() {
 
 #[test]
 fn a_server_of_another_account_is_not_told_to_be_absent() {
-    let scene = Scene::recorded(None, |binding| binding.credential = "secret/old".into());
+    let scene = Scene::recorded(None, |record| record.credential = "secret/old".into());
     let scene = retained(scene.post(Post::Unknown)).listed(SETTLE, &[]);
     assert!(rests(&scene.plan()));
     let unconfirmed = Some((State::Reconciling, Reason::ReleaseUnconfirmed));
@@ -268,14 +268,14 @@ fn a_server_that_is_only_looked_at_is_told_and_left() {
     assert_eq!(reason(&once().plan()), available);
     let said = once().with(|seen| {
         let status = std::sync::Arc::make_mut(&mut seen.facts.status);
-        let told = restraint::surplus(&"ecs-2".into());
+        let told = policy::surplus(&"ecs-2".into());
         status.conditions = told.to_conditions(&[], 1, Timestamp::UNIX_EPOCH);
         status.observed_generation = seen.facts.generation;
     });
     assert_eq!(reason(&said.plan()), None);
     let plan = surplus.plan();
     assert!(rests(&plan));
-    let told = plan.tell.verdict.as_ref();
+    let told = plan.tell.readiness.as_ref();
     assert!(
         told.is_some_and(
             |told| told.reason == Reason::ObservedOnly && told.message.contains("server ecs-2")
@@ -301,7 +301,7 @@ fn who_only_looks_buys_nothing_and_releases_nothing() {
     let note = kept(&leaving).unwrap();
     assert!(note.contains("Observe"), "{note}");
     let failed = Fact::Known(TaskState::Failed { reason: None });
-    let scene = Scene::recorded(Some(ID), |binding| binding.task = Some("t-1".into()))
+    let scene = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into()))
         .with(|seen| seen.task = failed);
     let told = scene
         .written()
@@ -368,7 +368,7 @@ fn a_pause_ends_at_its_time_and_is_woken_for_it() {
 
 #[test]
 fn what_is_in_flight_is_followed_through_a_pause() {
-    let running = Scene::recorded(Some(ID), |binding| binding.task = Some("t-1".into()))
+    let running = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into()))
         .with(|seen| seen.task = Fact::Known(TaskState::Running));
     let plan = paused(running, None).plan();
     assert_eq!(
@@ -376,11 +376,10 @@ fn what_is_in_flight_is_followed_through_a_pause() {
         Some((State::Reconciling, Reason::Creating)),
         "what runs is what is told"
     );
-    let done =
-        Scene::recorded(Some(ID), |binding| binding.task = Some("t-1".into())).with(|seen| {
-            seen.task = Fact::Known(TaskState::Succeeded);
-            seen.detail = Fact::Known(detail(&[]));
-        });
+    let done = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into())).with(|seen| {
+        seen.task = Fact::Known(TaskState::Succeeded);
+        seen.detail = Fact::Known(detail(&[]));
+    });
     let plan = paused(done, None).plan();
     assert_eq!(plan.tell.ended.as_ref().map(|e| e.succeeded), Some(true));
     assert_eq!(reason(&plan), Some((State::Reconciling, Reason::Paused)));
@@ -390,7 +389,7 @@ fn what_is_in_flight_is_followed_through_a_pause() {
     });
     let plan = paused(given, None).plan();
     assert!(
-        matches!(&plan.step, Step::Record { binding } if binding.id.as_deref() == Some(ID)),
+        matches!(&plan.step, Step::Record { record } if record.id.as_deref() == Some(ID)),
         "what was bought is put on record"
     );
 }
@@ -418,8 +417,8 @@ fn another_account_is_a_way_out_only_while_no_server_can_have_been_bought() {
     let other = "or name another one in spec.accountRef";
     for nothing_bought in [
         Scene::fresh(),
-        Scene::recorded(None, |binding| {
-            binding.refused = Some(Refusal {
+        Scene::recorded(None, |record| {
+            record.refused = Some(Refusal {
                 reason: "CreateRefused".into(),
                 message: "no".into(),
             });

@@ -1,7 +1,7 @@
 //! A recorded server that somebody else released, where the spec wants another one in its place.
 
-use super::pursue::with_task;
-use super::want::with_spec;
+use super::diff::with_spec;
+use super::follow::with_task;
 use super::*;
 use crate::api::{InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
 
@@ -22,7 +22,7 @@ fn missing(limit: i32, after: Duration) -> Scene {
 
 /// Status has let the old server go.
 fn forgotten(scene: Scene) -> Scene {
-    let purchase = of_purchase(scene.0.facts.binding().unwrap());
+    let purchase = of_purchase(scene.0.facts.purchase().unwrap());
     scene.status(|status| {
         (status.id, status.applied) = (None, None);
         status.detail.clear();
@@ -39,9 +39,9 @@ fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_p
     assert!(rests(&first) && first.tell.forget_server);
     assert_eq!(first.tell.id, None);
     let plan = forgotten(missing(1, SETTLE)).plan();
-    let binding = announced(&plan).unwrap();
-    assert_eq!((binding.attempt, binding.recreated), (2, 1));
-    assert_eq!(binding.id, None);
+    let record = announced(&plan).unwrap();
+    assert_eq!((record.attempt, record.recreated), (2, 1));
+    assert_eq!(record.id, None);
     assert!(plan.tell.forget_server);
     let early = missing(1, Duration::ZERO);
     assert!(rests(&early.plan()), "the listings began too early");
@@ -56,10 +56,10 @@ fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_p
     let stalled = Some((State::Stalled, Reason::ServerMissing));
     assert_eq!(reason(&left_alone.plan()), stalled);
     let mut foreign = forgotten(missing(1, SETTLE));
-    let AccountFact::Seat(seat) = &mut foreign.0.account else {
+    let AccountFact::AccountSession(account_session) = &mut foreign.0.account else {
         unreachable!()
     };
-    seat.credential = "secret/2".into();
+    account_session.credential = "secret/2".into();
     assert!(rests(&foreign.plan()), "the listing may be somebody else's");
     for restrain in [
         (|spec| spec.pause = Some(Pause::default())) as fn(&mut InstanceSpec),
@@ -85,15 +85,15 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
         assert!(rests(&open.plan()), "{:?}", open.plan());
         let let_go = open.plan().tell.forget_server;
         let plan = open.written().plan();
-        let recreated = announced(&plan).map(|binding| binding.recreated);
+        let recreated = announced(&plan).map(|record| record.recreated);
         assert_eq!(recreated.is_some(), let_go, "{plan:?}");
         recreated
     };
     let running = open(Fact::Known(TaskState::Running));
     assert_eq!(recreated(running), None, "it may come yet");
     assert_eq!(recreated(open(Fact::NotAsked)), None, "nobody knows");
-    let imported = open(Fact::NotAsked).record(|binding| {
-        (binding.imported, binding.task) = (Some("by-hand".into()), None);
+    let imported = open(Fact::NotAsked).record(|record| {
+        (record.imported, record.task) = (Some("by-hand".into()), None);
     });
     let imported = recreated(imported);
     assert_eq!(imported, Some(1), "nobody of us made what was taken over");
@@ -120,13 +120,12 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
 
 #[test]
 fn the_budget_of_purchases_ends() {
-    let used =
-        |times: u32, limit| missing(limit, SETTLE).record(|binding| binding.recreated = times);
+    let used = |times: u32, limit| missing(limit, SETTLE).record(|record| record.recreated = times);
     let over = Some((State::Stalled, Reason::RecreateLimitReached));
     assert_eq!(reason(&used(0, 0).plan()), over);
     assert_eq!(reason(&used(1, 1).plan()), over);
     let plan = forgotten(used(1, 2)).plan();
-    assert_eq!(announced(&plan).map(|binding| binding.recreated), Some(2));
+    assert_eq!(announced(&plan).map(|record| record.recreated), Some(2));
 }
 
 #[test]
@@ -159,7 +158,7 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
         seen.memory.origin.purchase = Some(purchase);
     };
     let failed = |scene: Scene| {
-        let purchase = of_purchase(scene.0.facts.binding().unwrap());
+        let purchase = of_purchase(scene.0.facts.purchase().unwrap());
         let failed = scene.status(|status| {
             status.applied = None;
             status.operation = Some(Operation {
@@ -174,19 +173,19 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
     };
     for gone in [missing(5, SETTLE), failed(missing(5, SETTLE))] {
         let plan = gone.with(|seen| given(seen, 2, "ecs-2")).plan();
-        let Step::Record { binding } = &plan.step else {
+        let Step::Record { record } = &plan.step else {
             panic!("{plan:?}");
         };
-        assert_eq!(binding.id.as_deref(), Some("ecs-2"));
-        assert_eq!(binding.task.as_deref(), Some("t-2"));
-        assert_eq!((binding.attempt, binding.recreated), (2, 1));
+        assert_eq!(record.id.as_deref(), Some("ecs-2"));
+        assert_eq!(record.task.as_deref(), Some("t-2"));
+        assert_eq!((record.attempt, record.recreated), (2, 1));
         assert_eq!(
-            (binding.nonce.as_str(), binding.package.as_str()),
+            (record.nonce.as_str(), record.package.as_str()),
             ("n2", "another")
         );
-        let password = binding.target.password_secret.as_deref();
+        let password = record.target.password_secret.as_deref();
         assert_eq!(password, Some("login/2"), "as it was announced");
-        let target = &binding.target;
+        let target = &record.target;
         assert_eq!(
             (target.image.as_str(), &target.reinstall),
             ("img-1", &None),
@@ -203,10 +202,10 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
         seen.facts.record = Record::None;
     });
     let plan = by_name.plan();
-    let Step::Record { binding } = &plan.step else {
+    let Step::Record { record } = &plan.step else {
         panic!("{plan:?}");
     };
-    let target = &binding.target;
+    let target = &record.target;
     assert_eq!((target.image.as_str(), &target.key), ("", &None));
     assert_eq!(target.password_secret.as_deref(), Some("login/2"));
     for (number, id) in [(1, "ecs-2"), (2, ID)] {
@@ -234,12 +233,12 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     assert_eq!(unread.plan().needs, Needs::Detail, "not after an old look");
     // What is not bought needs no budget.
     let plan = forgotten(doubled(SETTLE)).plan();
-    let Step::Record { binding } = &plan.step else {
+    let Step::Record { record } = &plan.step else {
         panic!("{plan:?}");
     };
-    assert_eq!(binding.id.as_deref(), Some(SIBLING));
-    assert_eq!((binding.attempt, binding.recreated), (2, 0));
-    let password = binding.target.password_secret.as_deref();
+    assert_eq!(record.id.as_deref(), Some(SIBLING));
+    assert_eq!((record.attempt, record.recreated), (2, 0));
+    let password = record.target.password_secret.as_deref();
     assert_eq!(password, Some("login/1"), "as the purchase asked for it");
     assert_eq!(plan.tell.id, Some(ServerId::from(SIBLING)));
     // What the former one was reinstalled to, nobody asked of this one.
@@ -247,15 +246,20 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
         spec.image.id = Some("img-2".into());
     });
     let reinstalled = reinstalled.status(|status| status.attempt = 7).plan();
-    let Step::Record { binding } = &reinstalled.step else {
+    let Step::Record { record } = &reinstalled.step else {
         panic!("{reinstalled:?}");
     };
-    let target = &binding.target;
+    let target = &record.target;
     assert_eq!(
         (target.image.as_str(), &target.password_secret),
         ("img-2", &None)
     );
-    assert!(plan.tell.news.iter().any(|news| news.reason == "Adopted"));
+    assert!(
+        plan.tell
+            .events
+            .iter()
+            .any(|event| event.reason == "Adopted")
+    );
     let name = ours();
     let both = [(ID, name.as_str()), (SIBLING, name.as_str())];
     let listed = forgotten(missing(1, Duration::ZERO)).listed(SETTLE, &both);
@@ -268,21 +272,21 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     });
     let fails = fails.plan();
     assert!(rests(&fails), "nobody asked for another one");
-    let told = fails.tell.verdict.unwrap().message;
+    let told = fails.tell.readiness.unwrap().message;
     assert!(told.contains(SIBLING), "{told}");
 }
 
 #[test]
 fn the_record_of_an_adopted_server_says_nothing_of_the_former_one() {
     let scene = forgotten(doubled(SETTLE))
-        .record(|binding| binding.imported = Some("by-hand".into()))
+        .record(|record| record.imported = Some("by-hand".into()))
         .status(|status| status.attempt = 2);
     let plan = scene.plan();
-    let Step::Record { binding } = &plan.step else {
+    let Step::Record { record } = &plan.step else {
         panic!("{plan:?}");
     };
-    assert_eq!(binding.imported, None, "its name is another one");
-    let password = &binding.target.password_secret;
+    assert_eq!(record.imported, None, "its name is another one");
+    let password = &record.target.password_secret;
     assert_eq!(*password, None, "the one of its purchase is not known");
 }
 
@@ -317,10 +321,10 @@ const TURNS: [(&str, Turn); 6] = [
 
 #[test]
 fn status_stands_still_while_another_server_cannot_be_had() {
-    let full = |scene: Scene| scene.with(|seen| seen.room = Room::Full(3));
+    let full = |scene: Scene| scene.with(|seen| seen.room = Reservation::Full(3));
     let slow = |scene: Scene| {
         scene.with(|seen| {
-            seen.room = Room::TooFast {
+            seen.room = Reservation::TooFast {
                 per_minute: 1,
                 wait: Duration::from_secs(9),
             };
@@ -328,7 +332,7 @@ fn status_stands_still_while_another_server_cannot_be_had() {
     };
     let no_login = |scene: Scene| {
         scene.with(|seen| {
-            let problem = Verdict::reconciling(Reason::LoginSecretNotFound, "no Secret");
+            let problem = Readiness::reconciling(Reason::LoginSecretNotFound, "no Secret");
             seen.login = LoginFact::Problem(problem);
         })
     };
@@ -367,7 +371,7 @@ fn a_server_that_was_let_go_before_the_end_of_its_operation_was_told_is_named_no
         missing(1, SETTLE).untold().with(|seen| {
             seen.task = Fact::Known(TaskState::Succeeded);
             seen.memory.calls.attempts.clear();
-            seen.room = Room::Full(3);
+            seen.room = Reservation::Full(3);
         })
     };
     let waits = open().written().written();

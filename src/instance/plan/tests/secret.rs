@@ -1,7 +1,7 @@
 //! What is kept in Secrets: a password that is made, one that follows it, what a client needs to connect.
 
-use super::pursue::{open_operation, with_task};
-use super::want::{server, with_spec};
+use super::diff::{server, with_spec};
+use super::follow::{open_operation, with_task};
 use super::*;
 use crate::api::{ConnectionSecretRef, GeneratedLogin};
 use crate::instance::connection;
@@ -63,7 +63,7 @@ fn daily(version: &str) -> Scene {
 
 fn since(scene: Scene, version: &str, hours: i64) -> Scene {
     scene.with(|seen| {
-        let stamp = seen.wall.as_second() - hours * 3600;
+        let stamp = seen.wall_clock.as_second() - hours * 3600;
         let stamp = Timestamp::from_second(stamp).unwrap();
         seen.memory.secrets.rotation = Some((version.into(), Some(stamp)));
     })
@@ -77,7 +77,7 @@ fn a_first_password_is_written_before_anything_is_bought() {
     let missing = Scene(scene.0.clone()).with(|seen| seen.login = LoginFact::Missing);
     let plan = missing.plan();
     assert_eq!(step(&plan), Some(SecretStep::Generate));
-    assert!(plan.tell.verdict.is_none(), "nothing was bought");
+    assert!(plan.tell.readiness.is_none(), "nothing was bought");
     let there = read(scene, FIRST, settled()).plan();
     let sent = announced(&there).unwrap().target.password_secret.as_deref();
     assert_eq!(sent, Some(FIRST));
@@ -85,7 +85,7 @@ fn a_first_password_is_written_before_anything_is_bought() {
 
 #[test]
 fn a_secret_that_is_somebody_elses_stops_the_purchase() {
-    let problem = Verdict::stalled(Reason::SecretNotOurs, "not ours");
+    let problem = Readiness::stalled(Reason::SecretNotOurs, "not ours");
     let scene = generated(Scene::fresh(), None).with(|seen| {
         seen.secret_version = Some(FIRST.into());
         seen.login = LoginFact::Problem(problem);
@@ -125,7 +125,7 @@ fn another_password_is_made_when_the_old_one_is_old_enough() {
     let young = since(daily(FIRST), FIRST, 23).plan();
     assert!(rests(&young) && young.again <= times::IDLE_REQUEUE);
     let almost = since(daily(FIRST), FIRST, 23).with(|seen| {
-        let stamp = seen.wall.as_second() - 24 * 3600 + 5;
+        let stamp = seen.wall_clock.as_second() - 24 * 3600 + 5;
         let stamp = Timestamp::from_second(stamp).ok();
         seen.memory.secrets.rotation = Some((FIRST.into(), stamp));
     });
@@ -277,7 +277,7 @@ fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
             seen.detail = Fact::Known(detail(&[]));
             seen.now += SETTLE * 2;
         });
-        let scene = scene.record(|binding| binding.target = applied(FIRST));
+        let scene = scene.record(|record| record.target = applied(FIRST));
         read(scene.wiped(), SECOND, Generated::default())
     };
     let plan = lost().plan();
@@ -299,9 +299,9 @@ fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
 #[test]
 fn one_that_waited_in_the_place_of_a_given_password_is_not_taken_for_it_where_status_is_lost() {
     let bought = |waiting| {
-        let scene = Scene::recorded(Some(ID), |binding| {
-            binding.target = applied(FIRST);
-            binding.waiting_password = waiting;
+        let scene = Scene::recorded(Some(ID), |record| {
+            record.target = applied(FIRST);
+            record.waiting_password = waiting;
         });
         let scene = with_spec(scene, |spec| {
             spec.login.password_secret_ref = Some(crate::api::SecretKeyRef {
@@ -368,12 +368,16 @@ fn a_connection_secret_is_read_once_and_written_where_it_differs() {
     };
     let foreign = known(Some(trouble), "u/1").plan();
     assert!(rests(&foreign));
-    let verdict = foreign.tell.verdict.unwrap();
-    assert_eq!(verdict.state, State::Ready, "the server is as it is to be");
+    let readiness = foreign.tell.readiness.unwrap();
+    assert_eq!(
+        readiness.state,
+        State::Ready,
+        "the server is as it is to be"
+    );
     assert!(
-        verdict.message.ends_with("; not ours"),
+        readiness.message.ends_with("; not ours"),
         "{}",
-        verdict.message
+        readiness.message
     );
 }
 
@@ -420,7 +424,7 @@ fn a_password_change_that_ended_badly_is_wanted_still_where_no_image_is_on_recor
             ..as_bought()
         };
         let open = open_operation(Verb::ModifyPassword, applied("login/2"), Post::Unknown)
-            .record(|binding| binding.target = applied("login/1"))
+            .record(|record| record.target = applied("login/1"))
             .status(|status| status.applied = Some(applied("login/1")));
         let open = with_task(open, Fact::Known(state), &[]).with(|seen| {
             seen.secret_version = Some("login/2".into());

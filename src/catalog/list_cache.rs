@@ -1,0 +1,234 @@
+//! Where listings are kept: one reading at a time for each, and whoever comes meanwhile waits for it.
+
+use super::pages::{Listing, Unread};
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Mutex as ReconcileGuard;
+use tokio::time::Instant;
+
+/// How long a listing is used in which somebody found what he looked for: things get new names seldom.
+const LIFETIME: Duration = Duration::from_secs(300);
+/// A listing without what somebody looks for is read again no sooner, however many Instances look.
+const AGAIN: Duration = Duration::from_secs(30);
+/// The same for each call that it takes: one object that asks in vain costs four calls a minute, however long the list.
+const AGAIN_A_CALL: Duration = Duration::from_secs(15);
+/// A listing that moved while it was read, or could not be read, is read again no sooner.
+const TROUBLE: Duration = Duration::from_secs(10);
+/// Longest wait for a reading, the request limit included: a reconcile has other things to do.
+const READING: Duration = Duration::from_secs(60);
+/// More regions or zones than one process has Instances in; beyond, those that nobody waits for are dropped.
+const MOST: usize = 256;
+
+/// The listings of one kind.
+pub(super) struct Shelves<K, T> {
+    all: Mutex<HashMap<K, Arc<ReconcileGuard<Kept<T>>>>>,
+}
+
+struct Kept<T> {
+    listing: Option<(Arc<Listing<T>>, Instant)>,
+    trouble: Option<(Unread, Instant)>,
+}
+
+impl<K, T> Default for Shelves<K, T> {
+    fn default() -> Self {
+        Self {
+            all: Mutex::default(),
+        }
+    }
+}
+
+impl<K, T> fmt::Debug for Shelves<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shelves")
+    }
+}
+
+impl<K: Clone + Eq + Hash, T> Shelves<K, T> {
+    /// The listing that stands, or a new one.
+    pub(super) async fn get<F>(
+        &self,
+        key: &K,
+        serves: impl Fn(&Listing<T>) -> bool,
+        read: impl FnOnce() -> F,
+    ) -> Result<Arc<Listing<T>>, Unread>
+    where
+        F: Future<Output = Result<Listing<T>, Unread>>,
+    {
+        let list_cache = self.of(key);
+        let mut kept = list_cache.lock().await;
+        if let Some(standing) = kept.standing(serves, Instant::now()) {
+            return standing;
+        }
+        let outcome = tokio::time::timeout(READING, read()).await;
+        let outcome = outcome.unwrap_or_else(|_| {
+            Err(Unread {
+                why: "the request limit left no room to read it".to_owned(),
+                unauthorized: false,
+            })
+        });
+        let now = Instant::now();
+        match outcome {
+            Ok(listing) => {
+                let listing = Arc::new(listing);
+                kept.listing = Some((listing.clone(), now));
+                kept.trouble = None;
+                Ok(listing)
+            }
+            Err(unread) => {
+                kept.trouble = Some((unread.clone(), now));
+                Err(unread)
+            }
+        }
+    }
+
+    fn of(&self, key: &K) -> Arc<ReconcileGuard<Kept<T>>> {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MOST && !all.contains_key(key) {
+            all.retain(|_, list_cache| Arc::strong_count(list_cache) > 1);
+        }
+        let empty = || {
+            Arc::new(ReconcileGuard::new(Kept {
+                listing: None,
+                trouble: None,
+            }))
+        };
+        all.entry(key.clone()).or_insert_with(empty).clone()
+    }
+}
+
+impl<T> Kept<T> {
+    /// What is answered without a call.
+    fn standing(
+        &self,
+        serves: impl Fn(&Listing<T>) -> bool,
+        now: Instant,
+    ) -> Option<Result<Arc<Listing<T>>, Unread>> {
+        let known = self.listing.as_ref();
+        let known = known.map(|(listing, at)| (listing, now.saturating_duration_since(*at)));
+        let good = known.filter(|(listing, age)| *age < LIFETIME && serves(listing));
+        if let Some((listing, _)) = good {
+            return Some(Ok(listing.clone()));
+        }
+        let trouble = self.trouble.as_ref();
+        if let Some((unread, _)) = trouble.filter(|(_, at)| now < *at + TROUBLE) {
+            return Some(Err(unread.clone()));
+        }
+        let fresh = known.filter(|(listing, age)| *age < again(listing));
+        fresh.map(|(listing, _)| Ok(listing.clone()))
+    }
+}
+
+/// How long a listing stands in which somebody did not find what he looked for.
+fn again<T>(listing: &Listing<T>) -> Duration {
+    if listing.steady {
+        AGAIN.max(AGAIN_A_CALL * listing.pages)
+    } else {
+        TROUBLE.max(AGAIN_A_CALL * listing.pages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    fn listing(rows: Vec<u32>) -> Listing<u32> {
+        Listing {
+            rows,
+            steady: true,
+            readable: true,
+            pages: 2,
+            read: Instant::now(),
+            charges: Vec::new(),
+        }
+    }
+
+    struct Bench {
+        shelves: Shelves<(), u32>,
+        reads: AtomicU32,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            Self {
+                shelves: Shelves::default(),
+                reads: AtomicU32::new(0),
+            }
+        }
+
+        async fn look(
+            &self,
+            wanted: u32,
+            now_listed: Result<Vec<u32>, &str>,
+        ) -> Result<bool, String> {
+            let read = || async {
+                self.reads.fetch_add(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                now_listed.map(listing).map_err(|why| Unread {
+                    why: why.to_owned(),
+                    unauthorized: false,
+                })
+            };
+            let found = |listing: &Listing<u32>| listing.rows.contains(&wanted);
+            let looked = self.shelves.get(&(), found, read).await;
+            looked
+                .map(|listing| found(&listing))
+                .map_err(|unread| unread.why)
+        }
+
+        fn reads(&self) -> u32 {
+            self.reads.load(Ordering::SeqCst)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_listing_with_what_is_looked_for_serves_all_for_its_lifetime() {
+        let bench = Bench::new();
+        let looks = (0..20).map(|_| bench.look(1, Ok(vec![1])));
+        for found in futures::future::join_all(looks).await {
+            assert_eq!(found, Ok(true));
+        }
+        assert_eq!(bench.reads(), 1, "whoever comes meanwhile waits");
+        tokio::time::advance(LIFETIME - Duration::from_secs(1)).await;
+        assert_eq!(bench.look(1, Ok(vec![])).await, Ok(true));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(bench.look(1, Ok(vec![])).await, Ok(false));
+        assert_eq!(bench.reads(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_missing_is_looked_for_again_at_most_twice_a_minute() {
+        let bench = Bench::new();
+        for _ in 0..60 {
+            assert_eq!(bench.look(2, Ok(vec![1])).await, Ok(false));
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(bench.reads(), 2);
+        assert_eq!(
+            bench.look(1, Ok(vec![])).await,
+            Ok(true),
+            "others are served"
+        );
+        tokio::time::advance(AGAIN).await;
+        assert_eq!(bench.look(2, Ok(vec![1, 2])).await, Ok(true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn trouble_is_not_absence_and_is_shared_for_a_moment() {
+        let bench = Bench::new();
+        assert_eq!(bench.look(1, Err("down")).await, Err("down".to_owned()));
+        assert_eq!(bench.look(1, Ok(vec![1])).await, Err("down".to_owned()));
+        tokio::time::advance(TROUBLE).await;
+        assert_eq!(bench.look(1, Ok(vec![1])).await, Ok(true));
+        tokio::time::advance(AGAIN).await;
+        assert_eq!(bench.look(2, Err("down")).await, Err("down".to_owned()));
+        assert_eq!(
+            bench.look(1, Err("down")).await,
+            Ok(true),
+            "what is known stands"
+        );
+    }
+}

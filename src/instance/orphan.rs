@@ -1,0 +1,113 @@
+//! An Instance went although its server was not confirmed gone: somebody took its finalizer away, or the cluster's state
+//! went back to before it was applied. Nobody knows the server from here on, so it is told. It is not released: whoever
+//! removes a finalizer by hand may well want to keep the server.
+
+use crate::api::{Account, Instance};
+use crate::cloud::{Lane, ServerId};
+use crate::instance::context::Context;
+use crate::instance::memory::kinds::Orphan;
+use crate::instance::memory::{Memory, open};
+use crate::instance::times;
+use crate::runtime::events::EventNote;
+use crate::runtime::kubernetes::call;
+use crate::runtime::watch::ObjectKey;
+use kube::{Api, Resource};
+use std::sync::{Arc, Mutex};
+use tokio::time::sleep;
+
+/// Looks at the apiserver, which may be away, before it is given up.
+const LOOKS: u32 = 20;
+
+/// The watch says that an Instance is gone. Forgets it, and tells what it leaves behind.
+pub fn gone(context: &Context, key: &ObjectKey, uid: &str) {
+    let Some(memory) = context.memories.forget(uid) else {
+        return;
+    };
+    if open(&memory).orphan().is_none() {
+        return;
+    }
+    let (context, key, uid) = (context.clone(), key.clone(), uid.to_owned());
+    tokio::spawn(async move {
+        sleep(times::LAST_WRITE_UNDER_WAY).await;
+        if is_gone(&context, &key, &uid).await {
+            tell(&context, &key, &memory).await;
+        }
+    });
+}
+
+/// Whether the apiserver itself says so: a listing that lacks it may be an old one.
+async fn is_gone(context: &Context, key: &ObjectKey, uid: &str) -> bool {
+    let api: Api<Instance> = Api::namespaced(context.client.clone(), &key.namespace);
+    for _ in 0..LOOKS {
+        match call("read the Instance", api.get_metadata(&key.name)).await {
+            Ok(found) => return found.metadata.uid.as_deref() != Some(uid),
+            Err(error) if error.is_not_found() => return true,
+            Err(_) => sleep(times::ORPHAN_RECHECK).await,
+        }
+    }
+    false
+}
+
+async fn is_gone_at_the_service(
+    context: &Context,
+    namespace: &str,
+    account: &str,
+    id: &ServerId,
+) -> bool {
+    let account = ObjectKey {
+        namespace: namespace.to_owned(),
+        name: account.to_owned(),
+    };
+    let Some(account_session) = context.sessions.last_account_session(&account, false) else {
+        return false;
+    };
+    let detail = account_session
+        .session
+        .client
+        .detail(Lane::Operation, id)
+        .await;
+    detail.is_err_and(|error| error.is_no_such_instance())
+}
+
+async fn tell(context: &Context, key: &ObjectKey, memory: &Arc<Mutex<Memory>>) {
+    let Some(Orphan {
+        id,
+        account,
+        is_leaving,
+    }) = open(memory).orphan()
+    else {
+        return; // it was released meanwhile
+    };
+    let ObjectKey { namespace, name } = key;
+    if let Some(id) = &id
+        && is_gone_at_the_service(context, namespace, &account, id).await
+    {
+        return; // an old sight of an Instance that had ended long before
+    }
+    let server = id.as_ref().map_or_else(
+        || "the server of a create whose answer is not known".to_owned(),
+        |id| format!("server {id}"),
+    );
+    let what = if is_leaving {
+        "its release was called and is not confirmed; look at the service's console whether it is gone"
+    } else {
+        "it lives on, is billed, and is nobody's; release it at the service's console"
+    };
+    let note = format!("Instance {name} went before {server} was confirmed gone: {what}");
+    tracing::warn!(
+        namespace,
+        name,
+        server = id.as_ref().map(ServerId::as_str),
+        "left behind"
+    );
+    context.metrics.left_behind();
+    let api: Api<Account> = Api::namespaced(context.client.clone(), namespace);
+    // Without its Account there is nobody to tell it about.
+    if let Ok(found) = call("read the Account", api.get(&account)).await {
+        let about = found.object_ref(&());
+        context
+            .events
+            .tell(&about, &EventNote::warning("ServerLeftBehind", note))
+            .await;
+    }
+}

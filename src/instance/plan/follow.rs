@@ -1,0 +1,206 @@
+//! An operation on a recorded server is open: follows it to its end, whatever became of its call.
+//!
+//! A receipt forbids any repeat of what erases or reboots. Without one, what the server shows after the settling time
+//! decides; where nothing shows it, only what does no harm is done again (design section 4, rules 10 and 11).
+
+mod call;
+mod end;
+mod force;
+mod open;
+mod settle;
+
+use crate::api::conditions::{Readiness, Reason};
+use crate::api::{Operation, Verb};
+use crate::cloud::{Detail, ServerId, TaskState};
+use crate::instance::fact::Fact;
+use crate::instance::memory::kinds::Post;
+use crate::instance::observation::{Observation, SessionFacts, is_idle};
+use crate::instance::plan::step::{Plan, Request, Tell};
+use crate::instance::plan::{evidence, replace, words};
+use crate::instance::{observation, times};
+use open::{End, Open};
+
+/// Follows an operation on the recorded server.
+pub(super) fn follow(
+    seen: &Observation,
+    account_session: &SessionFacts,
+    operation: &Operation,
+    id: &ServerId,
+) -> Plan {
+    let open = Open {
+        seen,
+        operation,
+        id,
+    };
+    if seen.memory.looks.not_found && evidence::is_missing(seen, account_session, id) {
+        return replace::gone(seen, account_session, id);
+    }
+    let attempt = seen.memory.call(operation);
+    let was_taken = attempt.is_some_and(|attempt| matches!(attempt.post, Post::Accepted { .. }));
+    if evidence::is_told_missing(seen, id) && !was_taken && !matches!(seen.detail, Fact::Known(_)) {
+        return Plan::rest(
+            Tell::default().with_id(Some(id.clone())),
+            times::PASS_RECHECK,
+        )
+        .in_flight();
+    }
+    let since = attempt.map_or(seen.now, |attempt| attempt.since);
+    match (attempt.map(|attempt| &attempt.post), &operation.task_id) {
+        (_, Some(_)) => open.by_task(),
+        // The service took the call and named no task.
+        (Some(Post::Accepted { .. }), None) => open.by_state(),
+        // This very process knows that nothing was done.
+        (Some(Post::NotSent), None) => open.not_sent(),
+        (Some(Post::Refused { message, reason }), None) => open.after_refusal(message, *reason),
+        // Nobody knows.
+        (Some(Post::Unknown) | None, None) => open.settle(since + account_session.settle),
+    }
+}
+
+impl Open<'_> {
+    /// The task tells.
+    fn by_task(&self) -> Plan {
+        if let Some(plan) = self.cut_power() {
+            return plan;
+        }
+        let seen_task = &self.seen.task;
+        match (seen_task, &self.seen.detail) {
+            (Fact::Known(TaskState::Failed { reason }), _) => {
+                if let Some(plan) = self.cut_is_under_way() {
+                    return plan;
+                }
+                let words = reason.as_deref().unwrap_or("the service gave no reason");
+                self.conclude(End::failed(words))
+            }
+            (Fact::Known(TaskState::Succeeded), Fact::Known(detail))
+                if is_idle(detail.pending()) =>
+            {
+                self.finish(detail, self.is_at_rest())
+            }
+            // The service forgot the task, or never says how it ended, and the server has been at rest for long.
+            (
+                Fact::Absent | Fact::Unknown(_) | Fact::Known(TaskState::Unknown { .. }),
+                Fact::Known(detail),
+            ) if self.is_at_rest() && is_odd(seen_task, self.seen) => self.finish(detail, true),
+            // A task that says that it runs is believed, until it has run for too long for a server that shows no such thing.
+            (Fact::Known(TaskState::Running), Fact::Known(detail))
+                if self.is_at_rest() && self.is_overdue() && self.effect() != Some(false) =>
+            {
+                self.finish(detail, true)
+            }
+            _ => self.running(words::running(self.verb(), self.id)),
+        }
+    }
+
+    /// The server's state tells.
+    fn by_state(&self) -> Plan {
+        if let Some(plan) = self.cut_power() {
+            return plan;
+        }
+        match (&self.seen.detail, self.effect()) {
+            (Fact::Known(detail), Some(true)) if is_idle(detail.pending()) => {
+                self.finish(detail, false)
+            }
+            (Fact::Known(detail), _) if self.is_at_rest() => self.finish(detail, true),
+            _ => self.running(words::running(self.verb(), self.id)),
+        }
+    }
+
+    /// Whether the server has the image that the operation was to install; where it names none, nothing speaks against it.
+    fn shows_its_image(&self, detail: &Detail) -> bool {
+        let target = &self.operation.target.image;
+        let shown = observation::text(&detail.fields, "imageResourceUUID");
+        target.is_empty() || shown.is_none_or(|image| image == target)
+    }
+
+    /// The service says that it is done. A reinstall is over when the new image shows; a server that ran before, or is to
+    /// run, is started again first. `for_sure`: what does not show by now will not.
+    fn finish(&self, detail: &Detail, for_sure: bool) -> Plan {
+        let shows = self.effect();
+        if shows == Some(false) && !for_sure {
+            return self.running(words::running(self.verb(), self.id));
+        }
+        match self.verb() {
+            Verb::Reinstall if self.is_to_be_started(detail) => {
+                self.auxiliary(Verb::Start, Request::Start(self.id.clone()))
+            }
+            // Asking again does no harm, in its time.
+            Verb::Start | Verb::Stop if shows == Some(false) => self.conclude(End::failed(
+                "the service says that it is done, and the server does not show it",
+            )),
+            // A receipt forbids a repeat: an image that does not show is a drift. Nor may its password have come.
+            Verb::Reinstall if !self.shows_its_image(detail) => self.conclude(End::Assumed),
+            _ => self.conclude(End::Well),
+        }
+    }
+
+    /// Whether the server shows the effect of the operation; none where nothing tells.
+    fn effect(&self) -> Option<bool> {
+        let Fact::Known(detail) = &self.seen.detail else {
+            return None;
+        };
+        let operation = self.operation;
+        let target = operation.target.image.as_str();
+        let was_seen = self.seen.memory.calls.pending_seen.then_some(true);
+        match operation.verb {
+            Verb::Start => Some(detail.status() == Some("STARTED")),
+            Verb::Stop => Some(detail.status() == Some("STOPPED")),
+            Verb::Reinstall if self.shows_by_image() => match detail.image()?.as_str() {
+                image if image == target => Some(true),
+                image if operation.before.image.as_deref() == Some(image) => Some(false),
+                // Somebody else installed this one, after ours or instead of it.
+                _ => None,
+            },
+            Verb::Reinstall => was_seen,
+            Verb::Restart => was_seen,
+            Verb::ModifyPassword | Verb::Create | Verb::Release => None,
+        }
+    }
+
+    /// Whether the image tells if the reinstall was carried out: it was another one before.
+    fn shows_by_image(&self) -> bool {
+        let operation = self.operation;
+        let before = operation.before.image.as_ref();
+        before.is_some_and(|before| *before != operation.target.image)
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let since = self.seen.memory.looks.at_rest_since;
+        since.is_some_and(|since| self.seen.now >= since + times::AT_REST_COUNTS_AS_DONE)
+    }
+
+    fn running(&self, note: String) -> Plan {
+        let mut tell = if self.is_overdue() {
+            let note = format!(
+                "{note}, for longer than such operations take: look at the service's console"
+            );
+            Tell::of(Readiness::stalled(Reason::OperationOverdue, note))
+        } else {
+            Tell::progress(words::reason(self.verb()), note)
+        };
+        tell.operation = Some(self.operation.clone());
+        Plan::rest(tell.with_id(Some(self.id.clone())), times::PASS_RECHECK)
+            .in_flight_while_readable(self.seen)
+    }
+
+    fn is_overdue(&self) -> bool {
+        let limit = match self.verb() {
+            Verb::Reinstall => times::REINSTALL_OVERDUE,
+            _ => times::OPERATION_OVERDUE,
+        };
+        let attempt = self.call();
+        attempt.is_some_and(|attempt| self.seen.now >= attempt.since + limit)
+    }
+}
+
+/// The task is forgotten, or has told nothing for long: one query that fails says nothing about it.
+fn is_odd(task: &Fact<TaskState>, seen: &Observation) -> bool {
+    let odd = seen
+        .memory
+        .looks
+        .poll
+        .as_ref()
+        .and_then(|poll| poll.odd.as_ref());
+    matches!(task, Fact::Absent)
+        || odd.is_some_and(|odd| seen.now >= odd.since + times::AT_REST_COUNTS_AS_DONE)
+}

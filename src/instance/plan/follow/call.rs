@@ -1,0 +1,219 @@
+//! The call of an open operation: made again where it is certain that nothing was done, and what has to come before it.
+
+use super::open::{End, Open};
+use crate::api::conditions::Reason;
+use crate::api::{PowerState, Verb};
+use crate::cloud::Detail;
+use crate::instance::fact::Fact;
+use crate::instance::login::LoginFact;
+use crate::instance::memory::kinds::Auxiliary;
+use crate::instance::observation::is_idle;
+use crate::instance::plan::step::{Needs, Plan, Request, Step, Tell};
+use crate::instance::plan::{begin, login, policy, words};
+use crate::instance::times;
+use std::time::Duration;
+
+/// A service that says so often that it cannot do it now, about an idle server, means that it does not want to.
+const BUSY_TRIES: u32 = 4;
+
+impl Open<'_> {
+    /// The intent stands and nothing was sent.
+    pub(super) fn not_sent(&self) -> Plan {
+        if begin::is_still_asked(self.seen, self.operation) {
+            self.again()
+        } else {
+            self.conclude(End::superseded("it was not sent"))
+        }
+    }
+
+    /// The service refused the call: nothing was done.
+    pub(super) fn after_refusal(&self, message: &str, why: Reason) -> Plan {
+        if let Fact::Known(detail) = &self.seen.detail
+            && is_idle(detail.pending())
+            && matches!(self.verb(), Verb::Start | Verb::Stop)
+            && self.effect() == Some(true)
+        {
+            // It is so already: that is why the service refused.
+            return self.conclude(End::Well);
+        }
+        if why == Reason::OperationRefused {
+            return self.conclude(End::refused(message));
+        }
+        if !begin::is_still_asked(self.seen, self.operation) {
+            // A stop that was asked for meanwhile shows late at some services; until then the server is not at rest.
+            return if self.is_being_stopped() {
+                self.stopping()
+            } else {
+                self.conclude(End::superseded(message))
+            };
+        }
+        if why == Reason::Stopping {
+            return match &self.seen.detail {
+                Fact::Known(detail) if !is_idle(detail.pending()) => self.stopping(),
+                Fact::Known(detail) if detail.status() == Some("STOPPED") => self.again(),
+                Fact::Known(detail) if begin::may_operate(self.seen, &detail.fields) => {
+                    let force = self.was_asked(Verb::Stop) == Some(false);
+                    let id = self.id.clone();
+                    self.auxiliary(Verb::Stop, Request::Stop { id, force })
+                }
+                Fact::Known(_) => self.conclude(End::superseded(message)),
+                Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => self.stopping(),
+            };
+        }
+        let tries = self.call().map_or(0, |attempt| attempt.tries);
+        if why == Reason::ServiceBusy && tries >= BUSY_TRIES && self.is_idle() {
+            // Nothing keeps it busy: it does not want this one, in the state that the server is in.
+            return self.conclude(End::refused(message));
+        }
+        match self.seen.memory.pace.not_before {
+            Some(at) if at > self.seen.now => self.later(message, why, at - self.seen.now),
+            _ => self.again(),
+        }
+    }
+
+    /// It was asked to stop lately, and is not seen stopped.
+    fn is_being_stopped(&self) -> bool {
+        let is_stopped = matches!(&self.seen.detail, Fact::Known(detail) if is_idle(detail.pending()) && detail.status() == Some("STOPPED"));
+        self.was_asked(Verb::Stop) == Some(true) && !is_stopped
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(&self.seen.detail, Fact::Known(detail) if is_idle(detail.pending()))
+    }
+
+    /// The same again, after this time.
+    pub(super) fn later(&self, message: &str, why: Reason, left: Duration) -> Plan {
+        let mut tell = Tell::of(words::refused(message, why));
+        tell.operation = Some(self.operation.clone());
+        // Trouble of the service that the next try may already have behind it.
+        tell.progress = matches!(why, Reason::RateLimited | Reason::ServiceUnreachable);
+        Plan::rest(tell.with_id(Some(self.id.clone())), left)
+    }
+
+    /// The call of the recorded attempt, once more: it is certain that nothing was done.
+    pub(super) fn again(&self) -> Plan {
+        let rest = || {
+            Plan::rest(
+                Tell::default().with_id(Some(self.id.clone())),
+                times::PASS_RECHECK,
+            )
+        };
+        if !self.is_told() {
+            return self.running(words::running(self.verb(), self.id));
+        }
+        match &self.seen.detail {
+            Fact::Known(detail) if begin::may_operate(self.seen, &detail.fields) => {}
+            Fact::Known(detail) if !is_idle(detail.pending()) => {
+                let word = detail.pending().unwrap_or_default();
+                let message = format!("the service is busy with server {} ({word})", self.id);
+                return self.later(&message, Reason::ServiceBusy, times::SERVER_BUSY_RECHECK);
+            }
+            // It is not the server any more that it was asked for.
+            Fact::Known(_) => {
+                return self.conclude(End::superseded("the server has changed since"));
+            }
+            Fact::Absent | Fact::Unknown(_) => {
+                let mut plan = rest();
+                plan.again = times::UNREADABLE_RETRY;
+                return plan;
+            }
+            Fact::NotAsked => {
+                let mut plan = rest();
+                plan.needs = Needs::Detail;
+                return plan;
+            }
+        }
+        let credentials = match login::credentials(self.seen, self.verb()) {
+            Ok(credentials) => credentials,
+            // Nothing else waits for a login that cannot be used.
+            Err(_) if matches!(self.seen.login, LoginFact::Problem(_)) => {
+                return self.conclude(End::superseded("its login cannot be used"));
+            }
+            Err(plan) => return *plan,
+        };
+        let recorded = &self.operation.target.password_secret;
+        let read = credentials.as_ref().map(|credentials| &credentials.secret);
+        if read.is_some_and(|read| read != recorded) {
+            return self.conclude(End::superseded("its Secret has changed since"));
+        }
+        let Some(request) = begin::request(self.seen, self.operation, self.id, credentials) else {
+            return rest();
+        };
+        let tell = Tell::progress(
+            words::reason(self.verb()),
+            words::running(self.verb(), self.id),
+        );
+        let step = Step::Operate {
+            operation: Box::new(self.operation.clone()),
+            announce: false,
+            request: Box::new(request),
+        };
+        let mut tell = tell.with_id(Some(self.id.clone()));
+        tell.operation = Some(self.operation.clone());
+        Plan::act(step, tell)
+    }
+
+    /// Whether status tells of the operation. Where that was lost it is told again before anything is called under it.
+    pub(super) fn is_told(&self) -> bool {
+        self.seen.facts.operation().is_some()
+    }
+
+    /// Stops or starts the server within the attempt, once in a while until it shows.
+    pub(super) fn auxiliary(&self, verb: Verb, request: Request) -> Plan {
+        let mut plan = match verb {
+            Verb::Stop => self.stopping(),
+            _ => self.running(format!(
+                "starting server {}, which was stopped for its reinstall",
+                self.id
+            )),
+        };
+        if self.was_asked(verb) != Some(true) && self.is_told() {
+            plan.step = Step::Auxiliary {
+                request: Box::new(request),
+            };
+        }
+        plan
+    }
+
+    /// The server is being stopped, as the service wants it before a reinstall.
+    pub(super) fn stopping(&self) -> Plan {
+        let note = format!(
+            "stopping server {} for its reinstall, since the service wants it stopped",
+            self.id
+        );
+        let mut plan = match &self.seen.memory.calls.auxiliary {
+            Some(Auxiliary {
+                trouble: Some(trouble),
+                ..
+            }) => self.running(format!("{note}: {trouble}")),
+            _ => self.running(note),
+        };
+        plan.again = plan.again.min(Duration::from_secs(2));
+        plan
+    }
+
+    /// Whether the server was asked to stop or start within the attempt: true for lately, false for long ago.
+    pub(super) fn was_asked(&self, verb: Verb) -> Option<bool> {
+        let auxiliary = self.seen.memory.calls.auxiliary.as_ref();
+        let auxiliary = auxiliary.filter(|auxiliary| auxiliary.verb == verb)?;
+        let again = if auxiliary.is_refused {
+            times::REFUSED_AUXILIARY_RETRY
+        } else {
+            times::AUXILIARY_RETRY
+        };
+        Some(self.seen.now < auxiliary.at + again)
+    }
+
+    /// Whether a server that was stopped for a reinstall has to be started, and was not asked to in vain. A start that does
+    /// not come about is an operation of its own.
+    pub(super) fn is_to_be_started(&self, detail: &Detail) -> bool {
+        let wanted = match self.seen.facts.spec.power_state {
+            PowerState::Running => true,
+            PowerState::Stopped => false,
+            PowerState::Unmanaged => self.operation.before.running,
+        };
+        let in_vain = self.was_asked(Verb::Start) == Some(false);
+        // Where servers are only looked at, it stays as it is.
+        wanted && detail.status() == Some("STOPPED") && !in_vain && !policy::is_observed(self.seen)
+    }
+}

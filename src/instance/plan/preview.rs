@@ -1,0 +1,432 @@
+//! What would come of an object as it is to be, told before anybody applies it: made of the very decisions that a reconcile makes,
+//! and of all of them, where a reconcile makes one at a time.
+//!
+//! A reconcile does one thing and looks again; whoever reads a preview wants to know all that follows. So what is wanted of a
+//! server is listed whole, what is in flight counts as done, and what does not go on by itself is told in the words that
+//! the status would have.
+
+use crate::api::conditions::{Readiness, Reason, State};
+use crate::api::{Applied, OnExternalDeletion, PowerState, PurchaseRecord, Verb};
+use crate::cloud::ServerId;
+use crate::instance::fact::Fact;
+use crate::instance::facts::Record;
+use crate::instance::observation::{AccountFact, Observation, is_idle};
+use crate::instance::plan::step::{Plan, SecretStep, Step};
+use crate::instance::plan::{diff, due, erase, judge, resolve, words};
+use crate::instance::resolved_references::Meaning;
+use crate::instance::{observation, references};
+use crate::session::Rival;
+use serde_json::{Map, Value};
+
+/// One thing that would be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlannedChange {
+    /// An operation of the service; [`Verb::Create`] buys a server.
+    Operation(Verb),
+    /// A server that exists is recorded as the one of this Instance.
+    TakeOver(ServerId),
+    /// A Secret of the operator is written.
+    Secret,
+}
+
+/// What would be done, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Act {
+    /// What.
+    pub planned: PlannedChange,
+    /// What asks for it, for people: from what to what.
+    pub why: String,
+}
+
+/// What could not be found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// Whose answer was missing, and what stood in the way, for people.
+    pub why: String,
+    /// The reason that the status would have, if it would have one.
+    pub reason: Option<Reason>,
+}
+
+/// What would come of an object.
+#[derive(Clone, Debug, Default)]
+pub struct Preview {
+    /// What would be done, the first thing first.
+    pub acts: Vec<Act>,
+    /// What is in flight now, and ends before anything of that begins.
+    pub first: Option<String>,
+    /// What does not go on by itself, in the words that the status would have.
+    pub held: Option<Readiness>,
+    /// What could not be found out: without it nobody can say what would be done.
+    pub unknown: Option<Unknown>,
+    /// Why the server could not be looked at, where it was judged as status shows it.
+    pub unseen: Option<Unknown>,
+    /// What is worth knowing and changes nothing.
+    pub notes: Vec<String>,
+}
+
+impl Preview {
+    fn of(planned: PlannedChange, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self {
+            acts: vec![Act { planned, why }],
+            ..Self::default()
+        }
+    }
+
+    fn held(readiness: Readiness) -> Self {
+        Self {
+            held: Some(readiness),
+            ..Self::default()
+        }
+    }
+
+    fn unknown(unknown: Unknown) -> Self {
+        Self {
+            unknown: Some(unknown),
+            ..Self::default()
+        }
+    }
+}
+
+/// What would come of the object that was looked at, with the plan that a reconcile would make of it.
+pub fn preview(seen: &Observation, plan: &Plan) -> Preview {
+    let facts = &seen.facts;
+    if facts.deleting {
+        let message = "this Instance is being deleted, and whatever is applied to it is gone with it: wait until it is gone, \
+                       and apply it then";
+        return Preview::held(Readiness::stalled(Reason::Releasing, message));
+    }
+    match &facts.record {
+        Record::Speaks(record) if record.id.is_some() && seen.create_failed().is_none() => {
+            of_server(seen, plan, record)
+        }
+        Record::Speaks(_) | Record::None | Record::Invalid(_) => without_server(seen, plan),
+    }
+}
+
+/// Nothing is recorded that stands: the step tells.
+fn without_server(seen: &Observation, plan: &Plan) -> Preview {
+    match &plan.step {
+        Step::Buy { .. } => Preview::of(PlannedChange::Operation(Verb::Create), purchase(seen)),
+        Step::Secret(SecretStep::Generate) => {
+            let secret = seen.facts.login_secret().map(|secret| secret.name);
+            let secret = secret.unwrap_or_default();
+            let why = format!("a password is made in Secret {secret}");
+            let mut preview = Preview::of(PlannedChange::Secret, why);
+            let planned = PlannedChange::Operation(Verb::Create);
+            let why = purchase(seen);
+            preview.acts.push(Act { planned, why });
+            preview
+        }
+        Step::Record { record } => {
+            let id = ServerId::from(record.id.clone().unwrap_or_default());
+            let why = match &record.imported {
+                Some(name) => format!("spec.import names it; it is called {name} at the service"),
+                None => "its name ends in the marker of this Instance".to_owned(),
+            };
+            Preview::of(PlannedChange::TakeOver(id), why)
+        }
+        Step::Rest
+        | Step::Operate { .. }
+        | Step::Auxiliary { .. }
+        | Step::Release { .. }
+        | Step::Secret(_)
+        | Step::Finish
+        | Step::LetGo { .. } => match &plan.tell.readiness {
+            Some(readiness) => waits(seen, readiness),
+            None => Preview::unknown(Unknown {
+                why: "the operator has not looked at its Account yet".to_owned(),
+                reason: None,
+            }),
+        },
+    }
+}
+
+/// What a readiness means for whoever asks before.
+fn waits(seen: &Observation, readiness: &Readiness) -> Preview {
+    match readiness.reason {
+        // It goes on by itself, and what comes of it is known.
+        Reason::CreateRateReached | Reason::CreateFailed => {
+            let mut preview = Preview::of(PlannedChange::Operation(Verb::Create), purchase(seen));
+            preview.notes.push(readiness.message.clone());
+            preview
+        }
+        Reason::Creating
+        | Reason::CreateUnconfirmed
+        | Reason::LookingForServer
+        | Reason::Importing
+        | Reason::ReferenceUnread
+        | Reason::SecretUnread
+        | Reason::ServerUnobserved
+        | Reason::ServiceUnreachable
+        | Reason::ServiceBusy
+        | Reason::RateLimited
+        | Reason::ListingSuspect => Preview::unknown(Unknown {
+            why: readiness.message.clone(),
+            reason: Some(readiness.reason),
+        }),
+        _ => Preview::held(readiness.clone()),
+    }
+}
+
+/// What is bought.
+fn purchase(seen: &Observation) -> String {
+    let said = |meaning: Option<Meaning>| match meaning {
+        Some(Meaning {
+            id,
+            pin: Some(found),
+        }) => format!("{id} ({})", found.from),
+        Some(Meaning { id, pin: None }) => id,
+        None => "not looked up".to_owned(),
+    };
+    format!(
+        "package {} in {}, image {}",
+        said(references::package(seen)),
+        seen.facts.place(),
+        said(references::image(seen))
+    )
+}
+
+/// A server is recorded: everything that its spec asks for.
+fn of_server(seen: &Observation, plan: &Plan, record: &PurchaseRecord) -> Preview {
+    let id = record.id.as_deref().unwrap_or_default();
+    if seen.rival != Rival::None {
+        return match &plan.tell.readiness {
+            Some(readiness) => Preview::held(readiness.clone()),
+            None => Preview::unknown(Unknown {
+                why: format!("another Instance has server {id}"),
+                reason: None,
+            }),
+        };
+    }
+    let detail = match &seen.detail {
+        Fact::Known(detail) => &detail.fields,
+        Fact::Absent => return missing(seen, plan, record),
+        Fact::NotAsked | Fact::Unknown(_) if seen.facts.status.detail.is_empty() => {
+            return Preview::unknown(unseen(seen, id));
+        }
+        Fact::NotAsked | Fact::Unknown(_) => &seen.facts.status.detail,
+    };
+    let mut preview = Preview::default();
+    if !matches!(seen.detail, Fact::Known(_)) {
+        preview.unseen = Some(unseen(seen, id));
+    }
+    let open = seen.open();
+    let is_open = open.is_some();
+    let applied = match &open {
+        Some(open) => {
+            preview.first = Some(format!("the {} that runs now", open.verb));
+            diff::brought(seen, open)
+        }
+        None => diff::applied(seen, record),
+    };
+    if let (false, Some(word)) = (
+        is_open,
+        observation::pending(detail).filter(|w| !is_idle(Some(w))),
+    ) {
+        preview.first = Some(format!("what the service does now ({word})"));
+    }
+    if let Some(readiness) = judge::bought_otherwise(seen) {
+        preview.held = Some(readiness);
+        return preview;
+    }
+    // What the look shows is from before what runs now.
+    let after = open.map(|open| once_done(open.verb, &applied, detail));
+    let detail = after.as_ref().unwrap_or(detail);
+    let mut wanted = due::wanted(seen, &applied, detail);
+    if wanted.contains(&Verb::Reinstall) {
+        // It brings the login, and a server that is reinstalled has restarted.
+        wanted.retain(|verb| !matches!(verb, Verb::ModifyPassword | Verb::Restart));
+    }
+    for verb in wanted {
+        let why = reason(seen, verb, &applied, detail);
+        let planned = PlannedChange::Operation(verb);
+        preview.acts.push(Act { planned, why });
+    }
+    stands_in_the_way(seen, plan, &applied, detail, &mut preview);
+    if preview.acts.is_empty() && matches!(plan.step, Step::Secret(_)) {
+        let why = match &plan.step {
+            Step::Secret(SecretStep::Renew { .. }) => "the generated password is due for another",
+            _ => "a Secret of the operator does not say what is in force",
+        };
+        let (planned, why) = (PlannedChange::Secret, why.to_owned());
+        preview.acts.push(Act { planned, why });
+    }
+    preview
+}
+
+/// The server as it shows once the operation that runs has ended well: a manifest that takes back what is being done asks
+/// for it to be undone, which for an image means that the disk is erased once more.
+fn once_done(verb: Verb, applied: &Applied, detail: &Map<String, Value>) -> Map<String, Value> {
+    let shows = match verb {
+        Verb::Reinstall => Some(("imageResourceUUID", applied.image.as_str())),
+        Verb::Start | Verb::Restart => Some(("ecsStatus", "STARTED")),
+        Verb::Stop => Some(("ecsStatus", "STOPPED")),
+        Verb::Create | Verb::Release | Verb::ModifyPassword => None,
+    };
+    let mut after = detail.clone();
+    after.extend(shows.map(|(field, word)| (field.to_owned(), Value::from(word))));
+    after
+}
+
+/// What keeps the acts from being done, or is only worth knowing.
+fn stands_in_the_way(
+    seen: &Observation,
+    plan: &Plan,
+    applied: &Applied,
+    detail: &Map<String, Value>,
+    preview: &mut Preview,
+) {
+    if let Some(trouble) = resolve::trouble(seen) {
+        let Preview { held, unknown, .. } = waits(seen, &trouble);
+        (preview.held, preview.unknown) = (held, unknown);
+        return;
+    }
+    if references::installation_is_open(seen) {
+        preview.unknown = Some(Unknown {
+            why: "what spec.image or spec.login.sshKey means could not be looked up".to_owned(),
+            reason: Some(Reason::ReferenceUnread),
+        });
+        return;
+    }
+    if let Some(readiness) = erase::held(seen, applied, detail) {
+        preview.held = Some(readiness);
+        return;
+    }
+    let is_ours = judge::is_ours(seen, detail);
+    let readiness = judge::judge(seen, applied, detail);
+    let said = plan.tell.readiness.as_ref();
+    match (readiness.reason, said) {
+        _ if !is_ours => preview.held = Some(readiness),
+        // A password or a key that cannot be had holds up what needs it.
+        (_, Some(said)) if !preview.acts.is_empty() && holds_up(said.reason) => {
+            preview.held = Some(said.clone());
+        }
+        (Reason::ImageDiffers | Reason::NameDiffers, _) => preview.notes.push(readiness.message),
+        (Reason::PowerStateDiffers, _) if preview.first.is_none() => {
+            preview.notes.push(readiness.message);
+        }
+        _ => {}
+    }
+}
+
+/// What a person, or a Secret, has to bring before a wish is fulfilled.
+fn holds_up(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::LoginSecretNotFound
+            | Reason::LoginPasswordInvalid
+            | Reason::SecretNotOurs
+            | Reason::SecretNotWritable
+            | Reason::ListingSuspect
+            | Reason::OperationRefused
+    )
+}
+
+/// The service does not know the server any more.
+fn missing(seen: &Observation, plan: &Plan, record: &PurchaseRecord) -> Preview {
+    let spec = &seen.facts.spec;
+    let id = record.id.as_deref().unwrap_or_default();
+    let again = spec.on_external_deletion == OnExternalDeletion::Recreate
+        && i64::from(record.recreated) < i64::from(spec.recreate_limit)
+        && !seen.is_open();
+    if again && spec.import.is_some() {
+        // Nothing is bought as long as it stands: the plan tells whether there is a server to take over.
+        return without_server(seen, plan);
+    }
+    if again {
+        let why = format!(
+            "server {id} is not at the service any more, and spec.onExternalDeletion is Recreate; {}",
+            purchase(seen)
+        );
+        return Preview::of(PlannedChange::Operation(Verb::Create), why);
+    }
+    let said = plan.tell.readiness.clone();
+    let stands = said.filter(|readiness| readiness.state != State::Reconciling);
+    Preview::held(stands.unwrap_or_else(|| {
+        let message = format!(
+            "the service does not know server {id} any more; nothing is bought in its place: {}",
+            words::another(spec)
+        );
+        Readiness::stalled(Reason::ServerMissing, message)
+    }))
+}
+
+fn unseen(seen: &Observation, id: &str) -> Unknown {
+    let (why, reason) = match (&seen.account, &seen.detail) {
+        (AccountFact::NotFound(name), _) => (
+            format!(": there is no Account {name}"),
+            Reason::AccountNotFound,
+        ),
+        (AccountFact::Unusable(problem), _) => (format!(": {}", problem.message), problem.reason),
+        (_, Fact::Unknown(why)) => (format!(": {why}"), Reason::ServerUnobserved),
+        _ => (String::new(), Reason::ServerUnobserved),
+    };
+    Unknown {
+        why: format!("server {id} could not be looked at{why}"),
+        reason: Some(reason),
+    }
+}
+
+/// What asks for an operation: from what to what.
+fn reason(
+    seen: &Observation,
+    verb: Verb,
+    applied: &Applied,
+    detail: &Map<String, Value>,
+) -> String {
+    let spec = diff::as_specified(seen);
+    let none = || "none".to_owned();
+    let state = || observation::text(detail, "ecsStatus").unwrap_or("in an unknown state");
+    let token = |now: Option<String>, was: &Option<String>| {
+        format!(
+            "token {} → {}",
+            was.clone().unwrap_or_else(none),
+            now.unwrap_or_else(none)
+        )
+    };
+    match verb {
+        Verb::Reinstall => {
+            let mut why = Vec::new();
+            if spec.image != applied.image {
+                why.push(format!("image {} → {}", applied.image, spec.image));
+            }
+            if spec.key != applied.key {
+                let said = |key: &Option<String>| match key {
+                    Some(key) => format!("key pair {key}"),
+                    None => "password".to_owned(),
+                };
+                why.push(format!(
+                    "login {} → {}",
+                    said(&applied.key),
+                    said(&spec.key)
+                ));
+            }
+            if diff::is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref()) {
+                let said = token(spec.reinstall, &applied.reinstall);
+                why.push(format!("spec.reinstall.{said}"));
+            }
+            why.join(", ")
+        }
+        Verb::ModifyPassword => match seen.facts.login_secret() {
+            Some(secret) if seen.secret_version.is_none() => {
+                format!("a password is made in Secret {}", secret.name)
+            }
+            Some(secret) => format!(
+                "Secret {} changed since its password was set; if the password in it is the same, nothing is called",
+                secret.name
+            ),
+            None => "another password".to_owned(),
+        },
+        Verb::Restart => format!("spec.restart.{}", token(spec.restart, &applied.restart)),
+        Verb::Start | Verb::Stop => {
+            let wanted = match seen.facts.spec.power_state {
+                PowerState::Running => "Running",
+                PowerState::Stopped => "Stopped",
+                PowerState::Unmanaged => "Unmanaged",
+            };
+            format!("the server is {}, spec.powerState is {wanted}", state())
+        }
+        Verb::Create | Verb::Release => words::reason(verb).meaning().to_owned(),
+    }
+}

@@ -1,0 +1,109 @@
+//! What selectors of the spec mean has to be known before anything is bought or reinstalled by it.
+
+use crate::api::conditions::{Readiness, Reason, State};
+use crate::api::{PurchaseRecord, Resolved};
+use crate::cloud::Place;
+use crate::instance::fact::Fact;
+use crate::instance::facts::Record;
+use crate::instance::observation::Observation;
+use crate::instance::plan::step::{Needs, Plan, Tell};
+use crate::instance::resolved_references::Scope;
+use crate::instance::{references, times};
+use std::time::Duration;
+
+/// What a purchase is made of, each by what the service calls it.
+pub(super) struct Purchase {
+    pub(super) place: Place,
+    pub(super) package: String,
+    pub(super) firewall: String,
+    pub(super) image: String,
+    pub(super) key: Option<String>,
+    pub(super) pins: Option<Resolved>,
+}
+
+/// What comes before everything else: without the codes of region and zone there is no listing to look at, and as long as
+/// image or key pair of a server that is there are not looked up, nobody can say whether it is as the spec says.
+pub(super) fn first(seen: &Observation) -> Option<Plan> {
+    let facts = &seen.facts;
+    match &facts.record {
+        Record::None if facts.places.is_empty() => Some(stands_in_the_way(seen)),
+        Record::Speaks(record) if record.id.is_some() && !facts.deleting => {
+            // Without a look at the server nobody knows whether it has what the selector means.
+            let is_seen = matches!(seen.detail, Fact::Known(_)) || !facts.status.detail.is_empty();
+            let is_asked = seen.found.scope >= Scope::Installation;
+            (is_seen && !is_asked && references::installation_is_open(seen))
+                .then(|| ask(Scope::Installation))
+        }
+        Record::None | Record::Speaks(_) | Record::Invalid(_) => None,
+    }
+}
+
+/// What is to be bought, or the plan that looks it up or says what stands in the way.
+pub(super) fn purchase(seen: &Observation) -> Result<Purchase, Box<Plan>> {
+    let login = &seen.facts.spec.login;
+    let key = references::key(seen).map(|key| key.id);
+    let has_key = login.ssh_key.is_none() || key.is_some();
+    let all = (
+        seen.facts.here.clone(),
+        references::package(seen),
+        references::firewall(seen),
+        references::image(seen),
+    );
+    match all {
+        (Some(place), Some(package), Some(firewall), Some(image)) if has_key => Ok(Purchase {
+            place,
+            package: package.id,
+            firewall: firewall.id,
+            image: image.id,
+            key,
+            pins: references::pins(seen),
+        }),
+        _ if seen.found.scope < Scope::Purchase => Err(Box::new(ask(Scope::Purchase))),
+        _ => Err(Box::new(stands_in_the_way(seen))),
+    }
+}
+
+/// Whether a recorded attempt that bought nothing asked for something else than is to be bought now.
+pub(super) fn is_other(purchase: &Purchase, record: &PurchaseRecord) -> bool {
+    let target = &record.target;
+    record.package != purchase.package
+        || record.firewall != purchase.firewall
+        || record.places.last() != Some(&purchase.place.to_string())
+        || target.image != purchase.image
+        || target.key != purchase.key
+}
+
+/// What is to be said about image or key pair of a server that is there, where they could not be looked up.
+pub(super) fn trouble(seen: &Observation) -> Option<Readiness> {
+    seen.found
+        .trouble()
+        .filter(|_| references::installation_is_open(seen))
+        .cloned()
+}
+
+/// When it is looked up again.
+pub(super) fn again(seen: &Observation) -> Option<Duration> {
+    trouble(seen).map(|readiness| pace(&readiness))
+}
+
+fn pace(readiness: &Readiness) -> Duration {
+    match readiness.state {
+        State::Stalled | State::Drifted => times::REFERENCE_NOT_FOUND_RETRY,
+        State::Ready | State::Reconciling => times::REFERENCE_UNREAD_RETRY,
+    }
+}
+
+fn ask(scope: Scope) -> Plan {
+    let mut plan = Plan::rest(Tell::default(), times::PASS_RECHECK);
+    plan.needs = Needs::References(scope);
+    plan
+}
+
+fn stands_in_the_way(seen: &Observation) -> Plan {
+    let readiness = seen.found.trouble().cloned().unwrap_or_else(|| {
+        let message = "what the spec names is not looked up yet";
+        Readiness::reconciling(Reason::ReferenceUnread, message)
+    });
+    let again = pace(&readiness).min(times::IDLE_REQUEUE);
+    Plan::rest(Tell::of(readiness), again)
+}

@@ -1,0 +1,438 @@
+//! While a server is recorded: follow its create to the end, see whether it is as the spec says, release what is surplus.
+
+use crate::api::conditions::{Readiness, Reason};
+use crate::api::{Cause, EndReason, Operation, OperationEnd, PurchaseRecord, Verb};
+use crate::cloud::{Detail, ServerId, TaskState};
+use crate::instance::fact::Fact;
+use crate::instance::observation::{Observation, SessionFacts, is_idle, of_purchase, pending};
+use crate::instance::plan::ended::ended;
+use crate::instance::plan::evidence::{frozen, is_missing, is_our_account, is_told_missing};
+use crate::instance::plan::judge::judge;
+use crate::instance::plan::replace::gone;
+use crate::instance::plan::step::{Needs, Plan, ReleaseReason, Step, Tell};
+use crate::instance::plan::{
+    adopt, begin, buy, cause, diff, due, evidence, follow, import, policy, recreate, resolve,
+    secret, surplus, words,
+};
+use crate::instance::times;
+use crate::inventory::{Absence, Sighting};
+use crate::runtime::events::EventNote;
+use crate::session::Rival;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Map, Value};
+
+/// A server is recorded.
+pub(super) fn plan(
+    seen: &Observation,
+    account_session: &SessionFacts,
+    record: &PurchaseRecord,
+) -> Plan {
+    let Some(id) = seen.facts.id() else {
+        return Plan::rest(Tell::default(), times::PASS_RECHECK);
+    };
+    if let Some(plan) = adopt::bought_instead(seen, account_session, &id) {
+        return plan;
+    }
+    if let Rival::Of(rival) = &seen.rival {
+        return import::conflict(rival, &id);
+    }
+    if let Some(reason) = seen.create_failed() {
+        return clean_up(seen, account_session, record, &id, &reason);
+    }
+    match seen.open() {
+        Some(open) if open.verb == Verb::Create => follow(seen, account_session, record, &id),
+        Some(open) => {
+            let plan = follow::follow(seen, account_session, &open, &id);
+            surplus::beside_what_stands_still(seen, account_session, &id, plan)
+        }
+        None => surplus::beside(
+            seen,
+            account_session,
+            &id,
+            watch_again(seen, account_session, record, &id),
+        ),
+    }
+}
+
+/// The create is running, or has just ended.
+fn follow(
+    seen: &Observation,
+    account_session: &SessionFacts,
+    record: &PurchaseRecord,
+    id: &ServerId,
+) -> Plan {
+    let place = seen.facts.place();
+    let at_rest = seen
+        .memory
+        .looks
+        .at_rest_since
+        .is_some_and(|since| seen.now >= since + times::AT_REST_COUNTS_AS_DONE);
+    match (&seen.task, &seen.detail) {
+        // The task says yes and the detail shows the server: bought.
+        (Fact::Known(TaskState::Succeeded), Fact::Known(detail)) => done(seen, record, id, detail),
+        // No task is known, or the service forgot it: the server itself tells. At rest: its create has ended.
+        (Fact::NotAsked | Fact::Absent, Fact::Known(detail))
+            if is_idle(detail.pending())
+                && (record.task.is_none() || at_rest || matches!(seen.task, Fact::Absent)) =>
+        {
+            done(seen, record, id, detail)
+        }
+        // The task does not tell, for long, and the server has been at rest all the while.
+        (
+            Fact::Unknown(_) | Fact::Known(TaskState::Running | TaskState::Unknown { .. }),
+            Fact::Known(detail),
+        ) if at_rest => done(seen, record, id, detail),
+        // The service knows no such server, when it should.
+        (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_))
+            if seen.memory.looks.not_found && is_missing(seen, account_session, id) =>
+        {
+            gone(seen, account_session, id)
+        }
+        // It was found missing by a process that had seen more of it: that stands until it is seen otherwise.
+        (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_)) if is_told_missing(seen, id) => {
+            Plan::rest(
+                Tell::default().with_id(Some(id.clone())),
+                times::PASS_RECHECK,
+            )
+            .in_flight()
+        }
+        (Fact::Known(TaskState::Succeeded), Fact::Unknown(why)) => {
+            let message = format!("server {id} is created; its detail could not be read: {why}");
+            let mut plan = running(seen, record, id, message);
+            // Not the course of things: other words for the same reason are worth a write.
+            plan.tell.progress = false;
+            plan
+        }
+        (Fact::Known(TaskState::Succeeded), _) => running(
+            seen,
+            record,
+            id,
+            format!("server {id} is created and the service does not show it yet"),
+        ),
+        (Fact::Known(TaskState::Unknown { word }), _) => running(
+            seen,
+            record,
+            id,
+            format!("the service is creating server {id} in {place} and calls that {word}"),
+        ),
+        (Fact::Unknown(why), _) => running(
+            seen,
+            record,
+            id,
+            format!(
+                "the service is creating server {id} in {place}; the task could not be read: {why}"
+            ),
+        ),
+        (
+            Fact::Known(TaskState::Running | TaskState::Failed { .. })
+            | Fact::NotAsked
+            | Fact::Absent,
+            _,
+        ) => running(
+            seen,
+            record,
+            id,
+            format!("the service is creating server {id} in {place}"),
+        ),
+    }
+}
+
+fn running(seen: &Observation, record: &PurchaseRecord, id: &ServerId, note: String) -> Plan {
+    let (reason, note) = match &record.imported {
+        Some(_) => (Reason::Importing, words::importing(id, &seen.detail)),
+        None => (Reason::Creating, note),
+    };
+    let overdue = seen
+        .memory
+        .looks
+        .poll
+        .as_ref()
+        .is_some_and(|poll| seen.now >= poll.since + times::CREATE_OVERDUE);
+    let mut tell = if overdue {
+        let note =
+            format!("{note}, for longer than such operations take: look at the service's console");
+        Tell::of(Readiness::stalled(Reason::OperationOverdue, note))
+    } else {
+        Tell::progress(reason, note)
+    };
+    tell.operation = seen.open();
+    Plan::rest(tell.with_id(Some(id.clone())), times::PASS_RECHECK).in_flight_while_readable(seen)
+}
+
+/// The create has ended well.
+fn done(seen: &Observation, record: &PurchaseRecord, id: &ServerId, detail: &Detail) -> Plan {
+    let create = of_purchase(record);
+    if let Some(plan) = secret::settle_first(seen, &create, id) {
+        return plan;
+    }
+    let applied = &diff::applied(seen, record);
+    let mut tell = Tell::of(judge(seen, applied, &detail.fields)).with_id(Some(id.clone()));
+    tell.applied = Some(due::taken_over(seen, applied, &detail.fields));
+    tell.detail = Some(detail.fields.clone());
+    tell.ended = Some(ended(seen, &create, None, None));
+    // Of one that was found or taken over that was told when it was recorded.
+    let is_found = record.imported.is_some() || record.cause == Some(Cause::Adoption);
+    if !is_found {
+        let place = seen.facts.place();
+        let note = format!(
+            "server {id} was created in {place} ({})",
+            cause::told(&create)
+        );
+        tell.events.push(EventNote::normal("Created", note));
+    }
+    let listed = seen
+        .listing
+        .as_ref()
+        .is_some_and(|listing| listing.row(id).is_some());
+    let plan = Plan::rest(tell, times::IDLE_REQUEUE);
+    // From the first listing that shows it on, its absence is a change; until then a listing has to be asked for.
+    if listed {
+        plan
+    } else {
+        plan.wanting(seen.now, 1)
+    }
+}
+
+/// The create's task failed: release what it left, see it gone, and try again in its time.
+fn clean_up(
+    seen: &Observation,
+    account_session: &SessionFacts,
+    record: &PurchaseRecord,
+    id: &ServerId,
+    reason: &str,
+) -> Plan {
+    let failures = usize::try_from(record.failed).unwrap_or(usize::MAX);
+    let last = times::RETRY_FAILED.len() - 1;
+    let words = if reason.is_empty() {
+        "the service gave no reason"
+    } else {
+        reason
+    };
+    let message = format!(
+        "the service failed to create server {id}: {words}; what is left of it is released, then it is tried again"
+    );
+    let readiness = if failures >= last {
+        Readiness::stalled(Reason::CreateFailed, message)
+    } else {
+        Readiness::reconciling(Reason::CreateFailed, message)
+    };
+    let mut tell = Tell::of(readiness);
+    if seen.facts.is_creating() {
+        // First the status tells; what follows can be seen from there.
+        let create = of_purchase(record);
+        let words = Some(words.to_owned());
+        tell.ended = Some(ended(seen, &create, Some(EndReason::Failed), words.clone()));
+        tell.operation = Some(Operation {
+            end: Some(OperationEnd {
+                reason: EndReason::Failed,
+                message: words,
+                times: record.failed.saturating_add(1),
+                finished_at: Time(seen.wall_clock),
+            }),
+            ..create
+        });
+        return Plan::rest(tell.with_id(Some(id.clone())), times::AFTER_OWN_WRITE).in_flight();
+    }
+    if let Some(plan) = frozen(seen) {
+        return plan;
+    }
+    // That no other one is bought stands: what a new process has yet to see adds nothing.
+    let is_called_off = recreate::is_told_withdrawn(seen);
+    if is_called_off {
+        tell.readiness = None;
+    }
+    let Some((_, since)) = seen.memory.calls.gone.get(id) else {
+        let tell = tell.with_id((!is_called_off).then(|| id.clone()));
+        return match &seen.detail {
+            // A broken server was left behind: it is ours, recorded, and of no use.
+            Fact::Known(_) if !surplus::recently_released(seen, id) => Plan::act(
+                Step::Release {
+                    id: id.clone(),
+                    why: ReleaseReason::Failed,
+                },
+                tell,
+            ),
+            // Whoever may not release it says so after each look, and nothing else in between.
+            Fact::NotAsked if policy::restriction(seen).is_some() => {
+                Plan::rest(Tell::default(), times::PASS_RECHECK).in_flight()
+            }
+            _ => Plan::rest(tell, times::PASS_RECHECK).in_flight(),
+        };
+    };
+    // A doubled request made another server: it takes the place of the failed one.
+    if let Some(plan) = adopt::adopt(seen, account_session, None) {
+        return plan;
+    }
+    // It is gone: what cannot be changed while a server exists may be mended now.
+    tell.forget_server = true;
+    let doubt = seen.memory.in_doubt_since(record);
+    let settled = doubt.map_or(*since, |doubt| (doubt + account_session.settle).max(*since));
+    let absence = seen
+        .listing
+        .as_ref()
+        .map(|listing| listing.proven_absent(&seen.facts.marker, Some(id), settled));
+    let left =
+        (*since + times::RETRY_FAILED[failures.min(last)]).saturating_duration_since(seen.now);
+    match absence {
+        Some(Absence::Proven) if left.is_zero() && is_our_account(seen, account_session) => {
+            let mut plan = buy::after_failure(seen, account_session, record);
+            plan.tell.forget_server = true;
+            plan
+        }
+        Some(Absence::Proven) if !is_our_account(seen, account_session) => {
+            let message = "a create failed, and the token was changed since: nothing shows that it belongs to the same \
+                           account, so nothing is bought; put the former token back until this is settled, or delete \
+                           the Instance";
+            Plan::rest(
+                Tell::of(Readiness::reconciling(Reason::CreateUnconfirmed, message)),
+                times::IDLE_REQUEUE,
+            )
+        }
+        Some(Absence::Proven) => Plan::rest(tell, left.max(times::AFTER_OWN_WRITE)),
+        _ => {
+            let rest = settled.saturating_duration_since(seen.now);
+            match rest.is_zero() {
+                true => Plan::rest(tell, times::PASS_RECHECK).wanting(settled, 2),
+                false => Plan::rest(tell, rest.min(times::PASS_RECHECK)).in_flight(),
+            }
+        }
+    }
+}
+
+/// The same as [`watch`]; after an operation of ours the listing is read once, so that what somebody else changes from then
+/// on is a change.
+fn watch_again(
+    seen: &Observation,
+    account_session: &SessionFacts,
+    record: &PurchaseRecord,
+    id: &ServerId,
+) -> Plan {
+    let plan = watch(seen, account_session, record, id);
+    let is_old = |ended| {
+        seen.listing
+            .as_ref()
+            .is_some_and(|listing| !listing.began_after(ended))
+    };
+    match seen.memory.calls.operated.filter(|ended| is_old(*ended)) {
+        Some(ended) if matches!(plan.step, Step::Rest) => plan.wanting(ended, 1),
+        _ => plan,
+    }
+}
+
+/// The server is there, as far as is known: see whether it is as the spec says.
+fn watch(
+    seen: &Observation,
+    account_session: &SessionFacts,
+    record: &PurchaseRecord,
+    id: &ServerId,
+) -> Plan {
+    let former = &seen.facts.status.detail;
+    let sighting = seen.listing.as_ref().map(|listing| listing.sighting(id));
+    let told = |readiness: Readiness| Tell::of(readiness).with_id(Some(id.clone()));
+    // One that status has let go is not named again before it is seen again: another one is to take its place.
+    let nothing = || Tell::default().with_id(seen.facts.told_id());
+    let is_let_go = seen.facts.told_id().is_none();
+    // The detail was read after that listing.
+    let is_past = |at| {
+        !seen.memory.looks.unread && seen.memory.looks.looked.is_some_and(|looked| at <= looked)
+    };
+    match (&seen.detail, sighting) {
+        // A fresh detail is the best there is.
+        (Fact::Known(detail), _) => {
+            let mut plan = decide(seen, record, id, &detail.fields);
+            plan.tell.detail = Some(detail.fields.clone());
+            plan
+        }
+        // The listing shows what status shows, or what it showed when the detail was read, or is older: nothing to read.
+        (Fact::NotAsked, Some(Sighting::Present(row, at)))
+            if !former.is_empty()
+                && (row.agrees_with(former)
+                    || seen.memory.looks.led_by == Some(row.digest())
+                    || is_past(at)) =>
+        {
+            decide(seen, record, id, former)
+        }
+        // The service does not know it and the listing does not show it.
+        (Fact::Absent, _) if is_missing(seen, account_session, id) => {
+            gone(seen, account_session, id)
+        }
+        (Fact::NotAsked, Some(Sighting::Absent { .. }))
+            if seen.memory.looks.not_found && is_missing(seen, account_session, id) =>
+        {
+            gone(seen, account_session, id)
+        }
+        // The service shows the server itself and leaves it out of its listing, or did not list it yet: the server itself
+        // counts.
+        (Fact::NotAsked, Some(Sighting::Absent { began }))
+            if !former.is_empty()
+                && !seen.memory.looks.not_found
+                && (seen.memory.looks.led_by == Some(0) || is_past(began)) =>
+        {
+            decide(seen, record, id, former)
+        }
+        (Fact::Absent, _) | (Fact::NotAsked, Some(Sighting::Absent { .. })) => {
+            Plan::rest(nothing(), times::PASS_RECHECK).in_flight()
+        }
+        // What could not be read is read again soon; until then what stands is the best that is known.
+        (Fact::NotAsked, _) if seen.memory.looks.unread => {
+            Plan::rest(nothing(), times::UNREADABLE_RETRY)
+        }
+        // It was never seen, and its detail cannot be read.
+        (Fact::Unknown(why), _) if former.is_empty() && !is_let_go => {
+            let message = format!("server {id} is recorded; its detail could not be read: {why}");
+            Plan::rest(
+                told(Readiness::reconciling(Reason::ServerUnobserved, message)),
+                times::UNREADABLE_RETRY,
+            )
+        }
+        // Something changed and could not be read: again, soon.
+        (Fact::Unknown(_), _) => Plan::rest(nothing(), times::UNREADABLE_RETRY),
+        // Somebody waits for this very spec: where the listing cannot be read, the server itself tells.
+        (Fact::NotAsked, _) if is_awaited(seen) => {
+            let mut plan = Plan::rest(nothing(), times::UNREADABLE_RETRY);
+            if is_unlisted(seen) && seen.has_not_looked_for(times::UNREADABLE_RETRY) {
+                plan.needs = Needs::Detail;
+            }
+            plan
+        }
+        // Nothing was learnt: what stands is the best that is known.
+        (Fact::NotAsked, _) => Plan::rest(nothing(), times::IDLE_REQUEUE),
+    }
+}
+
+/// Whether status has not spoken of the spec yet, or only to say that it waits.
+fn is_awaited(seen: &Observation) -> bool {
+    let is_behind = seen.facts.status.observed_generation != seen.facts.generation;
+    is_behind || evidence::says(seen, Reason::WaitingForService)
+}
+
+/// Whether the listing could not be read. Quiet ones are a minute apart, also where the last one failed: too long for what
+/// was asked for while the service was away (design section 5, L2).
+fn is_unlisted(seen: &Observation) -> bool {
+    let listing = seen.listing.as_ref();
+    listing.is_some_and(|listing| listing.trouble().is_some())
+}
+
+/// What the server shows is known: the next operation, or what is to be said.
+fn decide(
+    seen: &Observation,
+    record: &PurchaseRecord,
+    id: &ServerId,
+    detail: &Map<String, Value>,
+) -> Plan {
+    if let Some(plan) = begin::begin(seen, record, id, detail) {
+        return plan;
+    }
+    let applied = diff::applied(seen, record);
+    let mut tell = Tell::of(judge(seen, &applied, detail)).with_id(Some(id.clone()));
+    tell.applied = Some(due::taken_over(seen, &applied, detail));
+    Plan::rest(
+        tell,
+        if is_idle(pending(detail)) {
+            times::IDLE_REQUEUE
+        } else {
+            times::SERVER_BUSY_RECHECK
+        },
+    )
+    .within(resolve::again(seen).unwrap_or(times::IDLE_REQUEUE))
+}

@@ -1,0 +1,116 @@
+//! The object is being deleted.
+
+use super::*;
+
+#[test]
+fn an_object_that_is_deleted_before_anything_was_recorded_is_held_by_nobody() {
+    assert!(rests(&Scene::fresh().deleting().plan()));
+}
+
+#[test]
+fn deletion_releases_then_proves_then_lets_go() {
+    let scene = || {
+        Scene::converged()
+            .post(Post::Accepted {
+                id: ServerId::from(ID),
+                task: Some(TaskId::from("t-1")),
+            })
+            .deleting()
+    };
+    assert!(
+        matches!(&scene().plan().step, Step::Release { why: ReleaseReason::Deleted, id } if id.as_str() == ID)
+    );
+
+    let called = scene().memory(|memory| {
+        let at = memory.origin.first_seen;
+        let call = ReleaseCall {
+            at,
+            task: Some(TaskId::from("t-2")),
+
+            accepted: true,
+            trouble: None,
+            is_unknown: false,
+            not_before: None,
+        };
+        memory.calls.releases.insert(ServerId::from(ID), call);
+    });
+    assert!(rests(&called.plan()));
+    assert_eq!(
+        reason(&called.plan()),
+        Some((State::Reconciling, Reason::Releasing))
+    );
+
+    let gone = called.memory(|memory| {
+        memory.calls.gone.insert(
+            ServerId::from(ID),
+            (Gone::Released, memory.origin.first_seen),
+        );
+    });
+    assert!(
+        rests(&gone.plan()),
+        "its task says so; the listings have not"
+    );
+    assert_eq!(gone.plan().wants.passes, 2);
+    let listed = gone.listed(Duration::ZERO, &[("ecs-9", "other")]);
+    assert!(
+        matches!(listed.plan().step, Step::Finish),
+        "every attempt has its receipt: no settling time"
+    );
+}
+
+#[test]
+fn deletion_after_a_lost_answer_waits_for_the_settling_time() {
+    let scene = Scene::recorded(None, |_| {}).post(Post::Unknown).deleting();
+    let early = scene.listed(Duration::ZERO, &[]);
+    assert!(
+        rests(&early.plan()),
+        "a late execution would leave an orphan"
+    );
+    let late = Scene::recorded(None, |_| {})
+        .post(Post::Unknown)
+        .deleting()
+        .listed(SETTLE, &[]);
+    assert!(matches!(late.plan().step, Step::Finish));
+    let found = Scene::recorded(None, |_| {})
+        .post(Post::Unknown)
+        .deleting()
+        .listed(SETTLE, &[(ID, &ours())]);
+    assert!(matches!(&found.plan().step, Step::Release { id, .. } if id.as_str() == ID));
+}
+
+#[test]
+fn a_doubled_request_is_found_when_the_object_is_deleted() {
+    let scene = Scene::converged()
+        .deleting()
+        .memory(|memory| {
+            memory.calls.gone.insert(
+                ServerId::from(ID),
+                (Gone::Released, memory.origin.first_seen),
+            );
+        })
+        .listed(Duration::ZERO, &[("ecs-2", &ours())]);
+    assert!(matches!(&scene.plan().step, Step::Release { id, .. } if id.as_str() == "ecs-2"));
+}
+
+#[test]
+fn not_found_by_a_token_that_may_be_another_accounts_releases_nothing_for_good() {
+    let mut scene = Scene::recorded(Some(ID), |record| {
+        record.task = Some("t-1".into());
+        record.credential = "secret/old".into();
+    });
+    scene.0.facts.status = Scene::converged().0.facts.status;
+    let scene = scene
+        .deleting()
+        .memory(|memory| {
+            memory.calls.gone.insert(
+                ServerId::from(ID),
+                (Gone::NotFound, memory.origin.first_seen),
+            );
+        })
+        .listed(SETTLE, &[]);
+    assert!(rests(&scene.plan()));
+    assert_eq!(
+        reason(&scene.plan()),
+        Some((State::Reconciling, Reason::ReleaseUnconfirmed))
+    );
+}

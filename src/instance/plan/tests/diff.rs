@@ -1,0 +1,575 @@
+//! The server is to become another than it is: which operation comes next.
+
+use super::follow::{open_operation, with_task};
+use super::*;
+use crate::api::{InstanceSpec, PowerState, Restart};
+use crate::instance::memory::kinds::{Passwords, Pause};
+
+/// A converged server that was given this by the service, and shows this detail.
+pub(super) fn server(applied: Applied, shown: &[(&str, &str)]) -> Scene {
+    let found = Fact::Known(detail(shown));
+    Scene::converged().with(|seen| {
+        let status = InstanceStatus {
+            applied: Some(applied),
+            ..InstanceStatus::clone(&seen.facts.status)
+        };
+        seen.facts.status = status.into();
+        seen.detail = found;
+    })
+}
+
+pub(super) fn as_bought() -> Applied {
+    Applied {
+        image: "img-1".into(),
+        key: None,
+        password_secret: Some("login/1".into()),
+        restart: None,
+        reinstall: None,
+    }
+}
+
+pub(super) fn with_spec(scene: Scene, change: impl FnOnce(&mut InstanceSpec)) -> Scene {
+    scene.with(|seen| {
+        let mut spec = InstanceSpec::clone(&seen.facts.spec);
+        change(&mut spec);
+        seen.facts.spec = spec.into();
+        seen.facts.generation = 2;
+    })
+}
+
+/// The verb that a plan announces, and its target.
+fn asked(plan: &Plan) -> Option<(Verb, Applied)> {
+    begun(plan).map(|operation| (operation.verb, operation.target.clone()))
+}
+
+fn other_image(spec: &mut InstanceSpec) {
+    spec.image.id = Some("img-2".into());
+}
+
+fn token(word: &str) -> impl FnOnce(&mut InstanceSpec) {
+    let token = word.to_owned();
+    move |spec| spec.restart = Some(Restart { token })
+}
+
+#[test]
+fn a_new_image_is_reinstalled_and_takes_the_login_along() {
+    let scene = with_spec(server(as_bought(), &[]), other_image);
+    let scene = with_spec(scene, token("a")).with(|seen| {
+        seen.secret_version = Some("login/2".into());
+    });
+    let (verb, target) = asked(&scene.plan()).unwrap();
+    assert_eq!(verb, Verb::Reinstall);
+    assert_eq!(target.image, "img-2");
+    let read = target.password_secret.as_deref();
+    assert_eq!(read, Some("login/1"), "the version that was read");
+    assert_eq!(target.restart.as_deref(), Some("a"), "it restarts by that");
+}
+
+#[test]
+fn a_disk_is_erased_only_after_a_look_of_this_turn() {
+    let scene = with_spec(server(as_bought(), &[]), other_image);
+    let old = scene
+        .with(|seen| seen.detail = Fact::NotAsked)
+        .memory(|memory| {
+            memory.looks.looked = Some(memory.origin.first_seen);
+        });
+    let old = old.listed(Duration::ZERO, &[(ID, &ours())]);
+    assert_eq!(old.plan().needs, Needs::Detail);
+    assert!(rests(&old.plan()));
+}
+
+#[test]
+fn a_drifted_image_erases_nothing_and_a_spec_that_follows_it_is_accepted() {
+    let drifted = server(as_bought(), &[("imageResourceUUID", "img-2")]);
+    let drift = (State::Drifted, Reason::ImageDiffers);
+    assert_eq!(reason(&drifted.plan()), Some(drift));
+    let accepted = with_spec(drifted, other_image);
+    let plan = accepted.plan();
+    assert!(rests(&plan));
+    assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
+    let applied = plan.tell.applied.unwrap();
+    assert_eq!(applied.image, "img-2");
+}
+
+#[test]
+fn a_status_that_lost_what_was_applied_erases_nothing() {
+    let scene = server(as_bought(), &[("imageResourceUUID", "img-2")])
+        .status(|status| status.applied = None)
+        .with(|seen| seen.task = Fact::Known(TaskState::Succeeded));
+    assert!(rests(&scene.plan()));
+    let drift = (State::Drifted, Reason::ImageDiffers);
+    assert_eq!(reason(&scene.plan()), Some(drift));
+}
+
+#[test]
+fn an_object_restored_with_another_spec_erases_and_restarts_nothing() {
+    let mut record = record();
+    record.uid = "of-its-former-life".into();
+    record.marker = Marker::of_uid(&record.uid);
+    record.id = Some(ID.into());
+    record.task = Some("t-1".into());
+    let name = format!("web-{}", record.marker);
+    let mut instance = instance();
+    instance.spec.image.id = Some("img-2".into());
+    instance.spec.restart = Some(Restart {
+        token: "new".into(),
+    });
+    instance.metadata.finalizers = Some(vec![crate::api::names::FINALIZER.into()]);
+    instance.metadata.annotations =
+        Some([(crate::api::names::BINDING.to_owned(), record.to_text())].into());
+    let scene = Scene::of(&instance, false).with(|seen| {
+        seen.task = Fact::Known(TaskState::Succeeded);
+        seen.detail = Fact::Known(detail(&[("instanceName", &name)]));
+        seen.secret_version = Some("login/of-another-uid".into());
+    });
+    let plan = scene.plan();
+    let drift = (State::Drifted, Reason::ImageDiffers);
+    assert_eq!(reason(&plan), Some(drift));
+    let applied = plan.tell.applied.unwrap();
+    assert_eq!(applied.restart.as_deref(), Some("new"));
+    assert_eq!(
+        applied.password_secret.as_deref(),
+        Some("login/of-another-uid")
+    );
+}
+
+#[test]
+fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
+    let moved = || {
+        let applied = Applied {
+            password_secret: Some("login/0".into()),
+            ..as_bought()
+        };
+        server(applied, &[])
+    };
+    assert_eq!(begins(&moved()), Some(Verb::ModifyPassword));
+    let unread = moved().with(|seen| seen.login = LoginFact::NotAsked);
+    assert_eq!(unread.plan().needs, Needs::Login);
+    let touched = moved().memory(|memory| {
+        memory.calls.password = Passwords {
+            sent: None,
+            current: Some([1; 32]),
+        };
+    });
+    let plan = touched.plan();
+    assert!(rests(&plan));
+    let applied = plan.tell.applied.unwrap();
+    assert_eq!(applied.password_secret.as_deref(), Some("login/1"));
+    let missing = server(as_bought(), &[]).with(|seen| seen.secret_version = None);
+    assert_eq!(begins(&missing), None);
+    let applied = missing.plan().tell.applied.unwrap();
+    assert_eq!(
+        applied,
+        as_bought(),
+        "a Secret that is gone changes nothing"
+    );
+}
+
+#[test]
+fn power_and_restart_are_done_one_at_a_time() {
+    let off = &[("ecsStatus", "STOPPED")];
+    assert_eq!(begins(&server(as_bought(), off)), Some(Verb::Start));
+    let wanted_off = with_spec(server(as_bought(), &[]), to_stop);
+    assert_eq!(begins(&wanted_off), Some(Verb::Stop));
+    let to_leave = |spec: &mut InstanceSpec| spec.power_state = PowerState::Unmanaged;
+    assert_eq!(begins(&with_spec(server(as_bought(), off), to_leave)), None);
+
+    let restart = with_spec(server(as_bought(), &[]), token("a"));
+    let (verb, target) = asked(&restart.plan()).unwrap();
+    assert_eq!(
+        (verb, target.restart.as_deref()),
+        (Verb::Restart, Some("a"))
+    );
+    // A server that is off has not been restarted when it is started, but then.
+    let both = with_spec(server(as_bought(), off), token("a"));
+    let (verb, target) = asked(&both.plan()).unwrap();
+    assert_eq!((verb, target.restart.as_deref()), (Verb::Start, Some("a")));
+    // Nobody knows whether it runs: the token is neither carried out nor forgotten.
+    let odd = with_spec(server(as_bought(), &[("ecsStatus", "ODD")]), token("a"));
+    assert!(rests(&odd.plan()));
+    assert_eq!(odd.plan().tell.applied.unwrap().restart, None);
+}
+
+#[test]
+fn nothing_is_begun_on_a_server_that_is_busy_or_may_be_somebody_elses() {
+    let busy = &[("ecsStatus", "STOPPED"), ("ecsPendingStatus", "STOPPING")];
+    let pending = (State::Reconciling, Reason::OperationPending);
+    assert_eq!(reason(&server(as_bought(), busy).plan()), Some(pending));
+    let renamed = server(
+        as_bought(),
+        &[("instanceName", "renamed"), ("ecsStatus", "STOPPED")],
+    );
+    for scene in [
+        with_spec(
+            server(as_bought(), &[("instanceName", "renamed")]),
+            other_image,
+        ),
+        renamed,
+    ] {
+        assert!(rests(&scene.plan()));
+        let drift = (State::Drifted, Reason::NameDiffers);
+        assert_eq!(reason(&scene.plan()), Some(drift));
+    }
+    // Still ours by its marker.
+    let other = format!("other-{}", Marker::of_uid(UID));
+    let scene = with_spec(
+        server(as_bought(), &[("instanceName", &other)]),
+        other_image,
+    );
+    assert_eq!(begins(&scene), Some(Verb::Reinstall));
+}
+
+/// What ended badly is not asked for again before its time.
+fn paused(scene: Scene, verb: Verb, time: Duration) -> Scene {
+    scene.with(|seen| {
+        let pause = Pause {
+            until: seen.now + time,
+            generation: seen.facts.generation,
+            target: as_bought(),
+            end: None,
+        };
+        seen.memory.calls.pauses.insert(verb, pause);
+    })
+}
+
+fn to_stop(spec: &mut InstanceSpec) {
+    spec.power_state = PowerState::Stopped;
+}
+
+#[test]
+fn what_ended_badly_waits_until_its_time_or_until_something_else_is_asked_for() {
+    let nine = Duration::from_secs(9);
+    let failed_stop = || {
+        paused(
+            with_spec(server(as_bought(), &[]), to_stop),
+            Verb::Stop,
+            nine,
+        )
+    };
+    let plan = failed_stop().plan();
+    assert!(rests(&plan));
+    assert_eq!(plan.again, nine);
+    // It ended well, again and again.
+    let restless = (State::Reconciling, Reason::PowerStateDiffers);
+    assert_eq!(reason(&plan), Some(restless));
+    for (ended, told) in [
+        (
+            EndReason::Failed,
+            (State::Reconciling, Reason::OperationFailed),
+        ),
+        (
+            EndReason::AnswerLost,
+            (State::Reconciling, Reason::OperationFailed),
+        ),
+        (
+            EndReason::Refused,
+            (State::Stalled, Reason::OperationRefused),
+        ),
+    ] {
+        let known = failed_stop().memory(|memory| {
+            memory.calls.pauses.get_mut(&Verb::Stop).unwrap().end = bad_end(ended, 1);
+        });
+        assert_eq!(reason(&known.plan()), Some(told), "{ended:?}");
+        // A process that follows the one which saw it end knows it by status, and waits no less.
+        let asked = with_spec(server(as_bought(), &[]), to_stop).status(|status| {
+            status.operation = Some(Operation {
+                generation: 2,
+                end: bad_end(ended, 1),
+                ..operation(Verb::Stop, as_bought())
+            });
+        });
+        assert_eq!(reason(&asked.plan()), Some(told), "{ended:?}");
+        let again = pause_after(ended, 1).unwrap();
+        assert_eq!(asked.plan().again, again);
+        let passed = i64::try_from(again.as_secs()).unwrap();
+        let mut ahead = with_spec(server(as_bought(), &[]), to_stop);
+        ahead = ahead.status(|status| {
+            let mut end = bad_end(ended, 1).unwrap();
+            end.finished_at = Time(Timestamp::from_second(86_400).unwrap());
+            status.operation = Some(Operation {
+                generation: 2,
+                end: Some(end),
+                ..operation(Verb::Stop, as_bought())
+            });
+        });
+        assert_eq!(begins(&ahead), Some(Verb::Stop), "an end in the future");
+        let over = asked.with(|seen| seen.wall_clock = Timestamp::from_second(passed).unwrap());
+        assert_eq!(begins(&over), Some(Verb::Stop), "{ended:?}");
+    }
+    let mut edited = failed_stop();
+    edited.0.facts.generation += 1;
+    assert_eq!(begins(&edited), Some(Verb::Stop), "an edit is a new wish");
+    let over = failed_stop().with(|seen| seen.now += nine + Duration::from_secs(1));
+    assert_eq!(begins(&over), Some(Verb::Stop));
+}
+
+#[test]
+fn what_cannot_be_done_holds_up_nothing_else() {
+    let refused = |scene: Scene| {
+        let mut scene = paused(scene, Verb::Reinstall, SETTLE);
+        let generation = scene.0.facts.generation;
+        let pause = scene
+            .0
+            .memory
+            .calls
+            .pauses
+            .get_mut(&Verb::Reinstall)
+            .unwrap();
+        pause.generation = generation;
+        pause.target.image = "img-2".into();
+        scene
+    };
+    let both = |spec: &mut InstanceSpec| {
+        other_image(spec);
+        to_stop(spec);
+    };
+    let scene = refused(with_spec(server(as_bought(), &[]), both));
+    assert_eq!(begins(&scene), Some(Verb::Stop));
+    // A login that cannot be used holds up what needs it, and is told.
+    let bad = LoginFact::Problem(crate::api::conditions::Readiness::stalled(
+        Reason::LoginPasswordInvalid,
+        "bad",
+    ));
+    let moved = |shown: &[(&str, &str)]| {
+        let applied = Applied {
+            password_secret: Some("login/0".into()),
+            ..as_bought()
+        };
+        server(applied, shown)
+    };
+    let scene = with_spec(moved(&[]), to_stop).with(|seen| seen.login = bad.clone());
+    assert_eq!(begins(&scene), Some(Verb::Stop));
+    let told = moved(&[]).with(|seen| seen.login = bad);
+    let invalid = (State::Stalled, Reason::LoginPasswordInvalid);
+    assert_eq!(reason(&told.plan()), Some(invalid));
+    // A service may want the server running to set its password.
+    assert_eq!(
+        begins(&moved(&[("ecsStatus", "STOPPED")])),
+        Some(Verb::Start)
+    );
+}
+
+#[test]
+fn an_image_that_a_failed_reinstall_left_behind_is_not_accepted() {
+    let target = || Applied {
+        image: "img-2".into(),
+        ..as_bought()
+    };
+    let failed = Fact::Known(TaskState::Failed { reason: None });
+    let open = open_operation(Verb::Reinstall, target(), Post::Unknown);
+    let open = with_task(open, failed, &[("imageResourceUUID", "img-2")]);
+    let failed = with_spec(open, other_image).written();
+    assert_eq!(begins(&failed), Some(Verb::Reinstall));
+    // Also when another operation came in between.
+    let between = failed.status(|status| status.operation = None);
+    assert_eq!(begins(&between), Some(Verb::Reinstall));
+    // Another one that ended well made an installation of it.
+    let mended = between.status(|status| {
+        status.attempt = 3;
+        status.operation = Some(Operation {
+            attempt: 3,
+            ..operation(Verb::Reinstall, target())
+        });
+    });
+    let shown = [("imageResourceUUID", "img-2")];
+    let mended = with_task(mended, Fact::Known(TaskState::Succeeded), &shown).written();
+    assert_eq!(mended.0.facts.status.unfinished_image, None);
+    assert_eq!(begins(&mended), None);
+}
+
+#[test]
+fn a_token_asks_once_and_taking_it_away_asks_for_nothing() {
+    let again = |spec: &mut InstanceSpec| {
+        spec.reinstall = Some(crate::api::Reinstall {
+            token: "a".into(),
+            image: None,
+        });
+    };
+    let (verb, target) = asked(&with_spec(server(as_bought(), &[]), again).plan()).unwrap();
+    assert_eq!(
+        (verb, target.reinstall.as_deref()),
+        (Verb::Reinstall, Some("a"))
+    );
+    let done = || Applied {
+        reinstall: Some("a".into()),
+        restart: Some("b".into()),
+        ..as_bought()
+    };
+    for scene in [with_spec(server(done(), &[]), again), server(done(), &[])] {
+        let plan = scene.plan();
+        assert!(rests(&plan));
+        assert_eq!(plan.tell.applied, Some(done()));
+    }
+}
+
+/// What an open operation is known by once its record, its status or both went: this process has followed it, or has not.
+fn lost(verb: Verb, is_followed: bool) -> Scene {
+    let open = open_operation(verb, as_bought(), Post::Unknown);
+    let open = with_task(open, Fact::Known(TaskState::Running), &[]);
+    open.with(|seen| {
+        let told = seen.facts.status.operation.clone().map(Box::new);
+        seen.memory.calls.followed = told.filter(|_| is_followed);
+    })
+}
+
+#[test]
+fn an_operation_whose_status_is_lost_while_it_runs_is_followed_by_whoever_knows_of_it() {
+    for verb in [Verb::Reinstall, Verb::ModifyPassword, Verb::Restart] {
+        let announced = lost(verb, true).0.facts.status.operation.clone();
+        let known = lost(verb, true).wiped();
+        assert_eq!(known.0.open(), announced);
+        assert!(rests(&known.plan()), "{verb}");
+        let next = crate::instance::plan::attempt::next_attempt(&known.0);
+        assert_eq!(next, 3, "its number is not given away again");
+        // Status tells of it again, and only of it.
+        let told = known.written();
+        assert_eq!(told.0.facts.status.operation, announced);
+        assert_eq!(told.0.facts.operation(), announced.as_ref());
+    }
+}
+
+#[test]
+fn an_operation_is_followed_until_status_knows_better() {
+    let meets = |scene: Scene| {
+        scene.with(|seen| {
+            let (facts, now) = (&seen.facts, seen.now);
+            seen.memory.meet_operation(facts, now);
+        })
+    };
+    let followed = |scene: &Scene| scene.0.memory.calls.followed.as_deref().cloned();
+    let open = meets(lost(Verb::Stop, false));
+    let announced = open.0.facts.status.operation.clone();
+    assert_eq!(followed(&open), announced);
+    let wiped = meets(open.wiped());
+    assert_eq!(followed(&wiped), announced, "that status was lost");
+    // Of a spec that may be from before the wish nobody wishes it any more.
+    let doubts = Memories::default();
+    doubts.doubt_all();
+    let doubtful = Scene(wiped.0.clone()).memory(|memory| memory.take_in(doubts.doubts()));
+    assert_eq!(followed(&doubtful), None);
+    // An older one, without it, is no end of it.
+    let older = meets(wiped.status(|status| status.attempt = 1));
+    assert_eq!(followed(&older), announced);
+    for end in [None, bad_end(EndReason::Failed, 1)] {
+        let ended = Scene(older.0.clone()).status(|status| {
+            status.attempt = 2;
+            status.operation = end.map(|end| Operation {
+                end: Some(end),
+                ..operation(Verb::Stop, as_bought())
+            });
+        });
+        assert_eq!(followed(&meets(ended)), None);
+    }
+}
+
+#[test]
+fn an_operation_on_a_server_before_the_recorded_one_is_not_followed_on_this_one() {
+    let another = lost(Verb::Reinstall, true)
+        .record(|record| record.attempt = 3)
+        .with(|seen| seen.memory.meet_operation(&seen.facts, seen.now));
+    assert_eq!(another.0.open(), None);
+    assert_eq!(another.0.memory.calls.followed, None);
+    assert_eq!(another.written().0.facts.status.operation, None);
+}
+
+/// The record was dropped, and is written anew once the server is found by its name.
+fn rebuilt(open: Scene) -> Scene {
+    let dropped = open
+        .with(|seen| seen.facts.record = Record::None)
+        .listed(Duration::ZERO, &[(ID, &ours())]);
+    let plan = dropped.plan();
+    let Step::Record { record } = &plan.step else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(record.id.as_deref(), Some(ID));
+    dropped.with(|seen| {
+        let doubts = Doubts::default();
+        seen.memory.meet(Some(record), doubts, seen.now);
+        seen.facts.record = Record::Speaks(record.clone());
+        seen.memory.meet_operation(&seen.facts, seen.now);
+    })
+}
+
+#[test]
+fn a_record_that_is_dropped_while_an_operation_runs_touches_it_not() {
+    for verb in [Verb::Reinstall, Verb::ModifyPassword, Verb::Restart] {
+        for is_followed in [true, false] {
+            let open = lost(verb, is_followed);
+            let announced = open.0.facts.status.operation.clone();
+            let again = rebuilt(open);
+            assert_eq!(again.0.open(), announced);
+            let plan = again.plan();
+            assert!(rests(&plan) && plan.tell.ended.is_none(), "{plan:?}");
+            let told = again.written();
+            assert_eq!(told.0.facts.status.operation, announced);
+        }
+    }
+}
+
+#[test]
+fn what_this_process_knows_of_a_call_outlives_the_record() {
+    let refused = Post::Refused {
+        message: "busy".into(),
+        reason: Reason::ServiceBusy,
+    };
+    let (id, task) = (ServerId::from(ID), Some(TaskId::from("t-9")));
+    for post in [Post::NotSent, refused, Post::Accepted { id, task }] {
+        let open = open_operation(Verb::Restart, as_bought(), post.clone());
+        let again = rebuilt(open);
+        let open = again.0.open().unwrap();
+        let known = again.0.memory.call(&open).map(|call| &call.post);
+        assert_eq!(known, Some(&post));
+    }
+}
+
+fn by_key(spec: &mut InstanceSpec) {
+    spec.login.password_secret_ref = None;
+    spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
+}
+
+/// The process that bought the server, or saw it made; or one that came later.
+fn saw_the_purchase(scene: Scene, is_newest: bool) -> Scene {
+    scene.memory(|memory| memory.calls.attempts.get_mut(&1).unwrap().is_newest = is_newest)
+}
+
+/// The server was reinstalled with a key pair after it was bought, and status was lost since: the record knows of the purchase
+/// only.
+#[test]
+fn what_came_after_the_purchase_is_not_done_twice_where_status_is_lost() {
+    let applied = Applied {
+        key: Some("key-1".into()),
+        password_secret: None,
+        ..as_bought()
+    };
+    for is_newest in [true, false] {
+        let rekeyed = saw_the_purchase(server(applied.clone(), &[]), is_newest);
+        let rekeyed = with_spec(rekeyed, by_key).with(|seen| {
+            seen.memory.meet_operation(&seen.facts, seen.now);
+            seen.task = Fact::Absent;
+        });
+        assert_eq!(begins(&rekeyed), None);
+        let lost = rekeyed.wiped();
+        assert!(rests(&lost.plan()));
+        assert_eq!(lost.plan().tell.applied.unwrap().key, applied.key);
+        assert_eq!(begins(&lost.written()), None, "{is_newest}");
+    }
+}
+
+#[test]
+fn an_edit_while_the_server_is_made_is_a_wish_where_it_is_known_that_nothing_came_after() {
+    let edited = |is_newest| {
+        let open = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into()));
+        let open = with_spec(saw_the_purchase(open, is_newest), by_key);
+        open.with(|seen| {
+            seen.task = Fact::Known(TaskState::Succeeded);
+            seen.detail = Fact::Known(detail(&[]));
+        })
+    };
+    assert_eq!(begins(&edited(true).written()), Some(Verb::Reinstall));
+    let shown = edited(false).status(|status| {
+        status.operation = Some(of_purchase(&record()));
+    });
+    assert_eq!(begins(&shown.written()), Some(Verb::Reinstall));
+    // Nobody knows whether the server was not given that very key since.
+    assert_eq!(begins(&edited(false).written()), None);
+}

@@ -1,0 +1,389 @@
+//! An operation on a recorded server is open.
+
+mod lost;
+mod stop;
+
+use super::diff::with_spec;
+use super::*;
+use crate::instance::memory::kinds::{Odd, Pause};
+
+/// An operation of this process, announced, and this is what became of its call.
+pub(super) fn open_operation(verb: Verb, target: Applied, post: Post) -> Scene {
+    let scene = Scene::converged().status(|status| {
+        status.attempt = 2;
+        status.operation = Some(operation(verb, target));
+    });
+    let since = scene.0.memory.origin.first_seen;
+    let attempt = Attempt {
+        doubt: None,
+        nonce: "n2".into(),
+        account: "default".into(),
+        verb,
+        is_own: true,
+        is_newest: true,
+        tries: 1,
+        since,
+        post,
+    };
+    scene.memory(|memory| {
+        memory.calls.attempts.insert(2, attempt);
+    })
+}
+
+/// Status names a task, which stands like this, and the server shows this.
+pub(super) fn with_task(scene: Scene, state: Fact<TaskState>, shown: &[(&str, &str)]) -> Scene {
+    let found = Fact::Known(detail(shown));
+    let scene = scene.status(|status| {
+        if let Some(open) = &mut status.operation {
+            (open.accepted, open.task_id) = (true, Some("t-9".into()));
+        }
+    });
+    scene.with(|seen| {
+        seen.task = state;
+        seen.detail = found;
+    })
+}
+
+fn shows(scene: Scene, shown: &[(&str, &str)]) -> Scene {
+    let found = Fact::Known(detail(shown));
+    scene.with(|seen| seen.detail = found)
+}
+
+pub(super) fn later(scene: Scene, time: Duration) -> Scene {
+    scene.with(|seen| seen.now += time)
+}
+
+fn at_rest(scene: Scene) -> Scene {
+    let scene = scene.with(|seen| {
+        let since = seen.memory.origin.first_seen;
+        seen.memory.looks.at_rest_since = Some(since);
+        let tells_nothing = matches!(
+            seen.task,
+            Fact::Unknown(_) | Fact::Known(TaskState::Unknown { .. })
+        );
+        let task = TaskId::from("t-9");
+        let poll = seen.memory.poll_of(&task, None, since);
+        poll.odd = tells_nothing.then(|| Odd {
+            since,
+            why: "odd".into(),
+        });
+    });
+    later(scene, Duration::from_secs(31))
+}
+
+fn to_second() -> Applied {
+    Applied {
+        image: "img-2".into(),
+        ..as_bought()
+    }
+}
+
+fn to_key() -> Applied {
+    Applied {
+        key: Some("key-1".into()),
+        password_secret: None,
+        ..as_bought()
+    }
+}
+
+/// Whether the operation ended, and how.
+fn end(scene: &Scene) -> Option<bool> {
+    scene.plan().tell.ended.map(|entry| entry.succeeded)
+}
+
+const SECOND: (&str, &str) = ("imageResourceUUID", "img-2");
+const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
+
+#[test]
+fn a_task_tells_how_it_ended() {
+    let failed = TaskState::Failed {
+        reason: Some("no mood".into()),
+    };
+    let odd = || TaskState::Unknown {
+        word: "RETRY".into(),
+    };
+    for (verb, state, shown, ends, at_rest_ends) in [
+        (
+            Verb::Reinstall,
+            Fact::Known(failed),
+            vec![],
+            Some(false),
+            Some(false),
+        ),
+        (
+            Verb::Reinstall,
+            Fact::Known(TaskState::Succeeded),
+            vec![SECOND],
+            Some(true),
+            Some(true),
+        ),
+        // The image comes a moment later, or it is a drift; it is not asked for again.
+        (
+            Verb::Reinstall,
+            Fact::Known(TaskState::Succeeded),
+            vec![],
+            None,
+            Some(true),
+        ),
+        (Verb::Reinstall, Fact::Absent, vec![], None, Some(true)),
+        (
+            Verb::Reinstall,
+            Fact::Known(odd()),
+            vec![SECOND],
+            None,
+            Some(true),
+        ),
+        // A task that says that it runs is believed for ever.
+        (
+            Verb::Reinstall,
+            Fact::Known(TaskState::Running),
+            vec![SECOND],
+            None,
+            None,
+        ),
+        (Verb::Restart, Fact::Absent, vec![], None, Some(true)),
+        (
+            Verb::Restart,
+            Fact::Unknown("odd".into()),
+            vec![],
+            None,
+            Some(true),
+        ),
+        (Verb::ModifyPassword, Fact::Absent, vec![], None, Some(true)),
+        (
+            Verb::Stop,
+            Fact::Known(TaskState::Succeeded),
+            vec![OFF],
+            Some(true),
+            Some(true),
+        ),
+        (
+            Verb::Stop,
+            Fact::Known(TaskState::Succeeded),
+            vec![],
+            None,
+            Some(false),
+        ),
+    ] {
+        let scene = || {
+            with_task(
+                open_operation(verb, to_second(), Post::Unknown),
+                state.clone(),
+                &shown,
+            )
+        };
+        assert_eq!(end(&scene()), ends, "{verb} {state:?} {shown:?}");
+        assert_eq!(
+            end(&at_rest(scene())),
+            at_rest_ends,
+            "{verb} {state:?} {shown:?}, at rest"
+        );
+        assert!(
+            rests(&at_rest(scene()).plan()),
+            "a receipt forbids a repeat"
+        );
+    }
+}
+
+#[test]
+fn failures_are_told_and_after_the_third_waiting_is_not_enough() {
+    let failed = || {
+        let state = TaskState::Failed { reason: None };
+        with_task(
+            open_operation(Verb::Stop, as_bought(), Post::Unknown),
+            Fact::Known(state),
+            &[],
+        )
+    };
+    let plan = failed().plan();
+    assert_eq!(
+        reason(&plan),
+        Some((State::Reconciling, Reason::OperationFailed))
+    );
+    assert_eq!(plan.pause, Some(times::RETRY_FAILED[0]));
+    let end = |plan: &Plan| plan.tell.operation.clone().unwrap().end.unwrap();
+    assert_eq!(end(&plan).times, 1);
+    let third = failed().memory(|memory| {
+        let pause = Pause {
+            until: memory.origin.first_seen,
+            generation: 1,
+            target: as_bought(),
+            end: bad_end(EndReason::AnswerLost, 2),
+        };
+        memory.calls.pauses.insert(Verb::Stop, pause);
+    });
+    let plan = third.plan();
+    assert_eq!(end(&plan).times, 3);
+    assert_eq!(
+        reason(&plan),
+        Some((State::Stalled, Reason::OperationFailed))
+    );
+    assert_eq!(plan.pause, Some(times::RETRY_FAILED[2]));
+}
+
+fn refused(verb: Verb, reason: Reason) -> Scene {
+    let message = "no".to_owned();
+    let post = Post::Refused { message, reason };
+    shows(open_operation(verb, to_second(), post), &[])
+}
+
+#[test]
+fn a_refusal_of_what_was_asked_for_ends_the_attempt_and_one_of_the_moment_does_not() {
+    let scene = refused(Verb::Reinstall, Reason::OperationRefused);
+    assert_eq!(end(&scene), Some(false));
+    assert_eq!(scene.plan().pause, Some(Duration::from_secs(75)));
+    let busy = || refused(Verb::Reinstall, Reason::ServiceBusy);
+    let waits = busy().with(|seen| seen.memory.pace.not_before = Some(seen.now + SETTLE));
+    assert!(rests(&waits.plan()));
+    let told = (State::Reconciling, Reason::ServiceBusy);
+    assert_eq!(reason(&waits.plan()), Some(told));
+    let repeats = |scene: &Scene| {
+        matches!(
+            scene.plan().step,
+            Step::Operate {
+                announce: false,
+                ..
+            }
+        )
+    };
+    assert!(repeats(&busy()), "the same attempt, once more");
+    // What it asked for is not what is asked for now.
+    assert_eq!(end(&with_spec(busy(), |_| {})), Some(false));
+    let rotated = busy().with(|seen| seen.secret_version = Some("login/2".into()));
+    assert_eq!(end(&rotated), Some(false));
+    let unsent = || shows(open_operation(Verb::Stop, as_bought(), Post::NotSent), &[]);
+    assert!(repeats(&unsent()));
+    assert_eq!(end(&with_spec(unsent(), |_| {})), Some(false));
+    // It is stopped already: that is why.
+    let stopped = shows(refused(Verb::Stop, Reason::ServiceBusy), &[OFF]);
+    assert_eq!(end(&stopped), Some(true));
+}
+
+#[test]
+fn an_answer_without_a_task_is_followed_by_the_servers_state() {
+    let accepted = |verb| {
+        let id = ServerId::from(ID);
+        open_operation(verb, as_bought(), Post::Accepted { id, task: None })
+    };
+    assert_eq!(end(&shows(accepted(Verb::Stop), &[OFF])), Some(true));
+    assert_eq!(end(&shows(accepted(Verb::Stop), &[])), None);
+    assert_eq!(end(&at_rest(shows(accepted(Verb::Stop), &[]))), Some(false));
+    assert_eq!(end(&shows(accepted(Verb::Restart), &[])), None);
+    assert_eq!(
+        end(&at_rest(shows(accepted(Verb::Restart), &[]))),
+        Some(true)
+    );
+}
+
+#[test]
+fn a_receipt_that_was_not_written_is_told_with_the_next_status() {
+    for verb in [
+        Verb::Reinstall,
+        Verb::Restart,
+        Verb::ModifyPassword,
+        Verb::Start,
+        Verb::Stop,
+    ] {
+        let (id, task) = (ServerId::from(ID), Some(TaskId::from("t-9")));
+        let post = Post::Accepted { id, task };
+        let accepted = open_operation(verb, as_bought(), post);
+        assert!(rests(&accepted.plan()), "{verb}");
+        let told = accepted.written().0.facts.status.operation.clone();
+        let receipt = Operation {
+            accepted: true,
+            task_id: Some("t-9".into()),
+            ..operation(verb, as_bought())
+        };
+        assert_eq!(told, Some(receipt));
+    }
+}
+
+#[test]
+fn what_ended_badly_is_told_until_all_is_well_and_what_runs_until_it_ends() {
+    let failed = |is_well: bool| {
+        let ended = Scene::converged().status(|status| {
+            status.attempt = 2;
+            status.operation = Some(Operation {
+                end: bad_end(EndReason::Failed, 1),
+                ..operation(Verb::Stop, as_bought())
+            });
+        });
+        let shown = match is_well {
+            true => vec![],
+            false => vec![("ecsPendingStatus", "BUSY")],
+        };
+        let told = shows(ended, &shown).written();
+        told.0.facts.status.operation.is_some()
+    };
+    assert!(failed(false) && !failed(true));
+    let open = open_operation(Verb::Stop, as_bought(), Post::Unknown);
+    let away = open.with(|seen| seen.account = AccountFact::NotFound("default".into()));
+    let told = away.0.facts.status.operation.clone();
+    assert_eq!(away.written().0.facts.status.operation, told);
+}
+
+#[test]
+fn a_server_that_vanishes_under_an_operation_is_missing() {
+    let scene = with_task(
+        open_operation(Verb::Reinstall, to_second(), Post::Unknown),
+        Fact::Known(TaskState::Running),
+        &[],
+    );
+    let scene = scene.listed(Duration::ZERO, &[]).with(|seen| {
+        seen.detail = Fact::Absent;
+        seen.memory.looks.not_found = true;
+    });
+    let missing = (State::Stalled, Reason::ServerMissing);
+    assert_eq!(reason(&scene.plan()), Some(missing));
+}
+
+#[test]
+fn a_repeat_is_made_only_of_a_server_that_is_still_ours() {
+    for shown in [("instanceName", "renamed"), ("ecsPendingStatus", "BUSY")] {
+        for why in [Reason::ServiceBusy, Reason::Stopping] {
+            let plan = shows(refused(Verb::Reinstall, why), &[shown]).plan();
+            assert!(rests(&plan), "{shown:?} {why:?}");
+        }
+    }
+}
+
+#[test]
+fn a_service_that_is_busy_with_an_idle_server_does_not_want_it() {
+    let busy = |tries| {
+        refused(Verb::ModifyPassword, Reason::ServiceBusy).memory(|memory| {
+            memory.calls.attempts.get_mut(&2).unwrap().tries = tries;
+        })
+    };
+    assert_eq!(end(&busy(3)), None);
+    assert_eq!(end(&busy(4)), Some(false));
+}
+
+#[test]
+fn a_task_that_runs_for_ever_ends_with_the_server_that_shows_its_effect() {
+    let overdue = |shown: &[(&str, &str)]| {
+        let open = open_operation(Verb::Stop, as_bought(), Post::Unknown);
+        later(
+            at_rest(with_task(open, Fact::Known(TaskState::Running), shown)),
+            SETTLE * 5,
+        )
+    };
+    assert_eq!(end(&overdue(&[OFF])), Some(true));
+    assert_eq!(end(&overdue(&[])), None);
+    let stalled = (State::Stalled, Reason::OperationOverdue);
+    assert_eq!(reason(&overdue(&[]).plan()), Some(stalled));
+}
+
+#[test]
+fn one_query_that_fails_ends_nothing() {
+    let running = || {
+        let open = open_operation(Verb::Reinstall, to_second(), Post::Unknown);
+        with_task(open, Fact::Unknown("503".into()), &[SECOND])
+    };
+    assert_eq!(end(&at_rest(running())), Some(true));
+    let just_now = at_rest(running()).with(|seen| {
+        let since = seen.now;
+        let poll = seen.memory.looks.poll.as_mut().unwrap();
+        poll.odd.as_mut().unwrap().since = since;
+    });
+    assert_eq!(end(&just_now), None);
+}

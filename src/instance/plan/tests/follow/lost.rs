@@ -1,0 +1,269 @@
+//! The answer to a call was lost, or the record of one.
+
+use super::*;
+use crate::api::GeneratedLogin;
+
+#[test]
+fn a_lost_answer_is_settled_by_what_the_server_shows() {
+    for (verb, target, shown, early, settled) in [
+        (Verb::Reinstall, to_second(), vec![SECOND], None, Some(true)),
+        (Verb::Reinstall, to_second(), vec![], None, Some(false)),
+        (Verb::Start, as_bought(), vec![], Some(true), Some(true)),
+        (Verb::Start, as_bought(), vec![OFF], None, Some(false)),
+        (Verb::Stop, as_bought(), vec![OFF], Some(true), Some(true)),
+        (Verb::Stop, as_bought(), vec![], None, Some(false)),
+        (Verb::ModifyPassword, as_bought(), vec![], None, Some(false)),
+        (Verb::Restart, as_bought(), vec![], None, Some(false)),
+    ] {
+        let lost = || shows(open_operation(verb, target.clone(), Post::Unknown), &shown);
+        assert_eq!(end(&lost()), early, "{verb} {shown:?}, at once");
+        let after = later(lost(), SETTLE * 2);
+        assert_eq!(end(&after), settled, "{verb} {shown:?}, settled");
+        assert!(rests(&after.plan()), "told before anything is repeated");
+        let busy = [shown.clone(), vec![("ecsPendingStatus", "BUSY")]].concat();
+        let busy = shows(lost(), &busy);
+        assert_eq!(
+            end(&later(busy, SETTLE * 2)),
+            None,
+            "{verb}: not while it is busy"
+        );
+        let unread = lost().with(|seen| seen.detail = Fact::Unknown("odd".into()));
+        assert_eq!(end(&later(unread, SETTLE * 2)), None, "{verb}: not unseen");
+    }
+}
+
+#[test]
+fn evidence_that_the_service_took_it_ends_the_wait() {
+    for (verb, shown, ends) in [
+        (Verb::Reinstall, vec![SECOND], Some(true)),
+        (Verb::Reinstall, vec![], None),
+        (Verb::Restart, vec![], Some(true)),
+        (Verb::ModifyPassword, vec![], None),
+    ] {
+        let lost = shows(open_operation(verb, to_second(), Post::Unknown), &shown);
+        let seen = lost.memory(|memory| memory.calls.pending_seen = true);
+        assert_eq!(end(&seen), ends, "{verb} {shown:?}");
+    }
+}
+
+#[test]
+fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
+    let lost = || {
+        shows(
+            open_operation(Verb::Reinstall, to_key(), Post::Unknown),
+            &[],
+        )
+    };
+    // The spec still asks for what was asked for.
+    let lost = || {
+        with_spec(lost(), |spec| {
+            spec.login.password_secret_ref = None;
+            spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
+        })
+    };
+    let plan = later(lost(), SETTLE * 2).plan();
+    let unknown = (State::Stalled, Reason::OutcomeUnknown);
+    assert_eq!(reason(&plan), Some(unknown));
+    assert!(rests(&plan) && plan.tell.ended.is_none());
+    // It stands until somebody looks at it, and keeps no second server meanwhile.
+    let both = later(lost(), SETTLE * 2)
+        .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())])
+        .plan();
+    assert!(
+        matches!(&both.step, Step::Release { why: ReleaseReason::Surplus, id } if id.as_str() == "ecs-2"),
+        "{both:?}"
+    );
+    let seen_busy = lost().memory(|memory| memory.calls.pending_seen = true);
+    assert_eq!(end(&seen_busy), Some(true), "the service was seen at it");
+    for change in [
+        |spec: &mut crate::api::InstanceSpec| spec.image.id = Some("img-2".into()),
+        |spec: &mut crate::api::InstanceSpec| spec.login.ssh_key = None,
+    ] {
+        let asked_again = later(with_spec(lost(), change), SETTLE * 2);
+        assert_eq!(end(&asked_again), Some(false), "the spec decides anew");
+    }
+}
+
+/// This process follows it, and status was lost.
+fn wiped(scene: Scene) -> Scene {
+    let scene = scene.with(|seen| {
+        seen.memory.calls.followed = seen.facts.status.operation.clone().map(Box::new);
+    });
+    scene.wiped()
+}
+
+#[test]
+fn an_operation_of_a_lost_status_ends_as_any_other() {
+    for (verb, shown, settled) in [
+        (Verb::ModifyPassword, vec![], Some(false)),
+        (Verb::Restart, vec![], Some(false)),
+        (Verb::Stop, vec![OFF], Some(true)),
+    ] {
+        let scene = || {
+            let scene = open_operation(verb, as_bought(), Post::Unknown);
+            let scene = shows(scene, &shown).memory(|memory| {
+                memory.calls.attempts.get_mut(&2).unwrap().is_own = false;
+            });
+            later(scene, SETTLE * 2)
+        };
+        assert_eq!(end(&scene()), settled, "{verb}");
+        assert_eq!(end(&wiped(scene())), settled, "{verb}");
+        let told = |scene: Scene| scene.plan().tell.operation;
+        assert_eq!(told(wiped(scene())), told(scene()), "{verb}");
+    }
+}
+
+/// A reinstall with the same image shows nowhere: the disk is left as it is, and the Secret says nothing that may not be so.
+#[test]
+fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that_may_not_be() {
+    let generated = |spec: &mut crate::api::InstanceSpec| {
+        spec.login.password_secret_ref = None;
+        spec.login.generate = Some(GeneratedLogin::default());
+    };
+    for change in [generated, |_: &mut crate::api::InstanceSpec| {}] {
+        let scene = open_operation(Verb::Reinstall, as_bought(), Post::Unknown);
+        let scene = with_spec(shows(scene, &[]), change);
+        let scene =
+            scene.memory(|memory| memory.calls.attempts.get_mut(&2).unwrap().is_own = false);
+        let wiped = wiped(later(scene, SETTLE * 2));
+        let plan = wiped.plan();
+        let unknown = (State::Stalled, Reason::OutcomeUnknown);
+        assert_eq!(reason(&plan), Some(unknown));
+        assert!(rests(&plan) && plan.tell.ended.is_none());
+        assert_eq!(plan.tell.applied, None);
+        // It stands in status again, with all that it was asked for.
+        let told = wiped.written();
+        let operation = told.0.facts.operation();
+        assert_eq!(operation, told.0.memory.calls.followed.as_deref());
+    }
+}
+
+/// The service denies the task, and shows the image from before it: neither image nor password came.
+#[test]
+fn a_reinstall_that_did_not_come_about_brought_no_password() {
+    let denied = open_operation(Verb::Reinstall, to_second(), Post::Unknown);
+    let denied = with_task(denied, Fact::Absent, &[]).with(|seen| {
+        seen.memory.looks.at_rest_since = Some(seen.now);
+        seen.memory.calls.password.sent = Some([2; 32]);
+    });
+    let denied = later(denied, SETTLE * 2);
+    let plan = denied.plan();
+    assert_eq!(end(&denied), Some(true), "a receipt forbids a repeat");
+    let applied = plan.tell.applied.clone().unwrap();
+    assert_eq!(applied.image, to_second().image);
+    assert_eq!(applied.password_secret, None);
+    let mut memory = denied.0.memory.clone();
+    memory.operation_ended(plan.tell.ended.as_ref().unwrap(), false, denied.0.now);
+    assert_eq!(memory.calls.password.current, None);
+}
+
+/// Neither the image that was there nor the one that was asked for: a human was there, whose work nothing may erase.
+#[test]
+fn an_image_of_somebody_else_after_a_lost_reinstall_is_left_alone() {
+    let lost = || open_operation(Verb::Reinstall, to_second(), Post::Unknown);
+    let wanted = |scene| {
+        with_spec(scene, |spec| {
+            spec.image = crate::api::ImageRef::of_id("img-2");
+        })
+    };
+    let shown = |image| {
+        let scene = shows(wanted(lost()), &[("imageResourceUUID", image)]);
+        at_rest(later(scene, SETTLE * 2))
+    };
+    assert_eq!(end(&shown("img-1")), Some(false), "it was not carried out");
+    let unknown = (State::Stalled, Reason::OutcomeUnknown);
+    assert_eq!(reason(&shown("img-3").plan()), Some(unknown));
+    // Said once, it is said until another look.
+    let told = json!({"type": "Ready", "status": "False", "reason": "OutcomeUnknown", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let said = shown("img-3").with(|seen| {
+        let mut status = InstanceStatus::clone(&seen.facts.status);
+        status.observed_generation = seen.facts.generation;
+        status.conditions = vec![serde_json::from_value(told).unwrap()];
+        seen.facts.status = status.into();
+        seen.memory.looks.looked = Some(seen.now);
+        seen.detail = Fact::NotAsked;
+    });
+    assert_eq!(reason(&said.plan()), Some(unknown));
+}
+
+#[test]
+fn an_unknown_outcome_is_said_without_another_look() {
+    let by_key = |spec: &mut crate::api::InstanceSpec| {
+        spec.login.password_secret_ref = None;
+        spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
+    };
+    let lost = || {
+        let scene = with_spec(
+            open_operation(Verb::Reinstall, to_key(), Post::Unknown),
+            by_key,
+        );
+        let scene = later(scene, SETTLE * 2);
+        scene.with(|seen| {
+            seen.memory.looks.looked = Some(seen.now);
+            seen.memory.looks.at_rest_since = Some(seen.now);
+        })
+    };
+    let plan = lost().plan();
+    let unknown = (State::Stalled, Reason::OutcomeUnknown);
+    assert_eq!(reason(&plan), Some(unknown));
+    assert_eq!(
+        (plan.again, plan.wants.attention),
+        (times::IDLE_REQUEUE, Attention::Quiet)
+    );
+    // A new token asks again, after a look.
+    let asked = with_spec(lost(), |spec| {
+        by_key(spec);
+        spec.reinstall = Some(crate::api::Reinstall {
+            token: "a".into(),
+            image: None,
+        });
+    });
+    assert_eq!(asked.plan().needs, Needs::Nothing, "it was just looked at");
+    let asked = later(asked, times::UNREADABLE_RETRY);
+    assert_eq!(asked.plan().needs, Needs::Detail);
+    assert_eq!(end(&shows(asked, &[])), Some(false));
+}
+
+#[test]
+fn an_operation_that_a_restored_object_brought_along_counts_as_it_was_asked_for() {
+    let target = Applied {
+        password_secret: Some("login/of-then".into()),
+        ..as_bought()
+    };
+    let open = open_operation(Verb::ModifyPassword, target, Post::Unknown);
+    let scene = with_task(open, Fact::Known(TaskState::Succeeded), &[])
+        .record(|record| record.uid = "of-its-former-life".into());
+    let restored = scene.with(|seen| {
+        seen.memory.calls.attempts.clear();
+        seen.secret_version = Some("login/of-now".into());
+    });
+    let applied = restored.plan().tell.applied.unwrap();
+    assert_eq!(applied.password_secret.as_deref(), Some("login/of-then"));
+}
+
+#[test]
+fn a_reinstall_token_whose_answer_was_lost_can_be_taken_back() {
+    let with_token = || Applied {
+        reinstall: Some("a".into()),
+        ..as_bought()
+    };
+    let lost = || {
+        later(
+            shows(
+                open_operation(Verb::Reinstall, with_token(), Post::Unknown),
+                &[],
+            ),
+            SETTLE * 2,
+        )
+    };
+    let asked = with_spec(lost(), |spec| {
+        spec.reinstall = Some(crate::api::Reinstall {
+            token: "a".into(),
+            image: None,
+        });
+    });
+    let unknown = (State::Stalled, Reason::OutcomeUnknown);
+    assert_eq!(reason(&asked.plan()), Some(unknown));
+    assert_eq!(end(&with_spec(lost(), |_| {})), Some(false));
+}

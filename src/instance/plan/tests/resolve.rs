@@ -1,0 +1,321 @@
+//! Things by name or filter: what is looked up when, what it leads to, and what never follows from it.
+
+use super::*;
+use crate::api::{
+    FirewallRef, ImageRef, InstanceSpec, PackageRef, Resolved, ResolvedReference, SshKeyRef,
+};
+use crate::cloud::Place;
+use crate::instance::resolved_references::Found;
+
+const IMAGE: &str = r#"name "Ubuntu" in r"#;
+const PACKAGE: &str = "cpu 2 in r/z";
+
+fn pin(id: &str, from: &str) -> ResolvedReference {
+    ResolvedReference {
+        id: id.into(),
+        from: from.into(),
+    }
+}
+
+fn named(name: &str) -> ImageRef {
+    ImageRef {
+        name: Some(name.into()),
+        ..ImageRef::default()
+    }
+}
+
+fn change(seen: &mut Observation, change: impl FnOnce(&mut InstanceSpec)) {
+    let mut spec = InstanceSpec::clone(&seen.facts.spec);
+    change(&mut spec);
+    seen.facts.spec = spec.into();
+}
+
+/// A spec that names package, image and security group by what they are.
+fn by_name(scene: Scene) -> Scene {
+    scene.with(|seen| {
+        change(seen, |spec| {
+            spec.package = PackageRef {
+                cpu: Some(2),
+                ..PackageRef::default()
+            };
+            spec.image = named("Ubuntu");
+            spec.firewall = FirewallRef {
+                name: Some("web".into()),
+                ..FirewallRef::default()
+            };
+        });
+    })
+}
+
+/// A converged server whose image is asked for by name; the server shows that name.
+fn converged(recorded: Option<ResolvedReference>, status: Option<ResolvedReference>) -> Scene {
+    let resolved = |image: Option<ResolvedReference>| {
+        Resolved {
+            image,
+            ..Resolved::default()
+        }
+        .if_any()
+    };
+    let mut scene = Scene::converged();
+    let mut record = scene.0.facts.purchase().unwrap().clone();
+    record.resolved = resolved(recorded);
+    scene.0.facts.record = Record::Speaks(Box::new(record));
+    let mut told = InstanceStatus::clone(&scene.0.facts.status);
+    told.resolved = resolved(status);
+    told.applied = Some(scene.0.facts.purchase().unwrap().target.clone());
+    told.detail.insert("imageName".into(), json!("Ubuntu"));
+    scene.0.facts.status = told.into();
+    scene.with(|seen| change(seen, |spec| spec.image = named("Ubuntu")))
+}
+
+/// The server's detail was read in this turn and shows an image of this name.
+fn shown(scene: Scene, name: &str) -> Scene {
+    scene.with(|seen| seen.detail = Fact::Known(detail(&[("imageName", name)])))
+}
+
+fn found(scene: Scene, scope: Scope, fill: impl FnOnce(&mut Found)) -> Scene {
+    scene.with(|seen| {
+        seen.found.scope = scope;
+        fill(&mut seen.found);
+    })
+}
+
+fn all_found(scene: Scene) -> Scene {
+    found(scene, Scope::Purchase, |found| {
+        found.package = Some(Ok(pin("p-2", PACKAGE)));
+        found.image = Some(Ok(pin("img-9", IMAGE)));
+        found.firewall = Some(Ok(pin("fw-9", r#"name "web" in r"#)));
+    })
+}
+
+#[test]
+fn what_is_to_be_bought_is_looked_up_first_and_posted_as_it_was_recorded() {
+    let asks = by_name(Scene::fresh()).plan();
+    assert!(rests(&asks));
+    assert_eq!(asks.needs, Needs::References(Scope::Purchase));
+
+    let plan = all_found(by_name(Scene::fresh())).plan();
+    let record = announced(&plan).expect("an announcement");
+    assert_eq!(
+        (record.package.as_str(), record.firewall.as_str()),
+        ("p-2", "fw-9")
+    );
+    assert_eq!(record.target.image, "img-9");
+    let pins = record.resolved.clone().expect("pins");
+    assert_eq!(pins.package, Some(pin("p-2", PACKAGE)));
+    assert_eq!(pins.image, Some(pin("img-9", IMAGE)));
+    let Step::Buy { request, .. } = &plan.step else {
+        panic!("a purchase")
+    };
+    assert_eq!(request.package.as_str(), record.package);
+    assert_eq!(request.firewall.as_str(), record.firewall);
+    assert_eq!(request.image.as_str(), record.target.image);
+}
+
+#[test]
+fn what_is_not_found_is_said_and_nothing_is_called() {
+    let readiness = Readiness::stalled(Reason::ReferenceNotFound, "none");
+    let scene = found(by_name(Scene::fresh()), Scope::Purchase, |found| {
+        found.package = Some(Err(readiness));
+    });
+    let plan = scene.plan();
+    assert!(rests(&plan) && plan.needs == Needs::Nothing);
+    assert_eq!(
+        reason(&plan),
+        Some((State::Stalled, Reason::ReferenceNotFound))
+    );
+    assert!(
+        plan.again <= Duration::from_secs(30),
+        "it is looked up again"
+    );
+}
+
+#[test]
+fn a_place_by_name_comes_before_any_listing() {
+    let nowhere = |scene: Scene| {
+        scene.with(|seen| {
+            seen.facts.here = None;
+            seen.facts.places.clear();
+            seen.listing = Some(Listing::of(here(), testing::view(None, None)));
+        })
+    };
+    let fresh = nowhere(Scene::fresh()).plan();
+    assert!(rests(&fresh) && reason(&fresh).is_some());
+    let deleting = nowhere(Scene::fresh()).deleting().with(|seen| {
+        seen.facts.finalizers = vec![crate::api::names::FINALIZER.into()];
+    });
+    assert!(
+        rests(&deleting.plan()),
+        "an unknown place proves no absence"
+    );
+    let found = Scene::fresh().with(|seen| seen.facts.here = Some(Place::new("r", "z")));
+    assert!(announced(&found.plan()).is_some());
+}
+
+#[test]
+fn a_pin_stands_as_long_as_its_selector_whatever_the_lists_say() {
+    for (record, status) in [
+        (None, Some(pin("img-1", IMAGE))),
+        (Some(pin("img-1", IMAGE)), None),
+        (
+            Some(pin("img-0", "name \"Old\" in r")),
+            Some(pin("img-1", IMAGE)),
+        ),
+    ] {
+        let scene = shown(converged(record, status), "something else");
+        let scene = found(scene, Scope::Installation, |found| {
+            found.image = Some(Ok(pin("img-9", IMAGE)));
+        });
+        let plan = scene.plan();
+        assert!(rests(&plan), "{:?}", plan.step);
+        assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
+    }
+}
+
+#[test]
+fn where_no_pin_is_left_the_server_itself_tells() {
+    let plan = shown(converged(None, None), "Ubuntu").plan();
+    assert!(rests(&plan) && plan.needs == Needs::Nothing);
+    assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
+}
+
+#[test]
+fn another_selector_is_looked_up_and_reinstalls_if_it_means_another_image() {
+    let other = || {
+        let scene = converged(None, Some(pin("img-1", IMAGE)));
+        let scene = scene.with(|seen| change(seen, |spec| spec.image = named("Debian")));
+        shown(scene, "Ubuntu")
+    };
+    assert_eq!(other().plan().needs, Needs::References(Scope::Installation));
+    let debian = pin("img-9", r#"name "Debian" in r"#);
+    let found_it = found(other(), Scope::Installation, |found| {
+        found.image = Some(Ok(debian.clone()));
+    });
+    let plan = found_it.plan();
+    let reinstall = begun(&plan).expect("a reinstall");
+    assert_eq!(reinstall.verb, Verb::Reinstall);
+    assert_eq!(reinstall.target.image, "img-9");
+    let pins = found_it.written().0.facts.status.resolved.clone();
+    assert_eq!(pins.unwrap().image, Some(debian));
+
+    let missing = found(other(), Scope::Installation, |found| {
+        found.image = Some(Err(Readiness::stalled(Reason::ReferenceNotFound, "none")));
+    });
+    let plan = missing.plan();
+    assert!(rests(&plan), "nothing is erased for what is not there");
+    assert_eq!(
+        reason(&plan),
+        Some((State::Stalled, Reason::ReferenceNotFound))
+    );
+    assert!(plan.again <= Duration::from_secs(30));
+}
+
+#[test]
+fn an_unknown_image_or_key_holds_up_nothing_else_and_takes_nothing_for_applied() {
+    let off = || {
+        let scene = converged(None, Some(pin("img-1", IMAGE))).with(|seen| {
+            change(seen, |spec| {
+                spec.login.ssh_key = Some(SshKeyRef {
+                    name: Some("laptop".into()),
+                    ..SshKeyRef::default()
+                });
+                spec.login.password_secret_ref = None;
+            });
+            seen.secret_version = None;
+        });
+        found(scene, Scope::Installation, |found| {
+            found.key = Some(Err(Readiness::reconciling(Reason::ReferenceUnread, "down")));
+        })
+    };
+    let stopped = off().with(|seen| {
+        seen.detail = Fact::Known(detail(&[("ecsStatus", "STOPPED"), ("imageName", "Ubuntu")]));
+    });
+    assert_eq!(begins(&stopped), Some(Verb::Start));
+    let plan = shown(off(), "Ubuntu").plan();
+    assert_eq!(
+        reason(&plan),
+        Some((State::Reconciling, Reason::ReferenceUnread))
+    );
+    let applied = plan.tell.applied.expect("what is applied");
+    assert_eq!((applied.image.as_str(), applied.key), ("img-1", None));
+}
+
+#[test]
+fn a_record_that_says_nothing_of_the_installation_erases_nothing() {
+    let scene = shown(converged(None, None), "Something else")
+        .record(|record| record.target = Applied::default())
+        .status(|status| status.applied = None)
+        .with(|seen| seen.task = Fact::Known(TaskState::Succeeded));
+    let scene = found(scene, Scope::Installation, |found| {
+        found.image = Some(Ok(pin("img-9", IMAGE)));
+    });
+    let plan = scene.plan();
+    assert!(rests(&plan), "{:?}", plan.step);
+    assert_eq!(reason(&plan), Some((State::Drifted, Reason::ImageDiffers)));
+}
+
+#[test]
+fn a_filter_that_was_edited_after_the_purchase_is_told() {
+    let scene = |filter: &str| {
+        let mut scene = by_name(Scene::converged());
+        let mut record = scene.0.facts.purchase().unwrap().clone();
+        record.resolved = Some(Resolved {
+            package: Some(pin("p", filter)),
+            image: Some(pin("img-1", IMAGE)),
+            firewall: Some(pin("fw-1", r#"name "web" in r"#)),
+            ..Resolved::default()
+        });
+        scene.0.facts.record = Record::Speaks(Box::new(record));
+        shown(scene, "Ubuntu")
+    };
+    assert_eq!(
+        reason(&scene(PACKAGE).plan()),
+        Some((State::Ready, Reason::Available))
+    );
+    assert_eq!(
+        reason(&scene("cpu 1 in r/z").plan()),
+        Some((State::Drifted, Reason::PurchaseDiffers))
+    );
+    // A record from before there were filters: what was bought is what the filter was found to mean.
+    let mut old = scene(PACKAGE);
+    let mut record = old.0.facts.purchase().unwrap().clone();
+    record.resolved = None;
+    old.0.facts.record = Record::Speaks(Box::new(record));
+    assert_eq!(reason(&old.plan()), Some((State::Ready, Reason::Available)));
+}
+
+#[test]
+fn a_filter_that_means_something_else_by_now_makes_another_attempt() {
+    let refused = || {
+        let refusal = Post::Refused {
+            message: "sold out".into(),
+            reason: Reason::CreateRefused,
+        };
+        let scene = Scene::recorded(None, |record| {
+            record.package = "p-1".into();
+            record.firewall = "fw-9".into();
+            record.target.image = "img-9".into();
+            record.resolved = Some(Resolved {
+                package: Some(pin("p-1", PACKAGE)),
+                ..Resolved::default()
+            });
+        });
+        all_found(by_name(scene.post(refusal)))
+    };
+    let plan = refused().plan();
+    let record = announced(&plan).expect("an announcement");
+    assert_eq!((record.attempt, record.package.as_str()), (2, "p-2"));
+    let same = refused().with(|seen| seen.found.package = Some(Ok(pin("p-1", PACKAGE))));
+    let plan = same.plan();
+    assert!(
+        matches!(
+            plan.step,
+            Step::Buy {
+                announce: false,
+                ..
+            }
+        ),
+        "the recorded attempt is called again: {:?}",
+        plan.step
+    );
+}

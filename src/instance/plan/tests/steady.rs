@@ -1,0 +1,183 @@
+//! A server is recorded.
+
+use super::*;
+
+#[test]
+fn a_running_create_is_followed_and_done_only_when_task_and_detail_agree() {
+    let scene = |task, detail| {
+        Scene::recorded(Some(ID), |record| record.task = Some("t-1".into())).with(|seen| {
+            seen.task = task;
+            seen.detail = detail;
+        })
+    };
+    let at_rest = || Fact::Known(detail(&[]));
+    for (task, found, ready) in [
+        (Fact::NotAsked, Fact::NotAsked, false),
+        (Fact::Known(TaskState::Running), Fact::NotAsked, false),
+        (
+            Fact::Known(TaskState::Unknown { word: "ODD".into() }),
+            Fact::NotAsked,
+            false,
+        ),
+        (Fact::Known(TaskState::Succeeded), Fact::Absent, false),
+        (
+            Fact::Known(TaskState::Succeeded),
+            Fact::Unknown("x".into()),
+            false,
+        ),
+        (Fact::Unknown("x".into()), Fact::NotAsked, false),
+        (
+            Fact::Absent,
+            Fact::Known(detail(&[("ecsPendingStatus", "CREATING")])),
+            false,
+        ),
+        (Fact::Known(TaskState::Succeeded), at_rest(), true),
+        (Fact::Absent, at_rest(), true),
+    ] {
+        let plan = scene(task.clone(), found.clone()).plan();
+        assert!(rests(&plan));
+        let (state, _) = reason(&plan).unwrap();
+        assert_eq!(state == State::Ready, ready, "{task:?} {found:?}");
+        assert_eq!(plan.tell.ended.is_some(), ready);
+    }
+}
+
+#[test]
+fn a_failed_create_is_told_cleaned_up_and_tried_again() {
+    let failed = Fact::Known(TaskState::Failed {
+        reason: Some("no host".into()),
+    });
+    let scene = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into()))
+        .with(|seen| seen.task = failed);
+    let plan = scene.plan();
+    assert_eq!(
+        reason(&plan),
+        Some((State::Reconciling, Reason::CreateFailed))
+    );
+    assert!(
+        plan.tell
+            .readiness
+            .as_ref()
+            .unwrap()
+            .message
+            .contains("no host")
+    );
+    assert_eq!(
+        plan.tell.ended.as_ref().map(|entry| entry.succeeded),
+        Some(false)
+    );
+
+    let left_behind = scene
+        .written()
+        .with(|seen| seen.detail = Fact::Known(detail(&[])));
+    assert!(
+        matches!(&left_behind.plan().step, Step::Release { why: ReleaseReason::Failed, id } if id.as_str() == ID)
+    );
+
+    let gone = left_behind
+        .with(|seen| seen.detail = Fact::Absent)
+        .memory(|memory| {
+            memory.calls.gone.insert(
+                ServerId::from(ID),
+                (Gone::NotFound, memory.origin.first_seen),
+            );
+        })
+        .listed(Duration::ZERO, &[]);
+    let plan = gone.plan();
+    assert_eq!(
+        announced(&plan).map(|b| (b.attempt, b.failed, b.id.clone())),
+        Some((2, 1, None))
+    );
+}
+
+#[test]
+fn what_the_listing_shows_unchanged_is_left_alone() {
+    let scene = Scene::converged().listed(Duration::ZERO, &[(ID, &ours())]);
+    let plan = scene.plan();
+    assert!(rests(&plan));
+    assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
+    assert!(plan.tell.detail.is_none());
+    assert_eq!(plan.wants, Wants::default());
+}
+
+#[test]
+fn the_server_is_judged_by_what_it_shows() {
+    let judged = |changes: &[(&str, &str)]| {
+        let found = Fact::Known(detail(changes));
+        reason(&Scene::converged().with(|seen| seen.detail = found).plan()).unwrap()
+    };
+    assert_eq!(judged(&[]), (State::Ready, Reason::Available));
+    assert_eq!(
+        judged(&[("imageResourceUUID", "img-2")]),
+        (State::Drifted, Reason::ImageDiffers)
+    );
+    assert_eq!(
+        judged(&[("ecsStatus", "STOPPED")]),
+        (State::Reconciling, Reason::Starting)
+    );
+    assert_eq!(
+        judged(&[("instanceName", "renamed")]),
+        (State::Drifted, Reason::NameDiffers)
+    );
+    assert_eq!(
+        judged(&[("ecsStatus", "MELTED")]),
+        (State::Drifted, Reason::PowerStateDiffers)
+    );
+    assert_eq!(
+        judged(&[("ecsPendingStatus", "RESTARTING")]),
+        (State::Reconciling, Reason::OperationPending)
+    );
+}
+
+#[test]
+fn a_recorded_server_that_is_missing_is_reported_and_not_bought_again() {
+    let missing = Scene::converged()
+        .listed(SETTLE, &[])
+        .with(|seen| seen.detail = Fact::Absent);
+    assert_eq!(
+        reason(&missing.plan()),
+        Some((State::Stalled, Reason::ServerMissing))
+    );
+    assert!(rests(&missing.plan()));
+    let unread = Scene::converged()
+        .listed(SETTLE, &[])
+        .with(|seen| seen.detail = Fact::Unknown("503".into()));
+    assert_eq!(reason(&unread.plan()), None, "a listing alone says nothing");
+    let foreign = Scene::recorded(Some(ID), |record| record.credential = "secret/old".into());
+    let mut foreign = foreign
+        .listed(SETTLE, &[])
+        .with(|seen| seen.detail = Fact::Absent);
+    foreign.0.facts.status = Scene::converged().0.facts.status;
+    assert_eq!(
+        reason(&foreign.plan()),
+        Some((State::Reconciling, Reason::ServerUnobserved)),
+        "the token may be another account's"
+    );
+}
+
+#[test]
+fn a_surplus_server_is_released_only_beside_the_recorded_one() {
+    let both = Scene::converged().listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
+    assert!(
+        matches!(&both.plan().step, Step::Release { why: ReleaseReason::Surplus, id } if id.as_str() == "ecs-2")
+    );
+    let alone = Scene::converged().listed(Duration::ZERO, &[("ecs-2", &ours())]);
+    assert!(rests(&alone.plan()), "it may be the last one");
+}
+
+#[test]
+fn a_listing_from_before_the_purchase_does_not_make_the_server_missing() {
+    let scene = Scene::converged()
+        .listed(Duration::ZERO, &[])
+        .memory(|memory| {
+            memory.looks.looked = Some(memory.origin.first_seen + Duration::from_secs(30));
+            memory.looks.led_by = Some(0);
+        });
+    assert!(rests(&scene.plan()));
+    let available = (State::Ready, Reason::Available);
+    assert_eq!(
+        reason(&scene.plan()),
+        Some(available),
+        "the detail showed it since"
+    );
+}

@@ -1,0 +1,134 @@
+//! What is said where somebody else says otherwise: two processes at once, or another program that writes status. Two who see it
+//! differently must not write for ever, neither the same again nor something else each time.
+
+use crate::api::InstanceStatus;
+use crate::cloud::ServerId;
+use crate::instance::facts::Facts;
+use crate::instance::memory::{Memory, open};
+use crate::instance::plan::step::Tell;
+use crate::instance::report::is_owed;
+use crate::instance::status::write::stands_otherwise;
+use crate::instance::times;
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The rest of the wait before somebody else's status is written over; none where it is not, and where there is to tell what
+/// does not wait: a server, an end, an operation that runs, a newer spec.
+pub(super) fn wait(
+    facts: &Facts,
+    tell: &Tell,
+    next: &InstanceStatus,
+    memory: &Mutex<Memory>,
+) -> Option<Duration> {
+    let memory = open(memory);
+    let said = memory.told.said.as_ref()?;
+    let tells_another =
+        tell.id.is_some() && tell.id.as_ref().map(ServerId::as_str) != said.id.as_deref();
+    if !stands_otherwise(facts, &memory)
+        || said.generation != facts.generation
+        || tells_another
+        || tell.ended.is_some()
+        || is_owed(facts, tell)
+    {
+        return None;
+    }
+    let since = if said.is_in(&next.conditions) {
+        said.at
+    } else {
+        memory.told.conflict?
+    };
+    let rest =
+        (since + times::CONFLICTING_STATUS_REWRITE).saturating_duration_since(Instant::now());
+    (!rest.is_zero()).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::conditions::{Readiness, Reason};
+    use crate::instance::memory::all::Memories;
+    use crate::instance::memory::kinds::Said;
+    use crate::instance::status::status;
+    use jiff::Timestamp;
+    use serde_json::json;
+    use std::sync::Arc;
+
+    fn readiness(words: &str) -> Readiness {
+        Readiness::reconciling(Reason::Releasing, words)
+    }
+
+    /// The object, with a status that says this.
+    fn shows(words: &str) -> Facts {
+        let status = InstanceStatus {
+            conditions: readiness(words).to_conditions(&[], 1, Timestamp::UNIX_EPOCH),
+            ..InstanceStatus::default()
+        };
+        let instance = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
+            "metadata": {"name": "web", "namespace": "ns", "uid": "u", "generation": 1},
+            "spec": {"region": "r", "zone": "z", "package": {"code": "p"}, "image": {"id": "i"},
+                     "firewall": {"id": "f"}, "login": {"sshKey": {"id": "k"}}},
+            "status": status,
+        });
+        Facts::of("cluster", &serde_json::from_value(instance).unwrap())
+    }
+
+    fn said(words: &str) -> Option<Said> {
+        Some(Said {
+            at: Instant::now(),
+            generation: shows(words).generation,
+            reason: Reason::Releasing,
+            message: words.to_owned(),
+            is_stalled: false,
+            id: None,
+        })
+    }
+
+    fn memory() -> Arc<Mutex<Memory>> {
+        let memories = Memories::default();
+        memories.saw("u", &shows("mine").key, true);
+        memories.get("u").unwrap()
+    }
+
+    /// How long it is before something is said where this stands.
+    fn waits(shown: &str, says: &str, memory: &Mutex<Memory>) -> Option<Duration> {
+        let (facts, tell) = (shows(shown), Tell::default());
+        let next = status(&facts, Timestamp::UNIX_EPOCH, &tell, Some(&readiness(says)));
+        wait(&facts, &tell, &next, memory)
+    }
+
+    #[test]
+    fn the_same_words_are_not_said_again_at_once() {
+        let memory = memory();
+        assert_eq!(waits("theirs", "mine", &memory), None, "nothing was said");
+        open(&memory).told.said = said("mine");
+        assert!(waits("theirs", "mine", &memory).is_some());
+        assert_eq!(waits("mine", "another", &memory), None, "its own words");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn somebody_elses_words_are_written_over_once_in_half_a_minute() {
+        let memory = memory();
+        open(&memory).told.said = said("mine");
+        assert_eq!(waits("theirs", "another", &memory), None, "the first time");
+        open(&memory).told.conflict = Some(Instant::now());
+        let rest = waits("theirs", "another", &memory).unwrap();
+        assert_eq!(waits("mine", "another", &memory), None, "nobody else spoke");
+        tokio::time::advance(rest).await;
+        assert_eq!(waits("theirs", "another", &memory), None, "its time came");
+        assert_eq!(waits("theirs", "mine", &memory), None, "whatever it says");
+    }
+
+    #[test]
+    fn a_status_whose_answer_was_lost_is_nobody_elses() {
+        let memory = memory();
+        {
+            let mut memory = open(&memory);
+            (memory.told.said, memory.told.unanswered) = (said("mine"), said("sent"));
+            memory.told.conflict = Some(Instant::now());
+        }
+        assert_eq!(waits("sent", "another", &memory), None);
+        assert!(waits("theirs", "another", &memory).is_some());
+    }
+}

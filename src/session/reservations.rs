@@ -1,0 +1,463 @@
+//! Which Instances have a server or are about to have one, by Account: what the limits of an Account are judged by, and
+//! who owns which server.
+//!
+//! It is made from what the watch shows of all Instances, so that a restart loses nothing of it, and from what the reconciles
+//! of this process are about to announce, so that two of them do not take the last place both. An Instance with a
+//! record has a place until the object is gone, also while the service refuses its create: it is about to have a server as
+//! soon as the service agrees. What the reservations do not know is another process: that only one acts is what the Lease is for.
+
+mod kinds;
+mod places;
+mod queue;
+
+use crate::api::names::BINDING;
+use crate::api::{Marker, PurchaseRecord, Speaks};
+use crate::cloud::ServerId;
+use crate::inventory::Subject;
+use crate::runtime::watch::ObjectKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use queue::Queue;
+
+pub use kinds::{Backing, Claim, Limit, Most, Owned, Reservation, Rival, Say, Usage};
+
+/// The time in which creates are counted.
+const MINUTE: Duration = Duration::from_secs(60);
+/// The reservations of a process; cheap to clone.
+#[derive(Clone)]
+pub struct Reservations(Arc<Inner>);
+
+struct Inner {
+    cluster: String,
+    wake: Box<dyn Fn(Subject) + Send + Sync>,
+    left: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The Instances of every namespace were listed.
+    is_whole: bool,
+    entries: BTreeMap<Subject, Entry>,
+    /// Who waits for a place in which Account.
+    waiting: HashMap<ObjectKey, Queue>,
+    /// For a place in which Account it asked in the reconcile that runs.
+    asked: HashMap<Subject, ObjectKey>,
+    /// When servers were bought with which Account.
+    creates: HashMap<ObjectKey, VecDeque<(Instant, Subject)>>,
+    /// The one that the reconcile of an Instance counted.
+    counted: HashMap<Subject, Instant>,
+}
+
+/// What is known of one Instance.
+struct Entry {
+    key: ObjectKey,
+    /// When the object was created, in seconds of Unix time.
+    created: i64,
+    marker: Marker,
+    /// What the object shows.
+    recorded: Option<Recorded>,
+    /// What a reconcile of this process is about to put there.
+    taken: Option<Taken>,
+}
+
+struct Recorded {
+    account: String,
+    credential: Option<String>,
+    id: Option<ServerId>,
+    is_imported: bool,
+}
+
+struct Taken {
+    account: String,
+    /// The server that is being taken over.
+    id: Option<ServerId>,
+    /// The record was sent to the apiserver, and is not known to have been refused.
+    is_announced: bool,
+}
+
+impl Taken {
+    /// Whether this is the record that it was to become.
+    fn is_in(&self, recorded: Option<&Recorded>) -> bool {
+        recorded.is_some_and(|recorded| {
+            recorded.account == self.account && (self.id.is_none() || recorded.id == self.id)
+        })
+    }
+}
+
+impl Entry {
+    fn is_in(&self, account: &ObjectKey) -> bool {
+        let recorded = self.recorded.as_ref().map(|recorded| &recorded.account);
+        let taken = self.taken.as_ref().map(|taken| &taken.account);
+        self.key.namespace == account.namespace
+            && (recorded == Some(&account.name) || taken == Some(&account.name))
+    }
+
+    /// What it says of this server, if anything.
+    fn says_of(&self, id: &ServerId) -> Option<Say<'_>> {
+        self.id().filter(|known| *known == id)?;
+        let recorded = self.recorded.as_ref();
+        let recorded = recorded.filter(|recorded| recorded.id.is_some());
+        let (account, credential) = match (recorded, &self.taken) {
+            (Some(recorded), _) => (&recorded.account, recorded.credential.as_deref()),
+            (None, Some(taken)) => (&taken.account, None),
+            (None, None) => return None,
+        };
+        let account = ObjectKey {
+            namespace: self.key.namespace.clone(),
+            name: account.clone(),
+        };
+        Some(Say {
+            account,
+            credential,
+        })
+    }
+
+    fn id(&self) -> Option<&ServerId> {
+        let recorded = self
+            .recorded
+            .as_ref()
+            .and_then(|recorded| recorded.id.as_ref());
+        recorded.or_else(|| self.taken.as_ref()?.id.as_ref())
+    }
+
+    fn accounts(&self) -> Vec<ObjectKey> {
+        let recorded = self.recorded.as_ref().map(|recorded| &recorded.account);
+        let taken = self.taken.as_ref().map(|taken| &taken.account);
+        let names: BTreeSet<_> = recorded.into_iter().chain(taken).collect();
+        let key = |name: &String| ObjectKey {
+            namespace: self.key.namespace.clone(),
+            name: name.clone(),
+        };
+        names.into_iter().map(key).collect()
+    }
+}
+
+impl Reservations {
+    /// An empty one. `wake` is called with the UID of an Instance for which there may be room now.
+    pub fn new(cluster: String, wake: impl Fn(Subject) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner {
+            cluster,
+            wake: Box::new(wake),
+            left: Notify::new(),
+            state: Mutex::default(),
+        }))
+    }
+
+    /// The watch shows an Instance: its metadata, and the Account of its spec and the identifier in its status, where it can
+    /// be read.
+    pub fn note(&self, meta: &ObjectMeta, account: Option<&str>, status_id: Option<&str>) {
+        let uid = meta.uid.clone().unwrap_or_default();
+        let key = ObjectKey {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+        };
+        let text = meta.annotations.as_ref().and_then(|all| all.get(BINDING));
+        let record = text
+            .and_then(|text| PurchaseRecord::parse(text).ok())
+            .filter(|record| {
+                let speaks = record.speaks_for(&self.0.cluster, &key.namespace, &key.name, &uid);
+                speaks != Speaks::Other
+            });
+        let created = meta.creation_timestamp.as_ref();
+        let created = created.map_or(i64::MAX, |created| created.0.as_second());
+        let marker = record
+            .as_ref()
+            .map_or_else(|| Marker::of_uid(&uid), |record| record.marker.clone());
+        let recorded = match record {
+            Some(record) => Some(Recorded {
+                id: record.id.as_deref().or(status_id).map(ServerId::from),
+                is_imported: record.imported.is_some(),
+                account: record.account,
+                credential: Some(record.credential),
+            }),
+            // The record was lost and the server is not.
+            None => status_id.zip(account).map(|(id, account)| Recorded {
+                account: account.to_owned(),
+                credential: None,
+                id: Some(ServerId::from(id)),
+                is_imported: false,
+            }),
+        };
+        let subject = Subject::from(uid);
+        let woken = {
+            let mut state = self.lock();
+            let former = state.entries.remove(&subject);
+            let before = former.as_ref().map(Entry::accounts).unwrap_or_default();
+            // What is on its way is not over because an older version of the object was shown meanwhile.
+            let taken = former.and_then(|former| former.taken);
+            let taken = taken.filter(|taken| !taken.is_in(recorded.as_ref()));
+            let entry = Entry {
+                key,
+                created,
+                marker,
+                recorded,
+                taken,
+            };
+            let now = entry.accounts();
+            state.entries.insert(subject, entry);
+            state.freed(before.iter().filter(|account| !now.contains(account)))
+        };
+        self.wake(woken);
+    }
+
+    /// An Instance is gone.
+    pub fn gone(&self, uid: &str) {
+        let woken = {
+            let mut state = self.lock();
+            let mut woken = state.give_up(uid, None);
+            let former = state.entries.remove(uid);
+            let accounts = former.as_ref().map(Entry::accounts).unwrap_or_default();
+            woken.extend(state.freed(accounts.iter()));
+            woken
+        };
+        self.wake(woken);
+        self.0.left.notify_one();
+    }
+
+    /// Asks for a place of an Instance whose server could be bought now: for the rest of its turn, and for good once its
+    /// record is announced. Who has a place already keeps it; where the limit was lowered below those who have one, servers
+    /// come first, then UIDs in their order, so that it is never more than one who waits for another.
+    ///
+    /// Of those who have none yet, who came first is served first.
+    pub fn take(&self, uid: &str, account: &ObjectKey, most: Most, now: Instant) -> Reservation {
+        let subject = Subject::from(uid);
+        let mut state = self.lock();
+        let room = state.take(&subject, account, most, now);
+        let limit = match room {
+            Reservation::Full(_) => Some(Limit::Instances),
+            Reservation::TooFast { .. } => Some(Limit::Creates),
+            Reservation::Taken | Reservation::NotAsked => None,
+        };
+        let stands = state.stands(&subject);
+        let queue = state.waiting.entry(account.clone()).or_default();
+        match limit {
+            Some(limit) => queue.join(stands, limit),
+            None => drop(queue.leave(uid)),
+        }
+        state.asked.insert(subject, account.clone());
+        room
+    }
+
+    /// What is used of an Account's limits, and who waits for more of it, in order.
+    pub fn used(&self, account: &ObjectKey, now: Instant) -> Usage {
+        let state = self.lock();
+        let creates = state.creates.get(account).into_iter().flatten();
+        let queue = state.waiting.get(account);
+        let waiting = queue.into_iter().flat_map(Queue::iter);
+        let named = |(subject, limit)| {
+            let entry = state.entries.get(subject)?;
+            Some((entry.key.name.clone(), limit))
+        };
+        Usage {
+            instances: state.places_in(account),
+            creates: creates.filter(|(at, _)| now < *at + MINUTE).count(),
+            waiting: waiting.filter_map(named).collect(),
+        }
+    }
+
+    /// Asks for a server that is to be taken over: nobody else may have it on record, be about to take it, or be the one
+    /// whose marker its name bears; what others say counts with `backing` only. Kept as a place is; the limits of the
+    /// Account are about what is bought.
+    pub fn claim(
+        &self,
+        uid: &str,
+        account: &ObjectKey,
+        id: &ServerId,
+        marker: Option<&Marker>,
+        backing: impl Fn(&Say<'_>) -> Backing,
+    ) -> Claim {
+        let mut state = self.lock();
+        if !state.is_whole {
+            return Claim::NotYet;
+        }
+        let others = || state.entries.iter().filter(|(other, _)| ***other != *uid);
+        let bears = |entry: &Entry| marker.is_some_and(|marker| entry.marker == *marker);
+        // A marker comes from a UID, which nobody chooses.
+        if let Some((_, entry)) = others().find(|(_, entry)| bears(entry)) {
+            return Claim::Owned(entry.key.clone());
+        }
+        match judged(others(), id, backing) {
+            Rival::None => {}
+            Rival::NotYet => return Claim::NotYet,
+            Rival::Of(owner) => return Claim::Owned(owner),
+        }
+        if let Some(entry) = state.entries.get_mut(uid) {
+            entry.taken = Some(Taken {
+                account: account.name.clone(),
+                id: Some(id.clone()),
+                is_announced: false,
+            });
+        }
+        Claim::Taken
+    }
+
+    /// The Instance that has a server on record, or is the one whose marker its name bears.
+    pub fn owner(&self, id: &ServerId, marker: Option<&Marker>) -> Option<ObjectKey> {
+        let state = self.lock();
+        let owns = |entry: &&Entry| entry.id() == Some(id) || Some(&entry.marker) == marker;
+        let owner = state.entries.values().find(owns);
+        owner.map(|entry| entry.key.clone())
+    }
+
+    /// The Instances of every namespace were listed: what nobody has on record is nobody's.
+    pub fn is_whole(&self) {
+        self.lock().is_whole = true;
+    }
+
+    /// The Instance that has the better right to a server which this one took over: one that bought it, else, of two that
+    /// took it over, the one whose UID comes first. That there are two comes of two processes that acted at the same
+    /// instant, or of records that were edited.
+    pub fn rival(&self, uid: &str, id: &ServerId, backing: impl Fn(&Say<'_>) -> Backing) -> Rival {
+        let state = self.lock();
+        let better = |(other, entry): &(&Subject, &Entry)| {
+            let recorded = entry.recorded.as_ref();
+            // Status alone may tell of a server that the record was lost of, and somebody else took over since.
+            let is_better = |recorded: &Recorded| {
+                recorded.credential.is_some() && (!recorded.is_imported || ***other < *uid)
+            };
+            ***other != *uid && recorded.is_some_and(is_better)
+        };
+        judged(state.entries.iter().filter(better), id, backing)
+    }
+
+    /// A reconcile of an Instance begins, on an object that is not older than what this process wrote last. What the guard that
+    /// it gives does not keep is given back when it is dropped, also when the reconcile broke.
+    pub fn reconcile(&self, uid: &str) -> ReconcileGuard {
+        let subject = Subject::from(uid);
+        let mut state = self.lock();
+        state.counted.remove(&subject);
+        state.asked.remove(&subject);
+        let entry = state.entries.get_mut(&subject);
+        if let Some(taken) = entry.and_then(|entry| entry.taken.as_mut()) {
+            taken.is_announced = false;
+        }
+        drop(state);
+        ReconcileGuard {
+            reservations: self.clone(),
+            subject,
+            buys: false,
+        }
+    }
+
+    /// The record of a create is being written: from here on the place is its own, unless it is known not to be there.
+    pub fn announce(&self, uid: &str, is_announced: bool) {
+        let mut state = self.lock();
+        let entry = state.entries.get_mut(uid);
+        if let Some(taken) = entry.and_then(|entry| entry.taken.as_mut()) {
+            taken.is_announced = is_announced;
+        }
+    }
+
+    /// Whether an Instance needs this Account to get rid of a server, or to find out whether it has one.
+    pub fn needs(&self, account: &ObjectKey) -> bool {
+        self.lock()
+            .entries
+            .values()
+            .any(|entry| entry.is_in(account))
+    }
+
+    /// What all Instances have on record and what bears their markers.
+    pub fn owned(&self) -> Owned {
+        let state = self.lock();
+        let entries = || state.entries.values();
+        Owned {
+            ids: entries().filter_map(|entry| entry.id().cloned()).collect(),
+            markers: entries().map(|entry| entry.marker.clone()).collect(),
+        }
+    }
+
+    /// Resolves when an Instance went.
+    pub async fn left(&self) {
+        self.0.left.notified().await;
+    }
+
+    fn end(&self, subject: &Subject, buys: bool) {
+        let woken = {
+            let mut state = self.lock();
+            let mut before = Vec::new();
+            if let Some(entry) = state.entries.get_mut(subject)
+                && entry
+                    .taken
+                    .as_ref()
+                    .is_some_and(|taken| !taken.is_announced)
+            {
+                before = entry.accounts();
+                entry.taken = None;
+                let now = entry.accounts();
+                before.retain(|account| !now.contains(account));
+            }
+            let counted = state.counted.remove(subject).filter(|_| !buys);
+            if let Some(counted) = counted {
+                for creates in state.creates.values_mut() {
+                    creates.retain(|(at, other)| *at != counted || other != subject);
+                }
+            }
+            let asked = state.asked.remove(subject);
+            let mut woken = state.give_up(subject, asked.as_ref());
+            woken.extend(state.freed(before.iter()));
+            woken
+        };
+        self.wake(woken);
+    }
+
+    fn wake(&self, woken: BTreeSet<Subject>) {
+        woken.into_iter().for_each(&*self.0.wake);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whose word on a server counts, of these.
+fn judged<'a>(
+    entries: impl Iterator<Item = (&'a Subject, &'a Entry)>,
+    id: &ServerId,
+    backing: impl Fn(&Say<'_>) -> Backing,
+) -> Rival {
+    let mut judged = Rival::None;
+    for (_, entry) in entries {
+        match entry.says_of(id).as_ref().map(&backing) {
+            Some(Backing::Known) => return Rival::Of(entry.key.clone()),
+            Some(Backing::NotYet) => judged = Rival::NotYet,
+            Some(Backing::Lacking) | None => {}
+        }
+    }
+    judged
+}
+
+/// The stretch of one reconcile: see [`Reservations::reconcile`].
+#[must_use]
+pub struct ReconcileGuard {
+    reservations: Reservations,
+    subject: Subject,
+    buys: bool,
+}
+
+impl ReconcileGuard {
+    /// Whether a server may have been bought in it: counted until the minute is over.
+    pub fn buys(&mut self, buys: bool) {
+        self.buys = buys;
+    }
+}
+
+impl Drop for ReconcileGuard {
+    fn drop(&mut self) {
+        self.reservations.end(&self.subject, self.buys);
+    }
+}
+
+impl std::fmt::Debug for Reservations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reservations")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Who gets the next place under the limits of an Account.
+
+use super::queue::{Queue, Stands};
+use super::{Entry, MINUTE, Most, Reservation, State, Taken};
+use crate::inventory::Subject;
+use crate::runtime::watch::ObjectKey;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Who came later asks again after this time, where there is room for those before it.
+const SOON: Duration = Duration::from_secs(1);
+
+impl State {
+    /// See [`Reservations::take`].
+    pub(super) fn take(
+        &mut self,
+        subject: &Subject,
+        account: &ObjectKey,
+        most: Most,
+        now: Instant,
+    ) -> Reservation {
+        let stands = self.stands(subject);
+        let is_in = |entry: &Entry| entry.is_in(account);
+        let has_place = self.entries.get(subject).is_some_and(is_in);
+        let queue = self.waiting.entry(account.clone()).or_default();
+        let ahead = if has_place { 0 } else { queue.ahead(&stands) };
+        if let Some(instances) = most.instances {
+            let others = self.entries.iter();
+            let others = others.filter(|(other, entry)| *other != subject && is_in(entry));
+            let before = others
+                .filter(|(other, entry)| !has_place || entry.id().is_some() || *other < subject);
+            let free = instances.saturating_sub(before.count());
+            queue.know(free);
+            if free <= ahead {
+                return Reservation::Full(instances);
+            }
+            queue.know(free - usize::from(!has_place));
+        }
+        if let Some(per_minute) = most.creates {
+            let creates = self.creates.entry(account.clone()).or_default();
+            while creates.front().is_some_and(|(at, _)| now >= *at + MINUTE) {
+                creates.pop_front();
+            }
+            if creates.len() + ahead >= per_minute {
+                // The one whose minute is over when it is this one's turn.
+                let room = (creates.len() + ahead).saturating_sub(per_minute);
+                let at = creates.get(room).or(creates.back());
+                let wait = at.map_or(SOON, |(at, _)| {
+                    (*at + MINUTE).saturating_duration_since(now)
+                });
+                return Reservation::TooFast { per_minute, wait };
+            }
+            creates.push_back((now, subject.clone()));
+            self.counted.insert(subject.clone(), now);
+        }
+        if let Some(entry) = self.entries.get_mut(subject) {
+            entry.taken = Some(Taken {
+                account: account.name.clone(),
+                id: None,
+                is_announced: false,
+            });
+        }
+        Reservation::Taken
+    }
+
+    /// Where it stands in a line.
+    pub(super) fn stands(&self, subject: &Subject) -> Stands {
+        let entry = self.entries.get(subject);
+        let created = entry.map_or(i64::MAX, |entry| entry.created);
+        (created, subject.clone())
+    }
+
+    pub(super) fn places_in(&self, account: &ObjectKey) -> usize {
+        let entries = self.entries.values();
+        entries.filter(|entry| entry.is_in(account)).count()
+    }
+
+    /// Its turn is over, and it asked for a place in no Account but this: it holds up nobody elsewhere.
+    pub(super) fn give_up(&mut self, uid: &str, asked: Option<&ObjectKey>) -> BTreeSet<Subject> {
+        let others = self.waiting.iter_mut();
+        let others = others.filter(|(account, _)| Some(*account) != asked);
+        let woken = others.flat_map(|(_, queue)| queue.leave(uid)).collect();
+        self.waiting.retain(|_, queue| !queue.is_empty());
+        woken
+    }
+
+    /// Places became free: who is first in line asks again.
+    pub(super) fn freed<'a>(
+        &mut self,
+        accounts: impl Iterator<Item = &'a ObjectKey>,
+    ) -> BTreeSet<Subject> {
+        let mut woken = BTreeSet::new();
+        for account in accounts {
+            let queue = self.waiting.get_mut(account);
+            woken.extend(queue.map(Queue::freed).unwrap_or_default());
+        }
+        woken
+    }
+}
