@@ -51,21 +51,21 @@ fn plan(
     seen: &Observation,
 ) -> (Readiness, Duration) {
     match &seen.usable {
-        Usable::Yes(account_session) => {
+        Usable::Yes(session) => {
             context.memories.update(key, |memory| {
                 memory.backoff.reset();
                 (memory.outage, memory.problem) = (None, None);
                 memory.began.get_or_insert_with(Instant::now);
                 memory.usable_since.get_or_insert_with(Instant::now);
             });
-            let trouble = account_session.session.client.health().trouble();
+            let trouble = session.shared.client.health().trouble();
             let again = trouble.map_or(times::LOOKED_AT_AGAIN, |_| times::DOUBTFUL_RECHECK);
             let began = context.memories.get(key).began;
             let began = began.unwrap_or_else(Instant::now);
             let ready =
                 Readiness::ready(Reason::Available, "the service answers and takes the token");
             (
-                standing::judge(account, account_session, began).unwrap_or(ready),
+                standing::judge(account, session, began).unwrap_or(ready),
                 again,
             )
         }
@@ -124,10 +124,10 @@ async fn act(
     reconcile_ends: Instant,
 ) {
     let changed = match &seen.usable {
-        Usable::Yes(account_session) => context.sessions.install(key, account_session.clone()),
-        Usable::No(problem, account_session) => {
-            if let Some(account_session) = account_session {
-                context.sessions.keep(key, account_session.clone());
+        Usable::Yes(session) => context.sessions.install(key, session.clone()),
+        Usable::No(problem, session) => {
+            if let Some(session) = session {
+                context.sessions.keep(key, session.clone());
             }
             context.sessions.refuse(key, problem.clone())
         }
@@ -135,11 +135,11 @@ async fn act(
     if changed {
         (context.wake_instances)(key);
     }
-    if let Usable::Yes(account_session) = &seen.usable {
+    if let Usable::Yes(session) = &seen.usable {
         if context.sessions.reservations().needs(key) {
-            context.sessions.copy(key, account_session).await; // a token that is new follows, one that could not be copied is
+            context.sessions.copy(key, session).await; // a token that is new follows, one that could not be copied is
         }
-        release_buried(context, account, key, account_session, reconcile_ends).await;
+        release_buried(context, account, key, session, reconcile_ends).await;
     }
 }
 
@@ -149,10 +149,10 @@ async fn release_buried(
     context: &Context,
     account: &Account,
     key: &ObjectKey,
-    account_session: &AccountSession,
+    session: &AccountSession,
     reconcile_ends: Instant,
 ) {
-    let inventory = &account_session.session.inventory;
+    let inventory = &session.shared.inventory;
     // A restored Instance goes on under its old marker, and may look at nothing for now: what is its own is nobody's to release.
     let is_owned = |id: &ServerId, marker: &Marker| {
         context
@@ -172,7 +172,7 @@ async fn release_buried(
         if lately || is_owned(&id, &marker) {
             continue;
         }
-        let permit = account_session.session.client.permit(Lane::Urgent);
+        let permit = session.shared.client.permit(Lane::Urgent);
         let Ok(permit) = tokio::time::timeout(ADMISSION, permit).await else {
             return; // the next look tries again
         };
@@ -182,7 +182,7 @@ async fn release_buried(
         if is_owned(&id, &marker) {
             continue;
         }
-        let answer = account_session.session.client.release(permit, &id).await;
+        let answer = session.shared.client.release(permit, &id).await;
         context.memories.update(key, |memory| {
             memory
                 .late

@@ -30,26 +30,24 @@ pub(super) struct Observation {
 }
 
 pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKey) -> Observation {
-    let usable = match account_session(context, account, key).await {
-        Ok(account_session) => {
-            probe::try_account_session(context, account, key, account_session).await
-        }
+    let usable = match session(context, account, key).await {
+        Ok(session) => probe::try_account_session(context, account, key, session).await,
         Err(problem) => Usable::No(problem, None),
     };
-    let account_session = match &usable {
-        Usable::Yes(account_session) => Some(account_session),
-        Usable::No(_, account_session) => account_session.as_ref(),
+    let session = match &usable {
+        Usable::Yes(session) => Some(session),
+        Usable::No(_, session) => session.as_ref(),
     };
-    let summary = account_session.map(|account_session| {
+    let summary = session.map(|session| {
         let owned = context.sessions.reservations().owned();
         let owns = |id: &ServerId, marker: Option<&Marker>| owned.has(id, marker);
-        account_session.session.inventory.summary(UNOWNED, owns)
+        session.shared.inventory.summary(UNOWNED, owns)
     });
     Observation { usable, summary }
 }
 
 /// The account session that stands, or a new one when Secret or Account moved.
-async fn account_session(
+async fn session(
     context: &Context,
     account: &Account,
     key: &ObjectKey,
@@ -77,11 +75,11 @@ async fn account_session(
     let (secrets, spec) = (&context.secrets, &account.spec);
     let told = tls_version(secrets, &key.namespace, spec, read_last);
     let former = told.as_deref().and_then(known);
-    if let Some(account_session) = former
+    if let Some(session) = former
         .clone()
         .filter(|_| is_fresh || !names_config_map(spec))
     {
-        return Ok(account_session);
+        return Ok(session);
     }
     // What is read now is judged together: this spec, and whether this very version of the Secret consents to it.
     let destination = context.sessions.destination(spec);
@@ -99,13 +97,13 @@ async fn account_session(
     context.memories.update(key, |memory| {
         memory.bundle = Some((Instant::now(), bundle_version(&version).to_owned()));
     });
-    if let Some(account_session) = known(&version) {
-        return Ok(account_session);
+    if let Some(session) = known(&version) {
+        return Ok(session);
     }
     let (token, secret) = read_token(&context.client, &key.namespace, reference, &destination)
         .await
         .map_err(|error| no_token(&error, account))?;
-    let account_session = context
+    let session = context
         .sessions
         .account_session(
             key,
@@ -118,7 +116,7 @@ async fn account_session(
         memory.probed = None;
         (memory.outage, memory.problem) = (None, None);
     });
-    Ok(account_session)
+    Ok(session)
 }
 
 /// The Secret gives no token.

@@ -50,22 +50,21 @@ pub(super) async fn try_account_session(
     context: &Context,
     account: &Account,
     key: &ObjectKey,
-    account_session: Arc<AccountSession>,
+    session: Arc<AccountSession>,
 ) -> Usable {
     let memory = context.memories.get(key);
     let now = Instant::now();
     let standing = context.sessions.standing(key);
-    let is_new =
-        !matches!(&standing, Standing::Usable(known) if Arc::ptr_eq(known, &account_session));
-    let trouble = || account_session.session.client.health().trouble();
+    let is_new = !matches!(&standing, Standing::Usable(known) if Arc::ptr_eq(known, &session));
+    let trouble = || session.shared.client.health().trouble();
     let probed_within = |time| {
         let probed = memory.probed.filter(|_| !is_new);
         probed.is_some_and(|(at, well)| well && now < at + time)
     };
-    let is_shown = account_session.session.inventory.listed_within(FRESH) || probed_within(FRESH);
+    let is_shown = session.shared.inventory.listed_within(FRESH) || probed_within(FRESH);
     let is_asked = trouble().is_none() || probed_within(ASKED_AGAIN);
     if !is_new && !memory.doubted && is_shown && is_asked {
-        return Usable::Yes(account_session);
+        return Usable::Yes(session);
     }
     // A refused token is tried once for everybody, however many ask.
     if let Standing::Unusable(known) = standing
@@ -74,9 +73,9 @@ pub(super) async fn try_account_session(
             !well && now < at + times::TOKEN_REFUSED_RETRY - Duration::from_secs(1)
         })
     {
-        return Usable::No(known, Some(account_session));
+        return Usable::No(known, Some(session));
     }
-    let probed = probe(&account_session).await;
+    let probed = probe(&session).await;
     if !matches!(probed, Probed::NotMade) {
         let is_well = matches!(probed, Probed::Answered(Ok(())));
         context.memories.update(key, |memory| {
@@ -85,13 +84,13 @@ pub(super) async fn try_account_session(
         });
     }
     let problem = match probed {
-        Probed::Answered(Ok(())) => return Usable::Yes(account_session),
+        Probed::Answered(Ok(())) => return Usable::Yes(session),
         Probed::Answered(Err(error)) => match what_is_wrong(&error, account) {
             Some(problem) => problem,
             None => {
                 let lasts = trouble().map_or(CERTAIN, |trouble| trouble.since.elapsed());
                 if !is_new && lasts < CERTAIN {
-                    return Usable::Yes(account_session);
+                    return Usable::Yes(session);
                 }
                 unreachable(context, account, key, trouble(), &error.to_string())
             }
@@ -113,11 +112,11 @@ pub(super) async fn try_account_session(
     context
         .memories
         .update(key, |memory| told = memory.first_words(problem));
-    Usable::No(told, Some(account_session))
+    Usable::No(told, Some(session))
 }
 
-async fn probe(account_session: &AccountSession) -> Probed {
-    let client = &account_session.session.client;
+async fn probe(session: &AccountSession) -> Probed {
+    let client = &session.shared.client;
     let began = Instant::now();
     let mut probe = pin!(timeout(PROBE, client.probe(Lane::Urgent)));
     loop {

@@ -14,10 +14,10 @@ const COUNTS: Duration = Duration::from_secs(600);
 /// What is told of an Account that can be used and may not do all that is asked. `began`: since when this process uses it.
 pub(super) fn judge(
     account: &Account,
-    account_session: &AccountSession,
+    session: &AccountSession,
     began: Instant,
 ) -> Option<Readiness> {
-    let message = match account_session.session.client.health().standing() {
+    let message = match session.shared.client.health().standing() {
         Standing::Abnormal(refused) if refused.at.elapsed() < COUNTS => {
             let (what, message) = (refused.operation, refused.message);
             format!(

@@ -35,10 +35,7 @@ pub async fn admit(seen: &Observation, plan: &mut Plan, access: Option<&Access>)
     }
 }
 
-async fn permit_for(
-    plan: &Plan,
-    account_session: Option<&Access>,
-) -> Result<Option<Permit>, NoRoom> {
+async fn permit_for(plan: &Plan, session: Option<&Access>) -> Result<Option<Permit>, NoRoom> {
     let calls = match &plan.step {
         Step::Buy { .. } | Step::Operate { .. } | Step::Auxiliary { .. } | Step::Release { .. } => {
             true
@@ -47,15 +44,14 @@ async fn permit_for(
             false
         }
     };
-    let Some(account_session) = account_session.filter(|_| calls || plan.needs.is_for_a_call())
-    else {
+    let Some(session) = session.filter(|_| calls || plan.needs.is_for_a_call()) else {
         return Ok(None);
     };
-    if !account_session.may_call(Lane::Urgent) {
+    if !session.may_call(Lane::Urgent) {
         return Err(NoRoom::InLine);
     }
     match &plan.step {
-        Step::Buy { .. } | Step::Operate { .. } => room(account_session).await.map(Some),
+        Step::Buy { .. } | Step::Operate { .. } => room(session).await.map(Some),
         _ => Ok(None),
     }
 }
@@ -66,7 +62,7 @@ pub async fn act(
     seen: &mut Observation,
     announced: Announced,
     permit: Option<Permit>,
-    account_session: Option<&AccountSession>,
+    session: Option<&AccountSession>,
     memory: &Mutex<Memory>,
     reconcile_ends: Instant,
 ) -> Outcome {
@@ -81,23 +77,19 @@ pub async fn act(
             memory,
             reconcile_ends,
         };
-        match (step, permit, account_session) {
+        match (step, permit, session) {
             (Step::Rest, ..) => Outcome::Rested,
             (Step::Record { .. }, ..) => Outcome::Written,
             (Step::Secret(step), ..) => managed_secrets::write(context, seen, &step, memory).await,
-            (Step::Finish, _, account_session) => attempt.finish(account_session).await,
+            (Step::Finish, _, session) => attempt.finish(session).await,
             (Step::LetGo { event }, ..) => attempt.let_go(event).await,
             (
                 Step::Buy {
                     record, request, ..
                 },
                 Some(permit),
-                Some(account_session),
-            ) => {
-                attempt
-                    .buy(*record, &text, &request, permit, account_session)
-                    .await
-            }
+                Some(session),
+            ) => attempt.buy(*record, &text, &request, permit, session).await,
             (
                 Step::Operate {
                     mut operation,
@@ -105,19 +97,19 @@ pub async fn act(
                     ..
                 },
                 Some(permit),
-                Some(account_session),
+                Some(session),
             ) => {
                 let outcome = attempt
-                    .operate(&mut operation, &request, permit, account_session)
+                    .operate(&mut operation, &request, permit, session)
                     .await;
                 told = Some(operation);
                 outcome
             }
-            (Step::Auxiliary { request }, _, Some(account_session)) => {
-                attempt.auxiliary(&request, account_session).await
+            (Step::Auxiliary { request }, _, Some(session)) => {
+                attempt.auxiliary(&request, session).await
             }
-            (Step::Release { id, why }, _, Some(account_session)) => {
-                attempt.release(account_session, id, why).await
+            (Step::Release { id, why }, _, Some(session)) => {
+                attempt.release(session, id, why).await
             }
             (
                 Step::Buy { .. }
@@ -196,13 +188,13 @@ impl Attempt<'_> {
         text: &str,
         request: &CreateRequest,
         permit: Permit,
-        account_session: &AccountSession,
+        session: &AccountSession,
     ) -> Outcome {
         let (number, verb) = (record.attempt, Verb::Create);
         if let Err(late) = self.begins_call(number, verb) {
             return late;
         }
-        match account_session.session.client.create(permit, request).await {
+        match session.shared.client.create(permit, request).await {
             Ok(CreateAccepted { id, task }) => {
                 self.was_accepted(number, &id, Some(&task));
                 let receipt = PurchaseRecord {
@@ -210,9 +202,7 @@ impl Attempt<'_> {
                     task: Some(task.to_string()),
                     ..record
                 };
-                let recorded = self
-                    .give_receipt(text, &receipt, account_session, &id)
-                    .await;
+                let recorded = self.give_receipt(text, &receipt, session, &id).await;
                 Outcome::Accepted {
                     verb,
                     id,
@@ -240,7 +230,7 @@ impl Attempt<'_> {
         operation: &mut Operation,
         request: &Request,
         permit: Permit,
-        account_session: &AccountSession,
+        session: &AccountSession,
     ) -> Outcome {
         let (number, verb) = (
             u32::try_from(operation.attempt).unwrap_or_default(),
@@ -249,7 +239,7 @@ impl Attempt<'_> {
         if let Err(late) = self.begins_call(number, verb) {
             return late;
         }
-        match post(account_session, permit, request).await {
+        match post(session, permit, request).await {
             Ok(task) => {
                 let id = self.facts.id().unwrap_or_else(|| ServerId::from(""));
                 self.was_accepted(number, &id, task.as_ref());
@@ -314,14 +304,14 @@ impl Attempt<'_> {
     }
 
     /// A call within an attempt: harmless, and made again until it shows.
-    async fn auxiliary(&self, request: &Request, account_session: &AccountSession) -> Outcome {
-        let Ok(permit) = room(account_session).await else {
+    async fn auxiliary(&self, request: &Request, session: &AccountSession) -> Outcome {
+        let Ok(permit) = room(session).await else {
             return Outcome::not_done("the request limit left no room for a call");
         };
         if let Err(late) = self.has_time() {
             return late;
         }
-        let answer = post(account_session, permit, request).await;
+        let answer = post(session, permit, request).await;
         let power_cut = matches!(request, Request::Stop { force: true, .. });
         let may_have_happened = answer.as_ref().err().is_none_or(Error::may_have_happened);
         let refusal = answer.as_ref().err();
@@ -382,11 +372,11 @@ impl Attempt<'_> {
 
 /// Asks the service for an operation. Gives the task where the answer names one.
 async fn post(
-    account_session: &AccountSession,
+    session: &AccountSession,
     permit: Permit,
     request: &Request,
 ) -> Result<Option<TaskId>, Error> {
-    let client = &account_session.session.client;
+    let client = &session.shared.client;
     Ok(match request {
         Request::Reinstall(request) => Some(client.reinstall(permit, request).await?),
         Request::ModifyPassword(request) => Some(client.modify_password(permit, request).await?),

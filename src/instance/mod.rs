@@ -66,24 +66,13 @@ async fn drive(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> Durat
         plan = plan::plan(&seen); // with what it asked for
     }
     acknowledge::first(&seen, &mut plan, memory);
-    let account_session = access.as_deref();
-    subscription::renew(context, &seen, &mut plan, account_session, memory).await;
+    let session = access.as_deref();
+    subscription::renew(context, &seen, &mut plan, session, memory).await;
     let permit = act::admit(&seen, &mut plan, access.as_ref()).await;
-    let recorded = record::record(context, &mut seen, &plan, memory, account_session).await; // writes to Kubernetes
+    let recorded = record::record(context, &mut seen, &plan, memory, session).await; // writes to Kubernetes
     place.buys(plan.buys());
     let outcome = match recorded {
-        Ok(step) => {
-            act::act(
-                context,
-                &mut seen,
-                step,
-                permit,
-                account_session,
-                memory,
-                ends,
-            )
-            .await
-        } // calls the service
+        Ok(step) => act::act(context, &mut seen, step, permit, session, memory, ends).await, // calls the service
         Err(outcome) => outcome,
     };
     place.buys(plan.buys() && outcome.may_have_bought());

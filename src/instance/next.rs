@@ -37,15 +37,8 @@ pub fn next(
         context.sessions.leave(&Subject::from(uid));
     }
     let mut memory = open(memory);
-    let account_session = access.map(|access| &**access);
-    let again = after(
-        account_session,
-        plan,
-        outcome,
-        &mut memory,
-        seen,
-        told.is_ok(),
-    );
+    let session = access.map(|access| &**access);
+    let again = after(session, plan, outcome, &mut memory, seen, told.is_ok());
     let again = in_line(again, outcome, access);
     if is_untold(seen, plan, outcome, &told) {
         memory.forget_looks();
@@ -93,9 +86,9 @@ fn not_told(memory: &mut Memory, seen: &Observation, error: &KubeError) -> Durat
 }
 
 /// What is overdue while it waits in line is asked for when it may be, of which there is notice.
-fn in_line(again: Duration, outcome: &Outcome, account_session: Option<&Access>) -> Duration {
+fn in_line(again: Duration, outcome: &Outcome, session: Option<&Access>) -> Duration {
     match outcome {
-        Outcome::Rested if account_session.is_some_and(Access::is_in_line) => {
+        Outcome::Rested if session.is_some_and(Access::is_in_line) => {
             again.max(times::QUEUED_RECHECK)
         }
         _ => again,
@@ -104,7 +97,7 @@ fn in_line(again: Duration, outcome: &Outcome, account_session: Option<&Access>)
 
 /// Nothing was called: what ended, and when to look again.
 fn rested(
-    account_session: Option<&AccountSession>,
+    session: Option<&AccountSession>,
     plan: &Plan,
     memory: &mut Memory,
     seen: &Observation,
@@ -141,22 +134,20 @@ fn rested(
     let confirmed = synced::again(seen).unwrap_or(plan.again);
     let again = plan.again.min(confirmed);
     let again = poll.map_or(again, |(poll, verb)| {
-        again.min(schedule(account_session, verb).due_in(poll, now))
+        again.min(schedule(session, verb).due_in(poll, now))
     });
     let look = seen.look_again.filter(|_| seen.is_open());
     look.map_or(again, |at| again.min(at.saturating_duration_since(now)))
 }
 
 /// When the task of such an operation is asked for.
-fn schedule(account_session: Option<&AccountSession>, verb: Verb) -> Schedule {
-    account_session.map_or_else(Schedule::default, |account_session| {
-        Schedule::of(account_session, verb)
-    })
+fn schedule(session: Option<&AccountSession>, verb: Verb) -> Schedule {
+    session.map_or_else(Schedule::default, |session| Schedule::of(session, verb))
 }
 
 /// When to look again, and what the outcome means for the pace of this object.
 fn after(
-    account_session: Option<&AccountSession>,
+    session: Option<&AccountSession>,
     plan: &Plan,
     outcome: &Outcome,
     memory: &mut Memory,
@@ -164,13 +155,13 @@ fn after(
     is_said: bool,
 ) -> Duration {
     match outcome {
-        Outcome::Rested => rested(account_session, plan, memory, seen, is_said),
+        Outcome::Rested => rested(session, plan, memory, seen, is_said),
         Outcome::Accepted {
             verb, recorded, id, ..
         } => {
             accepted(plan, memory, seen, id);
             match *recorded {
-                true => schedule(account_session, *verb).next(None),
+                true => schedule(session, *verb).next(None),
                 false => times::AFTER_OWN_WRITE,
             }
         }
@@ -189,7 +180,7 @@ fn after(
                 }
                 (None, None) => {}
             }
-            schedule(account_session, Verb::Stop).next(None)
+            schedule(session, Verb::Stop).next(None)
         }
         Outcome::Written => times::AFTER_OWN_WRITE,
         Outcome::Released {
@@ -201,7 +192,7 @@ fn after(
         } => match trouble {
             None => {
                 journal::releases(&seen.facts, id, *why);
-                schedule(account_session, Verb::Release).next(None)
+                schedule(session, Verb::Release).next(None)
             }
             Some(trouble) => {
                 warn(memory, seen, trouble, not_taken(*is_unknown));

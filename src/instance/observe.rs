@@ -45,9 +45,8 @@ pub async fn observe(
         remembered.origin.releasing_since.get_or_insert(now);
     }
     let key = account_of(&facts, &remembered);
-    let (account, account_session) = account(context, &facts, &key);
-    let account_session = account_session
-        .map(|account_session| Access::new(account_session, facts.uid.as_str().into()));
+    let (account, session) = account(context, &facts, &key);
+    let session = session.map(|session| Access::new(session, facts.uid.as_str().into()));
     let mut seen = Observation {
         account,
         account_key: key,
@@ -68,7 +67,7 @@ pub async fn observe(
         room: Reservation::NotAsked,
         candidate: Fact::NotAsked,
         claim: Claim::NotAsked,
-        rival: rival(context, &facts, account_session.as_deref()),
+        rival: rival(context, &facts, session.as_deref()),
         memory: remembered,
         now,
         // Whole seconds, as status keeps them: a fraction would look like a change at every reconcile.
@@ -78,32 +77,26 @@ pub async fn observe(
     };
     // An object that others hold while it is deleted is no matter of ours any more.
     let ours = !seen.facts.deleting || seen.facts.is_held();
-    if let Some(account_session) = account_session.as_ref().filter(|_| ours) {
-        if seen.facts.places.is_empty() && account_session.may_call(Lane::Urgent) {
+    if let Some(session) = session.as_ref().filter(|_| ours) {
+        if seen.facts.places.is_empty() && session.may_call(Lane::Urgent) {
             // Region or zone is given by name: without its code there is no listing to look at.
-            references::find::place(&mut seen, account_session, context).await;
+            references::find::place(&mut seen, session, context).await;
             seen.facts.places.extend(seen.facts.here.clone());
         }
-        subscribe(context, &seen.facts, &mut seen.memory, account_session);
-        seen.listing = Some(Listing::look(
-            &account_session.session.inventory,
-            &seen.facts.places,
-        ));
+        subscribe(context, &seen.facts, &mut seen.memory, session);
+        seen.listing = Some(Listing::look(&session.shared.inventory, &seen.facts.places));
         let (id, listing) = (seen.facts.id(), seen.listing.as_ref());
         if id.is_some_and(|id| listing.is_some_and(|listing| listing.row(&id).is_some())) {
-            seen.memory
-                .looks
-                .shown_by
-                .clone_from(&account_session.credential);
+            seen.memory.looks.shown_by.clone_from(&session.credential);
         }
         take_back_gone(&mut seen);
         if seen.facts.deleting {
-            look::at_release(&mut seen, account_session, context).await;
+            look::at_release(&mut seen, session, context).await;
         } else {
-            look::at_server(&mut seen, account_session, context).await;
+            look::at_server(&mut seen, session, context).await;
         }
     }
-    if account_session.is_none() && seen.memory.pace.subscribed.is_some() {
+    if session.is_none() && seen.memory.pace.subscribed.is_some() {
         let subject: Subject = seen.facts.uid.as_str().into();
         if is_withdrawn(&seen.account) {
             // It asks for no listing with a token that may not be used any more.
@@ -114,17 +107,17 @@ pub async fn observe(
         }
         seen.memory.pace.wants = Wants::default();
     }
-    let confirmed = confirmed(&seen, account_session.as_deref(), context);
+    let confirmed = confirmed(&seen, session.as_deref(), context);
     seen.memory.looks.confirmed = seen.memory.looks.confirmed.max(confirmed);
     open(memory).has_looked(&seen.memory);
-    (seen, account_session)
+    (seen, session)
 }
 
 /// When the service showed last whether the recorded server is there. What the listings of an account session that cannot be used for now have
 /// shown counts too.
 fn confirmed(
     seen: &Observation,
-    account_session: Option<&AccountSession>,
+    session: Option<&AccountSession>,
     context: &Context,
 ) -> Option<Instant> {
     if matches!(seen.detail, Fact::Known(_) | Fact::Absent) {
@@ -136,11 +129,11 @@ fn confirmed(
             .sessions
             .last_account_session(&seen.account_key, false)
     };
-    let last = match account_session {
+    let last = match session {
         Some(_) => None,
         None => last(),
     };
-    let inventory = &account_session.or(last.as_deref())?.session.inventory;
+    let inventory = &session.or(last.as_deref())?.shared.inventory;
     match Listing::look(inventory, &seen.facts.places).sighting(&id) {
         Sighting::Present(_, at) | Sighting::Absent { began: at } => Some(at),
         Sighting::Unknown(_) => None,
@@ -152,31 +145,30 @@ pub async fn learn(
     context: &Context,
     seen: &mut Observation,
     needs: &Needs,
-    account_session: Option<&Access>,
+    session: Option<&Access>,
     memory: &Mutex<Memory>,
 ) -> bool {
-    let Some(account_session) = account_session else {
+    let Some(session) = session else {
         return false;
     };
-    if needs.is_for_a_call() && !account_session.may_call(Lane::Urgent) {
+    if needs.is_for_a_call() && !session.may_call(Lane::Urgent) {
         return false; // it stands in line, and is woken when it may
     }
     match needs {
         Needs::Login if matches!(seen.login, LoginFact::NotAsked) => {
             let key = references::key(seen).map(|key| key.id);
-            seen.login = login::read(context, &seen.facts, key, account_session).await;
+            seen.login = login::read(context, &seen.facts, key, session).await;
             true
         }
         Needs::Reservation if seen.room == Reservation::NotAsked => {
             let reservations = context.sessions.reservations();
             let Facts { uid, .. } = &seen.facts;
-            seen.room =
-                reservations.take(uid, &seen.account_key, account_session.most, Instant::now());
+            seen.room = reservations.take(uid, &seen.account_key, session.most, Instant::now());
             true
         }
         Needs::Candidate(id) if matches!(seen.candidate, Fact::NotAsked) => {
-            look::at_candidate(seen, account_session, context, id).await;
-            references::find::package_on_sale(seen, account_session, context).await;
+            look::at_candidate(seen, session, context, id).await;
+            references::find::package_on_sale(seen, session, context).await;
             true
         }
         Needs::Claim(id) if seen.claim == Claim::NotAsked => {
@@ -188,19 +180,19 @@ pub async fn learn(
             let marker = marker.filter(|marker| *marker != seen.facts.marker);
             let (uid, account, marker) = (&seen.facts.uid, &seen.account_key, marker.as_ref());
             let sessions = &context.sessions;
-            let backing = |say: &Say<'_>| sessions.backing(say, id, account_session);
+            let backing = |say: &Say<'_>| sessions.backing(say, id, session);
             seen.claim = sessions
                 .reservations()
                 .claim(uid, account, id, marker, backing);
             true
         }
         Needs::Detail if matches!(seen.detail, Fact::NotAsked) => {
-            look::at_recorded(seen, account_session, context).await;
+            look::at_recorded(seen, session, context).await;
             open(memory).has_looked(&seen.memory);
             true
         }
         Needs::References(scope) => {
-            references::find::references(seen, *scope, account_session, context).await
+            references::find::references(seen, *scope, session, context).await
         }
         Needs::Rotation => {
             let known = managed_secrets::since_when(context, &seen.facts, &mut seen.memory).await;
@@ -215,7 +207,7 @@ pub async fn learn(
             let bears_password = wanted.is_some_and(|wanted| wanted.secret.is_some());
             if bears_password && matches!(seen.login, LoginFact::NotAsked) {
                 let key = references::key(seen).map(|key| key.id);
-                seen.login = login::read(context, &seen.facts, key, account_session).await;
+                seen.login = login::read(context, &seen.facts, key, session).await;
             }
             managed_secrets::connection::look(context, seen).await;
             open(memory)
@@ -263,20 +255,20 @@ fn account(
     key: &ObjectKey,
 ) -> (AccountFact, Option<Arc<AccountSession>>) {
     let standing = context.sessions.standing(key);
-    if let Standing::Usable(account_session) = standing {
+    if let Standing::Usable(session) = standing {
         return (
-            AccountFact::AccountSession(session_facts(&account_session, facts)),
-            Some(account_session),
+            AccountFact::AccountSession(session_facts(&session, facts)),
+            Some(session),
         );
     }
     let refused =
         matches!(&standing, Standing::Unusable(problem) if problem.reason == Reason::TokenRefused);
     if facts.deleting
-        && let Some(account_session) = context.sessions.last_account_session(key, refused)
+        && let Some(session) = context.sessions.last_account_session(key, refused)
     {
         return (
-            AccountFact::AccountSession(session_facts(&account_session, facts)),
-            Some(account_session),
+            AccountFact::AccountSession(session_facts(&session, facts)),
+            Some(session),
         );
     }
     let fact = match standing {
@@ -313,29 +305,29 @@ fn version_of(context: &Context, facts: &Facts, name: &str) -> Option<String> {
 }
 
 /// Who has the better right to the server that this object took over.
-fn rival(context: &Context, facts: &Facts, account_session: Option<&AccountSession>) -> Rival {
+fn rival(context: &Context, facts: &Facts, session: Option<&AccountSession>) -> Rival {
     let id = facts.id().filter(|_| facts.imported().is_some());
     // Without an account session nothing is done to it.
-    let Some((id, account_session)) = id.zip(account_session) else {
+    let Some((id, session)) = id.zip(session) else {
         return Rival::None;
     };
     let sessions = &context.sessions;
-    let backing = |say: &Say<'_>| sessions.backing(say, &id, account_session);
+    let backing = |say: &Say<'_>| sessions.backing(say, &id, session);
     sessions.reservations().rival(&facts.uid, &id, backing)
 }
 
-fn session_facts(account_session: &AccountSession, facts: &Facts) -> SessionFacts {
+fn session_facts(session: &AccountSession, facts: &Facts) -> SessionFacts {
     let bought_with = facts.purchase().map(|record| record.credential.as_str());
     SessionFacts {
-        settle: account_session.settle,
-        imports: account_session.imports(),
-        credential: account_session
+        settle: session.settle,
+        imports: session.imports(),
+        credential: session
             .credential
             .clone()
             .or_else(|| bought_with.map(ToOwned::to_owned))
             .unwrap_or_default(),
         shown_ours: bought_with
-            .is_some_and(|bought_with| account_session.session.inventory.has_shown(bought_with)),
+            .is_some_and(|bought_with| session.shared.inventory.has_shown(bought_with)),
     }
 }
 

@@ -58,14 +58,10 @@ async fn is_gone_at_the_service(
         namespace: namespace.to_owned(),
         name: account.to_owned(),
     };
-    let Some(account_session) = context.sessions.last_account_session(&account, false) else {
+    let Some(session) = context.sessions.last_account_session(&account, false) else {
         return false;
     };
-    let detail = account_session
-        .session
-        .client
-        .detail(Lane::Operation, id)
-        .await;
+    let detail = session.shared.client.detail(Lane::Operation, id).await;
     detail.is_err_and(|error| error.is_no_such_instance())
 }
 

@@ -71,36 +71,22 @@ fn is_seen(seen: &Observation) -> bool {
 async fn look(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> (Observation, Plan) {
     let ends = Instant::now() + times::PREVIEW_WAITS_FOR_LISTING;
     loop {
-        let (mut seen, account_session) = observe::observe(context, facts.clone(), memory).await;
+        let (mut seen, session) = observe::observe(context, facts.clone(), memory).await;
         if seen.facts.id().is_some() {
             // Whatever the listing gives reason to: nobody wants to hear of yesterday.
-            let _ = observe::learn(
-                context,
-                &mut seen,
-                &Needs::Detail,
-                account_session.as_ref(),
-                memory,
-            )
-            .await;
+            let _ =
+                observe::learn(context, &mut seen, &Needs::Detail, session.as_ref(), memory).await;
         }
         let mut plan = plan::plan(&seen);
-        while observe::learn(
-            context,
-            &mut seen,
-            &plan.needs,
-            account_session.as_ref(),
-            memory,
-        )
-        .await
-        {
+        while observe::learn(context, &mut seen, &plan.needs, session.as_ref(), memory).await {
             plan = plan::plan(&seen);
         }
         let waits = waits_for_a_listing(&seen, &plan) && Instant::now() < ends;
-        let Some(account_session) = account_session.filter(|_| waits) else {
+        let Some(session) = session.filter(|_| waits) else {
             return (seen, plan);
         };
         open(memory).pace.wants = plan.wants;
-        listed(&account_session).await;
+        listed(&session).await;
     }
 }
 
@@ -121,7 +107,7 @@ fn waits_for_a_listing(seen: &Observation, plan: &Plan) -> bool {
 }
 
 /// A pass has ended, or it is time to look.
-async fn listed(account_session: &AccountSession) {
-    let mut passes = account_session.session.inventory.passes();
+async fn listed(session: &AccountSession) {
+    let mut passes = session.shared.inventory.passes();
     let _ = tokio::time::timeout(times::PREVIEW_RECHECK, passes.changed()).await;
 }

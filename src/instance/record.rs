@@ -50,7 +50,7 @@ pub async fn record(
     seen: &mut Observation,
     plan: &Plan,
     memory: &Mutex<Memory>,
-    account_session: Option<&AccountSession>,
+    session: Option<&AccountSession>,
 ) -> Result<Announced, Outcome> {
     let mut step = plan.step.clone();
     let mut text = seen.facts.annotation.clone().unwrap_or_default();
@@ -86,7 +86,7 @@ pub async fn record(
             intend(context, &seen.facts, record, memory, Post::Unknown).await?;
         }
         Step::Release { id, why } => {
-            confirm_release(context, seen, id, *why, account_session).await?;
+            confirm_release(context, seen, id, *why, session).await?;
         }
     }
     Ok(Announced { step, text })
@@ -417,10 +417,10 @@ async fn confirm_release(
     seen: &Observation,
     id: &ServerId,
     why: ReleaseReason,
-    account_session: Option<&AccountSession>,
+    session: Option<&AccountSession>,
 ) -> Result<(), Outcome> {
     let facts = &seen.facts;
-    look_at(seen, id, why, account_session).await?;
+    look_at(seen, id, why, session).await?;
     let now = fresh(context, facts).await?;
     // The spec may have been changed to keep the server.
     let is_same = stands(&now, facts) && now.spec == *facts.spec;
@@ -429,13 +429,10 @@ async fn confirm_release(
         return Err(Outcome::Stale);
     }
     if why == ReleaseReason::Surplus {
-        let (Some(recorded), Some(account_session)) = (facts.id(), account_session) else {
+        let (Some(recorded), Some(session)) = (facts.id(), session) else {
             return Err(Outcome::Stale);
         };
-        let detail = account_session
-            .session
-            .client
-            .detail(Lane::Urgent, &recorded);
+        let detail = session.shared.client.detail(Lane::Urgent, &recorded);
         let why = match tokio::time::timeout(ADMISSION, detail).await {
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(error.to_string()),
@@ -457,18 +454,18 @@ async fn look_at(
     seen: &Observation,
     id: &ServerId,
     why: ReleaseReason,
-    account_session: Option<&AccountSession>,
+    session: Option<&AccountSession>,
 ) -> Result<(), Outcome> {
     let facts = &seen.facts;
     let listed = seen.listing.as_ref().and_then(|listing| listing.row(id));
     let listed = listed.and_then(|(row, at)| Some((String::from(row.name.clone()?), at)));
     let is_new = |at: Instant| seen.now < at + times::LISTED_LATELY;
-    let name = match (listed, account_session) {
+    let name = match (listed, session) {
         (Some((name, at)), _) if is_new(at) => Some(name),
         (listed, None) => listed.map(|(name, _)| name),
-        (listed, Some(account_session)) => {
+        (listed, Some(session)) => {
             let listed = listed.map(|(name, _)| name);
-            let (detail, is_unreached) = look_again(seen, id, why, account_session).await;
+            let (detail, is_unreached) = look_again(seen, id, why, session).await;
             match detail {
                 Fact::Known(detail) => detail.name().map(ToOwned::to_owned).or(listed),
                 Fact::Absent => None,
@@ -511,14 +508,14 @@ async fn look_again(
     seen: &Observation,
     id: &ServerId,
     why: ReleaseReason,
-    account_session: &AccountSession,
+    session: &AccountSession,
 ) -> (Fact<Detail>, bool) {
     // The reconcile has looked at the server that is to go, unless that is a second one.
     let is_asked = !matches!(seen.detail, Fact::NotAsked | Fact::Absent);
     if is_asked && why != ReleaseReason::Surplus {
         return (seen.detail.clone(), seen.memory.looks.unreached);
     }
-    let detail = account_session.session.client.detail(Lane::Urgent, id);
+    let detail = session.shared.client.detail(Lane::Urgent, id);
     let asked = tokio::time::timeout(times::LOOK_BEFORE_RELEASE, detail).await;
     let is_unreached = matches!(&asked, Ok(Err(error)) if error.was_not_sent());
     let fact = match asked {

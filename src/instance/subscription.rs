@@ -12,12 +12,7 @@ use std::sync::Mutex;
 
 /// Tells the inventory what this object needs of it; called before its views are looked at, so that nothing which
 /// happens in between goes unnoticed. Listings of a former token look out for it no longer.
-pub fn subscribe(
-    context: &Context,
-    facts: &Facts,
-    memory: &mut Memory,
-    account_session: &AccountSession,
-) {
+pub fn subscribe(context: &Context, facts: &Facts, memory: &mut Memory, session: &AccountSession) {
     let wants = memory.pace.wants;
     let subscription = Subscription {
         places: facts.places.clone(),
@@ -35,15 +30,12 @@ pub fn subscribe(
     if memory
         .pace
         .subscribed
-        .is_some_and(|number| number != account_session.session.number)
+        .is_some_and(|number| number != session.shared.number)
     {
         context.sessions.leave(&subject);
     }
-    memory.pace.subscribed = Some(account_session.session.number);
-    account_session
-        .session
-        .inventory
-        .subscribe(&subject, subscription);
+    memory.pace.subscribed = Some(session.shared.number);
+    session.shared.inventory.subscribe(&subject, subscription);
 }
 
 /// What the plan wants of the listing, if that is new, and a copy of the Account's token before there is anything that needs it. An
@@ -52,15 +44,12 @@ pub async fn renew(
     context: &Context,
     seen: &Observation,
     plan: &mut Plan,
-    account_session: Option<&AccountSession>,
+    session: Option<&AccountSession>,
     memory: &Mutex<Memory>,
 ) {
-    want(context, seen, plan, account_session, &mut open(memory));
-    if let (true, Some(account_session)) = (plan.begins(), account_session) {
-        context
-            .sessions
-            .copy(&seen.account_key, account_session)
-            .await;
+    want(context, seen, plan, session, &mut open(memory));
+    if let (true, Some(session)) = (plan.begins(), session) {
+        context.sessions.copy(&seen.account_key, session).await;
     }
 }
 
@@ -68,7 +57,7 @@ fn want(
     context: &Context,
     seen: &Observation,
     plan: &mut Plan,
-    account_session: Option<&AccountSession>,
+    session: Option<&AccountSession>,
     memory: &mut Memory,
 ) {
     if plan.wants.attention == Attention::InFlight {
@@ -82,9 +71,7 @@ fn want(
     }
     let is_new = plan.wants != memory.pace.wants;
     memory.pace.wants = plan.wants;
-    if let (true, true, Some(account_session)) =
-        (is_new, memory.pace.subscribed.is_some(), account_session)
-    {
-        subscribe(context, &seen.facts, memory, account_session);
+    if let (true, true, Some(session)) = (is_new, memory.pace.subscribed.is_some(), session) {
+        subscribe(context, &seen.facts, memory, session);
     }
 }

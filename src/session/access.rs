@@ -45,7 +45,7 @@ impl Access {
             Leave::Given { .. } => false,
         };
         if is_new {
-            let slot = self.account_session.session.line.ask(&self.subject, lane);
+            let slot = self.account_session.shared.line.ask(&self.subject, lane);
             *leave = slot.map_or(Leave::InLine(lane), |slot| Leave::Given { _slot: slot });
         }
         matches!(*leave, Leave::Given { .. })
@@ -73,7 +73,7 @@ impl Drop for Access {
     fn drop(&mut self) {
         // What it stood in line for before, if it did, is not needed any more.
         if matches!(*self.leave(), Leave::NotAsked) {
-            self.account_session.session.line.leave(&self.subject);
+            self.account_session.shared.line.leave(&self.subject);
         }
     }
 }

@@ -42,7 +42,7 @@ impl Drop for Session {
 #[derive(Clone, Debug)]
 pub struct AccountSession {
     /// The shared part.
-    pub session: Arc<Session>,
+    pub shared: Arc<Session>,
     /// What the account session was made from; another version of the Secret, or another Account, makes another account session.
     pub made_from: MadeFrom,
     /// Endpoint and token under the key of the installation: as long as it stands, the account at the service is the same. None

@@ -197,7 +197,7 @@ impl Sessions {
             Some(account_session) if account_session.endpoint() != ours.endpoint() => {
                 Backing::Lacking
             }
-            Some(account_session) if account_session.session.inventory.shows(id) => Backing::Known,
+            Some(account_session) if account_session.shared.inventory.shows(id) => Backing::Known,
             Some(_) | None if Instant::now() < *self.began() + LOOKED_AT => Backing::NotYet,
             Some(_) | None => Backing::Lacking,
         }
@@ -337,7 +337,7 @@ impl Sessions {
         let newest = account_sessions
             .get(account)
             .and_then(|entry| entry.newest.as_ref());
-        newest.map_or(0, |account_session| account_session.session.line.slots())
+        newest.map_or(0, |account_session| account_session.shared.line.slots())
     }
 
     /// The last usable account session of an Account, also when the Account, its Secret or the key in it is gone: for deletions.
@@ -350,9 +350,9 @@ impl Sessions {
         let account_sessions = self.account_sessions();
         let entry = account_sessions.get(account)?;
         let last = entry.last.as_ref()?;
-        let number = last.session.number;
+        let number = last.shared.number;
         let newest = entry.newest.as_ref();
-        let is_newest = newest.is_some_and(|newest| newest.session.number == number);
+        let is_newest = newest.is_some_and(|newest| newest.shared.number == number);
         (!newest_is_refused || !is_newest).then(|| last.clone())
     }
 
@@ -366,7 +366,7 @@ impl Sessions {
         places: Vec<Place>,
     ) {
         account_session
-            .session
+            .shared
             .inventory
             .add_tombstone(marker.clone(), places.clone());
         let newest = self
@@ -374,10 +374,10 @@ impl Sessions {
             .get(account)
             .and_then(|entry| entry.newest.clone());
         if let Some(newest) =
-            newest.filter(|newest| newest.session.number != account_session.session.number)
+            newest.filter(|newest| newest.shared.number != account_session.shared.number)
         {
             newest
-                .session
+                .shared
                 .inventory
                 .add_tombstone(marker.clone(), places);
         }

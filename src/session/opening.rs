@@ -33,18 +33,18 @@ impl Sessions {
     ) -> Result<Arc<AccountSession>, BuildError> {
         let account_session = self.make(account, spec, credentials, made_from)?;
         account_session
-            .session
+            .shared
             .client
             .gate()
             .set_limits(limits(spec));
-        account_session.session.line.set_limits(limits(spec));
+        account_session.shared.line.set_limits(limits(spec));
         let mut account_sessions = self.account_sessions();
         let entry = account_sessions.entry(account.clone()).or_default();
         if let Some(former) = entry.newest.replace(account_session.clone()) {
             account_session
-                .session
+                .shared
                 .inventory
-                .inherit(&former.session.inventory);
+                .inherit(&former.shared.inventory);
         }
         Ok(account_session)
     }
@@ -57,7 +57,7 @@ impl Sessions {
         made_from: MadeFrom,
     ) -> Result<Arc<AccountSession>, BuildError> {
         Ok(Arc::new(AccountSession {
-            session: self.session(&account.namespace, spec, credentials)?,
+            shared: self.session(&account.namespace, spec, credentials)?,
             credential: self.credential(spec, &credentials.token),
             made_from,
             settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
@@ -106,7 +106,7 @@ impl Sessions {
         let doubted: Vec<ObjectKey> = {
             let account_sessions = self.account_sessions();
             let used = account_sessions.iter().filter(
-                |(_, entry)| matches!(&entry.now, Some(Ok(account_session)) if account_session.session.number == number),
+                |(_, entry)| matches!(&entry.now, Some(Ok(account_session)) if account_session.shared.number == number),
             );
             used.map(|(account, _)| account.clone()).collect()
         };

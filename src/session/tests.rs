@@ -64,18 +64,18 @@ async fn accounts_with_one_token_share_its_limit_also_where_they_read_errors_dif
     let plain = seated(&sessions, "a", &spec(HERE, one_at_a_time.clone()), "t");
     let odd = seated(&sessions, "b", &spec(HERE, odd), "t");
     let other = seated(&sessions, "c", &spec(HERE, one_at_a_time), "u");
-    assert_ne!(plain.session.number, odd.session.number);
-    let permit = plain.session.client.permit(Lane::Urgent).await;
+    assert_ne!(plain.shared.number, odd.shared.number);
+    let permit = plain.shared.client.permit(Lane::Urgent).await;
     assert!(
-        odd.session
+        odd.shared
             .client
             .permit(Lane::Urgent)
             .now_or_never()
             .is_none()
     );
-    drop(other.session.client.permit(Lane::Urgent).await);
+    drop(other.shared.client.permit(Lane::Urgent).await);
     drop(permit);
-    drop(odd.session.client.permit(Lane::Urgent).await);
+    drop(odd.shared.client.permit(Lane::Urgent).await);
 }
 
 #[tokio::test(start_paused = true)]

@@ -111,8 +111,8 @@ async fn the_place_of_an_account_shows_no_token() {
         account: "a".to_owned(),
     };
     let spec = serde_json::from_value(spec).unwrap();
-    let account_session = sessions.account_session(&account, &spec, &canary().into(), made_from);
-    let account_session = account_session.unwrap();
-    assert_hidden("the account_session", &account_session);
-    assert_hidden("the standing", &Standing::Usable(account_session));
+    let session = sessions.account_session(&account, &spec, &canary().into(), made_from);
+    let session = session.unwrap();
+    assert_hidden("the session", &session);
+    assert_hidden("the standing", &Standing::Usable(session));
 }

@@ -148,7 +148,7 @@ impl Stage {
         }
         for (namespace, name) in needed {
             let key = ObjectKey { namespace, name };
-            if let Err(problem) = self.account_session(&key, accounts).await {
+            if let Err(problem) = self.session(&key, accounts).await {
                 self.context.sessions.refuse(&key, problem);
             }
         }
@@ -192,11 +192,10 @@ impl Stage {
         instance: &Instance,
         effects: Vec<Said>,
     ) -> (Vec<Said>, Vec<String>) {
-        let Standing::Usable(account_session) = self.context.sessions.standing(&foresight.account)
-        else {
+        let Standing::Usable(session) = self.context.sessions.standing(&foresight.account) else {
             return (effects, Vec::new());
         };
-        let catalog = &account_session.session.catalog;
+        let catalog = &session.shared.catalog;
         offered::refused(catalog, foresight, &instance.spec, effects).await
     }
 
@@ -206,7 +205,7 @@ impl Stage {
         let is_of_service = unknown
             .reason
             .is_some_and(|reason| reason != Reason::SecretUnread);
-        let Standing::Usable(account_session) = self.context.sessions.standing(account) else {
+        let Standing::Usable(session) = self.context.sessions.standing(account) else {
             return None;
         };
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,21 +213,11 @@ impl Stage {
             "the Secret of Account {}/{}",
             account.namespace, account.name
         );
-        is_of_service.then(|| {
-            remedy(
-                &account_session.session.client,
-                refused.contains(account),
-                &tokens,
-            )
-        })
+        is_of_service.then(|| remedy(&session.shared.client, refused.contains(account), &tokens))
     }
 
     /// Takes an account session at the service of an Account. One that is nowhere is not announced: the operator would not find it either.
-    async fn account_session(
-        &mut self,
-        key: &ObjectKey,
-        files: &[Manifest],
-    ) -> Result<(), Problem> {
+    async fn session(&mut self, key: &ObjectKey, files: &[Manifest]) -> Result<(), Problem> {
         let ObjectKey { namespace, name } = key;
         let account = match read_account(&self.cluster, namespace, name).await {
             Ok(account) => account,
@@ -255,8 +244,8 @@ impl Stage {
         };
         let sessions = &self.context.sessions;
         match sessions.account_session(key, &spec, &credentials, from) {
-            Ok(account_session) => {
-                sessions.install(key, account_session);
+            Ok(session) => {
+                sessions.install(key, session);
                 Ok(())
             }
             Err(error) => Err(problem(Reason::EndpointInvalid, &error)),

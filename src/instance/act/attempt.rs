@@ -22,8 +22,8 @@ pub(super) struct Attempt<'a> {
     pub(super) reconcile_ends: Instant,
 }
 
-pub(super) async fn room(account_session: &AccountSession) -> Result<Permit, NoRoom> {
-    let permit = account_session.session.client.permit(Lane::Urgent);
+pub(super) async fn room(session: &AccountSession) -> Result<Permit, NoRoom> {
+    let permit = session.shared.client.permit(Lane::Urgent);
     tokio::time::timeout(ADMISSION, permit)
         .await
         .map_err(|_| NoRoom::Late)

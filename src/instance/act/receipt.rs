@@ -28,7 +28,7 @@ impl Attempt<'_> {
         &self,
         intent: &str,
         receipt: &PurchaseRecord,
-        account_session: &AccountSession,
+        session: &AccountSession,
         id: &ServerId,
     ) -> bool {
         let mut tries = 0;
@@ -49,7 +49,7 @@ impl Attempt<'_> {
                     } = self.facts;
                     let (namespace, name) = (&key.namespace, &key.name);
                     tracing::warn!(namespace, name, generation, server = %id, "the Instance is gone: releasing its new server");
-                    self.release_homeless(account_session, receipt, id).await;
+                    self.release_homeless(session, receipt, id).await;
                     return false;
                 }
                 // Somebody changed the record between intent and receipt, or our own first answer was lost: the next reconcile
@@ -122,7 +122,7 @@ impl Attempt<'_> {
 
     async fn release_homeless(
         &self,
-        account_session: &AccountSession,
+        session: &AccountSession,
         receipt: &PurchaseRecord,
         id: &ServerId,
     ) {
@@ -135,8 +135,8 @@ impl Attempt<'_> {
             .collect();
         self.context
             .sessions
-            .add_tombstone(self.account, account_session, &receipt.marker, places);
-        let permit = room(account_session).await;
+            .add_tombstone(self.account, session, &receipt.marker, places);
+        let permit = room(session).await;
         // Buried, it is not left behind: whoever sees it releases it.
         open(self.memory).origin.is_finished = true;
         let Ok(permit) = permit else {
@@ -149,7 +149,7 @@ impl Attempt<'_> {
             tracing::error!(server = %id, "a server without an Instance was not released: no time, or no Lease, is left");
             return;
         }
-        if let Err(error) = account_session.session.client.release(permit, id).await {
+        if let Err(error) = session.shared.client.release(permit, id).await {
             tracing::error!(server = %id, %error, "a server without an Instance was not released; listings look out for it");
         }
     }

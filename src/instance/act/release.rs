@@ -20,17 +20,17 @@ impl Attempt<'_> {
     /// Calls the release of a server that a fresh read confirmed. May be repeated until it is gone.
     pub(super) async fn release(
         &self,
-        account_session: &AccountSession,
+        session: &AccountSession,
         id: ServerId,
         why: ReleaseReason,
     ) -> Outcome {
-        let Ok(permit) = room(account_session).await else {
+        let Ok(permit) = room(session).await else {
             return Outcome::not_done("the request limit left no room for a release");
         };
         if let Err(late) = self.has_time() {
             return late;
         }
-        let answer = account_session.session.client.release(permit, &id).await;
+        let answer = session.shared.client.release(permit, &id).await;
         let now = Instant::now();
         let is_unknown = answer.as_ref().err().is_some_and(Error::may_have_happened);
         let mut memory = open(self.memory);
@@ -92,12 +92,12 @@ impl Attempt<'_> {
 
     /// Takes the finalizer away, if record and UID are still the ones that the proof was made for, and remembers the
     /// marker: a server that turns up late is released.
-    pub(super) async fn finish(&self, account_session: Option<&AccountSession>) -> Outcome {
+    pub(super) async fn finish(&self, session: Option<&AccountSession>) -> Outcome {
         let facts = self.facts;
-        if let Some(account_session) = account_session {
+        if let Some(session) = session {
             self.context.sessions.add_tombstone(
                 self.account,
-                account_session,
+                session,
                 &facts.marker,
                 facts.places.clone(),
             );

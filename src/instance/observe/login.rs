@@ -19,14 +19,14 @@ pub(super) async fn read(
     context: &Context,
     facts: &Facts,
     key: Option<String>,
-    account_session: &AccountSession,
+    session: &AccountSession,
 ) -> LoginFact {
     if facts.spec.login.ssh_key.is_some() {
         let Some(key) = key else {
             // A plan asks for the key pair first.
             return LoginFact::Unread("spec.login.sshKey is not looked up yet".to_owned());
         };
-        let password = match account_session.key_login_password {
+        let password = match session.key_login_password {
             KeyLoginPassword::Omit => None,
             KeyLoginPassword::Empty => Some(SecretString::from("")),
         };

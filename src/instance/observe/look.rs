@@ -17,14 +17,14 @@ use tokio::time::Instant;
 const NO_ROOM: &str = "the request limit left no room for a query";
 
 /// Reads task and detail of the recorded server, when they are due.
-pub(super) async fn at_server(seen: &mut Observation, account_session: &Access, context: &Context) {
+pub(super) async fn at_server(seen: &mut Observation, session: &Access, context: &Context) {
     let Some(id) = seen.facts.id() else { return };
     if let Some(open) = seen.open() {
-        at_operation(seen, account_session, context, id, &open).await;
+        at_operation(seen, session, context, id, &open).await;
     } else if seen.create_failed().is_some() {
-        at_orphan(seen, account_session, context, id).await;
+        at_orphan(seen, session, context, id).await;
     } else if needs_detail(seen, &id) {
-        at_detail(seen, account_session, context, id, Lane::Resync).await;
+        at_detail(seen, session, context, id, Lane::Resync).await;
     }
 }
 
@@ -40,7 +40,7 @@ fn resync(seen: &Observation) -> (Duration, bool) {
 /// An operation that is not known to have ended.
 async fn at_operation(
     seen: &mut Observation,
-    account_session: &Access,
+    session: &Access,
     context: &Context,
     id: ServerId,
     open: &Operation,
@@ -66,7 +66,7 @@ async fn at_operation(
         sight.is_some_and(|sight| sight.digest == 0 && since.is_none_or(|since| sight.at > since));
     let task = seen.task_id();
     if let Some(task) = &task {
-        at_task(seen, account_session, context, verb, task, began, idle).await;
+        at_task(seen, session, context, verb, task, began, idle).await;
     }
     let asked = seen.memory.looks.poll.as_ref().and_then(|poll| poll.last);
     let ended = match &seen.task {
@@ -83,9 +83,9 @@ async fn at_operation(
         .as_ref()
         .is_some_and(|poll| poll.odd.is_some());
     let tells = ended || vanished || is_odd || (idle.is_some() && asked.is_some());
-    let schedule = Schedule::of(account_session, verb);
+    let schedule = Schedule::of(session, verb);
     if just_ended || (tells && detail_is_due(seen, &id, schedule)) {
-        at_detail(seen, account_session, context, id.clone(), Lane::Operation).await;
+        at_detail(seen, session, context, id.clone(), Lane::Operation).await;
     }
     seen.look_again = look_again(seen, schedule).filter(|_| tells);
     let (idle, busy) = match &seen.detail {
@@ -97,9 +97,7 @@ async fn at_operation(
     // no evidence of that: it may be older than it looks.
     let called = attempt.filter(|(is_own, tries, _)| *is_own && *tries > 0);
     let is_ours = seen.memory.calls.auxiliary.is_none()
-        && called.is_some_and(|(.., since)| {
-            seen.now > since && seen.now < since + account_session.settle
-        });
+        && called.is_some_and(|(.., since)| seen.now > since && seen.now < since + session.settle);
     seen.memory.calls.pending_seen |= busy && is_ours;
     seen.memory.looks.at_rest_since = match seen.memory.looks.at_rest_since {
         Some(since) if idle => Some(since),
@@ -107,42 +105,35 @@ async fn at_operation(
     };
     if seen.create_failed().is_some()
         && matches!(seen.detail, Fact::Absent)
-        && seen.now >= shown_by(seen, account_session)
+        && seen.now >= shown_by(seen, session)
     {
         seen.memory.is_gone(id, Gone::NotFound);
     }
 }
 
 /// From when on the service shows what the recorded create made.
-fn shown_by(seen: &Observation, account_session: &AccountSession) -> Instant {
+fn shown_by(seen: &Observation, session: &AccountSession) -> Instant {
     let record = seen.facts.purchase();
     let attempt = record.and_then(|record| seen.memory.attempt(record));
     let since = attempt.map_or(seen.memory.origin.first_seen, |attempt| attempt.since);
-    since
-        + account_session
-            .settle
-            .min(times::FAILED_CREATE_SHOWS_WITHIN)
+    since + session.settle.min(times::FAILED_CREATE_SHOWS_WITHIN)
 }
 
 /// Reads the detail of the recorded server, whatever its pace.
-pub(super) async fn at_recorded(
-    seen: &mut Observation,
-    account_session: &Access,
-    context: &Context,
-) {
+pub(super) async fn at_recorded(seen: &mut Observation, session: &Access, context: &Context) {
     if let Some(id) = seen.facts.id() {
-        at_detail(seen, account_session, context, id, Lane::Urgent).await;
+        at_detail(seen, session, context, id, Lane::Urgent).await;
     }
 }
 
 /// Reads the detail of a server that is to be taken over.
 pub(super) async fn at_candidate(
     seen: &mut Observation,
-    account_session: &Access,
+    session: &Access,
     context: &Context,
     id: &ServerId,
 ) {
-    let asked = account_session.session.client.detail(Lane::Operation, id);
+    let asked = session.shared.client.detail(Lane::Operation, id);
     seen.candidate = match tokio::time::timeout(times::READ_DEADLINE, asked).await {
         Ok(Ok(detail)) => Fact::Known(detail),
         Ok(Err(error)) if error.is_no_such_instance() => Fact::Absent,
@@ -152,13 +143,8 @@ pub(super) async fn at_candidate(
 }
 
 /// What a failed create left behind, until it is known to be gone.
-async fn at_orphan(
-    seen: &mut Observation,
-    account_session: &Access,
-    context: &Context,
-    id: ServerId,
-) {
-    let shown_by = shown_by(seen, account_session);
+async fn at_orphan(seen: &mut Observation, session: &Access, context: &Context, id: ServerId) {
+    let shown_by = shown_by(seen, session);
     let is_shown = |at: Instant| at < shown_by && seen.now >= shown_by;
     let is_due = seen.has_not_looked_for(times::UNREADABLE_RETRY)
         || seen
@@ -169,7 +155,7 @@ async fn at_orphan(
     if seen.memory.calls.gone.contains_key(&id) || !is_due {
         return;
     }
-    at_detail(seen, account_session, context, id.clone(), Lane::Operation).await;
+    at_detail(seen, session, context, id.clone(), Lane::Operation).await;
     if matches!(seen.detail, Fact::Absent) && seen.now >= shown_by {
         seen.memory.is_gone(id, Gone::NotFound);
     }
@@ -303,11 +289,7 @@ fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
 }
 
 /// Reads what became of a release: its task, or the server itself, which tells without the task too.
-pub(super) async fn at_release(
-    seen: &mut Observation,
-    account_session: &Access,
-    context: &Context,
-) {
+pub(super) async fn at_release(seen: &mut Observation, session: &Access, context: &Context) {
     let Some(id) = seen.release_target() else {
         return;
     };
@@ -326,7 +308,7 @@ pub(super) async fn at_release(
         let known = poll.is_some_and(|poll| poll.task == task && poll.ended.is_some());
         at_task(
             seen,
-            account_session,
+            session,
             context,
             Verb::Release,
             &task,
@@ -352,11 +334,11 @@ pub(super) async fn at_release(
     // A task that never ends, or that cannot be asked for, must not hide that the server is gone.
     let overdue = seen.now >= call.at + times::GONE_IS_CERTAIN_AFTER;
     if (!running || absent.is_some() || overdue)
-        && detail_is_due(seen, &id, Schedule::of(account_session, Verb::Release))
+        && detail_is_due(seen, &id, Schedule::of(session, Verb::Release))
         // Where nothing runs yet, the pace of what runs is no matter.
         && (call.accepted || absent.is_some() || seen.has_not_looked_for(times::UNTAKEN_RELEASE_RECHECK))
     {
-        at_detail(seen, account_session, context, id.clone(), Lane::Operation).await;
+        at_detail(seen, session, context, id.clone(), Lane::Operation).await;
         if matches!(seen.detail, Fact::Absent) {
             seen.memory.is_gone(id, Gone::NotFound);
         }
@@ -365,7 +347,7 @@ pub(super) async fn at_release(
 
 async fn at_task(
     seen: &mut Observation,
-    account_session: &Access,
+    session: &Access,
     context: &Context,
     verb: Verb,
     task: &TaskId,
@@ -385,7 +367,7 @@ async fn at_task(
         }
         None => {}
     }
-    let mut schedule = Schedule::of(account_session, verb);
+    let mut schedule = Schedule::of(session, verb);
     if verb == Verb::Create && began.is_none() {
         // A process that did not see it begin asks at once: while it runs, nothing can have come after it.
         schedule = schedule.at_once();
@@ -396,7 +378,7 @@ async fn at_task(
             .last
             .is_some_and(|last| seen.now < last + times::UNREADABLE_RETRY);
     let is_due = !soon && schedule.is_due(poll, ended, seen.now);
-    if !is_due || !account_session.may_call(Lane::Operation) {
+    if !is_due || !session.may_call(Lane::Operation) {
         if let Some(odd) = &poll.odd {
             seen.task = Fact::Unknown(odd.why.clone());
         }
@@ -412,17 +394,14 @@ async fn at_task(
     poll.led_by = ended.map(|sight| sight.digest).or(poll.led_by);
     let asked = tokio::time::timeout(
         times::READ_DEADLINE,
-        account_session.session.client.task(Lane::Operation, task),
+        session.shared.client.task(Lane::Operation, task),
     )
     .await;
     let took = Instant::now().duration_since(since);
     seen.task = match asked {
         Ok(Ok(report)) => {
             if is_learnt && report.state == TaskState::Succeeded {
-                account_session
-                    .session
-                    .durations
-                    .was_done(verb, running_at, took);
+                session.shared.durations.was_done(verb, running_at, took);
             }
             poll.odd = match &report.state {
                 TaskState::Unknown { word } => {
@@ -464,26 +443,26 @@ fn odd(former: Option<Odd>, why: String, now: Instant) -> Odd {
 
 async fn at_detail(
     seen: &mut Observation,
-    account_session: &Access,
+    session: &Access,
     context: &Context,
     id: ServerId,
     lane: Lane,
 ) {
-    if !account_session.may_call(lane) {
+    if !session.may_call(lane) {
         return;
     }
     seen.memory.looks.looked = Some(seen.now);
     let sight = seen.sight(&id);
     let asked = tokio::time::timeout(
         times::READ_DEADLINE,
-        account_session.session.client.detail(lane, &id),
+        session.shared.client.detail(lane, &id),
     )
     .await;
     seen.memory.looks.unreached = matches!(&asked, Ok(Err(error)) if error.was_not_sent());
     seen.detail = match asked {
         Ok(Ok(detail)) => Fact::Known(detail),
         Ok(Err(error)) if error.is_no_such_instance() => {
-            account_session.session.inventory.confirmed_gone(&id);
+            session.shared.inventory.confirmed_gone(&id);
             Fact::Absent
         }
         Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 /// written, so that what an older listing shows is gone.
 pub(super) fn adopt(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     since: Option<Instant>,
 ) -> Option<Plan> {
     let mut found = bearing(seen);
@@ -28,7 +28,7 @@ pub(super) fn adopt(
         .filter(|id| found.contains(id))
         .or_else(|| found.into_iter().next())?;
     let note = format!("found server {id} by its name and recorded it");
-    let mut plan = record(seen, account_session, &id, None);
+    let mut plan = record(seen, session, &id, None);
     if let Step::Record { record } = &mut plan.step {
         record.cause = Some(Cause::Adoption);
     }
@@ -48,7 +48,7 @@ pub(super) fn bearing(seen: &Observation) -> Vec<ServerId> {
 }
 
 /// The service gave this process a server and the record does not name it yet: nothing comes before that.
-pub(super) fn given(seen: &Observation, account_session: &SessionFacts) -> Option<Plan> {
+pub(super) fn given(seen: &Observation, session: &SessionFacts) -> Option<Plan> {
     let (number, id, task) = seen.memory.given()?;
     let current = seen.facts.purchase().map(|record| record.attempt);
     let stands = match current {
@@ -58,9 +58,9 @@ pub(super) fn given(seen: &Observation, account_session: &SessionFacts) -> Optio
         None => seen.facts.tells_of(id),
     };
     Some(if stands {
-        record(seen, account_session, id, task.map(ToString::to_string))
+        record(seen, session, id, task.map(ToString::to_string))
     } else {
-        announced(seen, account_session, number, id, task)
+        announced(seen, session, number, id, task)
     })
 }
 
@@ -69,7 +69,7 @@ pub(super) fn given(seen: &Observation, account_session: &SessionFacts) -> Optio
 /// process took one for the server of this attempt that is missing by now, and the other one is there.
 pub(super) fn bought_instead(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     recorded: &ServerId,
 ) -> Option<Plan> {
     let (number, id, task) = seen.memory.given()?;
@@ -77,12 +77,12 @@ pub(super) fn bought_instead(
     let is_of_it = number == record.attempt
         && seen.memory.attempt(record).is_some()
         && seen.memory.looks.not_found
-        && evidence::is_missing(seen, account_session, recorded)
+        && evidence::is_missing(seen, session, recorded)
         && bearing(seen).contains(id);
     if id == recorded || !(number > record.attempt || is_of_it) {
         return None;
     }
-    Some(announced(seen, account_session, number, id, task))
+    Some(announced(seen, session, number, id, task))
 }
 
 /// The record of a purchase as this process announced it, with what the service gave. Where another record stands, or none, the
@@ -90,7 +90,7 @@ pub(super) fn bought_instead(
 /// spec says counts as done, but for the password.
 fn announced(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     number: u32,
     id: &ServerId,
     task: Option<&TaskId>,
@@ -101,7 +101,7 @@ fn announced(
             purchase.attempt == number && seen.memory.attempt(purchase).is_some()
         });
     let Some(purchase) = purchase else {
-        return record(seen, account_session, id, task);
+        return record(seen, session, id, task);
     };
     let mut record = Box::new(purchase.clone());
     let stands = seen.facts.purchase().map(|stands| stands.attempt);
@@ -122,7 +122,7 @@ fn announced(
 /// The record of a server that exists. Without a task it was found instead of received: its request may have been doubled.
 pub(super) fn record(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     id: &ServerId,
     task: Option<String>,
 ) -> Plan {
@@ -152,7 +152,7 @@ pub(super) fn record(
             record
         }
         None => {
-            let mut record = attempt::blank(seen, account_session);
+            let mut record = attempt::blank(seen, session);
             // Status may still tell that this server was bought: then only the record was lost.
             let status = &seen.facts.status;
             let is_known = seen.facts.tells_of(id) && status.applied.is_some();

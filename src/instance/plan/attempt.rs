@@ -7,7 +7,7 @@ use crate::instance::references;
 use crate::instance::resolved_references::Meaning;
 
 /// A record of a new attempt, of which nothing is known yet. Cluster and nonce are filled in when it is written.
-pub(super) fn blank(seen: &Observation, account_session: &SessionFacts) -> PurchaseRecord {
+pub(super) fn blank(seen: &Observation, session: &SessionFacts) -> PurchaseRecord {
     let facts = &seen.facts;
     let id = |meaning: Option<Meaning>| meaning.map(|m| m.id).unwrap_or_default();
     PurchaseRecord {
@@ -37,7 +37,7 @@ pub(super) fn blank(seen: &Observation, account_session: &SessionFacts) -> Purch
         refused: None,
         recreated: seen.memory.origin.recreated,
         account: seen.account_key.name.clone(),
-        credential: account_session.credential.clone(),
+        credential: session.credential.clone(),
     }
 }
 

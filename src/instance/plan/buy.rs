@@ -20,12 +20,12 @@ use crate::session::Reservation;
 use tokio::time::Instant;
 
 /// Nothing is recorded for this object.
-pub(super) fn begin(seen: &Observation, account_session: &SessionFacts) -> Plan {
-    if let Some(plan) = first_what_is_ours(seen, account_session, None) {
+pub(super) fn begin(seen: &Observation, session: &SessionFacts) -> Plan {
+    if let Some(plan) = first_what_is_ours(seen, session, None) {
         return plan;
     }
     if let Some(wanted) = &seen.facts.spec.import {
-        return imported(seen, account_session, wanted);
+        return imported(seen, session, wanted);
     }
     let memory = &seen.memory;
     let status = &seen.facts.status;
@@ -37,13 +37,13 @@ pub(super) fn begin(seen: &Observation, account_session: &SessionFacts) -> Plan 
     }
     if is_new {
         // This process saw the object appear and never bought for it: nobody can have, so no look-up is needed.
-        return create(seen, account_session, &Origin::First);
+        return create(seen, session, &Origin::First);
     }
     // Something is known or may have been: a server with our marker may exist. Where an attempt may be open, it must
     // have settled; otherwise one listing is enough.
     let since = memory.origin.recordless_since.unwrap_or(seen.now);
     let doubtful = memory.origin.ever_intended || !untouched;
-    let settled = since.max(memory.newest_attempt().unwrap_or(since)) + account_session.settle;
+    let settled = since.max(memory.newest_attempt().unwrap_or(since)) + session.settle;
     let Some(listing) = &seen.listing else {
         return looking(seen, since);
     };
@@ -60,48 +60,39 @@ pub(super) fn begin(seen: &Observation, account_session: &SessionFacts) -> Plan 
         Absence::NotYet(_) | Absence::Present(_) => looking(seen, since),
         // A server was known once and is nowhere now. Missing is not gone: nothing is bought in its place.
         Absence::Proven if status.id.is_some() || memory.had_server().is_some() => missing(seen),
-        Absence::Proven => create(seen, account_session, &Origin::First),
+        Absence::Proven => create(seen, session, &Origin::First),
     }
 }
 
 /// A server is taken over, once what it is compared with is known.
-fn imported(seen: &Observation, account_session: &SessionFacts, wanted: &Import) -> Plan {
-    if let Some(plan) = import::denied(seen, account_session, wanted, None) {
+fn imported(seen: &Observation, session: &SessionFacts, wanted: &Import) -> Plan {
+    if let Some(plan) = import::denied(seen, session, wanted, None) {
         return plan;
     }
     match resolve::purchase(seen) {
-        Ok(_) => import::plan(seen, account_session, wanted),
+        Ok(_) => import::plan(seen, session, wanted),
         Err(plan) => *plan,
     }
 }
 
 /// An attempt is recorded and its server is not.
-pub(super) fn go_on(
-    seen: &Observation,
-    account_session: &SessionFacts,
-    record: &PurchaseRecord,
-) -> Plan {
+pub(super) fn go_on(seen: &Observation, session: &SessionFacts, record: &PurchaseRecord) -> Plan {
     let attempt = seen.memory.attempt(record);
     let since = attempt.map(|attempt| attempt.since);
-    if let Some(plan) = first_what_is_ours(seen, account_session, since) {
+    if let Some(plan) = first_what_is_ours(seen, session, since) {
         return plan;
     }
     if seen.facts.status.applied.is_some() {
         // Its server was there, and its identifier was taken out of the record.
         return settle(
             seen,
-            account_session,
+            session,
             record,
-            since.unwrap_or(seen.now) + account_session.settle,
+            since.unwrap_or(seen.now) + session.settle,
         );
     }
     if let Some(since) = seen.memory.in_doubt_since(record) {
-        return settle(
-            seen,
-            account_session,
-            record,
-            since + account_session.settle,
-        );
+        return settle(seen, session, record, since + session.settle);
     }
     // One that only an older listing shows was not taken for its server: whether it is there the next one tells.
     let is_shown = !adopt::bearing(seen).is_empty();
@@ -116,45 +107,24 @@ pub(super) fn go_on(
             is_own: false,
             since,
             ..
-        }) => refused_before(
-            seen,
-            account_session,
-            record,
-            *since,
-            (message.as_str(), *reason),
-        ),
+        }) => refused_before(seen, session, record, *since, (message.as_str(), *reason)),
         // The service is known not to have bought anything under this attempt, since this very process knows what became
         // of every call of it: the call may be made again.
         Some(Attempt {
             post: Post::NotSent,
             ..
-        }) => again(seen, account_session, record, None),
+        }) => again(seen, session, record, None),
         Some(Attempt {
             post: Post::Refused { message, reason },
             ..
-        }) => again(
-            seen,
-            account_session,
-            record,
-            Some((message.as_str(), *reason)),
-        ),
+        }) => again(seen, session, record, Some((message.as_str(), *reason))),
         // What was given is recorded first; see above.
         Some(Attempt {
             post: Post::Accepted { .. } | Post::Unknown,
             since,
             ..
-        }) => settle(
-            seen,
-            account_session,
-            record,
-            *since + account_session.settle,
-        ),
-        None => settle(
-            seen,
-            account_session,
-            record,
-            seen.now + account_session.settle,
-        ),
+        }) => settle(seen, session, record, *since + session.settle),
+        None => settle(seen, session, record, seen.now + session.settle),
     }
 }
 
@@ -162,14 +132,14 @@ pub(super) fn go_on(
 /// server bears the marker, one listing of the places that there are tells.
 fn refused_before(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     record: &PurchaseRecord,
     since: Instant,
     (message, reason): (&str, Reason),
 ) -> Plan {
     let listing = seen.listing.as_ref();
     match listing.map(|listing| listing.absent_once(&seen.facts.marker, since)) {
-        Some(Absence::Proven) => create(seen, account_session, &Origin::Refused(record)),
+        Some(Absence::Proven) => create(seen, session, &Origin::Refused(record)),
         // The spec of now was not refused.
         _ if record.generation != seen.facts.generation => looking(seen, since),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => Plan::rest(
@@ -183,30 +153,30 @@ fn refused_before(
 /// The create failed, what it left is gone: a new attempt, in its time.
 pub(super) fn after_failure(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     record: &PurchaseRecord,
 ) -> Plan {
-    create(seen, account_session, &Origin::Failed(record))
+    create(seen, session, &Origin::Failed(record))
 }
 
 /// Somebody else released the server, as is proven: another one, as the spec wants it.
 pub(super) fn after_loss(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     record: &PurchaseRecord,
 ) -> Plan {
-    create(seen, account_session, &Origin::Released(record))
+    create(seen, session, &Origin::Released(record))
 }
 
 /// What comes before anything is bought: a receipt that is owed, a server that is found by its name since the recorded attempt
 /// was met, a listing that is not to be trusted.
 fn first_what_is_ours(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     since: Option<Instant>,
 ) -> Option<Plan> {
-    adopt::given(seen, account_session)
-        .or_else(|| adopt::adopt(seen, account_session, since))
+    adopt::given(seen, session)
+        .or_else(|| adopt::adopt(seen, session, since))
         .or_else(|| frozen(seen))
 }
 
@@ -245,7 +215,7 @@ impl Origin<'_> {
     }
 }
 
-fn create(seen: &Observation, account_session: &SessionFacts, origin: &Origin<'_>) -> Plan {
+fn create(seen: &Observation, session: &SessionFacts, origin: &Origin<'_>) -> Plan {
     let (account, wanted) = (&seen.account_key.name, &seen.facts.spec.account_ref.name);
     if account != wanted {
         // A server of an earlier attempt may still turn up there, and the spec does not want another one there.
@@ -259,7 +229,7 @@ fn create(seen: &Observation, account_session: &SessionFacts, origin: &Origin<'_
         );
     }
     if let Some(wanted) = &seen.facts.spec.import {
-        return imported(seen, account_session, wanted);
+        return imported(seen, session, wanted);
     }
     let remembered = match origin {
         Origin::First => seen.memory.origin.recreated.max(recreate::told(seen)),
@@ -286,7 +256,7 @@ fn create(seen: &Observation, account_session: &SessionFacts, origin: &Origin<'_
         lost,
         failed,
         recreated,
-        ..blank(seen, account_session)
+        ..blank(seen, session)
     };
     let is_released = matches!(origin, Origin::Released(_));
     record.cause = Some(cause::of_purchase(former, is_released));
@@ -323,7 +293,7 @@ fn create(seen: &Observation, account_session: &SessionFacts, origin: &Origin<'_
 /// change of the spec makes it an attempt of its own.
 fn again(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     record: &PurchaseRecord,
     refusal: Option<(&str, Reason)>,
 ) -> Plan {
@@ -344,7 +314,7 @@ fn again(
     let is_closed = record.refused.is_some();
     let wants_none = policy::restriction(seen).is_some() || seen.facts.spec.import.is_some();
     if changed || is_closed || wants_none {
-        return create(seen, account_session, &Origin::Refused(record));
+        return create(seen, session, &Origin::Refused(record));
     }
     let ready = resolve::purchase(seen).and_then(|purchase| Ok((purchase, login(seen)?)));
     let (purchase, login) = match ready {
@@ -353,7 +323,7 @@ fn again(
     };
     // What is posted is what the intent recorded: what a selector means by now may be something else.
     if resolve::is_other(&purchase, record) {
-        return create(seen, account_session, &Origin::Refused(record));
+        return create(seen, session, &Origin::Refused(record));
     }
     if let Err(plan) = room(seen) {
         return *plan;
@@ -376,7 +346,7 @@ fn again(
 /// The outcome of an attempt is unknown: look for its server, and buy again only after proven absence.
 fn settle(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     record: &PurchaseRecord,
     settled: Instant,
 ) -> Plan {
@@ -387,8 +357,8 @@ fn settle(
     match absence {
         // It was there long enough to be operated on: missing is not gone.
         Some(Absence::Proven) if seen.facts.status.applied.is_some() => missing(seen),
-        Some(Absence::Proven) if evidence::is_our_account(seen, account_session) => {
-            create(seen, account_session, &Origin::Lost(record))
+        Some(Absence::Proven) if evidence::is_our_account(seen, session) => {
+            create(seen, session, &Origin::Lost(record))
         }
         // The listing may be somebody else's: it proves nothing about ours.
         Some(Absence::Proven) => {

@@ -18,16 +18,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The object is being deleted and our finalizer holds it.
-pub(super) fn plan(seen: &Observation, account_session: &SessionFacts) -> Plan {
+pub(super) fn plan(seen: &Observation, session: &SessionFacts) -> Plan {
     if let Some(plan) = frozen(seen) {
         return plan;
     }
     if is_kept(seen) {
-        return find_out(seen, account_session);
+        return find_out(seen, session);
     }
     match seen.release_target() {
         Some(id) => release(seen, &id),
-        None => prove(seen, account_session),
+        None => prove(seen, session),
     }
 }
 
@@ -76,7 +76,7 @@ pub(in crate::instance) fn protected() -> Readiness {
 }
 
 /// A server is to be kept and none is known, though one may have been bought: it is looked for, so that it can be told.
-fn find_out(seen: &Observation, account_session: &SessionFacts) -> Plan {
+fn find_out(seen: &Observation, session: &SessionFacts) -> Plan {
     let listing = seen.listing.as_ref();
     let found: Vec<ServerId> = listing
         .iter()
@@ -85,13 +85,13 @@ fn find_out(seen: &Observation, account_session: &SessionFacts) -> Plan {
     if !found.is_empty() {
         return let_go(seen, &found);
     }
-    let since = clock(seen, account_session);
+    let since = clock(seen, session);
     let bought_nothing = seen
         .facts
         .purchase()
         .is_some_and(PurchaseRecord::bought_nothing);
     match listing.map(|listing| listing.proven_absent(&seen.facts.marker, None, since)) {
-        Some(Absence::Proven) if is_our_account(seen, account_session) || bought_nothing => {
+        Some(Absence::Proven) if is_our_account(seen, session) || bought_nothing => {
             let_go(seen, &[])
         }
         Some(Absence::Proven) => unconfirmed(),
@@ -246,9 +246,9 @@ fn repeat(id: &ServerId, tell: Tell, waits: Duration) -> Plan {
 }
 
 /// Everything that is known is gone: prove that nothing else is there.
-fn prove(seen: &Observation, account_session: &SessionFacts) -> Plan {
+fn prove(seen: &Observation, session: &SessionFacts) -> Plan {
     let id = seen.own_id();
-    let since = clock(seen, account_session);
+    let since = clock(seen, session);
     let absence = seen
         .listing
         .as_ref()
@@ -265,7 +265,7 @@ fn prove(seen: &Observation, account_session: &SessionFacts) -> Plan {
     match absence {
         // The service's word on our own release, or a listing of the account that bought it.
         Some(Absence::Proven)
-            if told_by_task || bought_nothing || is_our_account(seen, account_session) =>
+            if told_by_task || bought_nothing || is_our_account(seen, session) =>
         {
             Plan::act(Step::Finish, Tell::default().with_id(id))
         }
@@ -320,7 +320,7 @@ fn unconfirmed() -> Plan {
 ///
 /// Where every attempt has its receipt from our own POST: when the last server was known to be gone. Otherwise a request
 /// may still be executed, or a server that nobody has seen yet may still appear: not before the settling time is over.
-fn clock(seen: &Observation, account_session: &SessionFacts) -> Instant {
+fn clock(seen: &Observation, session: &SessionFacts) -> Instant {
     let memory = &seen.memory;
     let gone = memory.calls.gone.values().map(|(_, since)| *since).max();
     let is_told = seen.facts.id().is_some_and(|id| seen.facts.tells_of(&id));
@@ -342,7 +342,7 @@ fn clock(seen: &Observation, account_session: &SessionFacts) -> Instant {
         .chain(memory.origin.recordless_since)
         .max();
     let doubt = doubt.unwrap_or(memory.origin.first_seen);
-    (doubt + account_session.settle).max(gone.unwrap_or(doubt))
+    (doubt + session.settle).max(gone.unwrap_or(doubt))
 }
 
 /// Whether every attempt has its receipt, or is known to have bought nothing.

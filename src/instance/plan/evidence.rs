@@ -9,12 +9,12 @@ use crate::inventory::Sighting;
 
 /// Whether an answer of the service is known to come from the account that bought the server: the token is the one of the
 /// purchase, or its listing has shown a server of ours.
-pub(super) fn is_our_account(seen: &Observation, account_session: &SessionFacts) -> bool {
-    account_session.shown_ours
+pub(super) fn is_our_account(seen: &Observation, session: &SessionFacts) -> bool {
+    session.shown_ours
         || seen
             .facts
             .purchase()
-            .is_none_or(|record| record.credential == account_session.credential)
+            .is_none_or(|record| record.credential == session.credential)
 }
 
 /// Whether status has spoken of the spec as it stands.
@@ -33,17 +33,13 @@ pub(super) fn frozen(seen: &Observation) -> Option<Plan> {
 
 /// Whether a recorded server should be there and is in no listing: seen before, or bought so long before the listing began
 /// that a new server had appeared. A listing from before the purchase shows nothing of it.
-pub(super) fn is_missing(
-    seen: &Observation,
-    account_session: &SessionFacts,
-    id: &ServerId,
-) -> bool {
+pub(super) fn is_missing(seen: &Observation, session: &SessionFacts, id: &ServerId) -> bool {
     let bought = seen.memory.newest_attempt();
     let was_seen = seen.facts.tells_of(id) && !seen.facts.status.detail.is_empty();
     let sighting = seen.listing.as_ref().map(|listing| listing.sighting(id));
     match sighting {
         Some(Sighting::Absent { began }) => {
-            was_seen || bought.is_none_or(|since| began >= since + account_session.settle)
+            was_seen || bought.is_none_or(|since| began >= since + session.settle)
         }
         Some(Sighting::Present(..) | Sighting::Unknown(_)) | None => false,
     }

@@ -23,7 +23,7 @@ use open::{End, Open};
 /// Follows an operation on the recorded server.
 pub(super) fn follow(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     operation: &Operation,
     id: &ServerId,
 ) -> Plan {
@@ -32,8 +32,8 @@ pub(super) fn follow(
         operation,
         id,
     };
-    if seen.memory.looks.not_found && evidence::is_missing(seen, account_session, id) {
-        return replace::gone(seen, account_session, id);
+    if seen.memory.looks.not_found && evidence::is_missing(seen, session, id) {
+        return replace::gone(seen, session, id);
     }
     let attempt = seen.memory.call(operation);
     let was_taken = attempt.is_some_and(|attempt| matches!(attempt.post, Post::Accepted { .. }));
@@ -53,7 +53,7 @@ pub(super) fn follow(
         (Some(Post::NotSent), None) => open.not_sent(),
         (Some(Post::Refused { message, reason }), None) => open.after_refusal(message, *reason),
         // Nobody knows.
-        (Some(Post::Unknown) | None, None) => open.settle(since + account_session.settle),
+        (Some(Post::Unknown) | None, None) => open.settle(since + session.settle),
     }
 }
 

@@ -21,7 +21,7 @@ use std::cmp::Reverse;
 /// it asks for anew: its record was lost, and nobody takes it away by a change of the Account.
 pub(super) fn denied(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     wanted: &Import,
     found: Option<&ServerId>,
 ) -> Option<Plan> {
@@ -33,7 +33,7 @@ pub(super) fn denied(
         (Some(_), None) => true,
         (Some(had), Some(found)) => had == found.as_str(),
     };
-    if account_session.imports == Imports::Allowed || is_own {
+    if session.imports == Imports::Allowed || is_own {
         return None;
     }
     let message = format!(
@@ -46,12 +46,12 @@ pub(super) fn denied(
 }
 
 /// The way to the record. Never buys.
-pub(super) fn plan(seen: &Observation, account_session: &SessionFacts, wanted: &Import) -> Plan {
+pub(super) fn plan(seen: &Observation, session: &SessionFacts, wanted: &Import) -> Plan {
     let id = match find(seen, wanted) {
         Ok(id) => id,
         Err(plan) => return *plan,
     };
-    if let Some(plan) = denied(seen, account_session, wanted, Some(&id)) {
+    if let Some(plan) = denied(seen, session, wanted, Some(&id)) {
         return plan;
     }
     let detail = match &seen.candidate {
@@ -85,7 +85,7 @@ pub(super) fn plan(seen: &Observation, account_session: &SessionFacts, wanted: &
             plan
         }
         Claim::Taken => {
-            let mut plan = take_over(seen, account_session, &id, name);
+            let mut plan = take_over(seen, session, &id, name);
             // It was looked at in this very reconcile.
             let words = words::importing(&id, &Fact::NotAsked);
             plan.tell.readiness = Some(Readiness::reconciling(Reason::Importing, words));
@@ -316,17 +316,12 @@ fn note(seen: &Observation, id: &ServerId, name: &str) -> String {
 }
 
 /// The record of it. What the spec says counts as applied, so that nothing is erased by an import.
-fn take_over(
-    seen: &Observation,
-    account_session: &SessionFacts,
-    id: &ServerId,
-    name: String,
-) -> Plan {
+fn take_over(seen: &Observation, session: &SessionFacts, id: &ServerId, name: String) -> Plan {
     let note = note(seen, id, &name);
-    let mut plan = adopt::record(seen, account_session, id, None);
+    let mut plan = adopt::record(seen, session, id, None);
     if let Step::Record { record } = &mut plan.step {
         record.imported = Some(name);
-        let now = attempt::blank(seen, account_session);
+        let now = attempt::blank(seen, session);
         for place in &now.places {
             if !record.places.contains(place) {
                 record.places.push(place.clone());

@@ -82,27 +82,27 @@ fn situation(seen: &Observation) -> Situation<'_> {
     match (&seen.account, unheld) {
         _ if facts.deleting && !is_held => Situation::NotOurs,
         (_, Some(record)) => Situation::NotHeld(record),
-        (AccountFact::AccountSession(account_session), None) => match leaving() {
+        (AccountFact::AccountSession(session), None) => match leaving() {
             Some(plan) => Situation::Leaving(plan),
             None if seen.rival == Rival::NotYet => Situation::RivalUnknown,
             None => match resolve::first(seen) {
                 Some(plan) => Situation::Unresolved(plan),
-                None => of_record(seen, account_session),
+                None => of_record(seen, session),
             },
         },
         (_, None) => leaving().map_or(Situation::WithoutAccount, Situation::Leaving),
     }
 }
 
-fn of_record<'a>(seen: &'a Observation, account_session: &'a SessionFacts) -> Situation<'a> {
+fn of_record<'a>(seen: &'a Observation, session: &'a SessionFacts) -> Situation<'a> {
     match (&seen.facts.record, seen.facts.deleting) {
         (Record::Invalid(why), _) => Situation::Invalid(why),
-        (_, true) => Situation::Deleting(account_session),
+        (_, true) => Situation::Deleting(session),
         (Record::Speaks(record), false) if record.id.is_some() => {
-            Situation::Recorded(account_session, record)
+            Situation::Recorded(session, record)
         }
-        (Record::Speaks(record), false) => Situation::Attempted(account_session, record),
-        (Record::None, false) => Situation::New(account_session),
+        (Record::Speaks(record), false) => Situation::Attempted(session, record),
+        (Record::None, false) => Situation::New(session),
     }
 }
 
@@ -119,10 +119,10 @@ fn decide(seen: &Observation) -> Plan {
             let readiness = Readiness::stalled(Reason::BindingInvalid, why);
             Plan::rest(Tell::of(readiness), times::IDLE_REQUEUE)
         }
-        Situation::Deleting(account_session) => delete::plan(seen, account_session),
-        Situation::Recorded(account_session, record) => steady::plan(seen, account_session, record),
-        Situation::Attempted(account_session, record) => buy::go_on(seen, account_session, record),
-        Situation::New(account_session) => buy::begin(seen, account_session),
+        Situation::Deleting(session) => delete::plan(seen, session),
+        Situation::Recorded(session, record) => steady::plan(seen, session, record),
+        Situation::Attempted(session, record) => buy::go_on(seen, session, record),
+        Situation::New(session) => buy::begin(seen, session),
     }
 }
 

@@ -25,10 +25,10 @@ use tokio::time::Instant;
 
 /// Whether the answers come from the account that bought this very server: by the token of the purchase, or by one that has
 /// listed it. That another Instance's server was listed is no proof: an Account may have got the token of another account.
-pub(super) fn is_its_account(seen: &Observation, account_session: &SessionFacts) -> bool {
+pub(super) fn is_its_account(seen: &Observation, session: &SessionFacts) -> bool {
     let bought_with = seen.facts.purchase().map(|record| &record.credential);
-    bought_with == Some(&account_session.credential)
-        || seen.memory.looks.shown_by.as_ref() == Some(&account_session.credential)
+    bought_with == Some(&session.credential)
+        || seen.memory.looks.shown_by.as_ref() == Some(&session.credential)
 }
 
 /// Whether an operation on it is not known to have ended, though status was never told so: a server in the making may well not
@@ -50,15 +50,11 @@ pub(super) fn is_in_flight(seen: &Observation) -> bool {
 }
 
 /// The way to another server; none where the spec, a pause or a doubt keeps it from being bought.
-pub(super) fn plan(
-    seen: &Observation,
-    account_session: &SessionFacts,
-    id: &ServerId,
-) -> Option<Plan> {
+pub(super) fn plan(seen: &Observation, session: &SessionFacts, id: &ServerId) -> Option<Plan> {
     let spec = &seen.facts.spec;
     let is_asked_for = spec.on_external_deletion == OnExternalDeletion::Recreate
         && policy::restriction(seen).is_none()
-        && is_its_account(seen, account_session)
+        && is_its_account(seen, session)
         && !is_in_flight(seen);
     let record = seen.facts.purchase().filter(|_| is_asked_for)?;
     if let Some(mut plan) = frozen(seen) {
@@ -78,7 +74,7 @@ pub(super) fn plan(
         let tell = Tell::of(readiness).with_id(seen.facts.told_id());
         return Some(Plan::rest(tell, times::IDLE_REQUEUE));
     }
-    let settled = seen.memory.looks.missing_since? + account_session.settle;
+    let settled = seen.memory.looks.missing_since? + session.settle;
     let absence = seen.listing.as_ref().map(|listing| match has_sibling {
         true => listing.proven_gone(id, settled),
         false => listing.proven_absent(&seen.facts.marker, Some(id), settled),
@@ -94,9 +90,8 @@ pub(super) fn plan(
             Some(plan)
         }
         (Some(Absence::Proven), Fact::Absent) => {
-            let adopted = adopt::adopt(seen, account_session, None).filter(|_| has_sibling);
-            let mut plan =
-                adopted.unwrap_or_else(|| buy::after_loss(seen, account_session, record));
+            let adopted = adopt::adopt(seen, session, None).filter(|_| has_sibling);
+            let mut plan = adopted.unwrap_or_else(|| buy::after_loss(seen, session, record));
             plan.tell.forget_server = true;
             Some(plan)
         }
@@ -175,11 +170,11 @@ pub(super) fn is_told(seen: &Observation) -> bool {
 }
 
 /// Detail and listing agree that the recorded server is not there. Missing is not gone: it is reported, never bought again.
-pub(super) fn gone(seen: &Observation, account_session: &SessionFacts, id: &ServerId) -> Plan {
-    if let Some(plan) = plan(seen, account_session, id) {
+pub(super) fn gone(seen: &Observation, session: &SessionFacts, id: &ServerId) -> Plan {
+    if let Some(plan) = plan(seen, session, id) {
         return plan;
     }
-    let readiness = if is_our_account(seen, account_session) {
+    let readiness = if is_our_account(seen, session) {
         let spec = &seen.facts.spec;
         let sibling = adopt::bearing(seen).into_iter().find(|other| other != id);
         let rest = match (sibling, spec.on_external_deletion) {

@@ -22,42 +22,33 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 
 /// A server is recorded.
-pub(super) fn plan(
-    seen: &Observation,
-    account_session: &SessionFacts,
-    record: &PurchaseRecord,
-) -> Plan {
+pub(super) fn plan(seen: &Observation, session: &SessionFacts, record: &PurchaseRecord) -> Plan {
     let Some(id) = seen.facts.id() else {
         return Plan::rest(Tell::default(), times::PASS_RECHECK);
     };
-    if let Some(plan) = adopt::bought_instead(seen, account_session, &id) {
+    if let Some(plan) = adopt::bought_instead(seen, session, &id) {
         return plan;
     }
     if let Rival::Of(rival) = &seen.rival {
         return import::conflict(rival, &id);
     }
     if let Some(reason) = seen.create_failed() {
-        return clean_up(seen, account_session, record, &id, &reason);
+        return clean_up(seen, session, record, &id, &reason);
     }
     match seen.open() {
-        Some(open) if open.verb == Verb::Create => follow(seen, account_session, record, &id),
+        Some(open) if open.verb == Verb::Create => follow(seen, session, record, &id),
         Some(open) => {
-            let plan = follow::follow(seen, account_session, &open, &id);
-            surplus::beside_what_stands_still(seen, account_session, &id, plan)
+            let plan = follow::follow(seen, session, &open, &id);
+            surplus::beside_what_stands_still(seen, session, &id, plan)
         }
-        None => surplus::beside(
-            seen,
-            account_session,
-            &id,
-            watch_again(seen, account_session, record, &id),
-        ),
+        None => surplus::beside(seen, session, &id, watch_again(seen, session, record, &id)),
     }
 }
 
 /// The create is running, or has just ended.
 fn follow(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     record: &PurchaseRecord,
     id: &ServerId,
 ) -> Plan {
@@ -84,9 +75,9 @@ fn follow(
         ) if at_rest => done(seen, record, id, detail),
         // The service knows no such server, when it should.
         (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_))
-            if seen.memory.looks.not_found && is_missing(seen, account_session, id) =>
+            if seen.memory.looks.not_found && is_missing(seen, session, id) =>
         {
-            gone(seen, account_session, id)
+            gone(seen, session, id)
         }
         // It was found missing by a process that had seen more of it: that stands until it is seen otherwise.
         (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_)) if is_told_missing(seen, id) => {
@@ -196,7 +187,7 @@ fn done(seen: &Observation, record: &PurchaseRecord, id: &ServerId, detail: &Det
 /// The create's task failed: release what it left, see it gone, and try again in its time.
 fn clean_up(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     record: &PurchaseRecord,
     id: &ServerId,
     reason: &str,
@@ -260,13 +251,13 @@ fn clean_up(
         };
     };
     // A doubled request made another server: it takes the place of the failed one.
-    if let Some(plan) = adopt::adopt(seen, account_session, None) {
+    if let Some(plan) = adopt::adopt(seen, session, None) {
         return plan;
     }
     // It is gone: what cannot be changed while a server exists may be mended now.
     tell.forget_server = true;
     let doubt = seen.memory.in_doubt_since(record);
-    let settled = doubt.map_or(*since, |doubt| (doubt + account_session.settle).max(*since));
+    let settled = doubt.map_or(*since, |doubt| (doubt + session.settle).max(*since));
     let absence = seen
         .listing
         .as_ref()
@@ -274,12 +265,12 @@ fn clean_up(
     let left =
         (*since + times::RETRY_FAILED[failures.min(last)]).saturating_duration_since(seen.now);
     match absence {
-        Some(Absence::Proven) if left.is_zero() && is_our_account(seen, account_session) => {
-            let mut plan = buy::after_failure(seen, account_session, record);
+        Some(Absence::Proven) if left.is_zero() && is_our_account(seen, session) => {
+            let mut plan = buy::after_failure(seen, session, record);
             plan.tell.forget_server = true;
             plan
         }
-        Some(Absence::Proven) if !is_our_account(seen, account_session) => {
+        Some(Absence::Proven) if !is_our_account(seen, session) => {
             let message = "a create failed, and the token was changed since: nothing shows that it belongs to the same \
                            account, so nothing is bought; put the former token back until this is settled, or delete \
                            the Instance";
@@ -303,11 +294,11 @@ fn clean_up(
 /// on is a change.
 fn watch_again(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     record: &PurchaseRecord,
     id: &ServerId,
 ) -> Plan {
-    let plan = watch(seen, account_session, record, id);
+    let plan = watch(seen, session, record, id);
     let is_old = |ended| {
         seen.listing
             .as_ref()
@@ -322,7 +313,7 @@ fn watch_again(
 /// The server is there, as far as is known: see whether it is as the spec says.
 fn watch(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     record: &PurchaseRecord,
     id: &ServerId,
 ) -> Plan {
@@ -353,13 +344,11 @@ fn watch(
             decide(seen, record, id, former)
         }
         // The service does not know it and the listing does not show it.
-        (Fact::Absent, _) if is_missing(seen, account_session, id) => {
-            gone(seen, account_session, id)
-        }
+        (Fact::Absent, _) if is_missing(seen, session, id) => gone(seen, session, id),
         (Fact::NotAsked, Some(Sighting::Absent { .. }))
-            if seen.memory.looks.not_found && is_missing(seen, account_session, id) =>
+            if seen.memory.looks.not_found && is_missing(seen, session, id) =>
         {
-            gone(seen, account_session, id)
+            gone(seen, session, id)
         }
         // The service shows the server itself and leaves it out of its listing, or did not list it yet: the server itself
         // counts.

@@ -24,12 +24,12 @@ enum Surplus {
 /// The plan for the recorded server, unless another one is to go first.
 pub(super) fn beside(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     id: &ServerId,
     plan: Plan,
 ) -> Plan {
     let is_restricted = policy::restriction(seen).is_some();
-    match find(seen, account_session, id) {
+    match find(seen, session, id) {
         Surplus::None => plan,
         Surplus::Doubtful => told(seen, plan, None),
         Surplus::Proven(other) if !is_restricted => release(id, other),
@@ -44,12 +44,12 @@ pub(super) fn beside(
 /// An operation that stands still until somebody looks at it must not keep two servers.
 pub(super) fn beside_what_stands_still(
     seen: &Observation,
-    account_session: &SessionFacts,
+    session: &SessionFacts,
     id: &ServerId,
     plan: Plan,
 ) -> Plan {
     match plan.waits_for_a_human() {
-        true => beside(seen, account_session, id, plan),
+        true => beside(seen, session, id, plan),
         false => plan,
     }
 }
@@ -74,7 +74,7 @@ fn release(id: &ServerId, other: ServerId) -> Plan {
     Plan::act(Step::Release { id: other, why }, tell)
 }
 
-fn find(seen: &Observation, account_session: &SessionFacts, id: &ServerId) -> Surplus {
+fn find(seen: &Observation, session: &SessionFacts, id: &ServerId) -> Surplus {
     let Some(listing) = &seen.listing else {
         return Surplus::None;
     };
@@ -87,8 +87,8 @@ fn find(seen: &Observation, account_session: &SessionFacts, id: &ServerId) -> Su
         return Surplus::Doubtful;
     }
     // The recorded one must be listed beside it; its detail is read once more right before the release.
-    let beside = matches!(listing.sighting(id), Sighting::Present(..))
-        && is_our_account(seen, account_session);
+    let beside =
+        matches!(listing.sighting(id), Sighting::Present(..)) && is_our_account(seen, session);
     let proven = others.into_iter().find(|other| {
         let call = seen.memory.calls.releases.get(*other);
         let waits = call.and_then(|call| call.not_before);

@@ -18,8 +18,8 @@ use crate::session::AccountSession;
 use tokio::time::Instant;
 
 /// Looks up where the server is to be.
-pub async fn place(seen: &mut Observation, account_session: &AccountSession, context: &Context) {
-    let look = Look::new(seen, account_session, context);
+pub async fn place(seen: &mut Observation, session: &AccountSession, context: &Context) {
+    let look = Look::new(seen, session, context);
     let spec = &look.seen.facts.spec;
     let region = if is_code(&spec.region) {
         None
@@ -50,7 +50,7 @@ pub async fn place(seen: &mut Observation, account_session: &AccountSession, con
 pub async fn references(
     seen: &mut Observation,
     scope: Scope,
-    account_session: &AccountSession,
+    session: &AccountSession,
     context: &Context,
 ) -> bool {
     if seen.found.scope >= scope {
@@ -59,32 +59,28 @@ pub async fn references(
     seen.found.scope = scope;
     if scope == Scope::Purchase {
         if seen.facts.here.is_none() {
-            place(seen, account_session, context).await;
+            place(seen, session, context).await;
         }
         if seen.facts.here.is_some() && super::package(seen).is_none() {
-            seen.found.package = Look::new(seen, account_session, context).package().await;
+            seen.found.package = Look::new(seen, session, context).package().await;
         }
         if is_well(seen) && super::firewall(seen).is_none() {
-            seen.found.firewall = Look::new(seen, account_session, context).firewall().await;
+            seen.found.firewall = Look::new(seen, session, context).firewall().await;
         }
     }
     if is_well(seen) && installation_is_open(seen) {
         if super::image(seen).is_none() {
-            seen.found.image = Look::new(seen, account_session, context).image().await;
+            seen.found.image = Look::new(seen, session, context).image().await;
         }
         if is_well(seen) && super::key(seen).is_none() {
-            seen.found.key = Look::new(seen, account_session, context).key().await;
+            seen.found.key = Look::new(seen, session, context).key().await;
         }
     }
     true
 }
 
 /// Looks up what the package is that the spec names by its code, where the service has shown a server to compare with it.
-pub async fn package_on_sale(
-    seen: &mut Observation,
-    account_session: &AccountSession,
-    context: &Context,
-) {
+pub async fn package_on_sale(seen: &mut Observation, session: &AccountSession, context: &Context) {
     let Some(code) = seen.facts.spec.package.code.clone() else {
         return;
     };
@@ -92,7 +88,7 @@ pub async fn package_on_sale(
         return;
     }
     let sells = |list: &Listing<Package>| list.rows.iter().any(|row| row.code == code);
-    let (catalog, place) = (&account_session.session.catalog, seen.facts.place());
+    let (catalog, place) = (&session.shared.catalog, seen.facts.place());
     seen.found.on_sale = match catalog.packages(&place, sells).await {
         Ok(list) => match list.rows.iter().find(|row| row.code == code) {
             Some(row) => Fact::Known(row.clone()),
@@ -163,14 +159,10 @@ impl Wanted<'_> {
 }
 
 impl<'a> Look<'a> {
-    fn new(
-        seen: &'a Observation,
-        account_session: &'a AccountSession,
-        context: &'a Context,
-    ) -> Self {
+    fn new(seen: &'a Observation, session: &'a AccountSession, context: &'a Context) -> Self {
         Self {
             seen,
-            catalog: &account_session.session.catalog,
+            catalog: &session.shared.catalog,
             context,
         }
     }

@@ -151,10 +151,10 @@ fn an_empty_listing_of_another_account_proves_nothing() {
         .listed(SETTLE, &[]);
     assert!(rests(&scene.plan()));
     let shown = scene.with(|seen| {
-        let AccountFact::AccountSession(account_session) = &mut seen.account else {
+        let AccountFact::AccountSession(session) = &mut seen.account else {
             unreachable!()
         };
-        account_session.shown_ours = true;
+        session.shown_ours = true;
     });
     assert!(
         announced(&shown.plan()).is_some(),

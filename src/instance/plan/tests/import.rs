@@ -399,10 +399,10 @@ fn a_listing_that_does_not_tell_what_is_asked_for_takes_nothing_over() {
 fn nothing_is_imported_where_the_account_does_not_let_it() {
     let denied = |scene: Scene| {
         scene.with(|seen| {
-            let AccountFact::AccountSession(account_session) = &mut seen.account else {
-                panic!("no account_session");
+            let AccountFact::AccountSession(session) = &mut seen.account else {
+                panic!("no session");
             };
-            account_session.imports = Imports::Denied;
+            session.imports = Imports::Denied;
         })
     };
     for import in [by_id(ID), by_name("by-hand"), by_address("203.0.113.7")] {

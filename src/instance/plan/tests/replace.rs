@@ -56,10 +56,10 @@ fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_p
     let stalled = Some((State::Stalled, Reason::ServerMissing));
     assert_eq!(reason(&left_alone.plan()), stalled);
     let mut foreign = forgotten(missing(1, SETTLE));
-    let AccountFact::AccountSession(account_session) = &mut foreign.0.account else {
+    let AccountFact::AccountSession(session) = &mut foreign.0.account else {
         unreachable!()
     };
-    account_session.credential = "secret/2".into();
+    session.credential = "secret/2".into();
     assert!(rests(&foreign.plan()), "the listing may be somebody else's");
     for restrain in [
         (|spec| spec.pause = Some(Pause::default())) as fn(&mut InstanceSpec),
