@@ -165,21 +165,8 @@ fn after(
                 false => times::AFTER_OWN_WRITE,
             }
         }
-        Outcome::Auxiliary {
-            verb,
-            power_cut,
-            trouble,
-            is_unknown,
-            ..
-        } => {
-            match (trouble, seen.facts.told_id()) {
-                (Some(why), _) => warn(memory, seen, why, not_taken(*is_unknown)),
-                (None, Some(id)) => {
-                    let open = seen.open();
-                    journal::called_beside(&seen.facts, open.as_ref(), *verb, &id, *power_cut);
-                }
-                (None, None) => {}
-            }
+        Outcome::Auxiliary { .. } => {
+            beside(outcome, memory, seen);
             schedule(session, Verb::Stop).next(None)
         }
         Outcome::Written => times::AFTER_OWN_WRITE,
@@ -223,6 +210,28 @@ fn after(
             }
             wait
         }
+    }
+}
+
+/// What came of a call within another operation.
+fn beside(outcome: &Outcome, memory: &mut Memory, seen: &Observation) {
+    let Outcome::Auxiliary {
+        verb,
+        power_cut,
+        trouble,
+        is_unknown,
+        ..
+    } = outcome
+    else {
+        return;
+    };
+    match (trouble, seen.facts.told_id()) {
+        (Some(why), _) => warn(memory, seen, why, not_taken(*is_unknown)),
+        (None, Some(id)) => {
+            let open = seen.open();
+            journal::called_beside(&seen.facts, open.as_ref(), *verb, &id, *power_cut);
+        }
+        (None, None) => {}
     }
 }
 

@@ -96,16 +96,8 @@ pub async fn observe(
             look::at_server(&mut seen, session, context).await;
         }
     }
-    if session.is_none() && seen.memory.pace.subscribed.is_some() {
-        let subject: Subject = seen.facts.uid.as_str().into();
-        if is_withdrawn(&seen.account) {
-            // It asks for no listing with a token that may not be used any more.
-            context.sessions.leave(&subject);
-            seen.memory.pace.subscribed = None;
-        } else {
-            context.sessions.calm(&subject);
-        }
-        seen.memory.pace.wants = Wants::default();
+    if session.is_none() {
+        unsubscribe(context, &mut seen);
     }
     let confirmed = confirmed(&seen, session.as_deref(), context);
     seen.memory.looks.confirmed = seen.memory.looks.confirmed.max(confirmed);
@@ -140,6 +132,58 @@ fn confirmed(
     }
 }
 
+/// Without a session it wants no listings beyond those that it needs none for.
+fn unsubscribe(context: &Context, seen: &mut Observation) {
+    if seen.memory.pace.subscribed.is_none() {
+        return;
+    }
+    let subject: Subject = seen.facts.uid.as_str().into();
+    if is_withdrawn(&seen.account) {
+        // It asks for no listing with a token that may not be used any more.
+        context.sessions.leave(&subject);
+        seen.memory.pace.subscribed = None;
+    } else {
+        context.sessions.calm(&subject);
+    }
+    seen.memory.pace.wants = Wants::default();
+}
+
+/// Whether the server that is to be imported may be taken over.
+fn claim(context: &Context, seen: &Observation, session: &Access, id: &ServerId) -> Claim {
+    let marker = match &seen.candidate {
+        Fact::Known(detail) => detail.name().and_then(Marker::in_name),
+        Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
+    };
+    // Its own marker says that it is its own.
+    let marker = marker.filter(|marker| *marker != seen.facts.marker);
+    let (uid, account, marker) = (&seen.facts.uid, &seen.account_key, marker.as_ref());
+    let sessions = &context.sessions;
+    let backing = |say: &Say<'_>| sessions.backing(say, id, session);
+    sessions
+        .reservations()
+        .claim(uid, account, id, marker, backing)
+}
+
+/// Looks at the connection Secret, with the password that it is to bear.
+async fn connection(
+    context: &Context,
+    seen: &mut Observation,
+    session: &Access,
+    memory: &Mutex<Memory>,
+) {
+    let wanted = connection::wanted(seen);
+    let bears_password = wanted.is_some_and(|wanted| wanted.secret.is_some());
+    if bears_password && matches!(seen.login, LoginFact::NotAsked) {
+        let key = references::key(seen).map(|key| key.id);
+        seen.login = login::read(context, &seen.facts, key, session).await;
+    }
+    managed_secrets::connection::look(context, seen).await;
+    open(memory)
+        .secrets
+        .connection
+        .clone_from(&seen.memory.secrets.connection);
+}
+
 /// Reads what a plan asks for, each at most once a reconcile. Tells whether there is something new to plan from.
 pub async fn learn(
     context: &Context,
@@ -172,18 +216,7 @@ pub async fn learn(
             true
         }
         Needs::Claim(id) if seen.claim == Claim::NotAsked => {
-            let marker = match &seen.candidate {
-                Fact::Known(detail) => detail.name().and_then(Marker::in_name),
-                Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
-            };
-            // Its own marker says that it is its own.
-            let marker = marker.filter(|marker| *marker != seen.facts.marker);
-            let (uid, account, marker) = (&seen.facts.uid, &seen.account_key, marker.as_ref());
-            let sessions = &context.sessions;
-            let backing = |say: &Say<'_>| sessions.backing(say, id, session);
-            seen.claim = sessions
-                .reservations()
-                .claim(uid, account, id, marker, backing);
+            seen.claim = claim(context, seen, session, id);
             true
         }
         Needs::Detail if matches!(seen.detail, Fact::NotAsked) => {
@@ -203,17 +236,7 @@ pub async fn learn(
             known.is_some() && known == seen.secret_version
         }
         Needs::Connection if matches!(seen.connection, ConnectionFact::NotAsked) => {
-            let wanted = connection::wanted(seen);
-            let bears_password = wanted.is_some_and(|wanted| wanted.secret.is_some());
-            if bears_password && matches!(seen.login, LoginFact::NotAsked) {
-                let key = references::key(seen).map(|key| key.id);
-                seen.login = login::read(context, &seen.facts, key, session).await;
-            }
-            managed_secrets::connection::look(context, seen).await;
-            open(memory)
-                .secrets
-                .connection
-                .clone_from(&seen.memory.secrets.connection);
+            connection(context, seen, session, memory).await;
             true
         }
         Needs::Nothing

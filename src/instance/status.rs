@@ -4,7 +4,7 @@ pub mod synced;
 pub mod write;
 
 use crate::api::conditions::{READY, Readiness, Reason, STALLED, SYNCED, State, Synced};
-use crate::api::{Addresses, EndReason, InstanceStatus, Operation, Verb, printable};
+use crate::api::{Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Verb, printable};
 use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
 use crate::instance::observation::Observation;
@@ -52,13 +52,7 @@ pub fn status(
     let told = tell.id.as_ref().map(ServerId::as_str);
     let is_another = told.is_some() && next.id.is_some() && told != next.id.as_deref();
     if tell.forget_server || is_another {
-        next.id = None;
-        next.detail.clear();
-        next.addresses = None;
-        next.applied = None;
-        next.unfinished_image = None;
-        next.resolved = None;
-        next.package = None;
+        forget_server(&mut next);
     }
     if let Some(id) = &tell.id {
         next.id = Some(id.to_string());
@@ -90,25 +84,8 @@ pub fn status(
             next.detail.remove(field);
         }
     }
-    if let Some(entry) = &tell.ended
-        && next
-            .history
-            .iter()
-            .all(|known| known.attempt != entry.attempt)
-    {
-        next.history.insert(0, entry.clone());
-        next.history.truncate(HISTORY);
-        next.attempt = next.attempt.max(entry.attempt);
-    }
-    if let Some(entry) = tell.ended.as_ref().filter(|it| it.verb == Verb::Reinstall) {
-        match entry.reason {
-            None => next.unfinished_image = None,
-            Some(EndReason::Failed) => {
-                let image = |told: &Operation| told.target.image.clone();
-                next.unfinished_image = tell.operation.as_ref().map(image);
-            }
-            Some(_) => {}
-        }
+    if let Some(entry) = &tell.ended {
+        take_end(&mut next, tell, entry);
     }
     // While nothing is bought, nothing is pinned.
     if readiness.is_some() {
@@ -118,21 +95,62 @@ pub fn status(
         let known = || next.package.clone().filter(|_| next.id.is_some());
         next.package = tell.package.clone().filter(|_| is_settled).or_else(known);
     }
-    let stood = former.conditions.iter().find(|told| told.type_ == SYNCED);
-    let is_false = stood.is_some_and(|told| told.status == "False");
-    let now = match &tell.synced {
-        // That all is well is said with the next change, unless it was not.
-        Some(Synced::Yes) if !is_false && stood.is_none() && !differs(former, &next) => None,
-        Some(synced) => Some(synced.to_condition(&former.conditions, facts.generation, wall_clock)),
-        None => stood.cloned(),
-    };
+    let synced = synced(facts, tell, &next, wall_clock);
     next.conditions.retain(|told| told.type_ != SYNCED);
-    next.conditions.extend(now);
+    next.conditions.extend(synced);
     if differs(former, &next) || former.package != next.package {
         next.last_observed_time = Some(Time(wall_clock));
         next
     } else {
         InstanceStatus::clone(former)
+    }
+}
+
+/// Nothing is known of a server any more.
+fn forget_server(next: &mut InstanceStatus) {
+    next.id = None;
+    next.detail.clear();
+    next.addresses = None;
+    next.applied = None;
+    next.unfinished_image = None;
+    next.resolved = None;
+    next.package = None;
+}
+
+/// An operation ended: the history tells of it once, and a reinstall that failed may have left a half of its image.
+fn take_end(next: &mut InstanceStatus, tell: &Tell, entry: &HistoryEntry) {
+    let mut history = next.history.iter();
+    if history.all(|known| known.attempt != entry.attempt) {
+        next.history.insert(0, entry.clone());
+        next.history.truncate(HISTORY);
+        next.attempt = next.attempt.max(entry.attempt);
+    }
+    if entry.verb != Verb::Reinstall {
+        return;
+    }
+    match entry.reason {
+        None => next.unfinished_image = None,
+        Some(EndReason::Failed) => {
+            let image = |told: &Operation| told.target.image.clone();
+            next.unfinished_image = tell.operation.as_ref().map(image);
+        }
+        Some(_) => {}
+    }
+}
+
+/// The condition Synced. That all is well is said with the next change, unless it was not.
+fn synced(
+    facts: &Facts,
+    tell: &Tell,
+    next: &InstanceStatus,
+    wall_clock: Timestamp,
+) -> Option<Condition> {
+    let former = &facts.status;
+    let stood = former.conditions.iter().find(|told| told.type_ == SYNCED);
+    match &tell.synced {
+        Some(Synced::Yes) if stood.is_none() && !differs(former, next) => None,
+        Some(synced) => Some(synced.to_condition(&former.conditions, facts.generation, wall_clock)),
+        None => stood.cloned(),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::api::{Operation, Verb, resync_period};
 use crate::cloud::{Error, Lane, ServerId, TaskId, TaskState};
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
-use crate::instance::memory::kinds::{Ended, Gone, Odd, Post};
+use crate::instance::memory::kinds::{Ended, Gone, Odd, Poll, Post};
 use crate::instance::observation::{Observation, is_idle, is_off};
 use crate::instance::poll_schedule::{Schedule, Sight};
 use crate::instance::times;
@@ -398,40 +398,53 @@ async fn at_task(
     )
     .await;
     let took = Instant::now().duration_since(since);
-    seen.task = match asked {
-        Ok(Ok(report)) => {
-            if is_learnt && report.state == TaskState::Succeeded {
-                session.shared.durations.was_done(verb, running_at, took);
-            }
-            poll.odd = match &report.state {
-                TaskState::Unknown { word } => {
-                    let why = format!("the service calls that {word}");
-                    Some(odd(poll.odd.take(), why, seen.now))
-                }
-                TaskState::Running | TaskState::Succeeded | TaskState::Failed { .. } => None,
-            };
-            if report.state.is_final() {
-                poll.ended = Some(Ended::As(report.state.clone()));
-            }
-            let is_running = report.state == TaskState::Running;
-            if let (Verb::Create, true, Some(record)) = (verb, is_running, seen.facts.purchase())
-                && let Some(attempt) = seen.memory.calls.attempts.get_mut(&record.attempt)
-            {
-                attempt.is_newest = true;
-            }
-            Fact::Known(report.state)
-        }
-        Ok(Err(error)) if error.is_no_such_task() => {
-            poll.ended = Some(Ended::Forgotten);
-            Fact::Absent
-        }
+    let state = match asked {
+        Ok(Ok(report)) => Fact::Known(report.state),
+        Ok(Err(error)) if error.is_no_such_task() => Fact::Absent,
         Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),
         Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
     };
-    if let (Fact::Unknown(why), Some(poll)) = (&seen.task, &mut seen.memory.looks.poll)
-        && why != NO_ROOM
+    if is_learnt && matches!(state, Fact::Known(TaskState::Succeeded)) {
+        session.shared.durations.was_done(verb, running_at, took);
+    }
+    if verb == Verb::Create && matches!(state, Fact::Known(TaskState::Running)) {
+        runs(seen);
+    }
+    if let Some(poll) = &mut seen.memory.looks.poll {
+        remember(poll, &state, seen.now);
+    }
+    seen.task = state;
+}
+
+/// The task of the create runs: nothing came after it.
+fn runs(seen: &mut Observation) {
+    if let Some(record) = seen.facts.purchase()
+        && let Some(attempt) = seen.memory.calls.attempts.get_mut(&record.attempt)
     {
-        poll.odd = Some(odd(poll.odd.take(), why.clone(), seen.now));
+        attempt.is_newest = true;
+    }
+}
+
+/// What a poll means for the next ones.
+fn remember(poll: &mut Poll, state: &Fact<TaskState>, now: Instant) {
+    match state {
+        Fact::Known(state) => {
+            poll.odd = match state {
+                TaskState::Unknown { word } => {
+                    let why = format!("the service calls that {word}");
+                    Some(odd(poll.odd.take(), why, now))
+                }
+                TaskState::Running | TaskState::Succeeded | TaskState::Failed { .. } => None,
+            };
+            if state.is_final() {
+                poll.ended = Some(Ended::As(state.clone()));
+            }
+        }
+        Fact::Absent => poll.ended = Some(Ended::Forgotten),
+        Fact::Unknown(why) if why != NO_ROOM => {
+            poll.odd = Some(odd(poll.odd.take(), why.clone(), now));
+        }
+        Fact::Unknown(_) | Fact::NotAsked => {}
     }
 }
 

@@ -13,7 +13,6 @@ pub(super) fn judge(
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> Readiness {
-    let spec = &seen.facts.spec;
     if let Some(readiness) = bought_otherwise(seen) {
         return readiness;
     }
@@ -48,6 +47,13 @@ pub(super) fn judge(
     if let Some(readiness) = erase::held(seen, applied, detail) {
         return readiness;
     }
+    at_rest(seen, detail, renamed)
+}
+
+/// Nothing is under way and nothing is asked for: whether the server is as it was left.
+fn at_rest(seen: &Observation, detail: &Map<String, Value>, renamed: Option<&str>) -> Readiness {
+    let spec = &seen.facts.spec;
+    let name = seen.facts.server_name();
     let wanted_image = references::image(seen).map(|image| image.id);
     match (
         spec.power_state,

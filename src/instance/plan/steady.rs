@@ -2,7 +2,7 @@
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Cause, EndReason, Operation, OperationEnd, PurchaseRecord, Verb};
-use crate::cloud::{Detail, ServerId, TaskState};
+use crate::cloud::{Detail, Place, ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::observation::{Observation, SessionFacts, is_idle, of_purchase, pending};
 use crate::instance::plan::ended::ended;
@@ -20,6 +20,7 @@ use crate::runtime::events::EventNote;
 use crate::session::Rival;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 /// A server is recorded.
 pub(super) fn plan(seen: &Observation, session: &SessionFacts, record: &PurchaseRecord) -> Plan {
@@ -87,44 +88,41 @@ fn follow(
             )
             .in_flight()
         }
-        (Fact::Known(TaskState::Succeeded), Fact::Unknown(why)) => {
-            let message = format!("server {id} is created; its detail could not be read: {why}");
-            let mut plan = running(seen, record, id, message);
-            // Not the course of things: other words for the same reason are worth a write.
-            plan.tell.progress = false;
+        (task, detail) => {
+            let mut plan = running(seen, record, id, creating(task, detail, id, &place));
+            if matches!(
+                (task, detail),
+                (Fact::Known(TaskState::Succeeded), Fact::Unknown(_))
+            ) {
+                // Not the course of things: other words for the same reason are worth a write.
+                plan.tell.progress = false;
+            }
             plan
         }
-        (Fact::Known(TaskState::Succeeded), _) => running(
-            seen,
-            record,
-            id,
-            format!("server {id} is created and the service does not show it yet"),
-        ),
-        (Fact::Known(TaskState::Unknown { word }), _) => running(
-            seen,
-            record,
-            id,
-            format!("the service is creating server {id} in {place} and calls that {word}"),
-        ),
-        (Fact::Unknown(why), _) => running(
-            seen,
-            record,
-            id,
-            format!(
-                "the service is creating server {id} in {place}; the task could not be read: {why}"
-            ),
+    }
+}
+
+/// How far a create is, in words.
+fn creating(task: &Fact<TaskState>, detail: &Fact<Detail>, id: &ServerId, place: &Place) -> String {
+    match (task, detail) {
+        (Fact::Known(TaskState::Succeeded), Fact::Unknown(why)) => {
+            format!("server {id} is created; its detail could not be read: {why}")
+        }
+        (Fact::Known(TaskState::Succeeded), _) => {
+            format!("server {id} is created and the service does not show it yet")
+        }
+        (Fact::Known(TaskState::Unknown { word }), _) => {
+            format!("the service is creating server {id} in {place} and calls that {word}")
+        }
+        (Fact::Unknown(why), _) => format!(
+            "the service is creating server {id} in {place}; the task could not be read: {why}"
         ),
         (
             Fact::Known(TaskState::Running | TaskState::Failed { .. })
             | Fact::NotAsked
             | Fact::Absent,
             _,
-        ) => running(
-            seen,
-            record,
-            id,
-            format!("the service is creating server {id} in {place}"),
-        ),
+        ) => format!("the service is creating server {id} in {place}"),
     }
 }
 
@@ -192,36 +190,15 @@ fn clean_up(
     id: &ServerId,
     reason: &str,
 ) -> Plan {
-    let failures = usize::try_from(record.failed).unwrap_or(usize::MAX);
-    let last = times::RETRY_FAILED.len() - 1;
     let words = if reason.is_empty() {
         "the service gave no reason"
     } else {
         reason
     };
-    let message = format!(
-        "the service failed to create server {id}: {words}; what is left of it is released, then it is tried again"
-    );
-    let readiness = if failures >= last {
-        Readiness::stalled(Reason::CreateFailed, message)
-    } else {
-        Readiness::reconciling(Reason::CreateFailed, message)
-    };
-    let mut tell = Tell::of(readiness);
+    let mut tell = Tell::of(create_failed(record, id, words));
     if seen.facts.is_creating() {
         // First the status tells; what follows can be seen from there.
-        let create = of_purchase(record);
-        let words = Some(words.to_owned());
-        tell.ended = Some(ended(seen, &create, Some(EndReason::Failed), words.clone()));
-        tell.operation = Some(Operation {
-            end: Some(OperationEnd {
-                reason: EndReason::Failed,
-                message: words,
-                times: record.failed.saturating_add(1),
-                finished_at: Time(seen.wall_clock),
-            }),
-            ..create
-        });
+        tell_of_failure(seen, record, words, &mut tell);
         return Plan::rest(tell.with_id(Some(id.clone())), times::AFTER_OWN_WRITE).in_flight();
     }
     if let Some(plan) = frozen(seen) {
@@ -256,14 +233,56 @@ fn clean_up(
     }
     // It is gone: what cannot be changed while a server exists may be mended now.
     tell.forget_server = true;
+    once_more(seen, session, record, id, *since, tell)
+}
+
+fn create_failed(record: &PurchaseRecord, id: &ServerId, words: &str) -> Readiness {
+    let message = format!(
+        "the service failed to create server {id}: {words}; what is left of it is released, then it is tried again"
+    );
+    if failures(record) >= times::RETRY_FAILED.len() - 1 {
+        Readiness::stalled(Reason::CreateFailed, message)
+    } else {
+        Readiness::reconciling(Reason::CreateFailed, message)
+    }
+}
+
+fn failures(record: &PurchaseRecord) -> usize {
+    usize::try_from(record.failed).unwrap_or(usize::MAX)
+}
+
+fn tell_of_failure(seen: &Observation, record: &PurchaseRecord, words: &str, tell: &mut Tell) {
+    let create = of_purchase(record);
+    let words = Some(words.to_owned());
+    tell.ended = Some(ended(seen, &create, Some(EndReason::Failed), words.clone()));
+    tell.operation = Some(Operation {
+        end: Some(OperationEnd {
+            reason: EndReason::Failed,
+            message: words,
+            times: record.failed.saturating_add(1),
+            finished_at: Time(seen.wall_clock),
+        }),
+        ..create
+    });
+}
+
+/// What a failed create left is gone since: another one is bought once nothing of it is there, in its time.
+fn once_more(
+    seen: &Observation,
+    session: &SessionFacts,
+    record: &PurchaseRecord,
+    id: &ServerId,
+    since: Instant,
+    tell: Tell,
+) -> Plan {
     let doubt = seen.memory.in_doubt_since(record);
-    let settled = doubt.map_or(*since, |doubt| (doubt + session.settle).max(*since));
+    let settled = doubt.map_or(since, |doubt| (doubt + session.settle).max(since));
     let absence = seen
         .listing
         .as_ref()
         .map(|listing| listing.proven_absent(&seen.facts.marker, Some(id), settled));
-    let left =
-        (*since + times::RETRY_FAILED[failures.min(last)]).saturating_duration_since(seen.now);
+    let pause = times::RETRY_FAILED[failures(record).min(times::RETRY_FAILED.len() - 1)];
+    let left = (since + pause).saturating_duration_since(seen.now);
     match absence {
         Some(Absence::Proven) if left.is_zero() && is_our_account(seen, session) => {
             let mut plan = buy::after_failure(seen, session, record);
