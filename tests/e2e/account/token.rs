@@ -36,7 +36,8 @@ async fn a_refused_token_is_told_by_the_account_changes_no_server_and_all_go_on_
     .await;
     let mut told = world.all_writes_since(since).await;
     told.retain(|e| e.resource == "accounts");
-    assert!(told.is_empty(), "{told:#?}");
+    // Counts from before the refusal (what was in flight, who waits) follow once, within 30 s.
+    assert!(told.len() <= 1, "{told:#?}");
     let mut took = mended(&world, "rotated-canary-3d", &new).await;
     world.all_ready(&new).await;
     // A stall makes any one of them late; the best of three tells the Secret's event from the next try of the token.
