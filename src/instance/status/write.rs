@@ -115,8 +115,9 @@ impl Said {
 /// JSON patch on `/status`: test the UID, the generation that status speaks of, the number of its newest operation and whether
 /// that has its receipt, then put the whole status. A merge would never remove a field, a namesake that was re-created meanwhile
 /// must not get it, and what a process says whose watch is late (it has just taken over) must not take back what its predecessor
-/// said of a newer spec, or of an operation that it has announced since, or that has got its receipt or its end. Gives the new
-/// version; none when the object is gone.
+/// said of a newer spec, or of an operation that it has announced since or written the receipt of. An end without a receipt, or
+/// after it, is not tested: such a process may tell of the operation as open once more. Gives the new version; none when the
+/// object is gone.
 async fn write(
     context: &Context,
     facts: &Facts,
