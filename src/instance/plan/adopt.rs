@@ -128,7 +128,6 @@ pub(super) fn record(
 ) -> Plan {
     let mut record = match seen.facts.purchase() {
         Some(record) => {
-            let had_operations = seen.facts.status.attempt > i64::from(record.attempt);
             let mut record = record.clone();
             if !seen.facts.is_creating() {
                 // The recorded attempt has ended; what is found now belongs to none that is known.
@@ -140,14 +139,12 @@ pub(super) fn record(
             record.recreated = record.recreated.max(seen.memory.origin.recreated);
             if seen.facts.id().is_some_and(|former| former != *id) {
                 record.imported = None;
-                if had_operations {
-                    // It was ordered as the spec said then. Nobody asked for its disk to be erased to undo what was done to
-                    // the other one since: only the password is set once more.
-                    record.target = Applied {
-                        password_secret: None,
-                        ..diff::as_specified(seen)
-                    };
-                }
+                // It was ordered as the spec said then, and status may no longer tell what was done to the other one since.
+                // Nobody asked for the disk of this one to be erased to undo that: only the password is set once more.
+                record.target = Applied {
+                    password_secret: None,
+                    ..diff::as_specified(seen)
+                };
             }
             record
         }

@@ -463,12 +463,7 @@ fn waiting_to_settle(seen: &Observation, doubt: &str, settled: Instant) -> Plan 
         false => words::anew(seen, Tell::progress(Reason::CreateUnconfirmed, message)),
     };
     tell.operation = seen.facts.purchase().map(of_purchase);
-    let rest = settled.saturating_duration_since(seen.now);
-    if rest.is_zero() {
-        Plan::rest(tell, times::PASS_RECHECK).wanting(settled, 2)
-    } else {
-        Plan::rest(tell, rest.min(times::PASS_RECHECK)).in_flight()
-    }
+    Plan::until_proven(tell, seen, settled)
 }
 
 fn missing(seen: &Observation) -> Plan {

@@ -109,12 +109,7 @@ fn find_out(seen: &Observation, session: &SessionFacts) -> Plan {
                 words::until(seen, since)
             );
             let tell = words::anew(seen, Tell::progress(reason, message));
-            let rest = since.saturating_duration_since(seen.now);
-            if rest.is_zero() {
-                Plan::rest(tell, times::PASS_RECHECK).wanting(since, 2)
-            } else {
-                Plan::rest(tell, rest.min(times::PASS_RECHECK)).in_flight()
-            }
+            Plan::until_proven(tell, seen, since)
         }
     }
 }
@@ -215,10 +210,7 @@ fn is_at_rest(detail: &Fact<Detail>) -> bool {
 fn releasing(seen: &Observation, note: String) -> Tell {
     let since = seen.memory.origin.releasing_since.unwrap_or(seen.now);
     if seen.now >= since + times::RELEASE_OVERDUE {
-        let note =
-            format!("{note}, for longer than such operations take: look at the service's console");
-        return Tell::of(Readiness::stalled(Reason::OperationOverdue, note))
-            .with_id(seen.facts.id());
+        return Tell::of(words::overdue(&note)).with_id(seen.facts.id());
     }
     Tell::progress(Reason::Releasing, note).with_id(seen.facts.id())
 }
@@ -290,19 +282,7 @@ fn prove(seen: &Observation, session: &SessionFacts) -> Plan {
             let is_awaited = trouble.is_some() || is_settling;
             let mut tell = releasing(seen, note);
             tell.progress &= !is_awaited;
-            let plan = Plan::rest(
-                tell,
-                if rest.is_zero() {
-                    times::PASS_RECHECK
-                } else {
-                    rest.min(times::PASS_RECHECK)
-                },
-            );
-            if rest.is_zero() {
-                plan.wanting(since, 2)
-            } else {
-                plan.in_flight()
-            }
+            Plan::until_proven(tell, seen, since)
         }
     }
 }

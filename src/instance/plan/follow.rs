@@ -9,7 +9,7 @@ mod force;
 mod open;
 mod settle;
 
-use crate::api::conditions::{Readiness, Reason};
+use crate::api::conditions::Reason;
 use crate::api::{Operation, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::fact::Fact;
@@ -171,10 +171,7 @@ impl Open<'_> {
 
     fn running(&self, note: String) -> Plan {
         let mut tell = if self.is_overdue() {
-            let note = format!(
-                "{note}, for longer than such operations take: look at the service's console"
-            );
-            Tell::of(Readiness::stalled(Reason::OperationOverdue, note))
+            Tell::of(words::overdue(&note))
         } else {
             Tell::progress(words::reason(self.verb()), note)
         };

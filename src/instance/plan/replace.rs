@@ -105,15 +105,11 @@ pub(super) fn plan(seen: &Observation, session: &SessionFacts, id: &ServerId) ->
             }
             Some(plan)
         }
-        _ => {
-            let rest = settled.saturating_duration_since(seen.now);
-            let plan = Plan::rest(proving(seen, id, settled), times::PASS_RECHECK);
-            Some(if rest.is_zero() {
-                plan.wanting(settled, 2)
-            } else {
-                plan.within(rest).in_flight()
-            })
-        }
+        _ => Some(Plan::until_proven(
+            proving(seen, id, settled),
+            seen,
+            settled,
+        )),
     }
 }
 

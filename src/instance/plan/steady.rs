@@ -138,9 +138,7 @@ fn running(seen: &Observation, record: &PurchaseRecord, id: &ServerId, note: Str
         .as_ref()
         .is_some_and(|poll| seen.now >= poll.since + times::CREATE_OVERDUE);
     let mut tell = if overdue {
-        let note =
-            format!("{note}, for longer than such operations take: look at the service's console");
-        Tell::of(Readiness::stalled(Reason::OperationOverdue, note))
+        Tell::of(words::overdue(&note))
     } else {
         Tell::progress(reason, note)
     };
@@ -299,13 +297,7 @@ fn once_more(
             )
         }
         Some(Absence::Proven) => Plan::rest(tell, left.max(times::AFTER_OWN_WRITE)),
-        _ => {
-            let rest = settled.saturating_duration_since(seen.now);
-            match rest.is_zero() {
-                true => Plan::rest(tell, times::PASS_RECHECK).wanting(settled, 2),
-                false => Plan::rest(tell, rest.min(times::PASS_RECHECK)).in_flight(),
-            }
-        }
+        _ => Plan::until_proven(tell, seen, settled),
     }
 }
 

@@ -251,6 +251,21 @@ impl Plan {
         }
     }
 
+    /// Waits for proof that a server is not there: until `settled`, when a call in doubt is over, at the pace of what runs; from
+    /// then on for two listings in a row, as soon as they can be had.
+    pub(in crate::instance) fn until_proven(
+        tell: Tell,
+        seen: &Observation,
+        settled: Instant,
+    ) -> Self {
+        let rest = settled.saturating_duration_since(seen.now);
+        if rest.is_zero() {
+            Self::rest(tell, times::PASS_RECHECK).wanting(settled, 2)
+        } else {
+            Self::rest(tell, rest.min(times::PASS_RECHECK)).in_flight()
+        }
+    }
+
     /// Whether it says that all is as the spec wants it.
     pub fn is_ready(&self) -> bool {
         let readiness = self.tell.readiness.as_ref();

@@ -109,6 +109,13 @@ pub(super) fn failed(verb: Verb, words: &str, is_hopeless: bool) -> Readiness {
     }
 }
 
+/// What runs, as `note` says, and does not end.
+pub(super) fn overdue(note: &str) -> Readiness {
+    let message =
+        format!("{note}, for longer than such operations take: look at the service's console");
+    Readiness::stalled(Reason::OperationOverdue, message)
+}
+
 /// Why the outcome of a call is unknown.
 pub(super) fn doubt(attempt: Option<&Attempt>, verb: Verb) -> String {
     match attempt.and_then(|attempt| attempt.doubt.as_ref()) {
