@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use cloud_server_operator::cloud::{
-    Carried, Client, Error, Gate, Http, Lane, Limits, Paths, Place, ServerId, TaskId,
+    CallPriority, Carried, Client, Error, Http, Limits, Paths, Place, RateLimiter, ServerId, TaskId,
 };
 use peak_alloc::PeakAlloc;
 use std::sync::{Arc, Mutex};
@@ -38,30 +38,30 @@ fn client(next: &Arc<Mutex<Vec<u8>>>) -> Client {
         "http://service.example",
         "token".into(),
         Paths::default(),
-        Gate::new(limits),
+        RateLimiter::new(limits),
     )
     .unwrap()
 }
 
 /// What each kind of call makes of an answer: the field that it looks into, how much memory it may take in KiB, and the call.
 async fn call(client: &Client, kind: &str) -> Result<(), Error> {
-    let lane = Lane::Urgent;
+    let priority = CallPriority::Urgent;
     match kind {
-        "probe" => client.probe(lane).await,
+        "probe" => client.probe(priority).await,
         "detail" => client
-            .detail(lane, &ServerId::from("ecs-1"))
+            .detail(priority, &ServerId::from("ecs-1"))
             .await
             .map(drop),
-        "task" => client.task(lane, &TaskId::from("t-1")).await.map(drop),
+        "task" => client.task(priority, &TaskId::from("t-1")).await.map(drop),
         "instances" => {
             let place = Place::new("r", "z");
-            let page = client.instances_page(lane, &place, 1, |_| Ok(Some(())));
+            let page = client.instances_page(priority, &place, 1, |_| Ok(Some(())));
             page.await.map(drop)
         }
-        "packages" => client.packages(lane, "r", None).await.map(drop),
-        "regions" => client.regions(lane).await.map(drop),
+        "packages" => client.packages(priority, "r", None).await.map(drop),
+        "regions" => client.regions(priority).await.map(drop),
         "release" => {
-            let permit = client.permit(lane).await;
+            let permit = client.permit(priority).await;
             let id = ServerId::from("ecs-1");
             client.release(permit, &id).await.map(drop)
         }

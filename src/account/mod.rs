@@ -15,7 +15,7 @@ pub use context::{Context, Memories};
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Account, Marker};
-use crate::cloud::{Lane, ServerId};
+use crate::cloud::{CallPriority, ServerId};
 use crate::runtime::events::EventNote;
 use crate::runtime::queue::{ADMISSION, Flow, Priority, RECONCILE_LIMIT};
 use crate::runtime::watch::ObjectKey;
@@ -172,7 +172,7 @@ async fn release_buried(
         if lately || is_owned(&id, &marker) {
             continue;
         }
-        let permit = session.shared.client.permit(Lane::Urgent);
+        let permit = session.shared.client.permit(CallPriority::Urgent);
         let Ok(permit) = tokio::time::timeout(ADMISSION, permit).await else {
             return; // the next look tries again
         };
@@ -215,7 +215,10 @@ async fn release_buried(
                 EventNote::warning("LateServerNotReleased", note)
             }
         };
-        context.events.tell(&account.object_ref(&()), &event).await;
+        context
+            .events
+            .publish(&account.object_ref(&()), &event)
+            .await;
     }
 }
 

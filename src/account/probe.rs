@@ -5,7 +5,7 @@ use super::times;
 use super::usable::{Usable, name_it, token_place};
 use crate::api::Account;
 use crate::api::conditions::{READY, Reason};
-use crate::cloud::{Error, Lane, Target, Trouble};
+use crate::cloud::{CallPriority, Error, Target, Trouble};
 use crate::runtime::chance;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{AccountSession, Problem, Standing};
@@ -118,7 +118,7 @@ pub(super) async fn try_account_session(
 async fn probe(session: &AccountSession) -> Probed {
     let client = &session.shared.client;
     let began = Instant::now();
-    let mut probe = pin!(timeout(PROBE, client.probe(Lane::Urgent)));
+    let mut probe = pin!(timeout(PROBE, client.probe(CallPriority::Urgent)));
     loop {
         tokio::select! {
             biased;
@@ -211,7 +211,7 @@ fn what_is_wrong(error: &Error, account: &Account) -> Option<Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cloud::{AllowedEndpoints, Client, Gate, Http, Limits, Paths};
+    use crate::cloud::{AllowedEndpoints, Client, Http, Limits, Paths, RateLimiter};
     use axum::http::StatusCode;
     use axum::{Json, Router, routing::get};
     use serde_json::json;
@@ -224,9 +224,10 @@ mod tests {
         let router = Router::new().route("/sshkey/list", get(|| async { answer }));
         tokio::spawn(async move { axum::serve(listener, router).await });
         let http = Http::new(AllowedEndpoints::default()).unwrap();
-        let gate = Gate::new(Limits::default());
-        let client = Client::new(http, &endpoint, "token".into(), Paths::default(), gate).unwrap();
-        let error = client.probe(Lane::Urgent).await.unwrap_err();
+        let limiter = RateLimiter::new(Limits::default());
+        let client =
+            Client::new(http, &endpoint, "token".into(), Paths::default(), limiter).unwrap();
+        let error = client.probe(CallPriority::Urgent).await.unwrap_err();
         let account = json!({
             "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Account", "metadata": {"name": "default"},
             "spec": {"endpoint": endpoint, "tokenSecretRef": {"name": "cloud-token", "key": "token"}},

@@ -22,7 +22,10 @@ pub(super) async fn tell(
         let (namespace, name, reason) = (&key.namespace, &key.name, event.reason);
         let note = Some(&event.note).filter(|_| !quotes_a_change(reason));
         tracing::info!(namespace, name, reason, note, "account");
-        context.events.tell(&account.object_ref(&()), &event).await;
+        context
+            .events
+            .publish(&account.object_ref(&()), &event)
+            .await;
     }
 }
 

@@ -368,7 +368,7 @@ impl InstanceStatus {
     }
 
     /// Whether it tells that the recorded server is there, and what was applied to it.
-    pub fn tells_of(&self, record: &PurchaseRecord) -> bool {
+    pub fn status_names(&self, record: &PurchaseRecord) -> bool {
         self.applied.is_some() && self.id.is_some() && self.id == record.id
     }
 }

@@ -16,7 +16,7 @@ pub use select::{
 };
 pub use size::{Unlike, smaller, unlike};
 
-use crate::cloud::{Client, Firewall, Image, Key, Lane, Package, Place, Region};
+use crate::cloud::{CallPriority, Client, Firewall, Image, Key, Package, Place, Region};
 use list_cache::Shelves;
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Catalog {
     /// The list could not be read.
     pub async fn regions(&self, serves: impl Fn(&Listing<Region>) -> bool) -> Looked<Region> {
         let client = &self.inner.client;
-        let read = || async { pages::single(client.regions(Lane::Urgent).await) };
+        let read = || async { pages::single(client.regions(CallPriority::Urgent).await) };
         self.inner.regions.get(&(), serves, read).await
     }
 
@@ -76,8 +76,13 @@ impl Catalog {
     ) -> Looked<Package> {
         let client = &self.inner.client;
         let Place { region, zone } = place;
-        let read =
-            || async { pages::single(client.packages(Lane::Urgent, region, Some(zone)).await) };
+        let read = || async {
+            pages::single(
+                client
+                    .packages(CallPriority::Urgent, region, Some(zone))
+                    .await,
+            )
+        };
         self.inner.packages.get(place, serves, read).await
     }
 
@@ -91,7 +96,7 @@ impl Catalog {
         serves: impl Fn(&Listing<Image>) -> bool,
     ) -> Looked<Image> {
         let client = &self.inner.client;
-        let read = || pages::all(|page| client.images_page(Lane::Urgent, region, page));
+        let read = || pages::all(|page| client.images_page(CallPriority::Urgent, region, page));
         self.inner
             .images
             .get(&region.to_owned(), serves, read)
@@ -108,7 +113,7 @@ impl Catalog {
         serves: impl Fn(&Listing<Firewall>) -> bool,
     ) -> Looked<Firewall> {
         let client = &self.inner.client;
-        let read = || pages::all(|page| client.firewalls_page(Lane::Urgent, region, page));
+        let read = || pages::all(|page| client.firewalls_page(CallPriority::Urgent, region, page));
         self.inner
             .firewalls
             .get(&region.to_owned(), serves, read)
@@ -121,7 +126,7 @@ impl Catalog {
     /// The list could not be read.
     pub async fn keys(&self, serves: impl Fn(&Listing<Key>) -> bool) -> Looked<Key> {
         let client = &self.inner.client;
-        let read = || pages::all(|page| client.keys_page(Lane::Urgent, page));
+        let read = || pages::all(|page| client.keys_page(CallPriority::Urgent, page));
         self.inner.keys.get(&(), serves, read).await
     }
 }

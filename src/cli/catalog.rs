@@ -8,7 +8,7 @@ use super::service::ServiceArgs;
 use super::{asked, chain, unreadable};
 use crate::api::{ChargeMode, ImageKind, PackageRef};
 use crate::catalog::{self, Candidates, Catalog, Choice, Listing, Looked};
-use crate::cloud::{Lane, Offer, Region};
+use crate::cloud::{CallPriority, Offer, Region};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -287,7 +287,7 @@ impl View<'_> {
             };
             let listed = self
                 .client
-                .packages(Lane::Urgent, &region.code, zone.as_deref());
+                .packages(CallPriority::Urgent, &region.code, zone.as_deref());
             let listed = listed.await;
             let listed = listed.map_err(|error| unreadable(&self.client, "packages", error))?;
             self.warn("packages", catalog::doubt(true, listed.unreadable == 0));

@@ -12,7 +12,7 @@ use super::service::{Reached, ServiceArgs};
 use super::{asked, chain, unreadable};
 use crate::api::names::{DEFAULT_ACCOUNT, GROUP, MANAGER};
 use crate::api::{Account, Imports, Instance, printable, valid};
-use crate::cloud::{Detail, Lane, ServerId};
+use crate::cloud::{CallPriority, Detail, ServerId};
 use crate::runtime::watch::ObjectKey;
 use clap::{Args, ValueEnum};
 use kube::ResourceExt;
@@ -191,7 +191,7 @@ async fn find(
         unreadable(client, &format!("detail of server {id}"), error)
     };
     let id = ServerId::from(text);
-    match client.detail(Lane::Urgent, &id).await {
+    match client.detail(CallPriority::Urgent, &id).await {
         Ok(detail) => return Ok(detail),
         // Whoever gives no answer now gives none to the next question either.
         Err(error) if error.is_unauthorized() || error.status().is_none() => {
@@ -230,7 +230,7 @@ async fn find(
             "the service lists no server {text}: `instances --unowned` shows those that can be imported"
         ));
     };
-    let detail = client.detail(Lane::Urgent, &row.id).await;
+    let detail = client.detail(CallPriority::Urgent, &row.id).await;
     detail.map_err(|error| unread(&row.id, error))
 }
 

@@ -4,7 +4,7 @@ use super::owners::Owners;
 use super::progress::Progress;
 use crate::api::Account;
 use crate::catalog::{self, Candidates, Catalog, Choice, Listing};
-use crate::cloud::{Client, Lane, Offer, Place, Region, Server};
+use crate::cloud::{CallPriority, Client, Offer, Place, Region, Server};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub(super) async fn read(
                     number + 1
                 )
             });
-            client.servers_page(Lane::Urgent, place, page)
+            client.servers_page(CallPriority::Urgent, place, page)
         };
         let listed = catalog::all(read).await.map_err(|unread| {
             let what = format!("servers of {place}");
@@ -159,7 +159,7 @@ pub(super) async fn completed(client: &Client, row: Server) -> Result<Server, St
     {
         return Ok(row);
     }
-    match client.detail(Lane::Urgent, &row.id).await {
+    match client.detail(CallPriority::Urgent, &row.id).await {
         Ok(detail) => Ok(row.with_detail(detail)),
         // It went meanwhile.
         Err(error) if error.is_no_such_instance() => Ok(row),

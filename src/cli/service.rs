@@ -2,7 +2,7 @@
 
 use crate::api::valid::{self, NoName};
 use crate::api::{Account, AccountSpec, SecretKeyRef, default_missing_codes, names};
-use crate::cloud::{AllowedEndpoints, Budget, BuildError, Client, Gate, Http, Paths};
+use crate::cloud::{AllowedEndpoints, Budget, BuildError, Client, Http, Paths, RateLimiter};
 use crate::runtime::KubeError;
 use crate::runtime::chain;
 use crate::runtime::kubernetes::{self, ClientError, call};
@@ -358,11 +358,11 @@ async fn of_account(cluster: &Cluster, account: &Account) -> Result<Client, Serv
 /// By the Account's own TLS and proxy. No address is refused: a person asks from his own machine, for what is said there.
 fn client(spec: &AccountSpec, credentials: &Credentials) -> Result<Client, BuildError> {
     let paths = Paths::resolve(&spec.paths)?;
-    let gate = Gate::new(session::limits(spec));
+    let limiter = RateLimiter::new(session::limits(spec));
     let http = Http::new(AllowedEndpoints::default())?.with_budget(Budget::of_a_command());
     let http = http.by(session::route(spec, &credentials.tls));
     let token = credentials.token.clone();
-    let client = Client::new(http, &spec.endpoint, token, paths, gate)?;
+    let client = Client::new(http, &spec.endpoint, token, paths, limiter)?;
     let client = client.with_missing_codes(spec.missing_codes.clone());
     Ok(client.with_whole_rows())
 }

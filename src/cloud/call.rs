@@ -16,16 +16,16 @@ use super::budget::{Reservation, Share};
 use super::decode::{Decoded, Decoder, TakeRow, Unfit};
 use super::error::cause::Cause;
 use super::error::{Error, Fault};
-use super::gate::{Gate, Lane, Passage};
 use super::health::Health;
 use super::operation::Operation;
 use super::paths::Paths;
+use super::rate_limiter::{CallPriority, Passage, RateLimiter};
 use super::transport::{Incoming, Line};
 
 /// Told of each call: what, how it ended (the error's category), how long it took.
 pub type Observer = Arc<dyn Fn(Operation, Result<(), &'static str>, Duration) + Send + Sync>;
 
-/// A read is repeated soon anyway; a longer wait would only hold a place at the gate.
+/// A read is repeated soon anyway; a longer wait would only hold a place at the rate limiter.
 const READ_DEADLINE: Duration = Duration::from_secs(30);
 /// A mutating call that is given up is an unknown outcome, so it gets twice the patience, and still ends well within
 /// the settling time that follows an unknown outcome.
@@ -44,7 +44,7 @@ pub(super) struct Caller {
     pub token: SecretString,
     pub header: HeaderValue,
     pub paths: Paths,
-    pub gate: Gate,
+    pub limiter: RateLimiter,
     pub health: Health,
     pub missing_codes: Vec<String>,
     pub observer: Option<Observer>,
@@ -52,9 +52,9 @@ pub(super) struct Caller {
     pub whole_rows: bool,
 }
 
-/// Leave to make one mutating call: a place at the gate, and room for the answer. Dropping it gives both back.
+/// Leave to make one mutating call: a place at the rate limiter, and room for the answer. Dropping it gives both back.
 #[derive(Debug)]
-#[must_use = "a permit holds a place at the gate, and room, until it is dropped"]
+#[must_use = "a permit holds a place at the rate limiter, and room, until it is dropped"]
 pub struct Permit {
     _passage: Passage,
     _room: Reservation,
@@ -82,8 +82,8 @@ pub(super) struct Call<'a> {
 
 impl Caller {
     /// Waits for leave to make one mutating call.
-    pub(super) async fn permit(&self, lane: Lane) -> Permit {
-        let passage = self.gate.pass(lane).await;
+    pub(super) async fn permit(&self, priority: CallPriority) -> Permit {
+        let passage = self.limiter.pass(priority).await;
         let room = self.share.room(Bounds::of_receipt().memory()).await;
         Permit {
             _passage: passage,
@@ -91,7 +91,7 @@ impl Caller {
         }
     }
 
-    /// Makes the call, reads the answer, and tells the gate, the observer and who asks whether the service answers. `rows` takes the rows of its list as they arrive; what
+    /// Makes the call, reads the answer, and tells the rate limiter, the observer and who asks whether the service answers. `rows` takes the rows of its list as they arrive; what
     /// it took is worth nothing unless the call succeeds.
     pub(super) async fn run<T>(
         &self,
@@ -122,10 +122,10 @@ impl Caller {
         });
         self.health.heard(operation, began, outcome.as_ref().err());
         match &outcome {
-            Err(error) if error.is_rate_limited() => self.gate.refused(error.retry_after()),
+            Err(error) if error.is_rate_limited() => self.limiter.refused(error.retry_after()),
             // Nothing was heard of the limit.
             Err(error) if error.status().is_none() => {}
-            Ok(_) | Err(_) => self.gate.answered(),
+            Ok(_) | Err(_) => self.limiter.answered(),
         }
         match outcome.as_ref().map_err(|error| &error.fault) {
             Ok(_) | Err(Fault::Answered { .. } | Fault::Unkept { .. }) => self.share.ended(true),

@@ -13,12 +13,12 @@ use super::budget::{Charge, NoMemory};
 use super::call::{Call, Caller, Leave, Observer, Permit};
 use super::decode::{Unfit, fields, skip};
 use super::error::{BuildError, Error, Fault};
-use super::gate::{Gate, Lane, Passage};
 use super::health::Health;
 use super::http::Http;
 use super::ids::{Place, ServerId, TaskId};
 use super::operation::Operation;
 use super::paths::Paths;
+use super::rate_limiter::{CallPriority, Passage, RateLimiter};
 use super::wire::{
     Accepted, CreateAccepted, CreateRequest, Detail, Page, PasswordRequest, ReinstallRequest,
     TaskReport, receipt, task_id,
@@ -52,7 +52,7 @@ impl Client {
         endpoint: &str,
         token: SecretString,
         paths: Paths,
-        gate: Gate,
+        limiter: RateLimiter,
     ) -> Result<Self, BuildError> {
         let endpoint = http.endpoint(endpoint)?;
         let mut header =
@@ -68,7 +68,7 @@ impl Client {
             token,
             header,
             paths,
-            gate,
+            limiter,
             health: Health::default(),
             missing_codes: default_missing_codes(),
             observer: None,
@@ -138,9 +138,9 @@ impl Client {
         self.caller.endpoint.as_str().trim_end_matches('/')
     }
 
-    /// The gate that the calls of this client pass.
-    pub fn gate(&self) -> &Gate {
-        &self.caller.gate
+    /// The rate limiter that the calls of this client pass.
+    pub fn limiter(&self) -> &RateLimiter {
+        &self.caller.limiter
     }
 
     /// Whether the service answers, as the calls of this client show.
@@ -158,17 +158,17 @@ impl Client {
 
     /// Waits for leave to make one mutating call, which takes it by value: so the wait for the limit, and for memory, lies before
     /// the intent is recorded, and nothing lies between the record and the call.
-    pub async fn permit(&self, lane: Lane) -> Permit {
-        self.caller.permit(lane).await
+    pub async fn permit(&self, priority: CallPriority) -> Permit {
+        self.caller.permit(priority).await
     }
 
     /// Section 4.3: details of one instance.
     ///
     /// # Errors
     /// See [`Error`]; an answer without an `instance` of that very id is an error that proves nothing.
-    pub async fn detail(&self, lane: Lane, id: &ServerId) -> Result<Detail, Error> {
+    pub async fn detail(&self, priority: CallPriority, id: &ServerId) -> Result<Detail, Error> {
         let query = [("ecsResourceUUID", id.as_str())];
-        let call = self.read(lane, Operation::Detail, &query).await;
+        let call = self.read(priority, Operation::Detail, &query).await;
         self.caller
             .run(call, &mut no_rows, |mut answer, reading| {
                 let detail = Detail::read(&mut answer.body)
@@ -183,9 +183,9 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`]; that the *task* failed is a report, not an error.
-    pub async fn task(&self, lane: Lane, id: &TaskId) -> Result<TaskReport, Error> {
+    pub async fn task(&self, priority: CallPriority, id: &TaskId) -> Result<TaskReport, Error> {
         let query = [("asyncTaskUUID", id.as_str())];
-        let call = self.read(lane, Operation::Task, &query).await;
+        let call = self.read(priority, Operation::Task, &query).await;
         self.caller.run(call, &mut no_rows, |mut answer, reading| {
             let report = TaskReport::read(&answer.body);
             if matches!(&report, Some(report) if report.state.is_final() && report.state != super::TaskState::Succeeded) {
@@ -205,7 +205,7 @@ impl Client {
     /// See [`Error`].
     pub async fn instances_page<R: Send>(
         &self,
-        lane: Lane,
+        priority: CallPriority,
         place: &Place,
         page: u32,
         mut read: impl FnMut(&Map<String, Value>) -> Result<Option<R>, NoMemory> + Send,
@@ -217,7 +217,7 @@ impl Client {
             ("page", page.as_str()),
             ("pageSize", size.as_str()),
         ];
-        let call = self.read(lane, Operation::Instances, &query).await;
+        let call = self.read(priority, Operation::Instances, &query).await;
         let (mut rows, mut unreadable) = (Vec::new(), 0);
         let mut take = |text: &[u8]| {
             match fields(text)?
@@ -243,14 +243,14 @@ impl Client {
     }
 
     /// Section 4.7, for one row: the cheapest call that an account must be allowed to make. Tells only whether the
-    /// service answers and takes the token. Goes beside calls that fill the gate, since those may be waiting for a service that
+    /// service answers and takes the token. Goes beside calls that fill the rate limiter, since those may be waiting for a service that
     /// does not answer.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn probe(&self, lane: Lane) -> Result<(), Error> {
+    pub async fn probe(&self, priority: CallPriority) -> Result<(), Error> {
         let query = [("page", "1"), ("pageSize", "1")];
-        let passage = self.caller.gate.pass_beside(lane).await;
+        let passage = self.caller.limiter.pass_beside(priority).await;
         let call = Call {
             bounds: Bounds::of_probe(),
             ..looking(Operation::Keys, &query, passage)
@@ -397,11 +397,11 @@ impl Client {
 
     async fn read<'a>(
         &self,
-        lane: Lane,
+        priority: CallPriority,
         operation: Operation,
         query: &'a [(&'a str, &'a str)],
     ) -> Call<'a> {
-        looking(operation, query, self.caller.gate.pass(lane).await)
+        looking(operation, query, self.caller.limiter.pass(priority).await)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::instance::facts::Facts;
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::plan::delete;
-use crate::instance::plan::step::{Plan, Step, Tell};
+use crate::instance::plan::step::{Plan, StatusUpdate, Step};
 use crate::instance::status::write;
 use crate::instance::{status, times};
 use crate::runtime::chance;
@@ -32,8 +32,8 @@ fn is_behind(facts: &Facts) -> bool {
 }
 
 /// Has the plan say first what it is about to do, if status does not tell it yet. A step that calls comes right after that.
-pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>) {
-    if !is_behind(&seen.facts) {
+pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memory>) {
+    if !is_behind(&observed.facts) {
         // In a store that goes back the generation may come again, of another edit.
         open(memory).told.acknowledged = None;
         return;
@@ -54,17 +54,20 @@ pub(super) fn first(seen: &Observation, plan: &mut Plan, memory: &Mutex<Memory>)
         // What changes nothing at the service does not take long, or is the end.
         Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => return,
     }
-    if open(memory).told.acknowledged == Some(seen.facts.generation) {
+    if open(memory).told.acknowledged == Some(observed.facts.generation) {
         return;
     }
-    plan.tell.progress = false;
+    plan.update.progress = false;
     if plan.buys() {
         // That a server is being created is told once that is on record: what stands in status outlives a lost record.
-        plan.tell.readiness = Some(waits(&seen.facts, "the service is asked for a server next"));
+        plan.update.readiness = Some(waits(
+            &observed.facts,
+            "the service is asked for a server next",
+        ));
     }
-    plan.tell
+    plan.update
         .readiness
-        .get_or_insert_with(|| waits(&seen.facts, why(seen)));
+        .get_or_insert_with(|| waits(&observed.facts, why(observed)));
     if !matches!(plan.step, Step::Rest) {
         plan.step = Step::Rest;
         plan.again = times::CALL_AFTER_ACKNOWLEDGEMENT;
@@ -103,7 +106,7 @@ pub(super) async fn while_waiting(
             &as_it_stands(&facts),
             Some(&readiness),
         );
-        let said = write::say(
+        let written = write::say(
             context,
             &facts,
             &Step::Rest,
@@ -111,7 +114,7 @@ pub(super) async fn while_waiting(
             Some(&readiness),
             memory,
         );
-        match said.await {
+        match written.await {
             Ok(_) => (tried, wait) = (Some(facts.generation), times::ACKNOWLEDGE_AFTER),
             Err(error) => {
                 tracing::debug!(namespace = of.key.namespace, name = of.key.name, %error, "an edit was not acknowledged");
@@ -122,11 +125,11 @@ pub(super) async fn while_waiting(
 }
 
 /// Nothing is known beside what status says.
-fn as_it_stands(facts: &Facts) -> Tell {
-    Tell {
+fn as_it_stands(facts: &Facts) -> StatusUpdate {
+    StatusUpdate {
         operation: facts.status.operation.clone(),
         resolved: facts.status.resolved.clone(),
-        ..Tell::default()
+        ..StatusUpdate::default()
     }
 }
 
@@ -161,8 +164,8 @@ fn waits(facts: &Facts, why: &str) -> Readiness {
     }
 }
 
-fn why(seen: &Observation) -> &str {
-    match (&seen.detail, &seen.task) {
+fn why(observed: &Observation) -> &str {
+    match (&observed.detail, &observed.task) {
         (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => why,
         _ => "the state of the server is read before anything is done to it",
     }

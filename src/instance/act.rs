@@ -6,11 +6,11 @@ mod release;
 
 use crate::api::conditions::Reason;
 use crate::api::{Operation, PurchaseRecord, Verb};
-use crate::cloud::{CreateAccepted, CreateRequest, Error, Lane, Permit, ServerId, TaskId};
+use crate::cloud::{CallPriority, CreateAccepted, CreateRequest, Error, Permit, ServerId, TaskId};
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::login::LoginFact;
-use crate::instance::memory::kinds::{Auxiliary, Post};
+use crate::instance::memory::kinds::{Auxiliary, CallState};
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
@@ -25,11 +25,15 @@ use tokio::time::Instant;
 
 /// Waits for the service's request limit before an intent is recorded: nothing may stand between record and call. Who has to
 /// stand in line for it does so outside of a reconcile: then the plan is to wait.
-pub async fn admit(seen: &Observation, plan: &mut Plan, access: Option<&Access>) -> Option<Permit> {
+pub async fn admit(
+    observed: &Observation,
+    plan: &mut Plan,
+    access: Option<&Access>,
+) -> Option<Permit> {
     match permit_for(plan, access).await {
         Ok(permit) => permit,
         Err(no_room) => {
-            *plan = plan::in_line(seen, plan, no_room); // the request limit is busy with others
+            *plan = plan::in_line(observed, plan, no_room); // the request limit is busy with others
             None
         }
     }
@@ -47,7 +51,7 @@ async fn permit_for(plan: &Plan, session: Option<&Access>) -> Result<Option<Perm
     let Some(session) = session.filter(|_| calls || plan.needs.is_for_a_call()) else {
         return Ok(None);
     };
-    if !session.may_call(Lane::Urgent) {
+    if !session.may_call(CallPriority::Urgent) {
         return Err(NoRoom::InLine);
     }
     match &plan.step {
@@ -59,7 +63,7 @@ async fn permit_for(plan: &Plan, session: Option<&Access>) -> Result<Option<Perm
 /// Carries out what was recorded. At most one mutating call to the service.
 pub async fn act(
     context: &Context,
-    seen: &mut Observation,
+    observed: &mut Observation,
     announced: Announced,
     permit: Option<Permit>,
     session: Option<&AccountSession>,
@@ -71,16 +75,18 @@ pub async fn act(
     let outcome = {
         let attempt = Attempt {
             context,
-            seen,
-            facts: &seen.facts,
-            account: &seen.account_key,
+            observed,
+            facts: &observed.facts,
+            account: &observed.account_key,
             memory,
             reconcile_ends,
         };
         match (step, permit, session) {
             (Step::Rest, ..) => Outcome::Rested,
             (Step::Record { .. }, ..) => Outcome::Written,
-            (Step::Secret(step), ..) => managed_secrets::write(context, seen, &step, memory).await,
+            (Step::Secret(step), ..) => {
+                managed_secrets::write(context, observed, &step, memory).await
+            }
             (Step::Finish, _, session) => attempt.finish(session).await,
             (Step::LetGo { event }, ..) => attempt.let_go(event).await,
             (
@@ -122,9 +128,9 @@ pub async fn act(
         }
     };
     if let (Some(operation), Outcome::Accepted { recorded: true, .. }) = (told, &outcome) {
-        let mut status = seen.facts.status.as_ref().clone();
+        let mut status = observed.facts.status.as_ref().clone();
         status.operation = Some(*operation);
-        seen.facts.status = Arc::new(status);
+        observed.facts.status = Arc::new(status);
     }
     outcome
 }
@@ -144,7 +150,7 @@ impl Attempt<'_> {
     /// when this turn is cut short.
     fn begins_call(&self, number: u32, verb: Verb) -> Result<(), Outcome> {
         self.has_time()?;
-        let digest = match &self.seen.login {
+        let digest = match &self.observed.login {
             LoginFact::Ready(credentials) => credentials.digest,
             LoginFact::NotAsked
             | LoginFact::Missing
@@ -152,16 +158,16 @@ impl Attempt<'_> {
             | LoginFact::Unread(_) => None,
         };
         open(self.memory).calls(verb, digest);
-        self.set_post(number, Post::Unknown);
+        self.set_post(number, CallState::Unknown);
         Ok(())
     }
 
     fn was_accepted(&self, number: u32, id: &ServerId, task: Option<&TaskId>) {
-        let post = Post::Accepted {
+        let call_state = CallState::Accepted {
             id: id.clone(),
             task: task.cloned(),
         };
-        self.set_post(number, post);
+        self.set_post(number, call_state);
         open(self.memory).may_have_password();
     }
 
@@ -170,14 +176,14 @@ impl Attempt<'_> {
         if !error.may_have_happened() {
             return self.refused(number, verb, error);
         }
-        self.set_post(number, Post::Unknown);
+        self.set_post(number, CallState::Unknown);
         let mut memory = open(self.memory);
         if let Some(attempt) = memory.calls.attempts.get_mut(&number) {
             attempt.doubt = Some(error.to_string());
         }
         memory.may_have_password();
         // Whatever shows right after the call is evidence.
-        memory.looks.looked = None;
+        memory.observations.observed_at = None;
         Outcome::Unknown(error.to_string())
     }
 
@@ -239,7 +245,7 @@ impl Attempt<'_> {
         if let Err(late) = self.begins_call(number, verb) {
             return late;
         }
-        match post(session, permit, request).await {
+        match call_state(session, permit, request).await {
             Ok(task) => {
                 let id = self.facts.id().unwrap_or_else(|| ServerId::from(""));
                 self.was_accepted(number, &id, task.as_ref());
@@ -259,7 +265,7 @@ impl Attempt<'_> {
 
     /// Nothing was done, and this process knows it.
     fn refused(&self, number: u32, verb: Verb, error: &Error) -> Outcome {
-        let is_stopped = match &self.seen.detail {
+        let is_stopped = match &self.observed.detail {
             Fact::Known(detail) => detail.status() == Some("STOPPED"),
             Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => false,
         };
@@ -285,17 +291,17 @@ impl Attempt<'_> {
                 );
             }
             Reason::CreateRefused | Reason::OperationRefused => {
-                message = format!("{message}: {}", remedy(error, self.seen));
+                message = format!("{message}: {}", remedy(error, self.observed));
             }
             _ => {}
         }
-        let post = Post::Refused {
+        let call_state = CallState::Refused {
             message: message.clone(),
             reason,
         };
-        self.set_post(number, post);
+        self.set_post(number, call_state);
         // The server may be in another state than it seemed to be.
-        open(self.memory).looks.looked = None;
+        open(self.memory).observations.observed_at = None;
         Outcome::Refused {
             message,
             reason,
@@ -311,7 +317,7 @@ impl Attempt<'_> {
         if let Err(late) = self.has_time() {
             return late;
         }
-        let answer = post(session, permit, request).await;
+        let answer = call_state(session, permit, request).await;
         let power_cut = matches!(request, Request::Stop { force: true, .. });
         let may_have_happened = answer.as_ref().err().is_none_or(Error::may_have_happened);
         let refusal = answer.as_ref().err();
@@ -322,7 +328,7 @@ impl Attempt<'_> {
             _ => Verb::Start,
         };
         let mut memory = open(self.memory);
-        let open_now = self.seen.open();
+        let open_now = self.observed.open();
         let attempt = open_now.as_ref().map(|open| open.attempt);
         // One that was not taken before is told with the try that is.
         let last = memory.calls.auxiliary.as_ref();
@@ -350,7 +356,7 @@ impl Attempt<'_> {
             is_refused,
         });
         if !is_known {
-            memory.looks.looked = None;
+            memory.observations.observed_at = None;
         }
         Outcome::Auxiliary {
             verb,
@@ -361,17 +367,19 @@ impl Attempt<'_> {
         }
     }
 
-    fn set_post(&self, attempt: u32, post: Post) {
+    fn set_post(&self, attempt: u32, call_state: CallState) {
         if let Some(attempt) = open(self.memory).calls.attempts.get_mut(&attempt) {
-            attempt.tries += u32::from(post == Post::Unknown && attempt.post != Post::Unknown);
-            attempt.post = post;
+            attempt.tries += u32::from(
+                call_state == CallState::Unknown && attempt.call_state != CallState::Unknown,
+            );
+            attempt.call_state = call_state;
             attempt.since = Instant::now();
         }
     }
 }
 
 /// Asks the service for an operation. Gives the task where the answer names one.
-async fn post(
+async fn call_state(
     session: &AccountSession,
     permit: Permit,
     request: &Request,
@@ -387,10 +395,10 @@ async fn post(
 }
 
 /// What to mend: the field of the spec that the service's code speaks of, and what stands there.
-fn remedy(error: &Error, seen: &Observation) -> String {
+fn remedy(error: &Error, observed: &Observation) -> String {
     let code = error.code().unwrap_or_default().to_ascii_lowercase();
-    let spec = &seen.facts.spec;
-    let secret = seen.facts.login_secret();
+    let spec = &observed.facts.spec;
+    let secret = observed.facts.login_secret();
     // A thing that was looked up is told with the field of its selector.
     let named = |meaning: Option<Meaning>, exact, selector| {
         let meaning = meaning?;
@@ -401,8 +409,8 @@ fn remedy(error: &Error, seen: &Observation) -> String {
         };
         Some((field, meaning.id))
     };
-    let (image, package) = (references::image(seen), references::package(seen));
-    let (firewall, key) = (references::firewall(seen), references::key(seen));
+    let (image, package) = (references::image(observed), references::package(observed));
+    let (firewall, key) = (references::firewall(observed), references::key(observed));
     let fields = [
         ("image", named(image, "spec.image.id", "spec.image")),
         (

@@ -7,17 +7,17 @@ use crate::instance::references;
 use serde_json::{Map, Value};
 
 /// What the connection Secret is to say now; none while the server is not known, or while another login is on its way.
-pub fn wanted(seen: &Observation) -> Option<Connection> {
-    let (facts, status) = (&seen.facts, &seen.facts.status);
+pub fn wanted(observed: &Observation) -> Option<Connection> {
+    let (facts, status) = (&observed.facts, &observed.facts.status);
     let name = facts.spec.connection_secret.as_ref()?.name.clone();
     let (addresses, applied) = (status.addresses.as_ref()?, status.applied.as_ref()?);
     let host = addresses.public.clone().or(addresses.internal.clone())?;
     let wants_key = facts.spec.login.ssh_key.is_some();
-    let key = references::key(seen).map(|key| key.id);
+    let key = references::key(observed).map(|key| key.id);
     if wants_key && key.is_none() {
         return None;
     }
-    if facts.deleting || facts.is_open() || !is_in_force(seen, applied, key.as_ref()) {
+    if facts.deleting || facts.is_open() || !is_in_force(observed, applied, key.as_ref()) {
         return None;
     }
     let (username, port) = account(&status.detail);
@@ -26,16 +26,18 @@ pub fn wanted(seen: &Observation) -> Option<Connection> {
         host,
         port,
         username,
-        secret: seen.secret_version.clone().filter(|_| key.is_none()),
+        secret: observed.secret_version.clone().filter(|_| key.is_none()),
         key,
     })
 }
 
 /// Whether the login of the spec is the one that the server has.
-fn is_in_force(seen: &Observation, applied: &Applied, key: Option<&String>) -> bool {
+fn is_in_force(observed: &Observation, applied: &Applied, key: Option<&String>) -> bool {
     match key {
         Some(key) => applied.key.as_ref() == Some(key),
-        None => seen.secret_version.is_some() && applied.password_secret == seen.secret_version,
+        None => {
+            observed.secret_version.is_some() && applied.password_secret == observed.secret_version
+        }
     }
 }
 

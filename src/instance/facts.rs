@@ -132,7 +132,7 @@ impl Facts {
     }
 
     /// The recorded server, unless status has let it go for good, since another one is to take its place.
-    pub fn told_id(&self) -> Option<ServerId> {
+    pub fn status_id(&self) -> Option<ServerId> {
         self.id().filter(|_| !self.is_let_go())
     }
 
@@ -162,7 +162,7 @@ impl Facts {
     }
 
     /// Whether status tells of this server, and not of another one or of none.
-    pub fn tells_of(&self, id: &ServerId) -> bool {
+    pub fn status_names(&self, id: &ServerId) -> bool {
         self.status.id.as_deref() == Some(id.as_str())
     }
 
@@ -173,7 +173,7 @@ impl Facts {
 
     /// The recorded create is not known to have ended; where status was lost it is looked at once more.
     pub fn is_creating(&self) -> bool {
-        let is_ended = |record| self.status.tells_of(record) || self.create_end().is_some();
+        let is_ended = |record| self.status.status_names(record) || self.create_end().is_some();
         self.purchase().is_some_and(|record| !is_ended(record))
     }
 

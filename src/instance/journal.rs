@@ -124,7 +124,7 @@ pub(super) fn told(facts: &Facts, server: Option<&str>, event: &EventNote) {
 
 /// A step was not done, and the last try did not say the same.
 pub(super) fn not_done(facts: &Facts, why: &str, what: &'static str) {
-    let server = facts.told_id();
+    let server = facts.status_id();
     line!(
         warn,
         facts,
@@ -160,11 +160,11 @@ pub(super) fn reconciled(facts: &Facts, plan: &Plan, outcome: &Outcome, again: D
         Outcome::NotDone(..) => "not done",
     };
     let reason = plan
-        .tell
+        .update
         .readiness
         .as_ref()
         .map(|readiness| readiness.reason.as_str());
-    let (server, version) = (facts.told_id(), &facts.resource_version);
+    let (server, version) = (facts.status_id(), &facts.resource_version);
     line!(
         debug,
         facts,

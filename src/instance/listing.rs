@@ -114,8 +114,8 @@ impl Listing {
     }
 
     /// Many known servers vanished at once: nothing may be concluded, nothing bought or released.
-    pub fn frozen(&self) -> bool {
-        self.views.iter().any(|view| view.frozen().is_some())
+    pub fn breaker_open(&self) -> bool {
+        self.views.iter().any(|view| view.breaker_open().is_some())
     }
 
     /// What stands in the way of reading a listing, for people.

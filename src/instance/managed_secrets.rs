@@ -112,20 +112,20 @@ pub(super) async fn since_when(
 /// Writes the Secret that a plan asks for.
 pub(super) async fn write(
     context: &Context,
-    seen: &Observation,
+    observed: &Observation,
     step: &SecretStep,
     memory: &Mutex<Memory>,
 ) -> Outcome {
     let written = match step {
-        SecretStep::Connect => return connection::write(context, seen, memory).await,
-        SecretStep::Generate => generate(context, seen).await,
-        SecretStep::Renew { version } => renew(context, seen, version).await,
-        SecretStep::Settle { version } => settle(context, seen, version).await,
+        SecretStep::Connect => return connection::write(context, observed, memory).await,
+        SecretStep::Generate => generate(context, observed).await,
+        SecretStep::Renew { version } => renew(context, observed, version).await,
+        SecretStep::Settle { version } => settle(context, observed, version).await,
     };
     match written {
         Ok(()) => {
             // Whoever waits for this to go on looks at the server once more.
-            open(memory).looks.looked = None;
+            open(memory).observations.observed_at = None;
             Outcome::Written
         }
         Err(NotWritten::Stale) => Outcome::Stale,
@@ -209,21 +209,21 @@ fn first(fresh: &SecretString, has_server: bool) -> Change {
 }
 
 /// A first password, in a Secret that must not exist.
-async fn generate(context: &Context, seen: &Observation) -> Result<(), NotWritten> {
-    let facts = &seen.facts;
+async fn generate(context: &Context, observed: &Observation) -> Result<(), NotWritten> {
+    let facts = &observed.facts;
     let reference = facts.login_secret().ok_or(NotWritten::Stale)?;
     let mut change = first(&password::generate(), facts.id().is_some());
     name_account(&mut change, facts);
     change
         .annotations
-        .push((ROTATED_AT, seen.wall_clock.to_string()));
+        .push((ROTATED_AT, observed.wall_clock.to_string()));
     create(context, facts, &reference.name, LOGIN, &change).await
 }
 
 /// Another password beside the one in force. One that waits already is kept: the server may have it. Either way the Secret
 /// has another version then, which asks for it to be set.
-async fn renew(context: &Context, seen: &Observation, version: &str) -> Result<(), NotWritten> {
-    let (content, reference) = stands(context, seen, version).await?;
+async fn renew(context: &Context, observed: &Observation, version: &str) -> Result<(), NotWritten> {
+    let (content, reference) = stands(context, observed, version).await?;
     let mut change = Change::default();
     if is_settled(&content) {
         let fresh = password::generate();
@@ -231,13 +231,17 @@ async fn renew(context: &Context, seen: &Observation, version: &str) -> Result<(
     }
     change
         .annotations
-        .push((ROTATED_AT, seen.wall_clock.to_string()));
-    patch(context, &seen.facts, &reference.name, &content, &change).await
+        .push((ROTATED_AT, observed.wall_clock.to_string()));
+    patch(context, &observed.facts, &reference.name, &content, &change).await
 }
 
 /// The password of this version is in force: it is the one to log in with from now on.
-async fn settle(context: &Context, seen: &Observation, version: &str) -> Result<(), NotWritten> {
-    let (content, reference) = stands(context, seen, version).await?;
+async fn settle(
+    context: &Context,
+    observed: &Observation,
+    version: &str,
+) -> Result<(), NotWritten> {
+    let (content, reference) = stands(context, observed, version).await?;
     let mut change = Change::default();
     let in_force = content
         .text(wanted_key(&content))
@@ -248,13 +252,13 @@ async fn settle(context: &Context, seen: &Observation, version: &str) -> Result<
         change.put(PREVIOUS, former);
     }
     change.removed.push(PENDING);
-    name_account(&mut change, &seen.facts);
+    name_account(&mut change, &observed.facts);
     change
         .annotations
-        .push((ROTATED_AT, seen.wall_clock.to_string()));
+        .push((ROTATED_AT, observed.wall_clock.to_string()));
     let from = content.resource_version.clone();
     change.annotations.push((SETTLED_FROM, from));
-    patch(context, &seen.facts, &reference.name, &content, &change).await
+    patch(context, &observed.facts, &reference.name, &content, &change).await
 }
 
 fn name_account(change: &mut Change, facts: &Facts) {
@@ -266,10 +270,10 @@ fn name_account(change: &mut Change, facts: &Facts) {
 /// The login Secret as it is now, if it is ours and in the version that a plan was made from.
 async fn stands(
     context: &Context,
-    seen: &Observation,
+    observed: &Observation,
     version: &str,
 ) -> Result<(Content, SecretKeyRef), NotWritten> {
-    let facts = &seen.facts;
+    let facts = &observed.facts;
     let reference = facts.login_secret().ok_or(NotWritten::Stale)?;
     match session::read(&context.client, &facts.key.namespace, &reference.name).await {
         Ok(content)
@@ -422,8 +426,8 @@ fn wipe(mut secret: Secret) {
 }
 
 /// The password that was read in this turn, if it is the one of this version and does not wait to be set.
-fn password_of<'a>(seen: &'a Observation, version: &str) -> Option<&'a SecretString> {
-    let LoginFact::Ready(credentials) = &seen.login else {
+fn password_of<'a>(observed: &'a Observation, version: &str) -> Option<&'a SecretString> {
+    let LoginFact::Ready(credentials) = &observed.login else {
         return None;
     };
     let mut generated = credentials.generated.iter();

@@ -10,7 +10,7 @@ use crate::api::conditions::Reason;
 use crate::api::{HistoryEntry, Operation, OperationEnd, PurchaseRecord, Verb};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::facts::Facts;
-use crate::instance::memory::kinds::{Attempt, Doubts, Gone, Orphan, Pause, Poll, Post};
+use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, Orphan, Pause, Poll};
 use crate::instance::memory::parts::{Calls, Looks, Origin, Pacing, Secrets, Told};
 use crate::instance::memory::version::Lag;
 use crate::instance::times;
@@ -27,7 +27,7 @@ pub struct Memory {
     /// What was called.
     pub calls: Calls,
     /// What was seen.
-    pub looks: Looks,
+    pub observations: Looks,
     /// When it is its turn.
     pub pace: Pacing,
     /// Its Secrets.
@@ -43,7 +43,7 @@ impl Memory {
         Self {
             origin: Origin::new(born_here, now),
             calls: Calls::default(),
-            looks: Looks::default(),
+            observations: Looks::default(),
             pace: Pacing::default(),
             secrets: Secrets::default(),
             told: Told::default(),
@@ -118,7 +118,7 @@ impl Memory {
     /// Takes in what status tells of operations on the server. One that this process follows and that a status does not tell of
     /// which knows no newer number goes on: that status was lost.
     pub fn meet_operation(&mut self, facts: &Facts, now: Instant) {
-        if let Some(record) = facts.purchase().filter(|it| facts.status.tells_of(it)) {
+        if let Some(record) = facts.purchase().filter(|it| facts.status.status_names(it)) {
             self.purchase_ended(record);
         }
         let newest = facts.status.operation.as_ref();
@@ -151,7 +151,7 @@ impl Memory {
             tries: 0,
             since: now,
             doubt: None,
-            post: Post::Unknown,
+            call_state: CallState::Unknown,
         };
         let number = u32::try_from(told.attempt).unwrap_or_default();
         let attempt = self.calls.attempts.entry(number);
@@ -159,9 +159,9 @@ impl Memory {
         if attempt.nonce != told.nonce {
             *attempt = stranger;
         }
-        let knows_it = matches!(attempt.post, Post::Accepted { .. });
+        let knows_it = matches!(attempt.call_state, CallState::Accepted { .. });
         if let (true, false, Some(id)) = (told.accepted, knows_it, facts.id()) {
-            attempt.post = Post::Accepted {
+            attempt.call_state = CallState::Accepted {
                 id,
                 task: told.task_id.as_deref().map(TaskId::from),
             };
@@ -207,10 +207,10 @@ impl Memory {
             .releases
             .retain(|id, call| recorded(id) || now < call.at + times::GONE_SERVER_REMEMBERED);
         // What the service refused to a process before this one is on record.
-        let post = record
+        let call_state = record
             .refused
             .as_ref()
-            .map_or(Post::Unknown, |refusal| Post::Refused {
+            .map_or(CallState::Unknown, |refusal| CallState::Refused {
                 message: refusal.message.clone(),
                 reason: Reason::of(&refusal.reason).unwrap_or(Reason::CreateRefused),
             });
@@ -223,7 +223,7 @@ impl Memory {
             tries: 0,
             since: now,
             doubt: None,
-            post,
+            call_state,
         };
         let attempt = self
             .calls
@@ -233,7 +233,7 @@ impl Memory {
         if attempt.nonce != record.nonce {
             *attempt = stranger;
         } else if !attempt.is_own && record.refused.is_some() {
-            attempt.post = stranger.post;
+            attempt.call_state = stranger.call_state;
         }
     }
 
@@ -255,9 +255,9 @@ impl Memory {
 
     /// The task that the service named to this process for an operation.
     pub fn told_task(&self, operation: &Operation) -> Option<&TaskId> {
-        match &self.call(operation)?.post {
-            Post::Accepted { task, .. } => task.as_ref(),
-            Post::NotSent | Post::Refused { .. } | Post::Unknown => None,
+        match &self.call(operation)?.call_state {
+            CallState::Accepted { task, .. } => task.as_ref(),
+            CallState::NotSent | CallState::Refused { .. } | CallState::Unknown => None,
         }
     }
 
@@ -265,8 +265,8 @@ impl Memory {
     pub fn calls(&mut self, verb: Verb, digest: Option<[u8; 32]>) {
         self.calls.pending_seen = false;
         self.calls.auxiliary = None;
-        self.looks.at_rest_since = None;
-        self.looks.poll = None;
+        self.observations.at_rest_since = None;
+        self.observations.poll = None;
         if verb.bears_login() {
             self.calls.password.sent = digest;
         }
@@ -287,7 +287,7 @@ impl Memory {
     /// An operation of ours ended, and status says so. What the listing shows from here on is new, also if it showed the
     /// same before. `brought_login`: with it came the password that it was called with.
     pub fn operation_ended(&mut self, ended: &HistoryEntry, brought_login: bool, now: Instant) {
-        self.looks.led_by = None;
+        self.observations.led_by = None;
         self.calls.followed = None;
         let number = u32::try_from(ended.attempt).unwrap_or_default();
         match (ended.verb, self.calls.attempts.get_mut(&number)) {
@@ -358,7 +358,8 @@ impl Memory {
             }),
             None => {
                 let newest = self.calls.attempts.values().next_back();
-                let is_unknown = newest.is_some_and(|attempt| attempt.post == Post::Unknown);
+                let is_unknown =
+                    newest.is_some_and(|attempt| attempt.call_state == CallState::Unknown);
                 account.filter(|_| is_unknown).map(|account| Orphan {
                     id: None,
                     account: account.to_owned(),
@@ -370,15 +371,15 @@ impl Memory {
 
     /// What was seen of a server says nothing about another one.
     pub fn forget_looks(&mut self) {
-        self.looks.looked = None;
-        self.looks.led_by = None;
-        self.looks.unread = false;
-        self.looks.unreached = false;
-        self.looks.not_found = false;
-        self.looks.missing_since = None;
-        self.looks.shown_by = None;
-        self.looks.at_rest_since = None;
-        self.looks.poll = None;
+        self.observations.observed_at = None;
+        self.observations.led_by = None;
+        self.observations.unread = false;
+        self.observations.unreached = false;
+        self.observations.not_found = false;
+        self.observations.missing_since = None;
+        self.observations.shown_by = None;
+        self.observations.at_rest_since = None;
+        self.observations.poll = None;
         self.calls.password.current = None;
     }
 
@@ -386,12 +387,12 @@ impl Memory {
     pub fn asked_to_look(&mut self, token: Option<&str>, done: Option<&str>, now: Instant) {
         let token = token.filter(|token| done != Some(*token));
         let known = self
-            .looks
+            .observations
             .reconcile
             .as_ref()
             .map(|(known, _)| known.as_str());
         if token != known {
-            self.looks.reconcile = token.map(|token| (token.to_owned(), now));
+            self.observations.reconcile = token.map(|token| (token.to_owned(), now));
         }
     }
 
@@ -416,20 +417,20 @@ impl Memory {
     /// When an operation began, if this process began it.
     pub fn began(&self, operation: &Operation) -> Option<Instant> {
         let attempt = self.call(operation).filter(|attempt| attempt.tries > 0)?;
-        matches!(attempt.post, Post::Accepted { .. }).then_some(attempt.since)
+        matches!(attempt.call_state, CallState::Accepted { .. }).then_some(attempt.since)
     }
 
     /// The clock of a task's queries; begun when the task is first met.
     pub fn poll_of(&mut self, task: &TaskId, began: Option<Instant>, now: Instant) -> &mut Poll {
         if self
-            .looks
+            .observations
             .poll
             .as_ref()
             .is_none_or(|poll| poll.task != *task)
         {
-            self.looks.poll = None;
+            self.observations.poll = None;
         }
-        self.looks.poll.get_or_insert_with(|| Poll {
+        self.observations.poll.get_or_insert_with(|| Poll {
             task: task.clone(),
             since: began.unwrap_or(now),
             whole: began.is_some(),

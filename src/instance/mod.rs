@@ -60,29 +60,29 @@ async fn drive(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> Durat
     }
     // What it takes of its Account's limits is given back if it comes to nothing.
     let mut place = context.sessions.reservations().reconcile(&facts.uid);
-    let (mut seen, access) = observe::observe(context, facts, memory).await; // reads
-    let mut plan = plan::plan(&seen); // pure
-    while observe::learn(context, &mut seen, &plan.needs, access.as_ref(), memory).await {
-        plan = plan::plan(&seen); // with what it asked for
+    let (mut observed, access) = observe::observe(context, facts, memory).await; // reads
+    let mut plan = plan::plan(&observed); // pure
+    while observe::learn(context, &mut observed, &plan.needs, access.as_ref(), memory).await {
+        plan = plan::plan(&observed); // with what it asked for
     }
-    acknowledge::first(&seen, &mut plan, memory);
+    acknowledge::first(&observed, &mut plan, memory);
     let session = access.as_deref();
-    subscription::renew(context, &seen, &mut plan, session, memory).await;
-    let permit = act::admit(&seen, &mut plan, access.as_ref()).await;
-    let recorded = record::record(context, &mut seen, &plan, memory, session).await; // writes to Kubernetes
+    subscription::renew(context, &observed, &mut plan, session, memory).await;
+    let permit = act::admit(&observed, &mut plan, access.as_ref()).await;
+    let recorded = record::record(context, &mut observed, &plan, memory, session).await; // writes to Kubernetes
     place.buys(plan.buys());
     let outcome = match recorded {
-        Ok(step) => act::act(context, &mut seen, step, permit, session, memory, ends).await, // calls the service
+        Ok(step) => act::act(context, &mut observed, step, permit, session, memory, ends).await, // calls the service
         Err(outcome) => outcome,
     };
     place.buys(plan.buys() && outcome.may_have_bought());
-    let told = report::report(context, &seen, &plan, &outcome, memory).await; // writes status
+    let told = report::report(context, &observed, &plan, &outcome, memory).await; // writes status
     next::next(
         context,
         access.as_ref(),
         &plan,
         &outcome,
-        &seen,
+        &observed,
         told,
         memory,
     )

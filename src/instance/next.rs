@@ -27,33 +27,33 @@ pub fn next(
     access: Option<&Access>,
     plan: &Plan,
     outcome: &Outcome,
-    seen: &Observation,
+    observed: &Observation,
     told: Result<Option<Duration>, Unreported>,
     memory: &Mutex<Memory>,
 ) -> Duration {
-    let uid = seen.facts.uid.as_str();
+    let uid = observed.facts.uid.as_str();
     if matches!(outcome, Outcome::Finished) || context.memories.get(uid).is_none() {
         // The object went while the reconcile ran: nothing looks out for it any more.
         context.sessions.leave(&Subject::from(uid));
     }
     let mut memory = open(memory);
     let session = access.map(|access| &**access);
-    let again = after(session, plan, outcome, &mut memory, seen, told.is_ok());
+    let again = after(session, plan, outcome, &mut memory, observed, told.is_ok());
     let again = in_line(again, outcome, access);
-    if is_untold(seen, plan, outcome, &told) {
+    if is_untold(observed, plan, outcome, &told) {
         memory.forget_looks();
     }
-    journal::reconciled(&seen.facts, plan, outcome, again);
+    journal::reconciled(&observed.facts, plan, outcome, again);
     match told {
         Ok(held) => held.map_or(again, |held| again.min(held)),
         Err(Unreported::TooSoon(rest)) => rest,
-        Err(Unreported::Failed(error)) => not_told(&mut memory, seen, &error),
+        Err(Unreported::Failed(error)) => not_told(&mut memory, observed, &error),
     }
 }
 
 /// Whether something was read that is not in status: it is read again. Of what a failed create left behind nothing stands there.
 fn is_untold(
-    seen: &Observation,
+    observed: &Observation,
     plan: &Plan,
     outcome: &Outcome,
     told: &Result<Option<Duration>, Unreported>,
@@ -62,25 +62,25 @@ fn is_untold(
     let is_untold = told.is_err()
         || is_withheld
         || matches!(outcome, Outcome::Stale)
-        || plan.tell.detail.is_none();
+        || plan.update.detail.is_none();
     is_untold
-        && matches!(seen.detail, Fact::Known(_))
-        && !seen.facts.deleting
-        && !seen.is_open()
-        && seen.create_failed().is_none()
+        && matches!(observed.detail, Fact::Known(_))
+        && !observed.facts.deleting
+        && !observed.is_open()
+        && observed.create_failed().is_none()
 }
 
 /// The status could not be written.
-fn not_told(memory: &mut Memory, seen: &Observation, error: &KubeError) -> Duration {
-    warn(memory, seen, &error.to_string(), "status not written");
+fn not_told(memory: &mut Memory, observed: &Observation, error: &KubeError) -> Duration {
+    warn(memory, observed, &error.to_string(), "status not written");
     let wait = memory.pace.backoff.fail();
     let wait = wait.min(not_written_again(error.is_refusal()));
     // What was overtaken is put right by the event that shows it.
     let is_overtaken = error.is_overtaken();
     memory.told.unreported_until = (!is_overtaken).then(|| Instant::now() + wait);
-    if seen.facts.deleting && !is_overtaken {
+    if observed.facts.deleting && !is_overtaken {
         // A release needs no write before it: where status cannot be written, a deletion goes on all the same.
-        memory.told.acknowledged = Some(seen.facts.generation);
+        memory.told.acknowledged = Some(observed.facts.generation);
     }
     wait
 }
@@ -100,43 +100,43 @@ fn rested(
     session: Option<&AccountSession>,
     plan: &Plan,
     memory: &mut Memory,
-    seen: &Observation,
+    observed: &Observation,
     is_said: bool,
 ) -> Duration {
     let now = Instant::now();
-    let ended = plan.tell.ended.as_ref().filter(|_| is_said);
+    let ended = plan.update.ended.as_ref().filter(|_| is_said);
     if let Some(ended) = ended {
         let is_power = ended.succeeded && matches!(ended.verb, Verb::Start | Verb::Stop);
         let times = is_power.then(|| memory.power_ended(ended.verb, now));
-        let applied = plan.tell.applied.as_ref();
+        let applied = plan.update.applied.as_ref();
         let brought_login = applied.is_some_and(|applied| applied.password_secret.is_some());
-        let operation = seen.open();
+        let operation = observed.open();
         memory.operation_ended(ended, brought_login, now);
         let pause = plan.pause.or(times.and_then(times::pause_of_power));
         if let (Some(pause), Some(operation)) = (pause, operation) {
-            let told = plan.tell.operation.as_ref();
+            let told = plan.update.operation.as_ref();
             let end = told.and_then(|told| told.end.clone());
             memory.pause(&operation, end, now + pause);
         }
     }
-    let readiness = plan.tell.readiness.as_ref();
+    let readiness = plan.update.readiness.as_ref();
     // As long as it cannot be said, something fails.
     if is_said && readiness.is_some_and(|readiness| readiness.state == State::Ready) {
         memory.pace.backoff.reset();
         memory.pace.trouble = None;
     }
     let poll = memory
-        .looks
+        .observations
         .poll
         .as_ref()
         .filter(|poll| poll.ended.is_none() && poll.odd.is_none())
-        .zip(seen.following);
-    let confirmed = synced::again(seen).unwrap_or(plan.again);
+        .zip(observed.following);
+    let confirmed = synced::again(observed).unwrap_or(plan.again);
     let again = plan.again.min(confirmed);
     let again = poll.map_or(again, |(poll, verb)| {
         again.min(schedule(session, verb).due_in(poll, now))
     });
-    let look = seen.look_again.filter(|_| seen.is_open());
+    let look = observed.look_again.filter(|_| observed.is_open());
     look.map_or(again, |at| again.min(at.saturating_duration_since(now)))
 }
 
@@ -151,22 +151,22 @@ fn after(
     plan: &Plan,
     outcome: &Outcome,
     memory: &mut Memory,
-    seen: &Observation,
+    observed: &Observation,
     is_said: bool,
 ) -> Duration {
     match outcome {
-        Outcome::Rested => rested(session, plan, memory, seen, is_said),
+        Outcome::Rested => rested(session, plan, memory, observed, is_said),
         Outcome::Accepted {
             verb, recorded, id, ..
         } => {
-            accepted(plan, memory, seen, id);
+            accepted(plan, memory, observed, id);
             match *recorded {
                 true => schedule(session, *verb).next(None),
                 false => times::AFTER_OWN_WRITE,
             }
         }
         Outcome::Auxiliary { .. } => {
-            beside(outcome, memory, seen);
+            beside(outcome, memory, observed);
             schedule(session, Verb::Stop).next(None)
         }
         Outcome::Written => times::AFTER_OWN_WRITE,
@@ -178,11 +178,11 @@ fn after(
             ..
         } => match trouble {
             None => {
-                journal::releases(&seen.facts, id, *why);
+                journal::releases(&observed.facts, id, *why);
                 schedule(session, Verb::Release).next(None)
             }
             Some(trouble) => {
-                warn(memory, seen, trouble, not_taken(*is_unknown));
+                warn(memory, observed, trouble, not_taken(*is_unknown));
                 let not_before = memory
                     .calls
                     .releases
@@ -193,15 +193,15 @@ fn after(
                 })
             }
         },
-        Outcome::Refused { .. } => refused(plan, outcome, memory, seen, is_said),
+        Outcome::Refused { .. } => refused(plan, outcome, memory, observed, is_said),
         Outcome::Unknown(why) => {
-            warn(memory, seen, why, "the outcome of a call is unknown");
+            warn(memory, observed, why, "the outcome of a call is unknown");
             times::AFTER_OWN_WRITE
         }
         Outcome::Finished => times::IDLE_REQUEUE,
         Outcome::Stale => memory.pace.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
         Outcome::NotDone(why, readiness) => {
-            warn(memory, seen, why, "not done, trying again");
+            warn(memory, observed, why, "not done, trying again");
             let wait = memory.pace.backoff.fail();
             let wait = wait.min(not_written_again(readiness.is_some()));
             if plan.buys() {
@@ -214,7 +214,7 @@ fn after(
 }
 
 /// What came of a call within another operation.
-fn beside(outcome: &Outcome, memory: &mut Memory, seen: &Observation) {
+fn beside(outcome: &Outcome, memory: &mut Memory, observed: &Observation) {
     let Outcome::Auxiliary {
         verb,
         power_cut,
@@ -225,26 +225,26 @@ fn beside(outcome: &Outcome, memory: &mut Memory, seen: &Observation) {
     else {
         return;
     };
-    match (trouble, seen.facts.told_id()) {
-        (Some(why), _) => warn(memory, seen, why, not_taken(*is_unknown)),
+    match (trouble, observed.facts.status_id()) {
+        (Some(why), _) => warn(memory, observed, why, not_taken(*is_unknown)),
         (None, Some(id)) => {
-            let open = seen.open();
-            journal::called_beside(&seen.facts, open.as_ref(), *verb, &id, *power_cut);
+            let open = observed.open();
+            journal::called_beside(&observed.facts, open.as_ref(), *verb, &id, *power_cut);
         }
         (None, None) => {}
     }
 }
 
 /// The service took the call of this plan.
-fn accepted(plan: &Plan, memory: &mut Memory, seen: &Observation, id: &ServerId) {
+fn accepted(plan: &Plan, memory: &mut Memory, observed: &Observation, id: &ServerId) {
     memory.pace.backoff.reset();
     memory.pace.not_before = None;
     // A server in the making is not expected in a listing yet.
     memory.pace.wants.attention = Attention::InFlight;
     memory.pace.trouble = None;
     match &plan.step {
-        Step::Buy { record, .. } => journal::called(&seen.facts, id, &of_purchase(record)),
-        Step::Operate { operation, .. } => journal::called(&seen.facts, id, operation),
+        Step::Buy { record, .. } => journal::called(&observed.facts, id, &of_purchase(record)),
+        Step::Operate { operation, .. } => journal::called(&observed.facts, id, operation),
         _ => {}
     }
 }
@@ -254,7 +254,7 @@ fn refused(
     plan: &Plan,
     outcome: &Outcome,
     memory: &mut Memory,
-    seen: &Observation,
+    observed: &Observation,
     is_said: bool,
 ) -> Duration {
     let Outcome::Refused {
@@ -267,13 +267,13 @@ fn refused(
     };
     // Status has the service's words: they may say a password that is refused, and a log goes further.
     let why = reason.as_str();
-    warn(memory, seen, why, "the service refused the call");
+    warn(memory, observed, why, "the service refused the call");
     let wait = match (reason, &plan.step) {
         (Reason::CreateRefused, _) => memory.pace.backoff.fail().max(times::CREATE_REFUSED_RETRY),
         // Each try is announced and closed, which are two writes.
         (reason, _) if plan.buys() && reason.is_lasting_refusal() => times::CREATE_REFUSED_RETRY,
         (Reason::OperationRefused, Step::Operate { announce: true, .. }) => {
-            not_wanted(memory, seen, message, is_said)
+            not_wanted(memory, observed, message, is_said)
         }
         // It only has to be stopped first, or to be looked at.
         (Reason::Stopping | Reason::OperationRefused, _) => times::AFTER_OWN_WRITE,
@@ -286,13 +286,18 @@ fn refused(
 }
 
 /// The service did not want an operation that was just announced, which ended with that. Gives how long it is left alone.
-fn not_wanted(memory: &mut Memory, seen: &Observation, message: &str, is_said: bool) -> Duration {
-    let Some(open) = seen.open() else {
+fn not_wanted(
+    memory: &mut Memory,
+    observed: &Observation,
+    message: &str,
+    is_said: bool,
+) -> Duration {
+    let Some(open) = observed.open() else {
         return times::AFTER_OWN_WRITE;
     };
-    let times = ended::times(seen, open.verb, EndReason::Refused) + 1;
+    let times = ended::times(observed, open.verb, EndReason::Refused) + 1;
     let pause = ended::pause_after(EndReason::Refused, times).unwrap_or(times::AFTER_OWN_WRITE);
-    let end = ended::end(seen, EndReason::Refused, message, times);
+    let end = ended::end(observed, EndReason::Refused, message, times);
     memory.pause(&open, Some(end), Instant::now() + pause);
     if is_said {
         // Its end stands in status, together with the refusal.
@@ -310,9 +315,9 @@ fn not_taken(is_unknown: bool) -> &'static str {
 }
 
 /// The same trouble is told once, as long as no call gets through in between.
-fn warn(memory: &mut Memory, seen: &Observation, why: &str, what: &'static str) {
+fn warn(memory: &mut Memory, observed: &Observation, why: &str, what: &'static str) {
     if memory.is_new_trouble(why) {
-        journal::not_done(&seen.facts, why, what);
+        journal::not_done(&observed.facts, why, what);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::instance::facts::Facts;
 use crate::instance::listing::Listing;
 use crate::instance::login;
 use crate::instance::memory::Memory;
-use crate::instance::memory::kinds::Post;
+use crate::instance::memory::kinds::CallState;
 use crate::instance::poll_schedule::Sight;
 use crate::instance::resolved_references::Found;
 use crate::inventory::Sighting;
@@ -141,8 +141,8 @@ impl Observation {
 
     /// Whether the detail was not asked for in this time, or never.
     pub fn has_not_looked_for(&self, time: Duration) -> bool {
-        let looked = self.memory.looks.looked;
-        looked.is_none_or(|looked| self.now >= looked + time)
+        let observed_at = self.memory.observations.observed_at;
+        observed_at.is_none_or(|observed_at| self.now >= observed_at + time)
     }
 
     /// The operation that is open at the recorded server: what status tells, or what this process follows where status was lost,
@@ -157,7 +157,7 @@ impl Observation {
             None => return None,
         };
         let call = self.memory.call(&open);
-        if let Some(Post::Accepted { task, .. }) = call.map(|call| &call.post) {
+        if let Some(CallState::Accepted { task, .. }) = call.map(|call| &call.call_state) {
             open.accepted = true;
             open.task_id = open
                 .task_id

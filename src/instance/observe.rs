@@ -5,7 +5,7 @@ mod look;
 
 use crate::api::Marker;
 use crate::api::conditions::Reason;
-use crate::cloud::{Lane, ServerId};
+use crate::cloud::{CallPriority, ServerId};
 use crate::instance::context::Context;
 use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
@@ -47,7 +47,7 @@ pub async fn observe(
     let key = account_of(&facts, &remembered);
     let (account, session) = account(context, &facts, &key);
     let session = session.map(|session| Access::new(session, facts.uid.as_str().into()));
-    let mut seen = Observation {
+    let mut observed = Observation {
         account,
         account_key: key,
         listing: None,
@@ -76,87 +76,94 @@ pub async fn observe(
         facts,
     };
     // An object that others hold while it is deleted is no matter of ours any more.
-    let ours = !seen.facts.deleting || seen.facts.is_held();
+    let ours = !observed.facts.deleting || observed.facts.is_held();
     if let Some(session) = session.as_ref().filter(|_| ours) {
-        if seen.facts.places.is_empty() && session.may_call(Lane::Urgent) {
+        if observed.facts.places.is_empty() && session.may_call(CallPriority::Urgent) {
             // Region or zone is given by name: without its code there is no listing to look at.
-            references::find::place(&mut seen, session, context).await;
-            seen.facts.places.extend(seen.facts.here.clone());
+            references::find::place(&mut observed, session, context).await;
+            observed.facts.places.extend(observed.facts.here.clone());
         }
-        subscribe(context, &seen.facts, &mut seen.memory, session);
-        seen.listing = Some(Listing::look(&session.shared.inventory, &seen.facts.places));
-        let (id, listing) = (seen.facts.id(), seen.listing.as_ref());
+        subscribe(context, &observed.facts, &mut observed.memory, session);
+        observed.listing = Some(Listing::look(
+            &session.shared.inventory,
+            &observed.facts.places,
+        ));
+        let (id, listing) = (observed.facts.id(), observed.listing.as_ref());
         if id.is_some_and(|id| listing.is_some_and(|listing| listing.row(&id).is_some())) {
-            seen.memory.looks.shown_by.clone_from(&session.credential);
+            observed
+                .memory
+                .observations
+                .shown_by
+                .clone_from(&session.credential);
         }
-        take_back_gone(&mut seen);
-        if seen.facts.deleting {
-            look::at_release(&mut seen, session, context).await;
+        take_back_gone(&mut observed);
+        if observed.facts.deleting {
+            look::at_release(&mut observed, session, context).await;
         } else {
-            look::at_server(&mut seen, session, context).await;
+            look::at_server(&mut observed, session, context).await;
         }
     }
     if session.is_none() {
-        unsubscribe(context, &mut seen);
+        unsubscribe(context, &mut observed);
     }
-    let confirmed = confirmed(&seen, session.as_deref(), context);
-    seen.memory.looks.confirmed = seen.memory.looks.confirmed.max(confirmed);
-    open(memory).has_looked(&seen.memory);
-    (seen, session)
+    let confirmed = confirmed(&observed, session.as_deref(), context);
+    observed.memory.observations.confirmed = observed.memory.observations.confirmed.max(confirmed);
+    open(memory).has_looked(&observed.memory);
+    (observed, session)
 }
 
 /// When the service showed last whether the recorded server is there. What the listings of an account session that cannot be used for now have
 /// shown counts too.
 fn confirmed(
-    seen: &Observation,
+    observed: &Observation,
     session: Option<&AccountSession>,
     context: &Context,
 ) -> Option<Instant> {
-    if matches!(seen.detail, Fact::Known(_) | Fact::Absent) {
-        return Some(seen.now);
+    if matches!(observed.detail, Fact::Known(_) | Fact::Absent) {
+        return Some(observed.now);
     }
-    let id = seen.facts.told_id()?;
+    let id = observed.facts.status_id()?;
     let last = || {
         context
             .sessions
-            .last_account_session(&seen.account_key, false)
+            .last_account_session(&observed.account_key, false)
     };
     let last = match session {
         Some(_) => None,
         None => last(),
     };
     let inventory = &session.or(last.as_deref())?.shared.inventory;
-    match Listing::look(inventory, &seen.facts.places).sighting(&id) {
+    match Listing::look(inventory, &observed.facts.places).sighting(&id) {
         Sighting::Present(_, at) | Sighting::Absent { began: at } => Some(at),
         Sighting::Unknown(_) => None,
     }
 }
 
 /// Without a session it wants no listings beyond those that it needs none for.
-fn unsubscribe(context: &Context, seen: &mut Observation) {
-    if seen.memory.pace.subscribed.is_none() {
+fn unsubscribe(context: &Context, observed: &mut Observation) {
+    if observed.memory.pace.subscribed.is_none() {
         return;
     }
-    let subject: Subject = seen.facts.uid.as_str().into();
-    if is_withdrawn(&seen.account) {
+    let subject: Subject = observed.facts.uid.as_str().into();
+    if is_withdrawn(&observed.account) {
         // It asks for no listing with a token that may not be used any more.
         context.sessions.leave(&subject);
-        seen.memory.pace.subscribed = None;
+        observed.memory.pace.subscribed = None;
     } else {
         context.sessions.calm(&subject);
     }
-    seen.memory.pace.wants = Wants::default();
+    observed.memory.pace.wants = Wants::default();
 }
 
 /// Whether the server that is to be imported may be taken over.
-fn claim(context: &Context, seen: &Observation, session: &Access, id: &ServerId) -> Claim {
-    let marker = match &seen.candidate {
+fn claim(context: &Context, observed: &Observation, session: &Access, id: &ServerId) -> Claim {
+    let marker = match &observed.candidate {
         Fact::Known(detail) => detail.name().and_then(Marker::in_name),
         Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
     };
     // Its own marker says that it is its own.
-    let marker = marker.filter(|marker| *marker != seen.facts.marker);
-    let (uid, account, marker) = (&seen.facts.uid, &seen.account_key, marker.as_ref());
+    let marker = marker.filter(|marker| *marker != observed.facts.marker);
+    let (uid, account, marker) = (&observed.facts.uid, &observed.account_key, marker.as_ref());
     let sessions = &context.sessions;
     let backing = |say: &Say<'_>| sessions.backing(say, id, session);
     sessions
@@ -167,27 +174,27 @@ fn claim(context: &Context, seen: &Observation, session: &Access, id: &ServerId)
 /// Looks at the connection Secret, with the password that it is to bear.
 async fn connection(
     context: &Context,
-    seen: &mut Observation,
+    observed: &mut Observation,
     session: &Access,
     memory: &Mutex<Memory>,
 ) {
-    let wanted = connection::wanted(seen);
+    let wanted = connection::wanted(observed);
     let bears_password = wanted.is_some_and(|wanted| wanted.secret.is_some());
-    if bears_password && matches!(seen.login, LoginFact::NotAsked) {
-        let key = references::key(seen).map(|key| key.id);
-        seen.login = login::read(context, &seen.facts, key, session).await;
+    if bears_password && matches!(observed.login, LoginFact::NotAsked) {
+        let key = references::key(observed).map(|key| key.id);
+        observed.login = login::read(context, &observed.facts, key, session).await;
     }
-    managed_secrets::connection::look(context, seen).await;
+    managed_secrets::connection::look(context, observed).await;
     open(memory)
         .secrets
         .connection
-        .clone_from(&seen.memory.secrets.connection);
+        .clone_from(&observed.memory.secrets.connection);
 }
 
 /// Reads what a plan asks for, each at most once a reconcile. Tells whether there is something new to plan from.
 pub async fn learn(
     context: &Context,
-    seen: &mut Observation,
+    observed: &mut Observation,
     needs: &Needs,
     session: Option<&Access>,
     memory: &Mutex<Memory>,
@@ -195,48 +202,50 @@ pub async fn learn(
     let Some(session) = session else {
         return false;
     };
-    if needs.is_for_a_call() && !session.may_call(Lane::Urgent) {
+    if needs.is_for_a_call() && !session.may_call(CallPriority::Urgent) {
         return false; // it stands in line, and is woken when it may
     }
     match needs {
-        Needs::Login if matches!(seen.login, LoginFact::NotAsked) => {
-            let key = references::key(seen).map(|key| key.id);
-            seen.login = login::read(context, &seen.facts, key, session).await;
+        Needs::Login if matches!(observed.login, LoginFact::NotAsked) => {
+            let key = references::key(observed).map(|key| key.id);
+            observed.login = login::read(context, &observed.facts, key, session).await;
             true
         }
-        Needs::Reservation if seen.room == Reservation::NotAsked => {
+        Needs::Reservation if observed.room == Reservation::NotAsked => {
             let reservations = context.sessions.reservations();
-            let Facts { uid, .. } = &seen.facts;
-            seen.room = reservations.take(uid, &seen.account_key, session.most, Instant::now());
+            let Facts { uid, .. } = &observed.facts;
+            observed.room =
+                reservations.take(uid, &observed.account_key, session.most, Instant::now());
             true
         }
-        Needs::Candidate(id) if matches!(seen.candidate, Fact::NotAsked) => {
-            look::at_candidate(seen, session, context, id).await;
-            references::find::package_on_sale(seen, session, context).await;
+        Needs::Candidate(id) if matches!(observed.candidate, Fact::NotAsked) => {
+            look::at_candidate(observed, session, context, id).await;
+            references::find::package_on_sale(observed, session, context).await;
             true
         }
-        Needs::Claim(id) if seen.claim == Claim::NotAsked => {
-            seen.claim = claim(context, seen, session, id);
+        Needs::Claim(id) if observed.claim == Claim::NotAsked => {
+            observed.claim = claim(context, observed, session, id);
             true
         }
-        Needs::Detail if matches!(seen.detail, Fact::NotAsked) => {
-            look::at_recorded(seen, session, context).await;
-            open(memory).has_looked(&seen.memory);
+        Needs::Detail if matches!(observed.detail, Fact::NotAsked) => {
+            look::at_recorded(observed, session, context).await;
+            open(memory).has_looked(&observed.memory);
             true
         }
         Needs::References(scope) => {
-            references::find::references(seen, *scope, session, context).await
+            references::find::references(observed, *scope, session, context).await
         }
         Needs::Rotation => {
-            let known = managed_secrets::since_when(context, &seen.facts, &mut seen.memory).await;
+            let known =
+                managed_secrets::since_when(context, &observed.facts, &mut observed.memory).await;
             open(memory)
                 .secrets
                 .rotation
-                .clone_from(&seen.memory.secrets.rotation);
-            known.is_some() && known == seen.secret_version
+                .clone_from(&observed.memory.secrets.rotation);
+            known.is_some() && known == observed.secret_version
         }
-        Needs::Connection if matches!(seen.connection, ConnectionFact::NotAsked) => {
-            connection(context, seen, session, memory).await;
+        Needs::Connection if matches!(observed.connection, ConnectionFact::NotAsked) => {
+            connection(context, observed, session, memory).await;
             true
         }
         Needs::Nothing
@@ -355,12 +364,15 @@ fn session_facts(session: &AccountSession, facts: &Facts) -> SessionFacts {
 }
 
 /// A server that was taken for gone and is listed long afterwards is there: the word that it was gone was wrong.
-fn take_back_gone(seen: &mut Observation) {
-    let Some(listing) = &seen.listing else { return };
+fn take_back_gone(observed: &mut Observation) {
+    let Some(listing) = &observed.listing else {
+        return;
+    };
     let is_back = |id: &ServerId, since: Instant| {
         listing.row(id).is_some() && listing.began_after(since + times::GONE_IS_CERTAIN_AFTER)
     };
-    seen.memory
+    observed
+        .memory
         .calls
         .gone
         .retain(|id, (_, since)| !is_back(id, *since));

@@ -3,7 +3,7 @@
 //! removes a finalizer by hand may well want to keep the server.
 
 use crate::api::{Account, Instance};
-use crate::cloud::{Lane, ServerId};
+use crate::cloud::{CallPriority, ServerId};
 use crate::instance::context::Context;
 use crate::instance::memory::kinds::Orphan;
 use crate::instance::memory::{Memory, open};
@@ -30,7 +30,7 @@ pub fn gone(context: &Context, key: &ObjectKey, uid: &str) {
     tokio::spawn(async move {
         sleep(times::LAST_WRITE_UNDER_WAY).await;
         if is_gone(&context, &key, &uid).await {
-            tell(&context, &key, &memory).await;
+            update(&context, &key, &memory).await;
         }
     });
 }
@@ -61,11 +61,15 @@ async fn is_gone_at_the_service(
     let Some(session) = context.sessions.last_account_session(&account, false) else {
         return false;
     };
-    let detail = session.shared.client.detail(Lane::Operation, id).await;
+    let detail = session
+        .shared
+        .client
+        .detail(CallPriority::Operation, id)
+        .await;
     detail.is_err_and(|error| error.is_no_such_instance())
 }
 
-async fn tell(context: &Context, key: &ObjectKey, memory: &Arc<Mutex<Memory>>) {
+async fn update(context: &Context, key: &ObjectKey, memory: &Arc<Mutex<Memory>>) {
     let Some(Orphan {
         id,
         account,
@@ -103,7 +107,7 @@ async fn tell(context: &Context, key: &ObjectKey, memory: &Arc<Mutex<Memory>>) {
         let about = found.object_ref(&());
         context
             .events
-            .tell(&about, &EventNote::warning("ServerLeftBehind", note))
+            .publish(&about, &EventNote::warning("ServerLeftBehind", note))
             .await;
     }
 }

@@ -42,16 +42,16 @@ pub async fn predict(context: &Context, instance: &Instance, is_new: bool) -> Fo
     freed.spec.management_policy = ManagementPolicy::Manage;
     let facts = Facts::of(&context.settings.cluster, &freed);
     let memory = context.memories.met(&facts.uid, &facts.key, is_new);
-    let (mut seen, plan) = look(context, facts, &memory).await;
-    let mut preview = preview::preview(&seen, &plan);
-    if seen.facts.purchase().is_some() && !is_seen(&seen) {
+    let (mut observed, plan) = look(context, facts, &memory).await;
+    let mut preview = preview::preview(&observed, &plan);
+    if observed.facts.purchase().is_some() && !is_seen(&observed) {
         preview.notes.push(OTHER_TOKEN.to_owned());
     }
-    seen.facts.spec = Arc::new(instance.spec.clone());
+    observed.facts.spec = Arc::new(instance.spec.clone());
     Foresight {
-        restrained: policy::restricted_from(&seen),
-        account: seen.account_key,
-        place: seen.facts.here,
+        restrained: policy::restricted_from(&observed),
+        account: observed.account_key,
+        place: observed.facts.here,
         preview,
     }
 }
@@ -61,29 +61,43 @@ const OTHER_TOKEN: &str = "whether the Account still has the token that bought t
      another one, the operator takes the server for gone only after a listing that shows one of its own";
 
 /// Whether the service shows the recorded server.
-fn is_seen(seen: &Observation) -> bool {
-    let listing = seen.listing.as_ref();
+fn is_seen(observed: &Observation) -> bool {
+    let listing = observed.listing.as_ref();
     let is_listed = |id| listing.is_some_and(|listing| listing.row(&id).is_some());
-    matches!(seen.detail, Fact::Known(_)) || seen.facts.id().is_some_and(is_listed)
+    matches!(observed.detail, Fact::Known(_)) || observed.facts.id().is_some_and(is_listed)
 }
 
 /// Observes and plans until nothing more is to be learnt.
 async fn look(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> (Observation, Plan) {
     let ends = Instant::now() + times::PREVIEW_WAITS_FOR_LISTING;
     loop {
-        let (mut seen, session) = observe::observe(context, facts.clone(), memory).await;
-        if seen.facts.id().is_some() {
+        let (mut observed, session) = observe::observe(context, facts.clone(), memory).await;
+        if observed.facts.id().is_some() {
             // Whatever the listing gives reason to: nobody wants to hear of yesterday.
-            let _ =
-                observe::learn(context, &mut seen, &Needs::Detail, session.as_ref(), memory).await;
+            let _ = observe::learn(
+                context,
+                &mut observed,
+                &Needs::Detail,
+                session.as_ref(),
+                memory,
+            )
+            .await;
         }
-        let mut plan = plan::plan(&seen);
-        while observe::learn(context, &mut seen, &plan.needs, session.as_ref(), memory).await {
-            plan = plan::plan(&seen);
+        let mut plan = plan::plan(&observed);
+        while observe::learn(
+            context,
+            &mut observed,
+            &plan.needs,
+            session.as_ref(),
+            memory,
+        )
+        .await
+        {
+            plan = plan::plan(&observed);
         }
-        let waits = waits_for_a_listing(&seen, &plan) && Instant::now() < ends;
+        let waits = waits_for_a_listing(&observed, &plan) && Instant::now() < ends;
         let Some(session) = session.filter(|_| waits) else {
-            return (seen, plan);
+            return (observed, plan);
         };
         open(memory).pace.wants = plan.wants;
         listed(&session).await;
@@ -91,16 +105,16 @@ async fn look(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> (Obser
 }
 
 /// Whether a listing would tell more: before something is bought or taken over. A recorded server tells by itself.
-fn waits_for_a_listing(seen: &Observation, plan: &Plan) -> bool {
+fn waits_for_a_listing(observed: &Observation, plan: &Plan) -> bool {
     let reason = plan
-        .tell
+        .update
         .readiness
         .as_ref()
         .map(|readiness| readiness.reason);
-    let listing = seen.listing.as_ref();
+    let listing = observed.listing.as_ref();
     // A service that refuses will do so again.
     let is_hopeless = listing.is_some_and(|listing| listing.trouble().is_some());
-    seen.facts.id().is_none()
+    observed.facts.id().is_none()
         && !is_hopeless
         && matches!(reason, Some(Reason::LookingForServer | Reason::Importing))
         && plan.wants.pass_after.is_some()

@@ -6,15 +6,15 @@
 use crate::api::conditions::Reason;
 use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{Instance, InstanceStatus, Operation, PurchaseRecord, Verb};
-use crate::cloud::{Detail, Lane, ServerId};
+use crate::cloud::{CallPriority, Detail, ServerId};
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
-use crate::instance::memory::kinds::{Attempt, Post};
+use crate::instance::memory::kinds::{Attempt, CallState};
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
-use crate::instance::plan::step::{Plan, ReleaseReason, Step, Tell};
+use crate::instance::plan::step::{Plan, ReleaseReason, StatusUpdate, Step};
 use crate::instance::status::write;
 use crate::instance::{status, times};
 use crate::runtime::kubernetes::{call, json_patch, patch_params};
@@ -47,13 +47,13 @@ pub struct Announced {
 /// The outcome, where it does not come to the step.
 pub async fn record(
     context: &Context,
-    seen: &mut Observation,
+    observed: &mut Observation,
     plan: &Plan,
     memory: &Mutex<Memory>,
     session: Option<&AccountSession>,
 ) -> Result<Announced, Outcome> {
     let mut step = plan.step.clone();
-    let mut text = seen.facts.annotation.clone().unwrap_or_default();
+    let mut text = observed.facts.annotation.clone().unwrap_or_default();
     match &mut step {
         Step::Rest | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => {}
         Step::Buy {
@@ -62,7 +62,7 @@ pub async fn record(
             ..
         } => {
             record.nonce = nonce();
-            text = intend(context, &seen.facts, record, memory, Post::NotSent).await?;
+            text = intend(context, &observed.facts, record, memory, CallState::NotSent).await?;
         }
         Step::Operate {
             operation,
@@ -70,12 +70,12 @@ pub async fn record(
             ..
         } => {
             operation.nonce = nonce();
-            announce(context, seen, plan, operation, memory).await?;
+            announce(context, observed, plan, operation, memory).await?;
         }
         // The very attempt must still stand, on an object that still wants it.
         Step::Buy { .. } | Step::Operate { .. } | Step::Auxiliary { .. } => {
-            let now = fresh(context, &seen.facts).await?;
-            if !still_wants(&now, &seen.facts) {
+            let now = fresh(context, &observed.facts).await?;
+            if !still_wants(&now, &observed.facts) {
                 return Err(Outcome::Stale);
             }
         }
@@ -83,10 +83,10 @@ pub async fn record(
             if record.nonce.is_empty() {
                 record.nonce = nonce();
             }
-            intend(context, &seen.facts, record, memory, Post::Unknown).await?;
+            intend(context, &observed.facts, record, memory, CallState::Unknown).await?;
         }
         Step::Release { id, why } => {
-            confirm_release(context, seen, id, *why, session).await?;
+            confirm_release(context, observed, id, *why, session).await?;
         }
     }
     Ok(Announced { step, text })
@@ -95,21 +95,21 @@ pub async fn record(
 /// One compare-and-swap of status announces an operation: status shows it from then on.
 async fn announce(
     context: &Context,
-    seen: &mut Observation,
+    observed: &mut Observation,
     plan: &Plan,
     operation: &Operation,
     memory: &Mutex<Memory>,
 ) -> Result<(), Outcome> {
-    let facts = &seen.facts;
-    let tell = status::complete(
-        seen,
-        Tell {
+    let facts = &observed.facts;
+    let update = status::complete(
+        observed,
+        StatusUpdate {
             operation: Some(operation.clone()),
-            ..plan.tell.clone()
+            ..plan.update.clone()
         },
     );
-    let readiness = tell.readiness.as_ref();
-    let status = status::status(facts, seen.wall_clock, &tell, readiness);
+    let readiness = update.readiness.as_ref();
+    let status = status::status(facts, observed.wall_clock, &update, readiness);
     let seen_before = context.highest_version.load(Ordering::SeqCst);
     let intent = Intent::Operation(&status, &operation.nonce);
     let swapped = match swap(context, facts, &intent).await {
@@ -135,7 +135,7 @@ async fn announce(
         return Err(Outcome::Stale);
     }
     drop(memory);
-    seen.facts.status = status.into();
+    observed.facts.status = status.into();
     Ok(())
 }
 
@@ -152,7 +152,7 @@ fn remember_operation(memory: &mut Memory, facts: &Facts, operation: &Operation)
         is_newest: true,
         tries: 0,
         since: Instant::now(),
-        post: Post::NotSent,
+        call_state: CallState::NotSent,
     };
     memory.calls.attempts.insert(number, attempt);
 }
@@ -163,7 +163,7 @@ async fn intend(
     facts: &Facts,
     record: &mut PurchaseRecord,
     memory: &Mutex<Memory>,
-    post: Post,
+    call_state: CallState,
 ) -> Result<String, Outcome> {
     record.cluster.clone_from(&context.settings.cluster);
     let text = record.to_text();
@@ -181,9 +181,9 @@ async fn intend(
             // What made the plan stale may be an earlier record of ours, of which the watch has yet to tell.
             let keeps = error.may_stand || matches!(error.outcome, Outcome::Stale);
             reservations.announce(&facts.uid, keeps);
-            if error.may_stand && post == Post::NotSent {
+            if error.may_stand && call_state == CallState::NotSent {
                 // Should it turn out to stand, nothing was sent for it.
-                remember(&mut open(memory), record, post);
+                remember(&mut open(memory), record, call_state);
             }
             return Err(error.outcome);
         }
@@ -192,7 +192,7 @@ async fn intend(
         version, is_wanted, ..
     } = &swapped;
     // A record that stood already tells nothing: other objects may well have been written since.
-    let is_new = swapped.is_written || post == Post::NotSent;
+    let is_new = swapped.is_written || call_state == CallState::NotSent;
     let has_gone_back = is_new && went_back(context, version, seen_before);
     let mut memory = open(memory);
     // The state went back in time, as this turn found, or another one while this one was under way.
@@ -206,7 +206,7 @@ async fn intend(
     if record.id.as_deref() != facts.id().as_ref().map(ServerId::as_str) {
         memory.forget_looks();
     }
-    remember(&mut memory, record, post);
+    remember(&mut memory, record, call_state);
     if !is_wanted {
         return Err(Outcome::Stale);
     }
@@ -214,12 +214,12 @@ async fn intend(
 }
 
 /// The attempt of a record that this process wrote, or may have written.
-fn remember(memory: &mut Memory, record: &PurchaseRecord, post: Post) {
+fn remember(memory: &mut Memory, record: &PurchaseRecord, call_state: CallState) {
     let known = memory.calls.attempts.get(&record.attempt);
     if known.is_some_and(|attempt| attempt.nonce == record.nonce) {
         return;
     }
-    if post == Post::NotSent {
+    if call_state == CallState::NotSent {
         memory.origin.purchase = Some(Box::new(record.clone()));
     }
     let attempt = Attempt {
@@ -227,11 +227,11 @@ fn remember(memory: &mut Memory, record: &PurchaseRecord, post: Post) {
         nonce: record.nonce.clone(),
         account: record.account.clone(),
         verb: Verb::Create,
-        is_own: post == Post::NotSent,
+        is_own: call_state == CallState::NotSent,
         is_newest: true,
         tries: 0,
         since: Instant::now(),
-        post,
+        call_state,
     };
     memory.calls.attempts.insert(record.attempt, attempt);
 }
@@ -414,13 +414,13 @@ fn went_back(context: &Context, version: &str, seen_before: u64) -> bool {
 /// recorded server alive in this turn.
 async fn confirm_release(
     context: &Context,
-    seen: &Observation,
+    observed: &Observation,
     id: &ServerId,
     why: ReleaseReason,
     session: Option<&AccountSession>,
 ) -> Result<(), Outcome> {
-    let facts = &seen.facts;
-    look_at(seen, id, why, session).await?;
+    let facts = &observed.facts;
+    look_at(observed, id, why, session).await?;
     let now = fresh(context, facts).await?;
     // The spec may have been changed to keep the server.
     let is_same = stands(&now, facts) && now.spec == *facts.spec;
@@ -432,7 +432,10 @@ async fn confirm_release(
         let (Some(recorded), Some(session)) = (facts.id(), session) else {
             return Err(Outcome::Stale);
         };
-        let detail = session.shared.client.detail(Lane::Urgent, &recorded);
+        let detail = session
+            .shared
+            .client
+            .detail(CallPriority::Urgent, &recorded);
         let why = match tokio::time::timeout(ADMISSION, detail).await {
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(error.to_string()),
@@ -451,21 +454,24 @@ async fn confirm_release(
 /// given its identifier away again since. That it is not there at all is for the release to hear. A detail that this turn
 /// has asked for already is not asked for again.
 async fn look_at(
-    seen: &Observation,
+    observed: &Observation,
     id: &ServerId,
     why: ReleaseReason,
     session: Option<&AccountSession>,
 ) -> Result<(), Outcome> {
-    let facts = &seen.facts;
-    let listed = seen.listing.as_ref().and_then(|listing| listing.row(id));
+    let facts = &observed.facts;
+    let listed = observed
+        .listing
+        .as_ref()
+        .and_then(|listing| listing.row(id));
     let listed = listed.and_then(|(row, at)| Some((String::from(row.name.clone()?), at)));
-    let is_new = |at: Instant| seen.now < at + times::LISTED_LATELY;
+    let is_new = |at: Instant| observed.now < at + times::LISTED_LATELY;
     let name = match (listed, session) {
         (Some((name, at)), _) if is_new(at) => Some(name),
         (listed, None) => listed.map(|(name, _)| name),
         (listed, Some(session)) => {
             let listed = listed.map(|(name, _)| name);
-            let (detail, is_unreached) = look_again(seen, id, why, session).await;
+            let (detail, is_unreached) = look_again(observed, id, why, session).await;
             match detail {
                 Fact::Known(detail) => detail.name().map(ToOwned::to_owned).or(listed),
                 Fact::Absent => None,
@@ -505,17 +511,20 @@ fn unconfirmed(id: &ServerId, trouble: &str) -> Outcome {
 /// The detail of a server that is to be released: what this turn was told of it, or what the service says now; and whether
 /// the service could not even be asked.
 async fn look_again(
-    seen: &Observation,
+    observed: &Observation,
     id: &ServerId,
     why: ReleaseReason,
     session: &AccountSession,
 ) -> (Fact<Detail>, bool) {
     // The reconcile has looked at the server that is to go, unless that is a second one.
-    let is_asked = !matches!(seen.detail, Fact::NotAsked | Fact::Absent);
+    let is_asked = !matches!(observed.detail, Fact::NotAsked | Fact::Absent);
     if is_asked && why != ReleaseReason::Surplus {
-        return (seen.detail.clone(), seen.memory.looks.unreached);
+        return (
+            observed.detail.clone(),
+            observed.memory.observations.unreached,
+        );
     }
-    let detail = session.shared.client.detail(Lane::Urgent, id);
+    let detail = session.shared.client.detail(CallPriority::Urgent, id);
     let asked = tokio::time::timeout(times::LOOK_BEFORE_RELEASE, detail).await;
     let is_unreached = matches!(&asked, Ok(Err(error)) if error.was_not_sent());
     let fact = match asked {

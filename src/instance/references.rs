@@ -38,8 +38,8 @@ pub(super) fn key_from(facts: &Facts) -> Option<String> {
 }
 
 /// The package, if it is known.
-pub fn package(seen: &Observation) -> Option<Meaning> {
-    let facts = &seen.facts;
+pub fn package(observed: &Observation) -> Option<Meaning> {
+    let facts = &observed.facts;
     let Some(from) = package_from(facts) else {
         return Meaning::given(facts.spec.package.code.as_ref());
     };
@@ -48,15 +48,15 @@ pub fn package(seen: &Observation) -> Option<Meaning> {
         |pins| pins.package.as_ref(),
         |record| &record.package,
     );
-    standing(seen, |pins| pins.package.as_ref(), &from)
+    standing(observed, |pins| pins.package.as_ref(), &from)
         .or_else(|| Some(of_record(recorded?, &from)))
-        .or_else(|| answered(seen.found.package.as_ref(), &from))
+        .or_else(|| answered(observed.found.package.as_ref(), &from))
         .map(Meaning::pinned)
 }
 
 /// The security group, if it is known.
-pub fn firewall(seen: &Observation) -> Option<Meaning> {
-    let facts = &seen.facts;
+pub fn firewall(observed: &Observation) -> Option<Meaning> {
+    let facts = &observed.facts;
     let Some(from) = firewall_from(facts) else {
         return Meaning::given(facts.spec.firewall.id.as_ref());
     };
@@ -65,37 +65,41 @@ pub fn firewall(seen: &Observation) -> Option<Meaning> {
         |pins| pins.firewall.as_ref(),
         |record| &record.firewall,
     );
-    standing(seen, |pins| pins.firewall.as_ref(), &from)
+    standing(observed, |pins| pins.firewall.as_ref(), &from)
         .or_else(|| Some(of_record(recorded?, &from)))
-        .or_else(|| answered(seen.found.firewall.as_ref(), &from))
+        .or_else(|| answered(observed.found.firewall.as_ref(), &from))
         .map(Meaning::pinned)
 }
 
 /// The image, if it is known.
-pub fn image(seen: &Observation) -> Option<Meaning> {
-    let facts = &seen.facts;
+pub fn image(observed: &Observation) -> Option<Meaning> {
+    let facts = &observed.facts;
     let Some(from) = image_from(facts) else {
         return Meaning::given(facts.spec.image.id.as_ref());
     };
-    standing(seen, |pins| pins.image.as_ref(), &from)
-        .or_else(|| Some(of_record(shown_image(seen)?, &from)))
-        .or_else(|| answered(seen.found.image.as_ref(), &from))
+    standing(observed, |pins| pins.image.as_ref(), &from)
+        .or_else(|| Some(of_record(shown_image(observed)?, &from)))
+        .or_else(|| answered(observed.found.image.as_ref(), &from))
         .map(Meaning::pinned)
 }
 
 /// The key pair, if the spec wants one and it is known.
-pub fn key(seen: &Observation) -> Option<Meaning> {
-    let wanted = seen.facts.spec.login.ssh_key.as_ref()?;
-    let Some(from) = key_from(&seen.facts) else {
+pub fn key(observed: &Observation) -> Option<Meaning> {
+    let wanted = observed.facts.spec.login.ssh_key.as_ref()?;
+    let Some(from) = key_from(&observed.facts) else {
         return Meaning::given(wanted.id.as_ref());
     };
-    standing(seen, |pins| pins.ssh_key.as_ref(), &from)
-        .or_else(|| answered(seen.found.key.as_ref(), &from))
+    standing(observed, |pins| pins.ssh_key.as_ref(), &from)
+        .or_else(|| answered(observed.found.key.as_ref(), &from))
         .map(Meaning::pinned)
 }
 
-pub(super) fn standing(seen: &Observation, which: Which, from: &str) -> Option<ResolvedReference> {
-    Pins::of(&seen.facts.status, seen.facts.purchase()).get(which, from)
+pub(super) fn standing(
+    observed: &Observation,
+    which: Which,
+    from: &str,
+) -> Option<ResolvedReference> {
+    Pins::of(&observed.facts.status, observed.facts.purchase()).get(which, from)
 }
 
 pub(super) fn answered(answer: Option<&Answer>, from: &str) -> Option<ResolvedReference> {
@@ -122,10 +126,10 @@ pub(super) fn unpinned(
 }
 
 /// The image that the server shows, where it is one that the selector means.
-pub(super) fn shown_image(seen: &Observation) -> Option<String> {
-    let facts = &seen.facts;
+pub(super) fn shown_image(observed: &Observation) -> Option<String> {
+    let facts = &observed.facts;
     bought(&facts.status, facts.purchase())?;
-    let fields = match &seen.detail {
+    let fields = match &observed.detail {
         Fact::Known(detail) => &detail.fields,
         Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => &facts.status.detail,
     };
@@ -140,9 +144,9 @@ pub(super) fn shown_image(seen: &Observation) -> Option<String> {
 }
 
 /// Whether image or key pair is not known, so that nothing can be said about what the server is to have.
-pub fn installation_is_open(seen: &Observation) -> bool {
-    let wants_key = seen.facts.spec.login.ssh_key.is_some();
-    image(seen).is_none() || (wants_key && key(seen).is_none())
+pub fn installation_is_open(observed: &Observation) -> bool {
+    let wants_key = observed.facts.spec.login.ssh_key.is_some();
+    image(observed).is_none() || (wants_key && key(observed).is_none())
 }
 
 /// Whether the spec was edited since the purchase in what selectors say of package, security group or place: what it says,
@@ -172,8 +176,8 @@ pub fn edited(facts: &Facts, record: &PurchaseRecord) -> Option<(&'static str, S
 }
 
 /// The pins of the spec as it is, as far as they are known; what is not known now keeps the one that stood.
-pub fn pins(seen: &Observation) -> Option<Resolved> {
-    let facts = &seen.facts;
+pub fn pins(observed: &Observation) -> Option<Resolved> {
+    let facts = &observed.facts;
     let former = facts.status.resolved.clone().unwrap_or_default();
     let place = facts.here.as_ref();
     let named = |text: &str, from: String, id: Option<&String>| {
@@ -193,10 +197,10 @@ pub fn pins(seen: &Observation) -> Option<Resolved> {
             place.map(|place| &place.region),
         ),
         zone: named(&facts.spec.zone, zone_from, place.map(|place| &place.zone)),
-        package: keep(package_from(facts), package(seen), former.package),
-        firewall: keep(firewall_from(facts), firewall(seen), former.firewall),
-        image: keep(image_from(facts), image(seen), former.image),
-        ssh_key: keep(key_from(facts), key(seen), former.ssh_key),
+        package: keep(package_from(facts), package(observed), former.package),
+        firewall: keep(firewall_from(facts), firewall(observed), former.firewall),
+        image: keep(image_from(facts), image(observed), former.image),
+        ssh_key: keep(key_from(facts), key(observed), former.ssh_key),
     }
     .if_any()
 }

@@ -12,7 +12,7 @@ use crate::instance::memory::{Memory, open};
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::ended::{end, ended, times};
-use crate::instance::plan::step::{Plan, Step, Tell};
+use crate::instance::plan::step::{Plan, StatusUpdate, Step};
 use crate::instance::plan::words::refused;
 use crate::instance::status::write::say;
 use crate::instance::status::{change_of_ready, complete, differs, ready, status, synced};
@@ -37,22 +37,25 @@ pub enum Unreported {
 /// The status is not written. Nothing is lost: a later reconcile says it again.
 pub async fn report(
     context: &Context,
-    seen: &Observation,
+    observed: &Observation,
     plan: &Plan,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
 ) -> Result<Option<Duration>, Unreported> {
-    let said = tell_status(context, seen, plan, outcome, memory).await;
+    let written = tell_status(context, observed, plan, outcome, memory).await;
     // That the service took a call is told whatever became of the status.
-    if let Some(event) = audit::of(seen, plan, outcome) {
-        context.events.tell(&seen.facts.reference, &event).await;
+    if let Some(event) = audit::of(observed, plan, outcome) {
+        context
+            .events
+            .publish(&observed.facts.reference, &event)
+            .await;
     }
-    said
+    written
 }
 
 async fn tell_status(
     context: &Context,
-    seen: &Observation,
+    observed: &Observation,
     plan: &Plan,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
@@ -61,12 +64,12 @@ async fn tell_status(
         // What the plan was made from is not what stands: there is nothing to say about it.
         return Ok(None);
     }
-    let facts = &seen.facts;
+    let facts = &observed.facts;
     let readiness = readiness(plan, outcome);
-    let tell = &tell(seen, plan, outcome);
-    let status = status(facts, seen.wall_clock, tell, readiness.as_ref());
-    let held = hold(seen, tell, readiness.as_ref(), outcome, memory)
-        .or_else(|| conflict::wait(facts, tell, readiness.as_ref().map(|_| &status)?, memory));
+    let update = &update(observed, plan, outcome);
+    let status = status(facts, observed.wall_clock, update, readiness.as_ref());
+    let held = hold(observed, update, readiness.as_ref(), outcome, memory)
+        .or_else(|| conflict::wait(facts, update, readiness.as_ref().map(|_| &status)?, memory));
     let held = held.or_else(|| synced::wait(facts, &status, memory));
     let writes = held.is_none()
         && (differs(&facts.status, &status) || is_owed_its_package(facts, &status, memory));
@@ -74,11 +77,11 @@ async fn tell_status(
         if let Some(until) = open(memory)
             .told
             .unreported_until
-            .filter(|until| seen.now < *until)
+            .filter(|until| observed.now < *until)
         {
-            return Err(Unreported::TooSoon(until - seen.now));
+            return Err(Unreported::TooSoon(until - observed.now));
         }
-        let said = say(
+        let written = say(
             context,
             facts,
             &plan.step,
@@ -87,41 +90,43 @@ async fn tell_status(
             memory,
         )
         .await;
-        if !said.map_err(Unreported::Failed)? {
+        if !written.map_err(Unreported::Failed)? {
             // There is nobody to tell: nor are there Events about what was seen of an object that is gone.
             return Ok(None);
         }
     }
     let changed = change_of_ready(&facts.status.conditions, &status.conditions)
-        .filter(|event| writes && !audit::tells(event, seen, tell, outcome));
+        .filter(|event| writes && !audit::tells(event, observed, update, outcome));
     // What a plan has to tell is told with the status that shows it, or once its record is written.
     let told = writes || matches!(outcome, Outcome::Written);
-    let planned = || tell.events.iter().filter(|_| told);
-    let server = tell.id.as_ref().map(ServerId::as_str);
-    match tell.ended.as_ref().filter(|_| writes) {
+    let planned = || update.events.iter().filter(|_| told);
+    let server = update.id.as_ref().map(ServerId::as_str);
+    match update.ended.as_ref().filter(|_| writes) {
         Some(entry) => journal::ended(facts, server, entry),
         None => planned().for_each(|event| journal::told(facts, server, event)),
     }
     for event in changed.iter().chain(planned()) {
-        context.events.tell(&facts.reference, event).await;
+        context.events.publish(&facts.reference, event).await;
     }
     Ok(held)
 }
 
 /// What the plan had to tell, and what came of its call: the operation that runs now, or one that the service does not
 /// want, which ends its attempt.
-fn tell(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Tell {
-    let mut tell = complete(seen, plan.tell.clone());
+fn update(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusUpdate {
+    let mut update = complete(observed, plan.update.clone());
     if matches!(plan.step, Step::Record { .. }) && !matches!(outcome, Outcome::Written) {
         // What is not on record is not its server: told in status all the same, it would stand in the way of whoever has it.
-        tell.id = tell.id.filter(|id| seen.facts.id().as_ref() == Some(id));
+        update.id = update
+            .id
+            .filter(|id| observed.facts.id().as_ref() == Some(id));
     }
     match (&plan.step, outcome) {
         (Step::Buy { .. }, Outcome::Accepted { .. }) => {
-            tell.operation = receipt_of_purchase(seen, plan, outcome);
+            update.operation = receipt_of_purchase(observed, plan, outcome);
         }
         (Step::Operate { .. }, Outcome::Accepted { task, .. }) => {
-            tell.operation = seen.open().map(|open| Operation {
+            update.operation = observed.open().map(|open| Operation {
                 accepted: true,
                 task_id: task.as_ref().map(ToString::to_string),
                 ..open
@@ -136,26 +141,32 @@ fn tell(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Tell {
                 ..
             },
         ) => {
-            let Some(open) = seen.open() else { return tell };
+            let Some(open) = observed.open() else {
+                return update;
+            };
             let reason = EndReason::Refused;
-            let times = times(seen, open.verb, reason) + 1;
-            tell.ended = Some(ended(seen, &open, Some(reason), Some(message.clone())));
-            tell.operation = Some(Operation {
-                end: Some(end(seen, reason, message, times)),
+            let times = times(observed, open.verb, reason) + 1;
+            update.ended = Some(ended(observed, &open, Some(reason), Some(message.clone())));
+            update.operation = Some(Operation {
+                end: Some(end(observed, reason, message, times)),
                 ..open
             });
         }
         _ => {}
     }
-    tell
+    update
 }
 
 /// The purchase as status shows it, once the service took it.
-fn receipt_of_purchase(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<Operation> {
+fn receipt_of_purchase(
+    observed: &Observation,
+    plan: &Plan,
+    outcome: &Outcome,
+) -> Option<Operation> {
     let (Step::Buy { record, .. }, Outcome::Accepted { task, .. }) = (&plan.step, outcome) else {
         return None;
     };
-    let _ = seen;
+    let _ = observed;
     Some(Operation {
         accepted: true,
         task_id: task.as_ref().map(ToString::to_string),
@@ -193,7 +204,7 @@ fn readiness(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
         | Outcome::Accepted { .. }
         | Outcome::Auxiliary { .. }
         | Outcome::Written
-        | Outcome::Released { .. } => plan.tell.readiness.clone(),
+        | Outcome::Released { .. } => plan.update.readiness.clone(),
     }
 }
 
@@ -201,13 +212,13 @@ fn readiness(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
 /// was found running; while its reason stands in status, other words for it are not worth a write. Gives the rest of the
 /// wait.
 fn hold(
-    seen: &Observation,
-    tell: &Tell,
+    observed: &Observation,
+    update: &StatusUpdate,
     readiness: Option<&Readiness>,
     outcome: &Outcome,
     memory: &Mutex<Memory>,
 ) -> Option<Duration> {
-    let facts = &seen.facts;
+    let facts = &observed.facts;
     let now = Instant::now();
     let mut memory = open(memory);
     let at_once = match outcome {
@@ -216,7 +227,7 @@ fn hold(
             !matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable)
         }
         Outcome::NotDone(..) => true,
-        _ => !tell.progress || is_owed(facts, tell),
+        _ => !update.progress || is_owed(facts, update),
     };
     let Some(readiness) = readiness.filter(|_| !at_once) else {
         if readiness.is_some() {
@@ -227,11 +238,11 @@ fn hold(
     let shown =
         ready(&facts.status.conditions).is_some_and(|c| c.reason == readiness.reason.as_str());
     let number = |told: Option<&Operation>| told.map(|told| told.attempt);
-    let is_new_operation = tell.operation.is_some()
-        && number(tell.operation.as_ref()) != number(facts.status.operation.as_ref());
+    let is_new_operation = update.operation.is_some()
+        && number(update.operation.as_ref()) != number(facts.status.operation.as_ref());
     if shown && !is_new_operation {
-        let event = tell.id.is_some()
-            && tell.id.as_ref().map(ServerId::as_str) != facts.status.id.as_deref();
+        let event = update.id.is_some()
+            && update.id.as_ref().map(ServerId::as_str) != facts.status.id.as_deref();
         let stale = facts.status.observed_generation != facts.generation;
         return (!event && !stale).then_some(times::IDLE_REQUEUE);
     }
@@ -241,11 +252,11 @@ fn hold(
     };
     memory.told.held = Some((readiness.reason, since));
     let unasked = memory
-        .looks
+        .observations
         .poll
         .as_ref()
         .is_some_and(|poll| poll.last.is_none());
-    if seen.following.is_some() && unasked {
+    if observed.following.is_some() && unasked {
         // The first query comes when such tasks are usually done.
         return Some(times::IDLE_REQUEUE);
     }
@@ -259,8 +270,8 @@ fn hold(
 
 /// Whether status must tell of a running operation at once: it holds the only receipt, or it still says that all is as the
 /// spec wants it, or why nothing is done.
-fn is_owed(facts: &Facts, tell: &Tell) -> bool {
-    let Some(operation) = &tell.operation else {
+fn is_owed(facts: &Facts, update: &StatusUpdate) -> bool {
+    let Some(operation) = &update.operation else {
         return false;
     };
     let status = &facts.status;
@@ -271,7 +282,7 @@ fn is_owed(facts: &Facts, tell: &Tell) -> bool {
     let shown = ready(&status.conditions);
     let says_ready = shown.is_some_and(|c| c.status == "True");
     // What stood in the way, or was about to come, is not so any more.
-    let reason = tell
+    let reason = update
         .readiness
         .as_ref()
         .map(|readiness| readiness.reason.as_str());
@@ -287,5 +298,5 @@ fn is_owed(facts: &Facts, tell: &Tell) -> bool {
 /// Whether the package is all that a status lacks, which one of an older version does: told once in the life of a process. Where the
 /// older CustomResourceDefinition is still installed, the apiserver drops the field, and it would be written for ever.
 fn is_owed_its_package(facts: &Facts, next: &InstanceStatus, memory: &Mutex<Memory>) -> bool {
-    facts.status.package != next.package && open(memory).told.said.is_none()
+    facts.status.package != next.package && open(memory).told.written.is_none()
 }

@@ -8,7 +8,7 @@ use crate::api::{Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, 
 use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
 use crate::instance::observation::Observation;
-use crate::instance::plan::step::Tell;
+use crate::instance::plan::step::StatusUpdate;
 use crate::instance::references;
 use crate::runtime::events::EventNote;
 use jiff::Timestamp;
@@ -24,12 +24,12 @@ const SELF_MOVING: [&str; 1] = ["usedFlow"];
 const STATES: [&str; 2] = ["ecsStatus", "ecsPendingStatus"];
 
 /// What is told, with what every status tells.
-pub fn complete(seen: &Observation, tell: Tell) -> Tell {
-    Tell {
-        resolved: references::pins(seen),
-        synced: synced::synced(seen),
-        package: references::package(seen).map(|package| package.id),
-        ..tell
+pub fn complete(observed: &Observation, update: StatusUpdate) -> StatusUpdate {
+    StatusUpdate {
+        resolved: references::pins(observed),
+        synced: synced::synced(observed),
+        package: references::package(observed).map(|package| package.id),
+        ..update
     }
 }
 
@@ -37,7 +37,7 @@ pub fn complete(seen: &Observation, tell: Tell) -> Tell {
 pub fn status(
     facts: &Facts,
     wall_clock: Timestamp,
-    tell: &Tell,
+    update: &StatusUpdate,
     readiness: Option<&Readiness>,
 ) -> InstanceStatus {
     let former = &facts.status;
@@ -46,26 +46,26 @@ pub fn status(
         next.observed_generation = facts.generation;
         next.conditions = readiness.to_conditions(&former.conditions, facts.generation, wall_clock);
     }
-    next.operation = operation(facts, tell, readiness);
+    next.operation = operation(facts, update, readiness);
     let newest = next.operation.as_ref().map_or(0, |told| told.attempt);
     next.attempt = next.attempt.max(newest);
-    let told = tell.id.as_ref().map(ServerId::as_str);
+    let told = update.id.as_ref().map(ServerId::as_str);
     let is_another = told.is_some() && next.id.is_some() && told != next.id.as_deref();
-    if tell.forget_server || is_another {
+    if update.forget_server || is_another {
         forget_server(&mut next);
     }
-    if let Some(id) = &tell.id {
+    if let Some(id) = &update.id {
         next.id = Some(id.to_string());
     }
-    if let Some(applied) = &tell.applied {
+    if let Some(applied) = &update.applied {
         next.applied = Some(applied.clone());
     }
-    if let Some(token) = &tell.reconciled {
+    if let Some(token) = &update.reconciled {
         next.last_reconcile_token = Some(token.clone());
     }
     // What a server shows is told with what follows from it: it may not be as the Ready of before says.
     let says_ready = ready(&former.conditions).is_some_and(|c| c.status == "True");
-    if let Some(detail) = &tell.detail
+    if let Some(detail) = &update.detail
         && (readiness.is_some() || !says_ready)
     {
         next.detail = detail.clone();
@@ -84,18 +84,18 @@ pub fn status(
             next.detail.remove(field);
         }
     }
-    if let Some(entry) = &tell.ended {
-        take_end(&mut next, tell, entry);
+    if let Some(entry) = &update.ended {
+        take_end(&mut next, update, entry);
     }
     // While nothing is bought, nothing is pinned.
     if readiness.is_some() {
-        next.resolved = tell.resolved.clone().filter(|_| next.id.is_some());
+        next.resolved = update.resolved.clone().filter(|_| next.id.is_some());
         // What a filter finds meanwhile may be another one each time.
         let is_settled = next.id.is_some() || facts.spec.package.code.is_some();
         let known = || next.package.clone().filter(|_| next.id.is_some());
-        next.package = tell.package.clone().filter(|_| is_settled).or_else(known);
+        next.package = update.package.clone().filter(|_| is_settled).or_else(known);
     }
-    let synced = synced(facts, tell, &next, wall_clock);
+    let synced = synced(facts, update, &next, wall_clock);
     next.conditions.retain(|told| told.type_ != SYNCED);
     next.conditions.extend(synced);
     if differs(former, &next) || former.package != next.package {
@@ -118,7 +118,7 @@ fn forget_server(next: &mut InstanceStatus) {
 }
 
 /// An operation ended: the history tells of it once, and a reinstall that failed may have left a half of its image.
-fn take_end(next: &mut InstanceStatus, tell: &Tell, entry: &HistoryEntry) {
+fn take_end(next: &mut InstanceStatus, update: &StatusUpdate, entry: &HistoryEntry) {
     let mut history = next.history.iter();
     if history.all(|known| known.attempt != entry.attempt) {
         next.history.insert(0, entry.clone());
@@ -132,7 +132,7 @@ fn take_end(next: &mut InstanceStatus, tell: &Tell, entry: &HistoryEntry) {
         None => next.unfinished_image = None,
         Some(EndReason::Failed) => {
             let image = |told: &Operation| told.target.image.clone();
-            next.unfinished_image = tell.operation.as_ref().map(image);
+            next.unfinished_image = update.operation.as_ref().map(image);
         }
         Some(_) => {}
     }
@@ -141,13 +141,13 @@ fn take_end(next: &mut InstanceStatus, tell: &Tell, entry: &HistoryEntry) {
 /// The condition Synced. That all is well is said with the next change, unless it was not.
 fn synced(
     facts: &Facts,
-    tell: &Tell,
+    update: &StatusUpdate,
     next: &InstanceStatus,
     wall_clock: Timestamp,
 ) -> Option<Condition> {
     let former = &facts.status;
     let stood = former.conditions.iter().find(|told| told.type_ == SYNCED);
-    match &tell.synced {
+    match &update.synced {
         Some(Synced::Yes) if stood.is_none() && !differs(former, next) => None,
         Some(synced) => Some(synced.to_condition(&former.conditions, facts.generation, wall_clock)),
         None => stood.cloned(),
@@ -155,11 +155,15 @@ fn synced(
 }
 
 /// The operation that status tells of: it stands from its announcement to its end, whatever else is said meanwhile.
-fn operation(facts: &Facts, tell: &Tell, readiness: Option<&Readiness>) -> Option<Operation> {
-    if tell.operation.is_some() {
-        return tell.operation.clone();
+fn operation(
+    facts: &Facts,
+    update: &StatusUpdate,
+    readiness: Option<&Readiness>,
+) -> Option<Operation> {
+    if update.operation.is_some() {
+        return update.operation.clone();
     }
-    let ended = tell.ended.as_ref().map(|entry| entry.attempt);
+    let ended = update.ended.as_ref().map(|entry| entry.attempt);
     let record = facts.purchase().map(|record| i64::from(record.attempt));
     let is_over = |told: &Operation| match (&told.end, readiness) {
         _ if ended == Some(told.attempt) => true,

@@ -42,36 +42,36 @@ pub fn subscribe(context: &Context, facts: &Facts, memory: &mut Memory, session:
 /// operation that has been running for long is not worth a listing every few seconds.
 pub async fn renew(
     context: &Context,
-    seen: &Observation,
+    observed: &Observation,
     plan: &mut Plan,
     session: Option<&AccountSession>,
     memory: &Mutex<Memory>,
 ) {
-    want(context, seen, plan, session, &mut open(memory));
+    want(context, observed, plan, session, &mut open(memory));
     if let (true, Some(session)) = (plan.begins(), session) {
-        context.sessions.copy(&seen.account_key, session).await;
+        context.sessions.copy(&observed.account_key, session).await;
     }
 }
 
 fn want(
     context: &Context,
-    seen: &Observation,
+    observed: &Observation,
     plan: &mut Plan,
     session: Option<&AccountSession>,
     memory: &mut Memory,
 ) {
     if plan.wants.attention == Attention::InFlight {
-        let since = *memory.pace.busy_since.get_or_insert(seen.now);
-        if seen.now >= since + times::FAST_LISTING_FOR {
+        let since = *memory.pace.busy_since.get_or_insert(observed.now);
+        if observed.now >= since + times::FAST_LISTING_FOR {
             plan.wants.attention = Attention::Quiet;
             plan.again = plan.again.max(times::LONG_OPERATION_RECHECK);
         }
-    } else if matches!(plan.step, Step::Rest) && !seen.facts.deleting {
+    } else if matches!(plan.step, Step::Rest) && !observed.facts.deleting {
         memory.pace.busy_since = None;
     }
     let is_new = plan.wants != memory.pace.wants;
     memory.pace.wants = plan.wants;
     if let (true, true, Some(session)) = (is_new, memory.pace.subscribed.is_some(), session) {
-        subscribe(context, &seen.facts, memory, session);
+        subscribe(context, &observed.facts, memory, session);
     }
 }

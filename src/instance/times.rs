@@ -80,8 +80,8 @@ pub const READ_DEADLINE: Duration = Duration::from_secs(20);
 /// A server whose release the service did not take is looked at this often.
 pub const UNTAKEN_RELEASE_RECHECK: Duration = Duration::from_secs(10);
 
-/// A server of a frozen listing is asked for this often: somebody has to tell whether it is gone.
-pub const FROZEN_LISTING_RECHECK: Duration = Duration::from_secs(60);
+/// A server of a listing whose circuit breaker is open is asked for this often: somebody has to tell whether it is gone.
+pub const OPEN_BREAKER_RECHECK: Duration = Duration::from_secs(60);
 
 /// A service may show what it made a moment late: before this time is over, that a failed create left nothing is not believed.
 pub const FAILED_CREATE_SHOWS_WITHIN: Duration = Duration::from_secs(10);

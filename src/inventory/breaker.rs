@@ -10,7 +10,7 @@ use crate::cloud::ServerId;
 
 /// A place where too much vanished at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frozen {
+pub struct BreakerOpen {
     /// Servers that vanished and are not accounted for yet.
     pub missing: usize,
     /// Servers that were known when they vanished.
@@ -39,14 +39,14 @@ pub(super) struct Breaker {
     judged: HashSet<ServerId>,
     /// Recorded quiet servers that came after the newest pass, which does not show them.
     suspects: HashSet<ServerId>,
-    /// Those that vanished. The place is frozen as long as one is left.
+    /// Those that vanished. It is open as long as one is left.
     missing: HashSet<ServerId>,
     known: usize,
 }
 
 impl Breaker {
-    pub(super) fn frozen(&self) -> Option<Frozen> {
-        (!self.missing.is_empty()).then_some(Frozen {
+    pub(super) fn open(&self) -> Option<BreakerOpen> {
+        (!self.missing.is_empty()).then_some(BreakerOpen {
             missing: self.missing.len(),
             known: self.known,
         })
@@ -146,13 +146,13 @@ mod tests {
             .collect();
         breaker.judge(&pass(listed), &recorded);
         breaker
-            .frozen()
-            .map(|frozen| (frozen.missing, frozen.known))
+            .open()
+            .map(|breaker_open| (breaker_open.missing, breaker_open.known))
     }
 
     #[test]
     fn three_or_a_twentieth_at_once_freeze() {
-        for (known, vanish, frozen) in [
+        for (known, vanish, breaker_open) in [
             (2, 2, false),
             (10, 2, false),
             (10, 3, true),
@@ -162,7 +162,7 @@ mod tests {
             let all = ids(known);
             let mut breaker = Breaker::default();
             assert_eq!(judge(&mut breaker, &all, &all), None);
-            let expected = frozen.then_some((vanish, known));
+            let expected = breaker_open.then_some((vanish, known));
             assert_eq!(
                 judge(&mut breaker, &all[vanish..], &all),
                 expected,
@@ -200,10 +200,10 @@ mod tests {
         judge(&mut breaker, &all, &all);
         assert!(judge(&mut breaker, &all[3..], &all).is_some());
         for id in &all[..3] {
-            assert!(breaker.frozen().is_some());
+            assert!(breaker.open().is_some());
             breaker.settle(id);
         }
-        assert_eq!(breaker.frozen(), None);
+        assert_eq!(breaker.open(), None);
         assert_eq!(judge(&mut breaker, &all[3..], &all[3..]), None);
     }
 
@@ -213,7 +213,7 @@ mod tests {
         let fresh: Vec<_> = all.iter().map(|id| Recorded { id, quiet: false }).collect();
         let mut breaker = Breaker::default();
         breaker.judge(&pass(&ids(1)), &fresh);
-        assert_eq!(breaker.frozen(), None);
+        assert_eq!(breaker.open(), None);
     }
 
     #[test]
@@ -222,9 +222,9 @@ mod tests {
         let mut breaker = Breaker::default();
         judge(&mut breaker, &[], &all[..1]);
         for id in &all[1..] {
-            assert_eq!(breaker.frozen(), None);
+            assert_eq!(breaker.open(), None);
             breaker.suspect(id, 4);
         }
-        assert!(breaker.frozen().is_some());
+        assert!(breaker.open().is_some());
     }
 }

@@ -26,7 +26,7 @@ pub(super) async fn run(
             let (shared, client) = (&shared, &client);
             running.push(async move {
                 let result =
-                    pass::read(client, &place, || shared.lock().lane(&place), former).await;
+                    pass::read(client, &place, || shared.lock().priority(&place), former).await;
                 (place, result)
             });
         }

@@ -25,7 +25,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub use breaker::Frozen;
+pub use breaker::BreakerOpen;
 pub use pass::{Pass, PassError};
 pub use row::{Row, addresses};
 pub use view::{Absence, Sighting, View, Why};

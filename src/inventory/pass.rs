@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::row::{KeySets, Row};
 use crate::api::Marker;
-use crate::cloud::{self, Charge, Client, Lane, NoMemory, Page, Place, ServerId};
+use crate::cloud::{self, CallPriority, Charge, Client, NoMemory, Page, Place, ServerId};
 
 /// More pages than any place has: 200,000 servers. A listing that goes on beyond is going round in circles.
 const MOST_PAGES: u32 = 4_000;
@@ -98,21 +98,21 @@ impl PassError {
     }
 }
 
-/// Reads a pass. `lane` is asked before each page, because somebody may have come to wait for it since.
+/// Reads a pass. `priority` is asked before each page, because somebody may have come to wait for it since.
 pub(super) async fn read(
     client: &Client,
     place: &Place,
-    lane: impl Fn() -> Lane,
+    priority: impl Fn() -> CallPriority,
     former: Option<Arc<Pass>>,
 ) -> Result<Pass, PassError> {
     let began = Instant::now();
     let mut assembly = Assembly::new(former);
     loop {
-        let (lane, number) = (lane(), assembly.next_page());
+        let (priority, number) = (priority(), assembly.next_page());
         let charge = |bytes| client.charge(bytes).map(Some);
         let row = |fields: &Map<String, Value>| assembly.row(fields, charge);
         let page = client
-            .instances_page(lane, place, number, row)
+            .instances_page(priority, place, number, row)
             .await
             .map_err(PassError::Cloud)?;
         if assembly.add(page)? == Progress::Done {

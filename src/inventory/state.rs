@@ -12,7 +12,7 @@ use super::view::View;
 use super::watched::{Watched, evidence, fingerprint, wanted};
 use super::{Attention, Settings, Sighting, Subject, Subscription};
 use crate::api::Marker;
-use crate::cloud::{Lane, Place, ServerId};
+use crate::cloud::{CallPriority, Place, ServerId};
 use crate::runtime::chance;
 
 /// All that an inventory knows.
@@ -262,11 +262,13 @@ impl State {
             .for_each(|watched| watched.running = false);
     }
 
-    /// The lane of a place's next page.
-    pub(super) fn lane(&self, place: &Place) -> Lane {
+    /// The priority of a place's next page.
+    pub(super) fn priority(&self, place: &Place) -> CallPriority {
         match self.places.get(place) {
-            Some(watched) if watched.in_flight > 0 || !watched.unmet.is_empty() => Lane::Operation,
-            Some(_) | None => Lane::Resync,
+            Some(watched) if watched.in_flight > 0 || !watched.unmet.is_empty() => {
+                CallPriority::Operation
+            }
+            Some(_) | None => CallPriority::Resync,
         }
     }
 
@@ -323,7 +325,7 @@ impl State {
                 })
             });
         watched.breaker.judge(&pass, &counted.collect::<Vec<_>>());
-        watched.view.frozen = watched.breaker.frozen();
+        watched.view.breaker_open = watched.breaker.open();
         self.wakes(place, &pass)
     }
 
@@ -337,7 +339,7 @@ impl State {
                 .get(subject)
                 .map_or(1, |held| wanted(&held.subscription))
         });
-        let doubtful = watched.view.frozen.is_some() || pass.doubt.is_some();
+        let doubtful = watched.view.breaker_open.is_some() || pass.doubt.is_some();
         let mut wake = Vec::new();
         for subject in &watched.members {
             let Some(held) = self.held.get_mut(subject) else {
@@ -359,8 +361,8 @@ impl State {
             if let (true, Some(print)) = (changed, print) {
                 held.prints.insert(place.clone(), print);
             }
-            // Somebody has to ask for each of the missing, or the place stays frozen.
-            let suspect = missing && watched.view.frozen.is_some();
+            // Somebody has to ask for each of the missing, or the circuit breaker of the place stays open.
+            let suspect = missing && watched.view.breaker_open.is_some();
             let in_flight = held.subscription.attention == Attention::InFlight;
             if changed || suspect || in_flight || met.contains(subject) {
                 wake.push(subject.clone());

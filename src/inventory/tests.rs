@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
-use crate::cloud::{AllowedEndpoints, Gate, Http, Limits, Paths};
+use crate::cloud::{AllowedEndpoints, Http, Limits, Paths, RateLimiter};
 
 /// A service that lists: by zone, the ids.
 #[derive(Clone, Default)]
@@ -77,7 +77,7 @@ async fn bench_with(heard: impl Fn(&Subject) + Send + Sync + 'static) -> Bench {
     let router = Router::new().route("/instance/list", get(list));
     let router = router.with_state(service.clone());
     tokio::spawn(async move { axum::serve(listener, router).await });
-    let gate = Gate::new(Limits {
+    let limiter = RateLimiter::new(Limits {
         per_second: 10_000.0,
         burst: 1000,
         concurrent: 100,
@@ -87,7 +87,7 @@ async fn bench_with(heard: impl Fn(&Subject) + Send + Sync + 'static) -> Bench {
         &endpoint,
         "token".into(),
         Paths::default(),
-        gate,
+        limiter,
     );
     let settings = Settings {
         quiet: Duration::from_secs(600),

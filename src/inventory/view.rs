@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::breaker::Frozen;
+use super::breaker::BreakerOpen;
 use super::pass::{Pass, PassError};
 use super::row::Row;
 use crate::api::Marker;
@@ -16,13 +16,13 @@ use crate::cloud::ServerId;
 /// A row proves that a server exists. That a server is *not* in a pass proves little: the list may have shifted while
 /// it was read, or be another account's. So absence comes in three strengths: [`View::sighting`] (one steady pass, good
 /// for a report), [`View::absent_once`] (one steady pass begun after an instant), [`View::proven_absent`] (two in a row
-/// that show the same servers). A frozen place proves none of them.
+/// that show the same servers). A place whose circuit breaker is open proves none of them.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     pub(super) newest: Option<Arc<Pass>>,
     pub(super) previous: Option<Arc<Pass>>,
     pub(super) error: Option<Arc<PassError>>,
-    pub(super) frozen: Option<Frozen>,
+    pub(super) breaker_open: Option<BreakerOpen>,
     /// When the last two tries began that were answered with "no such place"; the newest last. Only of a place that was never
     /// listed.
     pub(super) nowhere: [Option<Instant>; 2],
@@ -67,7 +67,7 @@ pub enum Why {
     /// Rows have no names, so that a marker cannot be looked for.
     Nameless,
     /// Many known servers vanished at once.
-    Frozen,
+    BreakerOpen,
 }
 
 impl fmt::Display for Why {
@@ -80,7 +80,7 @@ impl fmt::Display for Why {
             }
             Self::Changed => f.write_str("two readings of the instance list differ"),
             Self::Nameless => f.write_str("the instance list gives no names"),
-            Self::Frozen => {
+            Self::BreakerOpen => {
                 f.write_str("many known servers vanished from the instance list at once")
             }
         }
@@ -104,8 +104,8 @@ impl View {
     }
 
     /// Whether so many known servers vanished at once that nothing may be concluded from it.
-    pub fn frozen(&self) -> Option<Frozen> {
-        self.frozen
+    pub fn breaker_open(&self) -> Option<BreakerOpen> {
+        self.breaker_open
     }
 
     /// Whether the newest pass began after an instant.
@@ -120,9 +120,9 @@ impl View {
         let Some(pass) = &self.newest else {
             return Sighting::Unknown(Why::NoPass);
         };
-        match (pass.rows.get(id), self.frozen, pass.doubt) {
+        match (pass.rows.get(id), self.breaker_open, pass.doubt) {
             (Some(row), _, _) => Sighting::Present(row.clone(), pass.ended),
-            (None, Some(_), _) => Sighting::Unknown(Why::Frozen),
+            (None, Some(_), _) => Sighting::Unknown(Why::BreakerOpen),
             (None, None, Some(doubt)) => Sighting::Unknown(Why::Unsteady(doubt)),
             (None, None, None) => Sighting::Absent { began: pass.began },
         }
@@ -227,8 +227,8 @@ impl View {
         if newest.began <= since {
             return Err(Why::Stale);
         }
-        if self.frozen.is_some() {
-            return Err(Why::Frozen);
+        if self.breaker_open.is_some() {
+            return Err(Why::BreakerOpen);
         }
         if let Some(doubt) = newest.doubt {
             return Err(Why::Unsteady(doubt));

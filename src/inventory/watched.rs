@@ -54,12 +54,12 @@ impl Watched {
 
     pub(super) fn suspect(&mut self, id: &ServerId, on_record: usize) {
         self.breaker.suspect(id, on_record);
-        self.view.frozen = self.breaker.frozen();
+        self.view.breaker_open = self.breaker.open();
     }
 
     pub(super) fn settle(&mut self, id: &ServerId) {
         self.breaker.settle(id);
-        self.view.frozen = self.breaker.frozen();
+        self.view.breaker_open = self.breaker.open();
     }
 
     /// When the next pass shall begin; none while one is running or nobody wants one.

@@ -84,7 +84,7 @@ impl Events {
     }
 
     /// Tells it, unless the same was told lately.
-    pub async fn tell(&self, about: &ObjectReference, event: &EventNote) {
+    pub async fn publish(&self, about: &ObjectReference, event: &EventNote) {
         if !self.is_new(about, event) {
             return;
         }

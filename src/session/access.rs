@@ -2,7 +2,7 @@
 
 use super::account_session::AccountSession;
 use super::line::Slot;
-use crate::cloud::Lane;
+use crate::cloud::CallPriority;
 use crate::inventory::Subject;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,8 +21,8 @@ enum Leave {
     NotAsked,
     /// Calls may be made.
     Given { _slot: Slot },
-    /// There was none in this lane: the object is woken when there is one.
-    InLine(Lane),
+    /// There was none of this priority: the object is woken when there is one.
+    InLine(CallPriority),
 }
 
 impl Access {
@@ -37,16 +37,20 @@ impl Access {
 
     /// Whether the service may be called in this reconcile. To be asked before anything is remembered of the call: where it may
     /// not, it is as if it were not due yet.
-    pub fn may_call(&self, lane: Lane) -> bool {
+    pub fn may_call(&self, priority: CallPriority) -> bool {
         let mut leave = self.leave();
         let is_new = match *leave {
             Leave::NotAsked => true,
-            Leave::InLine(former) => lane < former,
+            Leave::InLine(former) => priority < former,
             Leave::Given { .. } => false,
         };
         if is_new {
-            let slot = self.account_session.shared.line.ask(&self.subject, lane);
-            *leave = slot.map_or(Leave::InLine(lane), |slot| Leave::Given { _slot: slot });
+            let slot = self
+                .account_session
+                .shared
+                .line
+                .ask(&self.subject, priority);
+            *leave = slot.map_or(Leave::InLine(priority), |slot| Leave::Given { _slot: slot });
         }
         matches!(*leave, Leave::Given { .. })
     }

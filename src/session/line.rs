@@ -6,7 +6,7 @@
 //! who is woken. So a service that is slow, or never answers, costs its own Account a few slots and some bytes for each object
 //! in line, and nobody else anything.
 
-use crate::cloud::{Lane, Limits};
+use crate::cloud::{CallPriority, Limits};
 use crate::inventory::Subject;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,11 @@ const OLDEST: u32 = 4;
 const OFFER: Duration = Duration::from_secs(10);
 const LANES: usize = 3;
 /// The most urgent first.
-const ALL: [Lane; LANES] = [Lane::Urgent, Lane::Operation, Lane::Resync];
+const ALL: [CallPriority; LANES] = [
+    CallPriority::Urgent,
+    CallPriority::Operation,
+    CallPriority::Resync,
+];
 
 /// So many reconciles may call the service at the same time.
 pub(super) fn slots(limits: Limits) -> usize {
@@ -41,7 +45,7 @@ struct Inner {
 
 struct State {
     slots: usize,
-    /// By lane: those that are taken, and those that are held for somebody.
+    /// By priority: those that are taken, and those that are held for somebody.
     held: [usize; LANES],
     /// For whom one is held, and since when.
     offers: HashMap<Subject, (Instant, Stands)>,
@@ -54,14 +58,14 @@ struct State {
     given: u32,
 }
 
-/// A place in the line: the lane, and a number that is lower for who came first.
-type Stands = (Lane, u64);
+/// A place in the line: the priority, and a number that is lower for who came first.
+type Stands = (CallPriority, u64);
 
 /// Leave to call the service. Dropping it gives the slot to the next in line.
 #[must_use = "a slot is given up when it is dropped"]
 pub struct Slot {
     line: Line,
-    lane: Lane,
+    priority: CallPriority,
 }
 
 impl Line {
@@ -89,11 +93,11 @@ impl Line {
 
     /// A slot, if one is held for this subject, or is left and nobody as urgent waits for it. Else the subject stands in line,
     /// where it stood before, unless it has become more urgent.
-    pub fn ask(&self, subject: &Subject, lane: Lane) -> Option<Slot> {
-        let held = self.change(|state| state.ask(subject, lane));
-        held.map(|lane| Slot {
+    pub fn ask(&self, subject: &Subject, priority: CallPriority) -> Option<Slot> {
+        let held = self.change(|state| state.ask(subject, priority));
+        held.map(|priority| Slot {
             line: self.clone(),
-            lane,
+            priority,
         })
     }
 
@@ -141,29 +145,29 @@ impl Line {
 }
 
 impl State {
-    /// The lane whose slot it has now, if it has one.
-    fn ask(&mut self, subject: &Subject, lane: Lane) -> Option<Lane> {
+    /// The priority whose slot it has now, if it has one.
+    fn ask(&mut self, subject: &Subject, priority: CallPriority) -> Option<CallPriority> {
         if let Some((_, (offered, _))) = self.offers.remove(subject) {
             return Some(offered);
         }
         let stood = self.lapsed.remove(subject);
-        let is_first = self.lanes[..=lane as usize]
+        let is_first = self.lanes[..=priority as usize]
             .iter()
             .all(|waiting| waiting.iter().all(|(_, other)| other == subject));
-        if is_first && self.has_room(lane) {
+        if is_first && self.has_room(priority) {
             self.forget(subject);
-            self.held[lane as usize] += 1;
-            return Some(lane);
+            self.held[priority as usize] += 1;
+            return Some(priority);
         }
-        let stands = self.waiting.get(subject).map(|(lane, _)| *lane);
-        if stands.is_none_or(|stands| lane < stands) {
+        let stands = self.waiting.get(subject).map(|(priority, _)| *priority);
+        if stands.is_none_or(|stands| priority < stands) {
             self.forget(subject);
             let number = stood.unwrap_or(self.numbers);
             self.numbers += 1;
-            let waiting = &mut self.lanes[lane as usize];
+            let waiting = &mut self.lanes[priority as usize];
             let at = waiting.partition_point(|(other, _)| *other < number);
             waiting.insert(at, (number, subject.clone()));
-            self.waiting.insert(subject.clone(), (lane, number));
+            self.waiting.insert(subject.clone(), (priority, number));
         }
         None
     }
@@ -171,8 +175,8 @@ impl State {
     fn leave(&mut self, subject: &Subject) {
         self.forget(subject);
         self.lapsed.remove(subject);
-        if let Some((_, (lane, _))) = self.offers.remove(subject) {
-            self.held[lane as usize] -= 1;
+        if let Some((_, (priority, _))) = self.offers.remove(subject) {
+            self.held[priority as usize] -= 1;
         }
     }
 
@@ -186,11 +190,11 @@ impl State {
 
     /// Takes it out of the line.
     fn forget(&mut self, subject: &Subject) {
-        if let Some((lane, number)) = self.waiting.remove(subject) {
-            let lane = &mut self.lanes[lane as usize];
+        if let Some((priority, number)) = self.waiting.remove(subject) {
+            let priority = &mut self.lanes[priority as usize];
             // In the order of their numbers.
-            if let Ok(at) = lane.binary_search_by_key(&number, |(number, _)| *number) {
-                lane.remove(at);
+            if let Ok(at) = priority.binary_search_by_key(&number, |(number, _)| *number) {
+                priority.remove(at);
             }
         }
     }
@@ -198,51 +202,52 @@ impl State {
     /// Holds what is free for the first in line.
     fn offer(&mut self, now: Instant) -> Vec<Subject> {
         let mut offered = Vec::new();
-        while let Some(lane) = self.next() {
-            let Some((number, subject)) = self.lanes[lane as usize].pop_front() else {
+        while let Some(priority) = self.next() {
+            let Some((number, subject)) = self.lanes[priority as usize].pop_front() else {
                 break;
             };
             self.waiting.remove(&subject);
-            self.held[lane as usize] += 1;
+            self.held[priority as usize] += 1;
             self.given = self.given.wrapping_add(1);
-            self.offers.insert(subject.clone(), (now, (lane, number)));
+            self.offers
+                .insert(subject.clone(), (now, (priority, number)));
             offered.push(subject);
         }
         offered
     }
 
-    /// The lane whose first gets the next slot, if one is free for anybody who waits.
-    fn next(&self) -> Option<Lane> {
-        let heads = ALL.into_iter().filter_map(|lane| {
-            let (number, _) = self.lanes[lane as usize].front()?;
-            self.has_room(lane).then_some((lane, *number))
+    /// The priority whose first gets the next slot, if one is free for anybody who waits.
+    fn next(&self) -> Option<CallPriority> {
+        let heads = ALL.into_iter().filter_map(|priority| {
+            let (number, _) = self.lanes[priority as usize].front()?;
+            self.has_room(priority).then_some((priority, *number))
         });
         let next = if self.given % OLDEST == OLDEST - 1 {
             heads.min_by_key(|(_, number)| *number)
         } else {
             heads.min()
         };
-        next.map(|(lane, _)| lane)
+        next.map(|(priority, _)| priority)
     }
 
     /// Resync leaves half of the slots to what is more urgent, and open operations a quarter.
-    fn has_room(&self, lane: Lane) -> bool {
+    fn has_room(&self, priority: CallPriority) -> bool {
         let [urgent, operation, resync] = self.held;
         let has_any = urgent + operation + resync < self.slots;
         let has_most = operation + resync < (self.slots * 3 / 4).max(1);
         let has_half = resync < (self.slots / 2).max(1);
-        match lane {
-            Lane::Urgent => has_any,
-            Lane::Operation => has_any && has_most,
-            Lane::Resync => has_any && has_most && has_half,
+        match priority {
+            CallPriority::Urgent => has_any,
+            CallPriority::Operation => has_any && has_most,
+            CallPriority::Resync => has_any && has_most && has_half,
         }
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let lane = self.lane;
-        self.line.change(|state| state.held[lane as usize] -= 1);
+        let priority = self.priority;
+        self.line.change(|state| state.held[priority as usize] -= 1);
     }
 }
 

@@ -6,7 +6,7 @@ use super::line::Line;
 use super::{CredentialKey, Destination, Durations, Sessions, tls};
 use crate::api::AccountSpec;
 use crate::catalog::Catalog;
-use crate::cloud::{BuildError, Client, Doubt, Gate, Observer, Paths};
+use crate::cloud::{BuildError, Client, Doubt, Observer, Paths, RateLimiter};
 use crate::inventory::Inventory;
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::ObjectKey;
@@ -35,7 +35,7 @@ impl Sessions {
         account_session
             .shared
             .client
-            .gate()
+            .limiter()
             .set_limits(limits(spec));
         account_session.shared.line.set_limits(limits(spec));
         let mut account_sessions = self.account_sessions();
@@ -131,12 +131,17 @@ impl Sessions {
         let others = open.values().filter_map(Weak::upgrade);
         let inner = self.inner.clone();
         let admit = move |subject| (inner.wake)(subject, Some(Priority::Admitted));
-        let (gate, line) = others
+        let (limiter, line) = others
             .into_iter()
             .find(|session| session.gate_key == shared)
             .map_or_else(
-                || (Gate::new(limits(spec)), Line::new(limits(spec), admit)),
-                |session| (session.client.gate().clone(), session.line.clone()),
+                || {
+                    (
+                        RateLimiter::new(limits(spec)),
+                        Line::new(limits(spec), admit),
+                    )
+                },
+                |session| (session.client.limiter().clone(), session.line.clone()),
             );
         let metrics = self.inner.metrics.clone();
         let observer: Observer = Arc::new(move |operation, result, took| {
@@ -147,7 +152,7 @@ impl Sessions {
             &spec.endpoint,
             token.clone(),
             paths,
-            gate,
+            limiter,
         )?
         .with_namespace(namespace)
         .with_observer(observer)

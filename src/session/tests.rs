@@ -1,5 +1,5 @@
 use super::*;
-use crate::cloud::{AllowedEndpoints, Lane};
+use crate::cloud::{AllowedEndpoints, CallPriority};
 use futures::FutureExt;
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -65,17 +65,17 @@ async fn accounts_with_one_token_share_its_limit_also_where_they_read_errors_dif
     let odd = seated(&sessions, "b", &spec(HERE, odd), "t");
     let other = seated(&sessions, "c", &spec(HERE, one_at_a_time), "u");
     assert_ne!(plain.shared.number, odd.shared.number);
-    let permit = plain.shared.client.permit(Lane::Urgent).await;
+    let permit = plain.shared.client.permit(CallPriority::Urgent).await;
     assert!(
         odd.shared
             .client
-            .permit(Lane::Urgent)
+            .permit(CallPriority::Urgent)
             .now_or_never()
             .is_none()
     );
-    drop(other.shared.client.permit(Lane::Urgent).await);
+    drop(other.shared.client.permit(CallPriority::Urgent).await);
     drop(permit);
-    drop(odd.shared.client.permit(Lane::Urgent).await);
+    drop(odd.shared.client.permit(CallPriority::Urgent).await);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@
 use super::super::unreadable;
 use super::{ImportArgs, Placed};
 use crate::catalog::{self, Candidates, Choice, Unread};
-use crate::cloud::{Client, Detail, Firewall, Key, Lane, Offer, Offers, Package};
+use crate::cloud::{CallPriority, Client, Detail, Firewall, Key, Offer, Offers, Package};
 use serde_json::Value;
 
 /// What nobody could check, for whoever reads the manifest.
@@ -20,7 +20,9 @@ pub(super) async fn package(
     doubts: &mut Doubts,
 ) -> Result<String, String> {
     let Placed { region, zone, .. } = place;
-    let listed = client.packages(Lane::Urgent, region, Some(zone)).await;
+    let listed = client
+        .packages(CallPriority::Urgent, region, Some(zone))
+        .await;
     let listed = listed.map_err(|error| unreadable(client, "packages", error))?;
     sold(args.package.as_deref(), &listed, detail, place, doubts)
 }
@@ -118,7 +120,7 @@ pub(super) async fn firewall(
     doubts: &mut Doubts,
 ) -> Result<String, String> {
     let Placed { region, .. } = place;
-    let read = |page| client.firewalls_page(Lane::Urgent, region, page);
+    let read = |page| client.firewalls_page(CallPriority::Urgent, region, page);
     let said = |row: &Firewall| (row.id.clone(), row.name.clone());
     let (all, doubt) = listed(read, said)
         .await
@@ -167,7 +169,7 @@ pub(super) async fn key(
     let Some(id) = &args.ssh_key else {
         return Ok(());
     };
-    let read = |page| client.keys_page(Lane::Urgent, page);
+    let read = |page| client.keys_page(CallPriority::Urgent, page);
     let (all, doubt) = listed(read, |row: &Key| (row.id.clone(), row.name.clone()))
         .await
         .map_err(|unread| unreadable(client, "key pairs", unread))?;

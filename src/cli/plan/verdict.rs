@@ -42,7 +42,7 @@ pub(super) struct Answer {
     pub(super) line: u64,
     /// The weightiest of the effects.
     pub(super) verdict: Effect,
-    pub(super) effects: Vec<Said>,
+    pub(super) effects: Vec<WrittenStatus>,
     pub(super) changes: Vec<Change>,
     pub(super) notes: Vec<String>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Answer {
 /// One effect, and why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Said {
+pub(super) struct WrittenStatus {
     pub(super) effect: Effect,
     /// What the service would be asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ pub(super) fn status(effects: impl IntoIterator<Item = Effect>) -> u8 {
     }
 }
 
-impl Said {
+impl WrittenStatus {
     pub(super) fn of(effect: Effect, why: impl Into<String>) -> Self {
         Self {
             effect,
@@ -143,7 +143,10 @@ fn effect(act: &Act) -> (Effect, Option<String>) {
 }
 
 /// Everything that would come of an Instance that the cluster takes.
-pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Said>, Vec<String>) {
+pub(super) fn effects(
+    foresight: &Foresight,
+    changes: &[Change],
+) -> (Vec<WrittenStatus>, Vec<String>) {
     let Foresight {
         preview,
         restrained,
@@ -155,12 +158,12 @@ pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Said>, 
         let why = &unseen.why;
         notes.push(format!("the server is judged as status shows it: {why}"));
     }
-    let mut all: Vec<Said> = preview
+    let mut all: Vec<WrittenStatus> = preview
         .acts
         .iter()
         .map(|act| {
             let (effect, operation) = effect(act);
-            Said {
+            WrittenStatus {
                 effect,
                 operation,
                 reason: None,
@@ -188,18 +191,18 @@ pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Said>, 
     }
     all.extend(preview.held.as_ref().map(waits));
     if let Some(unknown) = &preview.unknown {
-        all.push(Said {
+        all.push(WrittenStatus {
             reason: unknown.reason.map(Reason::as_str),
-            ..Said::of(Effect::Unknown, unknown.why.clone())
+            ..WrittenStatus::of(Effect::Unknown, unknown.why.clone())
         });
     }
     if all.is_empty() {
         all.push(match changes.is_empty() {
-            true => Said::of(
+            true => WrittenStatus::of(
                 Effect::Nothing,
                 "the object and its server are as the file says",
             ),
-            false => Said::of(
+            false => WrittenStatus::of(
                 Effect::InPlace,
                 "only the object changes: the service is asked for nothing",
             ),
@@ -208,15 +211,15 @@ pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Said>, 
     (all, notes)
 }
 
-fn waits(verdict: &Readiness) -> Said {
-    Said {
+fn waits(verdict: &Readiness) -> WrittenStatus {
+    WrittenStatus {
         reason: Some(verdict.reason.as_str()),
-        ..Said::of(Effect::Waits, verdict.message.clone())
+        ..WrittenStatus::of(Effect::Waits, verdict.message.clone())
     }
 }
 
 /// The weightiest.
-pub(super) fn weightiest(effects: &[Said]) -> Effect {
+pub(super) fn weightiest(effects: &[WrittenStatus]) -> Effect {
     let all = effects.iter().map(|said| said.effect);
     all.max().unwrap_or(Effect::Nothing)
 }

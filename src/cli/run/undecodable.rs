@@ -46,7 +46,7 @@ where
         Ok(true) => {
             tracing::error!(name, namespace, why, "the object cannot be read");
             let event = EventNote::warning("Undecodable", message);
-            events.tell(&now.object_ref(&kind), &event).await;
+            events.publish(&now.object_ref(&kind), &event).await;
             LONG
         }
         Err(error) => {

@@ -4,12 +4,12 @@ use secrecy::ExposeSecret;
 
 use super::super::answer::{Answer, Reading, row_count};
 use super::super::error::Error;
-use super::super::gate::Lane;
 use super::super::ids::Place;
 use super::super::offers::{
     Collected, Firewall, Image, Key, Offer, Offers, Package, Region, Server,
 };
 use super::super::operation::Operation;
+use super::super::rate_limiter::CallPriority;
 use super::{Client, PAGE_SIZE};
 
 impl Client {
@@ -19,7 +19,7 @@ impl Client {
     /// See [`Error`].
     pub async fn servers_page(
         &self,
-        lane: Lane,
+        priority: CallPriority,
         place: &Place,
         page: u32,
     ) -> Result<Offers<Server>, Error> {
@@ -27,7 +27,7 @@ impl Client {
             ("regionCode", place.region.as_str()),
             ("zoneCode", place.zone.as_str()),
         ];
-        self.offers_page(lane, Operation::Instances, &query, page)
+        self.offers_page(priority, Operation::Instances, &query, page)
             .await
     }
 
@@ -35,8 +35,8 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn regions(&self, lane: Lane) -> Result<Offers<Region>, Error> {
-        self.offers(lane, Operation::Regions, &[]).await
+    pub async fn regions(&self, priority: CallPriority) -> Result<Offers<Region>, Error> {
+        self.offers(priority, Operation::Regions, &[]).await
     }
 
     /// Section 4.8: the packages of a region, or of one zone of it, in one answer; none of elsewhere, whatever is served.
@@ -45,13 +45,13 @@ impl Client {
     /// See [`Error`].
     pub async fn packages(
         &self,
-        lane: Lane,
+        priority: CallPriority,
         region: &str,
         zone: Option<&str>,
     ) -> Result<Offers<Package>, Error> {
         let mut query = vec![("regionCode", region)];
         query.extend(zone.map(|zone| ("zoneCode", zone)));
-        let served = self.offers(lane, Operation::Packages, &query).await?;
+        let served = self.offers(priority, Operation::Packages, &query).await?;
         Ok(served.within(region, zone))
     }
 
@@ -61,12 +61,12 @@ impl Client {
     /// See [`Error`].
     pub async fn images_page(
         &self,
-        lane: Lane,
+        priority: CallPriority,
         region: &str,
         page: u32,
     ) -> Result<Offers<Image>, Error> {
         let query = [("regionCode", region)];
-        self.offers_page(lane, Operation::Images, &query, page)
+        self.offers_page(priority, Operation::Images, &query, page)
             .await
     }
 
@@ -76,12 +76,12 @@ impl Client {
     /// See [`Error`].
     pub async fn firewalls_page(
         &self,
-        lane: Lane,
+        priority: CallPriority,
         region: &str,
         page: u32,
     ) -> Result<Offers<Firewall>, Error> {
         let query = [("regionCode", region)];
-        self.offers_page(lane, Operation::Firewalls, &query, page)
+        self.offers_page(priority, Operation::Firewalls, &query, page)
             .await
     }
 
@@ -89,13 +89,13 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn keys_page(&self, lane: Lane, page: u32) -> Result<Offers<Key>, Error> {
-        self.offers_page(lane, Operation::Keys, &[], page).await
+    pub async fn keys_page(&self, priority: CallPriority, page: u32) -> Result<Offers<Key>, Error> {
+        self.offers_page(priority, Operation::Keys, &[], page).await
     }
 
     async fn offers_page<T: Offer>(
         &self,
-        lane: Lane,
+        priority: CallPriority,
         operation: Operation,
         query: &[(&str, &str)],
         page: u32,
@@ -103,16 +103,16 @@ impl Client {
         let (page, size) = (page.to_string(), PAGE_SIZE.to_string());
         let paging = [("page", page.as_str()), ("pageSize", size.as_str())];
         let query = [query, &paging].concat();
-        self.offers(lane, operation, &query).await
+        self.offers(priority, operation, &query).await
     }
 
     async fn offers<T: Offer>(
         &self,
-        lane: Lane,
+        priority: CallPriority,
         operation: Operation,
         query: &[(&str, &str)],
     ) -> Result<Offers<T>, Error> {
-        let call = self.read(lane, operation, query).await;
+        let call = self.read(priority, operation, query).await;
         let token = self.caller.token.expose_secret();
         let mut collected =
             Collected::new(self.caller.share.clone(), token, self.caller.whole_rows);

@@ -28,7 +28,7 @@ fn client(endpoint: &str) -> Client {
         endpoint,
         TOKEN.into(),
         Paths::default(),
-        Gate::new(limits),
+        RateLimiter::new(limits),
     )
     .unwrap()
 }
@@ -170,7 +170,7 @@ fn create_request() -> CreateRequest {
 }
 
 async fn create(client: &Client) -> Result<CreateAccepted, Error> {
-    let permit = client.permit(Lane::Urgent).await;
+    let permit = client.permit(CallPriority::Urgent).await;
     client.create(permit, &create_request()).await
 }
 
@@ -206,7 +206,7 @@ async fn a_query_is_encoded_and_an_endpoint_keeps_its_path() {
     let server = Scripted::answering("404 Not Found", r#"{"code":"X","message":"m"}"#).await;
     let client = client(&format!("{}/", server.endpoint));
     let error = client
-        .detail(Lane::Urgent, &"ecs-ä&page=1#?".into())
+        .detail(CallPriority::Urgent, &"ecs-ä&page=1#?".into())
         .await
         .unwrap_err();
     assert!(error.is_no_such_instance());
@@ -319,7 +319,9 @@ async fn reads_share_connections() {
     let client = client(&server.endpoint);
     for _ in 0..5 {
         client
-            .instances_page(Lane::Resync, &Place::new("r", "z"), 1, |_| Ok(Some(())))
+            .instances_page(CallPriority::Resync, &Place::new("r", "z"), 1, |_| {
+                Ok(Some(()))
+            })
             .await
             .unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -358,7 +360,7 @@ async fn a_body_without_end_is_cut_off() {
     );
     let server = Scripted::answering("200 OK", &long).await;
     let error = client(&server.endpoint)
-        .detail(Lane::Urgent, &id())
+        .detail(CallPriority::Urgent, &id())
         .await
         .unwrap_err();
     assert_eq!(error.category(), "oversized");
@@ -368,7 +370,7 @@ async fn a_body_without_end_is_cut_off() {
     );
     let server = Scripted::answering("404 Not Found", &refusal).await;
     let error = client(&server.endpoint)
-        .detail(Lane::Urgent, &id())
+        .detail(CallPriority::Urgent, &id())
         .await
         .unwrap_err();
     assert!(!error.is_no_such_instance());
@@ -385,7 +387,7 @@ async fn a_redirect_is_not_followed() {
         let server = Scripted::new(Act::Reply(bytes)).await;
         let client = client(&server.endpoint);
         assert!(create(&client).await.unwrap_err().may_have_happened());
-        assert!(client.detail(Lane::Urgent, &id()).await.is_err());
+        assert!(client.detail(CallPriority::Urgent, &id()).await.is_err());
     }
     assert_eq!(elsewhere.connections(), 0);
 }
@@ -404,7 +406,7 @@ async fn a_refusal_for_rate_closes_the_gate_for_as_long_as_it_says() {
     assert!(error.is_rate_limited() && !error.may_have_happened());
     assert_eq!(error.retry_after(), Some(Duration::from_secs(2)));
     tokio::time::pause();
-    drop(client.permit(Lane::Urgent).await);
+    drop(client.permit(CallPriority::Urgent).await);
     assert!(began.elapsed() > Duration::from_millis(1900));
 }
 
@@ -440,7 +442,10 @@ async fn every_call_is_told_to_the_observer() {
         move |operation, outcome, _| seen.lock().unwrap().push((operation, outcome))
     }));
     create(&client).await.unwrap();
-    client.detail(Lane::Urgent, &id()).await.unwrap_err();
+    client
+        .detail(CallPriority::Urgent, &id())
+        .await
+        .unwrap_err();
     let expected = [
         (Operation::Create, Ok(())),
         (Operation::Detail, Err("garbled")),
@@ -452,8 +457,15 @@ async fn every_call_is_told_to_the_observer() {
 async fn an_endpoint_or_a_token_that_cannot_work_is_refused_before_any_call() {
     let http = Http::new(AllowedEndpoints::default()).unwrap();
     let build = |endpoint: &str, token: &str| {
-        let gate = Gate::new(Limits::default());
-        Client::new(http.clone(), endpoint, token.into(), Paths::default(), gate).err()
+        let limiter = RateLimiter::new(Limits::default());
+        Client::new(
+            http.clone(),
+            endpoint,
+            token.into(),
+            Paths::default(),
+            limiter,
+        )
+        .err()
     };
     for endpoint in [
         "",

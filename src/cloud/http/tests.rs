@@ -1,7 +1,7 @@
 //! Against real sockets: services with certificates of their own, a proxy, names that mean this machine.
 
 use super::*;
-use crate::cloud::{Client, Gate, Lane, Limits, Paths, ServerId, TlsPem};
+use crate::cloud::{CallPriority, Client, Limits, Paths, RateLimiter, ServerId, TlsPem};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
@@ -167,8 +167,8 @@ fn client(http: &Http, endpoint: &str) -> Result<Client, BuildError> {
         burst: 1000,
         concurrent: 100,
     };
-    let (paths, gate) = (Paths::default(), Gate::new(limits));
-    Client::new(http.clone(), endpoint, TOKEN.into(), paths, gate)
+    let (paths, limiter) = (Paths::default(), RateLimiter::new(limits));
+    Client::new(http.clone(), endpoint, TOKEN.into(), paths, limiter)
 }
 
 fn by(http: &Http, tls: Tls, proxy: Option<String>) -> Http {
@@ -206,7 +206,7 @@ impl Http {
 
 async fn probe(http: &Http, endpoint: &str) -> Result<(), String> {
     let client = client(http, endpoint).map_err(|error| error.to_string())?;
-    let probed = client.probe(Lane::Urgent).await;
+    let probed = client.probe(CallPriority::Urgent).await;
     probed.map_err(|error| error.to_string())
 }
 
@@ -368,11 +368,11 @@ async fn every_connection_is_judged_anew() {
     let exempt = client(&exempt, &endpoint).unwrap();
     let id = ServerId::from("ecs-1");
     for _ in 0..3 {
-        exempt.probe(Lane::Urgent).await.unwrap();
+        exempt.probe(CallPriority::Urgent).await.unwrap();
     }
     assert_eq!((asked.load(Ordering::SeqCst), seen.connections()), (1, 1));
     for _ in 0..2 {
-        let permit = exempt.permit(Lane::Urgent).await;
+        let permit = exempt.permit(CallPriority::Urgent).await;
         let _ = exempt.start(permit, &id).await;
     }
     assert_eq!((asked.load(Ordering::SeqCst), seen.connections()), (3, 3));
@@ -380,7 +380,7 @@ async fn every_connection_is_judged_anew() {
     let judged = guarded(&[]).resolving(lookup);
     let judged = client(&judged, &endpoint).unwrap();
     for _ in 0..2 {
-        let refused = judged.probe(Lane::Urgent).await.unwrap_err();
+        let refused = judged.probe(CallPriority::Urgent).await.unwrap_err();
         let address = refused.refused_address().unwrap().address;
         assert!(address.is_loopback() && !refused.may_have_happened());
     }

@@ -1,6 +1,6 @@
 //! The one call of a reconcile, and what it needs.
 
-use crate::cloud::{Lane, Permit};
+use crate::cloud::{CallPriority, Permit};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::memory::Memory;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 /// One reconcile's call.
 pub(super) struct Attempt<'a> {
     pub(super) context: &'a Context,
-    pub(super) seen: &'a Observation,
+    pub(super) observed: &'a Observation,
     pub(super) facts: &'a Facts,
     pub(super) account: &'a ObjectKey,
     pub(super) memory: &'a Mutex<Memory>,
@@ -23,7 +23,7 @@ pub(super) struct Attempt<'a> {
 }
 
 pub(super) async fn room(session: &AccountSession) -> Result<Permit, NoRoom> {
-    let permit = session.shared.client.permit(Lane::Urgent);
+    let permit = session.shared.client.permit(CallPriority::Urgent);
     tokio::time::timeout(ADMISSION, permit)
         .await
         .map_err(|_| NoRoom::Late)

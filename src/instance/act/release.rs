@@ -39,7 +39,7 @@ impl Attempt<'_> {
         let call = match answer {
             Ok(accepted) => {
                 // A new operation: asked for at its own pace.
-                memory.looks.poll = None;
+                memory.observations.poll = None;
                 ReleaseCall {
                     at: now,
                     task: accepted.task,
@@ -80,7 +80,7 @@ impl Attempt<'_> {
             self.context.metrics.surplus_released();
         }
         memory.calls.releases.insert(id.clone(), call);
-        memory.looks.looked = None;
+        memory.observations.observed_at = None;
         Outcome::Released {
             id,
             why,
@@ -103,7 +103,7 @@ impl Attempt<'_> {
             );
         }
         // The Event first: afterwards there is nothing left to tell it about.
-        let released = self.seen.own_id().map(|id| {
+        let released = self.observed.own_id().map(|id| {
             let note = format!(
                 "server {id} is released and confirmed gone, since this Instance was deleted"
             );
@@ -121,7 +121,7 @@ impl Attempt<'_> {
             return None;
         }
         let id = ServerId::from(self.facts.status.id.as_deref()?);
-        let (row, _) = self.seen.listing.as_ref()?.row(&id)?;
+        let (row, _) = self.observed.listing.as_ref()?.row(&id)?;
         let name = row.name.as_deref().unwrap_or("without a name");
         let note = format!(
             "server {id} ({name}) is not on record any more and does not bear the name of this Instance, so it was not \
@@ -166,9 +166,9 @@ impl Attempt<'_> {
         }
         patch.push(json!({"op": "replace", "path": "/metadata/finalizers", "value": kept}));
         if let Some(event) = &event {
-            let server = facts.told_id();
+            let server = facts.status_id();
             journal::told(facts, server.as_ref().map(ServerId::as_str), event);
-            self.context.events.tell(&facts.reference, event).await;
+            self.context.events.publish(&facts.reference, event).await;
         }
         let written = self
             .patch("remove the finalizer", Value::Array(patch))

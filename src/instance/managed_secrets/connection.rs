@@ -22,13 +22,15 @@ const PORT: &str = "port";
 const KEY: &str = "sshKeyId";
 
 /// Reads the Secret. The login that is to stand in it was read before.
-pub(in crate::instance) async fn look(context: &Context, seen: &mut Observation) {
-    seen.connection = ConnectionFact::Unread;
-    let Some(wanted) = wanted(seen) else { return };
-    let Some(change) = change(seen, &wanted) else {
+pub(in crate::instance) async fn look(context: &Context, observed: &mut Observation) {
+    observed.connection = ConnectionFact::Unread;
+    let Some(wanted) = wanted(observed) else {
         return;
     };
-    let namespace = &seen.facts.key.namespace;
+    let Some(change) = change(observed, &wanted) else {
+        return;
+    };
+    let namespace = &observed.facts.key.namespace;
     let read = session::read(&context.client, namespace, &wanted.name).await;
     let mut words = format!(
         "{}: name another one in spec.connectionSecret.name, or delete it",
@@ -44,7 +46,7 @@ pub(in crate::instance) async fn look(context: &Context, seen: &mut Observation)
         Err(_) => return,
         Ok(content) => {
             let version = Some(content.version());
-            let fact = if !is_ours(&content, &seen.facts.uid, CONNECTION) {
+            let fact = if !is_ours(&content, &observed.facts.uid, CONNECTION) {
                 ConnectionFact::NotOurs
             } else if says(&content, &change) {
                 ConnectionFact::Same
@@ -57,17 +59,17 @@ pub(in crate::instance) async fn look(context: &Context, seen: &mut Observation)
     let trouble =
         matches!(fact, ConnectionFact::NotOurs).then_some(ConnectionTrouble { words, until: None });
     if !matches!(fact, ConnectionFact::Differs(_)) {
-        seen.memory.secrets.connection = Some(Connected {
+        observed.memory.secrets.connection = Some(Connected {
             wanted,
             version,
             trouble,
         });
     }
-    seen.connection = fact;
+    observed.connection = fact;
 }
 
 /// Every key that is ours, with its value or without.
-fn change(seen: &Observation, wanted: &Connection) -> Option<Change> {
+fn change(observed: &Observation, wanted: &Connection) -> Option<Change> {
     let mut change = Change::default();
     change.put(HOST, &wanted.host);
     change.put(PORT, wanted.port);
@@ -78,7 +80,7 @@ fn change(seen: &Observation, wanted: &Connection) -> Option<Change> {
     }
     match &wanted.secret {
         Some(version) => {
-            let password = super::password_of(seen, version)?;
+            let password = super::password_of(observed, version)?;
             change.put(PASSWORD, password.expose_secret());
         }
         None => change.removed.push(PASSWORD),
@@ -97,16 +99,17 @@ fn says(content: &Content, change: &Change) -> bool {
 /// Makes or changes the Secret. It is no part of the server's state: trouble with it is remembered, and told beside.
 pub(super) async fn write(
     context: &Context,
-    seen: &Observation,
+    observed: &Observation,
     memory: &Mutex<Memory>,
 ) -> Outcome {
-    let (ConnectionFact::Differs(former), Some(wanted)) = (&seen.connection, wanted(seen)) else {
+    let (ConnectionFact::Differs(former), Some(wanted)) = (&observed.connection, wanted(observed))
+    else {
         return Outcome::Stale;
     };
-    let Some(change) = change(seen, &wanted) else {
+    let Some(change) = change(observed, &wanted) else {
         return Outcome::Stale;
     };
-    let facts = &seen.facts;
+    let facts = &observed.facts;
     let written = match former {
         None => create(context, facts, &wanted.name, CONNECTION, &change).await,
         Some(content) => patch(context, facts, &wanted.name, content, &change).await,
@@ -117,7 +120,7 @@ pub(super) async fn write(
     };
     let kept = |words: String| ConnectionTrouble {
         words: format!("connection Secret {} is not kept: {words}", wanted.name),
-        until: Some(seen.now + times::SECRET_UNWRITTEN_RETRY),
+        until: Some(observed.now + times::SECRET_UNWRITTEN_RETRY),
     };
     let (trouble, version) = match written {
         Ok(()) => match context.secrets.of(&key) {
@@ -135,9 +138,9 @@ pub(super) async fn write(
                 "forbidden" => super::refused(&error),
                 _ => error.to_string(),
             };
-            (Some(kept(words)), seen.connection_version.clone())
+            (Some(kept(words)), observed.connection_version.clone())
         }
-        Err(NotWritten::Unsafe(words)) => (Some(kept(words)), seen.connection_version.clone()),
+        Err(NotWritten::Unsafe(words)) => (Some(kept(words)), observed.connection_version.clone()),
     };
     open(memory).secrets.connection = Some(Connected {
         wanted,

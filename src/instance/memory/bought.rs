@@ -3,14 +3,18 @@
 use crate::api::{PurchaseRecord, Verb};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::memory::Memory;
-use crate::instance::memory::kinds::{Attempt, Post};
+use crate::instance::memory::kinds::{Attempt, CallState};
 use tokio::time::Instant;
 
 impl Memory {
     /// Whether it is certain that no server was bought under a record: this process knows what became of each call.
     pub fn nothing_bought(&self, record: &PurchaseRecord) -> bool {
         let harmless = |attempt: &Attempt| {
-            attempt.is_own && matches!(attempt.post, Post::NotSent | Post::Refused { .. })
+            attempt.is_own
+                && matches!(
+                    attempt.call_state,
+                    CallState::NotSent | CallState::Refused { .. }
+                )
         };
         let unbought = record.id.is_none() && record.lost == 0 && record.failed == 0;
         unbought
@@ -25,8 +29,8 @@ impl Memory {
             .iter()
             .rev()
             .filter(|(_, attempt)| attempt.verb == Verb::Create)
-            .find_map(|(number, attempt)| match &attempt.post {
-                Post::Accepted { id, task } if !self.calls.gone.contains_key(id) => {
+            .find_map(|(number, attempt)| match &attempt.call_state {
+                CallState::Accepted { id, task } if !self.calls.gone.contains_key(id) => {
                     Some((*number, id, task.as_ref()))
                 }
                 _ => None,
@@ -45,7 +49,7 @@ impl Memory {
         let is_later = |(number, attempt): &(&u32, &Attempt)| {
             **number > record.attempt
                 && attempt.verb == Verb::Create
-                && attempt.post == Post::Unknown
+                && attempt.call_state == CallState::Unknown
         };
         let later = self.calls.attempts.iter().filter(is_later);
         later.map(|(_, attempt)| attempt.since).max()
@@ -54,7 +58,10 @@ impl Memory {
     /// The Account of an attempt that may have bought a server, when no record tells of it any more.
     pub fn account_in_doubt(&self) -> Option<&str> {
         let newest = self.calls.attempts.values().next_back()?;
-        let harmless = matches!(newest.post, Post::NotSent | Post::Refused { .. });
+        let harmless = matches!(
+            newest.call_state,
+            CallState::NotSent | CallState::Refused { .. }
+        );
         (!harmless).then_some(newest.account.as_str())
     }
 }

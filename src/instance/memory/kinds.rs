@@ -55,7 +55,7 @@ pub struct ConnectionTrouble {
 
 /// What became of the one POST of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Post {
+pub enum CallState {
     /// The intent is ours and nothing was sent.
     NotSent,
     /// The service refused it, or it never left: nothing was done.
@@ -96,7 +96,7 @@ pub struct Attempt {
     /// Why the outcome of its call is unknown, in the service's words, where this process made the call.
     pub doubt: Option<String>,
     /// What became of it, as far as this process knows; an intent that it did not write is `Unknown`.
-    pub post: Post,
+    pub call_state: CallState,
 }
 
 /// A wish that ended badly: the same is not asked for again before its time.
@@ -211,7 +211,7 @@ pub struct Wants {
 
 /// A status that this process wrote.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct WrittenStatus {
     /// When.
     pub at: Instant,
     /// Of which generation.

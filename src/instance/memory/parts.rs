@@ -4,8 +4,8 @@ use crate::api::conditions::Reason;
 use crate::api::{Operation, PurchaseRecord, Verb};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::{
-    Attempt, Auxiliary, Connected, Gone, Orphan, Passwords, Pause, Poll, Power, ReleaseCall, Said,
-    Wants,
+    Attempt, Auxiliary, Connected, Gone, Orphan, Passwords, Pause, Poll, Power, ReleaseCall, Wants,
+    WrittenStatus,
 };
 use crate::instance::memory::version::Newest;
 use crate::runtime::Backoff;
@@ -72,7 +72,7 @@ pub struct Looks {
     /// The task that is being asked for.
     pub poll: Option<Poll>,
     /// The last time that the detail was asked for.
-    pub looked: Option<Instant>,
+    pub observed_at: Option<Instant>,
     /// When the service showed last whether the server is there, by itself or in a listing.
     pub confirmed: Option<Instant>,
     /// The last detail could not be read.
@@ -129,9 +129,9 @@ pub struct Told {
     /// The newest resourceVersion that is known: an older object in the cache is not acted upon.
     pub(super) newest: Option<Newest>,
     /// What was last said in status.
-    pub said: Option<Said>,
+    pub written: Option<WrittenStatus>,
     /// A status that was sent, and whose answer was lost: it may stand.
-    pub unanswered: Option<Said>,
+    pub unanswered: Option<WrittenStatus>,
     /// The generation of the spec that was acknowledged before it was acted upon.
     pub acknowledged: Option<i64>,
     /// When a status was last written over which somebody else had put in the place of what was said.

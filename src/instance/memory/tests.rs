@@ -2,7 +2,7 @@ use super::*;
 use crate::instance::memory::kinds::ReleaseCall;
 use crate::runtime::Backoff;
 
-fn memory(post: Post) -> Memory {
+fn memory(call_state: CallState) -> Memory {
     let now = Instant::now();
     let mut memory = Memory::new(true, now);
     let attempt = Attempt {
@@ -14,7 +14,7 @@ fn memory(post: Post) -> Memory {
         is_newest: true,
         tries: 1,
         since: now,
-        post,
+        call_state,
     };
     memory.calls.attempts.insert(1, attempt);
     memory
@@ -31,10 +31,10 @@ fn left(id: Option<&str>, is_leaving: bool) -> Option<Orphan> {
 #[tokio::test]
 async fn what_goes_leaves_its_server_behind_until_that_is_known_to_be_gone() {
     assert_eq!(Memory::new(true, Instant::now()).orphan(), None);
-    assert_eq!(memory(Post::NotSent).orphan(), None);
-    assert_eq!(memory(Post::Unknown).orphan(), left(None, false));
+    assert_eq!(memory(CallState::NotSent).orphan(), None);
+    assert_eq!(memory(CallState::Unknown).orphan(), left(None, false));
     let id = ServerId::from("ecs-1");
-    let mut memory = memory(Post::Accepted {
+    let mut memory = memory(CallState::Accepted {
         id: id.clone(),
         task: None,
     });
@@ -59,11 +59,11 @@ fn what_the_watch_showed_during_a_look_is_kept_and_so_is_what_was_told() {
     let mut memory = Memory::new(false, now);
     memory.shown(5, now);
     let mut copy = memory.clone();
-    copy.looks.not_found = true;
+    copy.observations.not_found = true;
     memory.shown(9, now);
     memory.told.acknowledged = Some(2);
     memory.has_looked(&copy);
-    assert!(memory.looks.not_found);
+    assert!(memory.observations.not_found);
     assert!(memory.is_newer_than("7"));
     assert_eq!(memory.told.acknowledged, Some(2));
 }

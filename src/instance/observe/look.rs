@@ -1,10 +1,10 @@
 //! The reads of a reconcile: the task, the server's detail. Each when it is due, each at most once.
 
 use crate::api::{Operation, Verb, resync_period};
-use crate::cloud::{Error, Lane, ServerId, TaskId, TaskState};
+use crate::cloud::{CallPriority, Error, ServerId, TaskId, TaskState};
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
-use crate::instance::memory::kinds::{Ended, Gone, Odd, Poll, Post};
+use crate::instance::memory::kinds::{CallState, Ended, Gone, Odd, Poll};
 use crate::instance::observation::{Observation, is_idle, is_off};
 use crate::instance::poll_schedule::{Schedule, Sight};
 use crate::instance::times;
@@ -17,20 +17,22 @@ use tokio::time::Instant;
 const NO_ROOM: &str = "the request limit left no room for a query";
 
 /// Reads task and detail of the recorded server, when they are due.
-pub(super) async fn at_server(seen: &mut Observation, session: &Access, context: &Context) {
-    let Some(id) = seen.facts.id() else { return };
-    if let Some(open) = seen.open() {
-        at_operation(seen, session, context, id, &open).await;
-    } else if seen.create_failed().is_some() {
-        at_orphan(seen, session, context, id).await;
-    } else if needs_detail(seen, &id) {
-        at_detail(seen, session, context, id, Lane::Resync).await;
+pub(super) async fn at_server(observed: &mut Observation, session: &Access, context: &Context) {
+    let Some(id) = observed.facts.id() else {
+        return;
+    };
+    if let Some(open) = observed.open() {
+        at_operation(observed, session, context, id, &open).await;
+    } else if observed.create_failed().is_some() {
+        at_orphan(observed, session, context, id).await;
+    } else if needs_detail(observed, &id) {
+        at_detail(observed, session, context, id, CallPriority::Resync).await;
     }
 }
 
 /// How often the detail is read anew, and whether the spec says so: then it is read whatever the listing tells.
-fn resync(seen: &Observation) -> (Duration, bool) {
-    let period = seen.facts.spec.resync_period.as_deref();
+fn resync(observed: &Observation) -> (Duration, bool) {
+    let period = observed.facts.spec.resync_period.as_deref();
     match period.and_then(resync_period) {
         Some(period) => (period, true),
         None => (times::RESYNC_DEFAULT, false),
@@ -39,56 +41,71 @@ fn resync(seen: &Observation) -> (Duration, bool) {
 
 /// An operation that is not known to have ended.
 async fn at_operation(
-    seen: &mut Observation,
+    observed: &mut Observation,
     session: &Access,
     context: &Context,
     id: ServerId,
     open: &Operation,
 ) {
     let verb = open.verb;
-    let began = seen.memory.began(open);
-    let attempt = seen.memory.call(open);
+    let began = observed.memory.began(open);
+    let attempt = observed.memory.call(open);
     let attempt = attempt.map(|attempt| (attempt.is_own, attempt.tries, attempt.since));
     let since = attempt.map(|(.., since)| since);
-    let sight = seen.sight(&id);
-    let listed = seen.listing.as_ref().and_then(|listing| listing.row(&id));
+    let sight = observed.sight(&id);
+    let listed = observed
+        .listing
+        .as_ref()
+        .and_then(|listing| listing.row(&id));
     let listed = listed.map(|(row, at)| (row.pending.clone(), at));
     if listed.as_ref().is_some_and(|(pending, at)| {
-        let looked = seen.memory.looks.looked;
-        !is_idle(pending.as_deref()) && looked.max(since).is_none_or(|known| *at > known)
+        let observed_at = observed.memory.observations.observed_at;
+        !is_idle(pending.as_deref()) && observed_at.max(since).is_none_or(|known| *at > known)
     }) {
-        seen.memory.looks.at_rest_since = None;
+        observed.memory.observations.at_rest_since = None;
     }
     // A row without the field says nothing, other than a detail without it.
     let idle = listed.is_some_and(|(pending, _)| pending.is_some() && is_idle(pending.as_deref()));
     let idle = sight.filter(|_| idle);
     let vanished =
         sight.is_some_and(|sight| sight.digest == 0 && since.is_none_or(|since| sight.at > since));
-    let task = seen.task_id();
+    let task = observed.task_id();
     if let Some(task) = &task {
-        at_task(seen, session, context, verb, task, began, idle).await;
+        at_task(observed, session, context, verb, task, began, idle).await;
     }
-    let asked = seen.memory.looks.poll.as_ref().and_then(|poll| poll.last);
-    let ended = match &seen.task {
+    let asked = observed
+        .memory
+        .observations
+        .poll
+        .as_ref()
+        .and_then(|poll| poll.last);
+    let ended = match &observed.task {
         Fact::Known(state) => state.is_final(),
         Fact::Absent => true,
         Fact::NotAsked | Fact::Unknown(_) => task.is_none(),
     };
-    let just_ended = ended && asked == Some(seen.now);
+    let just_ended = ended && asked == Some(observed.now);
     // A task that tells nothing must not hide that the server is done.
-    let is_odd = seen
+    let is_odd = observed
         .memory
-        .looks
+        .observations
         .poll
         .as_ref()
         .is_some_and(|poll| poll.odd.is_some());
     let tells = ended || vanished || is_odd || (idle.is_some() && asked.is_some());
     let schedule = Schedule::of(session, verb);
-    if just_ended || (tells && detail_is_due(seen, &id, schedule)) {
-        at_detail(seen, session, context, id.clone(), Lane::Operation).await;
+    if just_ended || (tells && detail_is_due(observed, &id, schedule)) {
+        at_detail(
+            observed,
+            session,
+            context,
+            id.clone(),
+            CallPriority::Operation,
+        )
+        .await;
     }
-    seen.look_again = look_again(seen, schedule).filter(|_| tells);
-    let (idle, busy) = match &seen.detail {
+    observed.look_again = look_again(observed, schedule).filter(|_| tells);
+    let (idle, busy) = match &observed.detail {
         Fact::Known(detail) => (is_idle(detail.pending()), !is_idle(detail.pending())),
         Fact::Absent => (false, false),
         Fact::NotAsked | Fact::Unknown(_) => return,
@@ -96,98 +113,109 @@ async fn at_operation(
     // The server is at work after our call, and nothing else of ours is under way: the service took the call. A listing is
     // no evidence of that: it may be older than it looks.
     let called = attempt.filter(|(is_own, tries, _)| *is_own && *tries > 0);
-    let is_ours = seen.memory.calls.auxiliary.is_none()
-        && called.is_some_and(|(.., since)| seen.now > since && seen.now < since + session.settle);
-    seen.memory.calls.pending_seen |= busy && is_ours;
-    seen.memory.looks.at_rest_since = match seen.memory.looks.at_rest_since {
+    let is_ours = observed.memory.calls.auxiliary.is_none()
+        && called.is_some_and(|(.., since)| {
+            observed.now > since && observed.now < since + session.settle
+        });
+    observed.memory.calls.pending_seen |= busy && is_ours;
+    observed.memory.observations.at_rest_since = match observed.memory.observations.at_rest_since {
         Some(since) if idle => Some(since),
-        _ => idle.then_some(seen.now),
+        _ => idle.then_some(observed.now),
     };
-    if seen.create_failed().is_some()
-        && matches!(seen.detail, Fact::Absent)
-        && seen.now >= shown_by(seen, session)
+    if observed.create_failed().is_some()
+        && matches!(observed.detail, Fact::Absent)
+        && observed.now >= shown_by(observed, session)
     {
-        seen.memory.is_gone(id, Gone::NotFound);
+        observed.memory.is_gone(id, Gone::NotFound);
     }
 }
 
 /// From when on the service shows what the recorded create made.
-fn shown_by(seen: &Observation, session: &AccountSession) -> Instant {
-    let record = seen.facts.purchase();
-    let attempt = record.and_then(|record| seen.memory.attempt(record));
-    let since = attempt.map_or(seen.memory.origin.first_seen, |attempt| attempt.since);
+fn shown_by(observed: &Observation, session: &AccountSession) -> Instant {
+    let record = observed.facts.purchase();
+    let attempt = record.and_then(|record| observed.memory.attempt(record));
+    let since = attempt.map_or(observed.memory.origin.first_seen, |attempt| attempt.since);
     since + session.settle.min(times::FAILED_CREATE_SHOWS_WITHIN)
 }
 
 /// Reads the detail of the recorded server, whatever its pace.
-pub(super) async fn at_recorded(seen: &mut Observation, session: &Access, context: &Context) {
-    if let Some(id) = seen.facts.id() {
-        at_detail(seen, session, context, id, Lane::Urgent).await;
+pub(super) async fn at_recorded(observed: &mut Observation, session: &Access, context: &Context) {
+    if let Some(id) = observed.facts.id() {
+        at_detail(observed, session, context, id, CallPriority::Urgent).await;
     }
 }
 
 /// Reads the detail of a server that is to be taken over.
 pub(super) async fn at_candidate(
-    seen: &mut Observation,
+    observed: &mut Observation,
     session: &Access,
     context: &Context,
     id: &ServerId,
 ) {
-    let asked = session.shared.client.detail(Lane::Operation, id);
-    seen.candidate = match tokio::time::timeout(times::READ_DEADLINE, asked).await {
+    let asked = session.shared.client.detail(CallPriority::Operation, id);
+    observed.candidate = match tokio::time::timeout(times::READ_DEADLINE, asked).await {
         Ok(Ok(detail)) => Fact::Known(detail),
         Ok(Err(error)) if error.is_no_such_instance() => Fact::Absent,
-        Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),
+        Ok(Err(error)) => Fact::Unknown(trouble(observed, context, &error)),
         Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
     };
 }
 
 /// What a failed create left behind, until it is known to be gone.
-async fn at_orphan(seen: &mut Observation, session: &Access, context: &Context, id: ServerId) {
-    let shown_by = shown_by(seen, session);
-    let is_shown = |at: Instant| at < shown_by && seen.now >= shown_by;
-    let is_due = seen.has_not_looked_for(times::UNREADABLE_RETRY)
-        || seen
+async fn at_orphan(observed: &mut Observation, session: &Access, context: &Context, id: ServerId) {
+    let shown_by = shown_by(observed, session);
+    let is_shown = |at: Instant| at < shown_by && observed.now >= shown_by;
+    let is_due = observed.has_not_looked_for(times::UNREADABLE_RETRY)
+        || observed
             .memory
-            .looks
-            .looked
-            .is_some_and(|at| is_led(seen, &id, at) || is_shown(at));
-    if seen.memory.calls.gone.contains_key(&id) || !is_due {
+            .observations
+            .observed_at
+            .is_some_and(|at| is_led(observed, &id, at) || is_shown(at));
+    if observed.memory.calls.gone.contains_key(&id) || !is_due {
         return;
     }
-    at_detail(seen, session, context, id.clone(), Lane::Operation).await;
-    if matches!(seen.detail, Fact::Absent) && seen.now >= shown_by {
-        seen.memory.is_gone(id, Gone::NotFound);
+    at_detail(
+        observed,
+        session,
+        context,
+        id.clone(),
+        CallPriority::Operation,
+    )
+    .await;
+    if matches!(observed.detail, Fact::Absent) && observed.now >= shown_by {
+        observed.memory.is_gone(id, Gone::NotFound);
     }
 }
 
 /// Whether the detail of a server that is being worked on is read again: at its pace, and at once when the listing shows
 /// something new.
-fn detail_is_due(seen: &Observation, id: &ServerId, schedule: Schedule) -> bool {
-    let Some(looked) = seen.memory.looks.looked else {
+fn detail_is_due(observed: &Observation, id: &ServerId, schedule: Schedule) -> bool {
+    let Some(observed_at) = observed.memory.observations.observed_at else {
         return true;
     };
-    if tells_nothing(seen) {
+    if tells_nothing(observed) {
         // Listings do not make it readable.
-        return seen.now >= looked + times::UNREADABLE_RETRY;
+        return observed.now >= observed_at + times::UNREADABLE_RETRY;
     }
-    let age = seen.now.saturating_duration_since(worked_since(seen));
-    is_led(seen, id, looked) || seen.now >= looked + schedule.pause(age)
+    let age = observed
+        .now
+        .saturating_duration_since(worked_since(observed));
+    is_led(observed, id, observed_at) || observed.now >= observed_at + schedule.pause(age)
 }
 
 /// Whether the detail cannot be read, or the task tells nothing that would do instead.
-fn tells_nothing(seen: &Observation) -> bool {
-    let poll = seen.memory.looks.poll.as_ref();
-    seen.memory.looks.unread || poll.is_some_and(|poll| poll.odd.is_some())
+fn tells_nothing(observed: &Observation) -> bool {
+    let poll = observed.memory.observations.poll.as_ref();
+    observed.memory.observations.unread || poll.is_some_and(|poll| poll.odd.is_some())
 }
 
 /// When the server was last given something to do, or its task was found done.
-fn worked_since(seen: &Observation) -> Instant {
-    let memory = &seen.memory;
-    let open = seen.open();
+fn worked_since(observed: &Observation) -> Instant {
+    let memory = &observed.memory;
+    let open = observed.open();
     let attempt = open.and_then(|open| memory.call(&open));
     let poll = memory
-        .looks
+        .observations
         .poll
         .as_ref()
         .filter(|poll| poll.ended.is_some());
@@ -200,114 +228,132 @@ fn worked_since(seen: &Observation) -> Instant {
             .map(|auxiliary| auxiliary.at),
         poll.and_then(|poll| poll.last),
     ];
-    known.into_iter().flatten().max().unwrap_or(seen.now)
+    known.into_iter().flatten().max().unwrap_or(observed.now)
 }
 
 /// When the server is looked at again whose task is done or is not known: while it is seen at work, as often as a task is asked for;
 /// while its task is done and it does not show it yet, less and less.
-fn look_again(seen: &Observation, schedule: Schedule) -> Option<Instant> {
-    let looked = seen.memory.looks.looked?;
-    if tells_nothing(seen) || seen.memory.looks.not_found || is_given_nothing(seen) {
+fn look_again(observed: &Observation, schedule: Schedule) -> Option<Instant> {
+    let observed_at = observed.memory.observations.observed_at?;
+    if tells_nothing(observed)
+        || observed.memory.observations.not_found
+        || is_given_nothing(observed)
+    {
         return None;
     }
-    let age = seen.now.saturating_duration_since(worked_since(seen));
-    let poll = seen.memory.looks.poll.as_ref();
-    match seen.memory.looks.at_rest_since {
-        None => Some(looked + schedule.pause(age)),
+    let age = observed
+        .now
+        .saturating_duration_since(worked_since(observed));
+    let poll = observed.memory.observations.poll.as_ref();
+    match observed.memory.observations.at_rest_since {
+        None => Some(observed_at + schedule.pause(age)),
         Some(_) if poll.is_some_and(|poll| poll.ended.is_some()) => {
-            Some(looked + schedule.pause(3 * age))
+            Some(observed_at + schedule.pause(3 * age))
         }
         Some(_) => None,
     }
 }
 
 /// Whether the service refused the call of the recorded operation, and no other one within it was made since.
-fn is_given_nothing(seen: &Observation) -> bool {
-    let open = seen.open();
-    let attempt = open.and_then(|open| seen.memory.call(&open));
-    let is_refused = attempt.is_some_and(|it| matches!(it.post, Post::Refused { .. }));
-    is_refused && seen.memory.calls.auxiliary.is_none()
+fn is_given_nothing(observed: &Observation) -> bool {
+    let open = observed.open();
+    let attempt = open.and_then(|open| observed.memory.call(&open));
+    let is_refused = attempt.is_some_and(|it| matches!(it.call_state, CallState::Refused { .. }));
+    is_refused && observed.memory.calls.auxiliary.is_none()
 }
 
 /// Whether the listing shows something that it did not show when the detail was read last.
-fn is_led(seen: &Observation, id: &ServerId, looked: Instant) -> bool {
-    let sight = seen.sight(id);
-    sight.is_some_and(|sight| sight.at > looked && seen.memory.looks.led_by != Some(sight.digest))
+fn is_led(observed: &Observation, id: &ServerId, observed_at: Instant) -> bool {
+    let sight = observed.sight(id);
+    sight.is_some_and(|sight| {
+        sight.at > observed_at && observed.memory.observations.led_by != Some(sight.digest)
+    })
 }
 
 /// Whether the listing gives a reason to read the detail: it shows something else than the status, or too little, or the
 /// server is not in it. What the listing shows unchanged costs no call.
-fn needs_detail(seen: &Observation, id: &ServerId) -> bool {
-    let detail = &seen.facts.status.detail;
-    let (period, is_asked_for) = resync(seen);
-    let known = seen
+fn needs_detail(observed: &Observation, id: &ServerId) -> bool {
+    let detail = &observed.facts.status.detail;
+    let (period, is_asked_for) = resync(observed);
+    let known = observed
         .memory
-        .looks
-        .looked
-        .unwrap_or(seen.memory.origin.first_seen);
-    if is_asked_for && !seen.memory.looks.unread && seen.now >= known + period {
+        .observations
+        .observed_at
+        .unwrap_or(observed.memory.origin.first_seen);
+    if is_asked_for && !observed.memory.observations.unread && observed.now >= known + period {
         return true;
     }
-    let token = seen.memory.looks.reconcile.as_ref();
+    let token = observed.memory.observations.reconcile.as_ref();
     if token.is_some_and(|(_, since)| {
-        seen.memory
-            .looks
-            .looked
-            .is_none_or(|looked| looked < *since)
+        observed
+            .memory
+            .observations
+            .observed_at
+            .is_none_or(|observed_at| observed_at < *since)
     }) {
         return true;
     }
-    let Some(looked) = seen.memory.looks.looked else {
-        return match seen.listing.as_ref().map(|listing| listing.sighting(id)) {
+    let Some(observed_at) = observed.memory.observations.observed_at else {
+        return match observed
+            .listing
+            .as_ref()
+            .map(|listing| listing.sighting(id))
+        {
             Some(Sighting::Present(row, _)) => {
-                let old = seen.now >= seen.memory.origin.first_seen + period;
+                let old = observed.now >= observed.memory.origin.first_seen + period;
                 detail.is_empty() || !row.agrees_with(detail) || (old && !row.tells_enough())
             }
             Some(Sighting::Absent { .. }) => true,
-            Some(Sighting::Unknown(why)) => why == Why::Frozen,
+            Some(Sighting::Unknown(why)) => why == Why::BreakerOpen,
             None => false,
         };
     };
-    if seen.memory.looks.unread {
-        return seen.now >= looked + times::UNREADABLE_RETRY;
+    if observed.memory.observations.unread {
+        return observed.now >= observed_at + times::UNREADABLE_RETRY;
     }
-    let old = seen.now >= looked + period;
+    let old = observed.now >= observed_at + period;
     let pending = detail
         .get("ecsPendingStatus")
         .and_then(serde_json::Value::as_str);
-    let busy = !is_idle(pending) && seen.now >= looked + times::UNREADABLE_RETRY;
-    let event = |digest| old || busy || seen.memory.looks.led_by != Some(digest);
-    match seen.listing.as_ref().map(|listing| listing.sighting(id)) {
+    let busy = !is_idle(pending) && observed.now >= observed_at + times::UNREADABLE_RETRY;
+    let event = |digest| old || busy || observed.memory.observations.led_by != Some(digest);
+    match observed
+        .listing
+        .as_ref()
+        .map(|listing| listing.sighting(id))
+    {
         Some(Sighting::Present(row, _)) if !detail.is_empty() && row.agrees_with(detail) => {
             busy || (old && !row.tells_enough())
         }
-        Some(Sighting::Present(row, at)) => at > looked && event(row.digest()),
-        Some(Sighting::Absent { began }) => began > looked && event(0),
-        Some(Sighting::Unknown(Why::Frozen)) => seen.now >= looked + times::FROZEN_LISTING_RECHECK,
+        Some(Sighting::Present(row, at)) => at > observed_at && event(row.digest()),
+        Some(Sighting::Absent { began }) => began > observed_at && event(0),
+        Some(Sighting::Unknown(Why::BreakerOpen)) => {
+            observed.now >= observed_at + times::OPEN_BREAKER_RECHECK
+        }
         Some(Sighting::Unknown(_)) | None => false,
     }
 }
 
 /// Reads what became of a release: its task, or the server itself, which tells without the task too.
-pub(super) async fn at_release(seen: &mut Observation, session: &Access, context: &Context) {
-    let Some(id) = seen.release_target() else {
+pub(super) async fn at_release(observed: &mut Observation, session: &Access, context: &Context) {
+    let Some(id) = observed.release_target() else {
         return;
     };
-    let Some(call) = seen.memory.calls.releases.get(&id).cloned() else {
+    let Some(call) = observed.memory.calls.releases.get(&id).cloned() else {
         return;
     };
-    let absent = seen.sight(&id).filter(|sight| sight.digest == 0);
-    let waits = !call.accepted && call.not_before.is_some_and(|at| seen.now < at);
+    let absent = observed.sight(&id).filter(|sight| sight.digest == 0);
+    let waits = !call.accepted && call.not_before.is_some_and(|at| observed.now < at);
     if waits && absent.is_none() {
         // It is called again in its time, and looked at right before that.
         return;
     }
     let mut running = false;
     if let (true, Some(task)) = (call.accepted, call.task.clone()) {
-        let poll = seen.memory.looks.poll.as_ref();
+        let poll = observed.memory.observations.poll.as_ref();
         let known = poll.is_some_and(|poll| poll.task == task && poll.ended.is_some());
         at_task(
-            seen,
+            observed,
             session,
             context,
             Verb::Release,
@@ -316,15 +362,15 @@ pub(super) async fn at_release(seen: &mut Observation, session: &Access, context
             absent,
         )
         .await;
-        match seen.task {
+        match observed.task {
             Fact::Known(TaskState::Succeeded) => {
-                seen.memory.is_gone(id, Gone::Released);
+                observed.memory.is_gone(id, Gone::Released);
                 return;
             }
             Fact::Known(TaskState::Failed { .. }) if !known => {
-                let wait = seen.memory.pace.backoff.fail();
-                if let Some(call) = seen.memory.calls.releases.get_mut(&id) {
-                    call.not_before = Some(seen.now + wait);
+                let wait = observed.memory.pace.backoff.fail();
+                if let Some(call) = observed.memory.calls.releases.get_mut(&id) {
+                    call.not_before = Some(observed.now + wait);
                 }
             }
             Fact::Known(TaskState::Failed { .. }) | Fact::Absent => {}
@@ -332,21 +378,28 @@ pub(super) async fn at_release(seen: &mut Observation, session: &Access, context
         }
     }
     // A task that never ends, or that cannot be asked for, must not hide that the server is gone.
-    let overdue = seen.now >= call.at + times::GONE_IS_CERTAIN_AFTER;
+    let overdue = observed.now >= call.at + times::GONE_IS_CERTAIN_AFTER;
     if (!running || absent.is_some() || overdue)
-        && detail_is_due(seen, &id, Schedule::of(session, Verb::Release))
+        && detail_is_due(observed, &id, Schedule::of(session, Verb::Release))
         // Where nothing runs yet, the pace of what runs is no matter.
-        && (call.accepted || absent.is_some() || seen.has_not_looked_for(times::UNTAKEN_RELEASE_RECHECK))
+        && (call.accepted || absent.is_some() || observed.has_not_looked_for(times::UNTAKEN_RELEASE_RECHECK))
     {
-        at_detail(seen, session, context, id.clone(), Lane::Operation).await;
-        if matches!(seen.detail, Fact::Absent) {
-            seen.memory.is_gone(id, Gone::NotFound);
+        at_detail(
+            observed,
+            session,
+            context,
+            id.clone(),
+            CallPriority::Operation,
+        )
+        .await;
+        if matches!(observed.detail, Fact::Absent) {
+            observed.memory.is_gone(id, Gone::NotFound);
         }
     }
 }
 
 async fn at_task(
-    seen: &mut Observation,
+    observed: &mut Observation,
     session: &Access,
     context: &Context,
     verb: Verb,
@@ -354,15 +407,15 @@ async fn at_task(
     began: Option<Instant>,
     ended: Option<Sight>,
 ) {
-    seen.following = Some(verb);
-    let poll = seen.memory.poll_of(task, began, seen.now);
+    observed.following = Some(verb);
+    let poll = observed.memory.poll_of(task, began, observed.now);
     match &poll.ended {
         Some(Ended::As(state)) => {
-            seen.task = Fact::Known(state.clone());
+            observed.task = Fact::Known(state.clone());
             return;
         }
         Some(Ended::Forgotten) => {
-            seen.task = Fact::Absent;
+            observed.task = Fact::Absent;
             return;
         }
         None => {}
@@ -376,11 +429,11 @@ async fn at_task(
     let soon = poll.odd.is_some()
         && poll
             .last
-            .is_some_and(|last| seen.now < last + times::UNREADABLE_RETRY);
-    let is_due = !soon && schedule.is_due(poll, ended, seen.now);
-    if !is_due || !session.may_call(Lane::Operation) {
+            .is_some_and(|last| observed.now < last + times::UNREADABLE_RETRY);
+    let is_due = !soon && schedule.is_due(poll, ended, observed.now);
+    if !is_due || !session.may_call(CallPriority::Operation) {
         if let Some(odd) = &poll.odd {
-            seen.task = Fact::Unknown(odd.why.clone());
+            observed.task = Fact::Unknown(odd.why.clone());
         }
         return;
     }
@@ -388,38 +441,38 @@ async fn at_task(
     let running_at = poll.last.map(|last| last.duration_since(since));
     // Where nobody asked for long, or in vain, the task may have ended at any time: nothing is learnt from that.
     let asked_at = running_at.unwrap_or_default();
-    let is_steady = seen.now < since + asked_at + 2 * schedule.pause(asked_at);
+    let is_steady = observed.now < since + asked_at + 2 * schedule.pause(asked_at);
     let is_learnt = poll.whole && poll.odd.is_none() && is_steady;
-    poll.last = Some(seen.now);
+    poll.last = Some(observed.now);
     poll.led_by = ended.map(|sight| sight.digest).or(poll.led_by);
     let asked = tokio::time::timeout(
         times::READ_DEADLINE,
-        session.shared.client.task(Lane::Operation, task),
+        session.shared.client.task(CallPriority::Operation, task),
     )
     .await;
     let took = Instant::now().duration_since(since);
     let state = match asked {
         Ok(Ok(report)) => Fact::Known(report.state),
         Ok(Err(error)) if error.is_no_such_task() => Fact::Absent,
-        Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),
+        Ok(Err(error)) => Fact::Unknown(trouble(observed, context, &error)),
         Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
     };
     if is_learnt && matches!(state, Fact::Known(TaskState::Succeeded)) {
         session.shared.durations.was_done(verb, running_at, took);
     }
     if verb == Verb::Create && matches!(state, Fact::Known(TaskState::Running)) {
-        runs(seen);
+        runs(observed);
     }
-    if let Some(poll) = &mut seen.memory.looks.poll {
-        remember(poll, &state, seen.now);
+    if let Some(poll) = &mut observed.memory.observations.poll {
+        remember(poll, &state, observed.now);
     }
-    seen.task = state;
+    observed.task = state;
 }
 
 /// The task of the create runs: nothing came after it.
-fn runs(seen: &mut Observation) {
-    if let Some(record) = seen.facts.purchase()
-        && let Some(attempt) = seen.memory.calls.attempts.get_mut(&record.attempt)
+fn runs(observed: &mut Observation) {
+    if let Some(record) = observed.facts.purchase()
+        && let Some(attempt) = observed.memory.calls.attempts.get_mut(&record.attempt)
     {
         attempt.is_newest = true;
     }
@@ -455,50 +508,57 @@ fn odd(former: Option<Odd>, why: String, now: Instant) -> Odd {
 }
 
 async fn at_detail(
-    seen: &mut Observation,
+    observed: &mut Observation,
     session: &Access,
     context: &Context,
     id: ServerId,
-    lane: Lane,
+    priority: CallPriority,
 ) {
-    if !session.may_call(lane) {
+    if !session.may_call(priority) {
         return;
     }
-    seen.memory.looks.looked = Some(seen.now);
-    let sight = seen.sight(&id);
+    observed.memory.observations.observed_at = Some(observed.now);
+    let sight = observed.sight(&id);
     let asked = tokio::time::timeout(
         times::READ_DEADLINE,
-        session.shared.client.detail(lane, &id),
+        session.shared.client.detail(priority, &id),
     )
     .await;
-    seen.memory.looks.unreached = matches!(&asked, Ok(Err(error)) if error.was_not_sent());
-    seen.detail = match asked {
+    observed.memory.observations.unreached =
+        matches!(&asked, Ok(Err(error)) if error.was_not_sent());
+    observed.detail = match asked {
         Ok(Ok(detail)) => Fact::Known(detail),
         Ok(Err(error)) if error.is_no_such_instance() => {
             session.shared.inventory.confirmed_gone(&id);
             Fact::Absent
         }
-        Ok(Err(error)) => Fact::Unknown(trouble(seen, context, &error)),
+        Ok(Err(error)) => Fact::Unknown(trouble(observed, context, &error)),
         Err(_) => Fact::Unknown(NO_ROOM.to_owned()),
     };
-    seen.memory.looks.unread = matches!(seen.detail, Fact::Unknown(_));
-    seen.memory.looks.was_off = matches!(&seen.detail, Fact::Known(detail) if is_off(detail));
-    if !seen.memory.looks.unread {
+    observed.memory.observations.unread = matches!(observed.detail, Fact::Unknown(_));
+    observed.memory.observations.was_off =
+        matches!(&observed.detail, Fact::Known(detail) if is_off(detail));
+    if !observed.memory.observations.unread {
         // A listing from before the purchase cannot show the server, and leads to nothing.
-        let bought = seen.memory.newest_attempt();
+        let bought = observed.memory.newest_attempt();
         let sight = sight
             .filter(|sight| sight.digest != 0 || bought.is_none_or(|bought| sight.at > bought));
-        seen.memory.looks.led_by = sight.map(|sight| sight.digest);
-        seen.memory.looks.not_found = matches!(seen.detail, Fact::Absent);
-        let since = seen.memory.looks.missing_since.unwrap_or(seen.now);
-        seen.memory.looks.missing_since = seen.memory.looks.not_found.then_some(since);
+        observed.memory.observations.led_by = sight.map(|sight| sight.digest);
+        observed.memory.observations.not_found = matches!(observed.detail, Fact::Absent);
+        let since = observed
+            .memory
+            .observations
+            .missing_since
+            .unwrap_or(observed.now);
+        observed.memory.observations.missing_since =
+            observed.memory.observations.not_found.then_some(since);
     }
 }
 
 /// An error's words; a refused token is also a matter of the Account.
-fn trouble(seen: &Observation, context: &Context, error: &Error) -> String {
+fn trouble(observed: &Observation, context: &Context, error: &Error) -> String {
     if error.is_unauthorized() {
-        (context.doubt_account)(&seen.account_key);
+        (context.doubt_account)(&observed.account_key);
     }
     error.to_string()
 }

@@ -6,7 +6,7 @@ use crate::api::{Applied, Cause, PurchaseRecord, attempt_number};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::fact::Fact;
 use crate::instance::observation::{Observation, SessionFacts};
-use crate::instance::plan::step::{Plan, Step, Tell};
+use crate::instance::plan::step::{Plan, StatusUpdate, Step};
 use crate::instance::plan::{attempt, diff, evidence, words};
 use crate::runtime::events::EventNote;
 use tokio::time::Instant;
@@ -15,52 +15,52 @@ use tokio::time::Instant;
 /// identifier; the others become surplus. `since` is when an attempt was met: all that came before it was proven absent when it was
 /// written, so that what an older listing shows is gone.
 pub(super) fn adopt(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     since: Option<Instant>,
 ) -> Option<Plan> {
-    let mut found = bearing(seen);
-    if let (Some(since), Some(listing)) = (since, &seen.listing) {
+    let mut found = bearing(observed);
+    if let (Some(since), Some(listing)) = (since, &observed.listing) {
         found.retain(|id| listing.row(id).is_some_and(|(_, at)| at > since));
     }
-    let known = seen.facts.status.id.as_deref().map(ServerId::from);
+    let known = observed.facts.status.id.as_deref().map(ServerId::from);
     let id = known
         .filter(|id| found.contains(id))
         .or_else(|| found.into_iter().next())?;
     let note = format!("found server {id} by its name and recorded it");
-    let mut plan = record(seen, session, &id, None);
+    let mut plan = record(observed, session, &id, None);
     if let Step::Record { record } = &mut plan.step {
         record.cause = Some(Cause::Adoption);
     }
-    plan.tell.events.push(EventNote::normal("Adopted", note));
+    plan.update.events.push(EventNote::normal("Adopted", note));
     Some(plan)
 }
 
 /// Servers with our marker that are not known to be gone, in order.
-pub(super) fn bearing(seen: &Observation) -> Vec<ServerId> {
-    let listed = seen
+pub(super) fn bearing(observed: &Observation) -> Vec<ServerId> {
+    let listed = observed
         .listing
         .iter()
-        .flat_map(|listing| listing.bearing(&seen.facts.marker));
+        .flat_map(|listing| listing.bearing(&observed.facts.marker));
     listed
-        .filter(|id| !seen.memory.calls.gone.contains_key(id))
+        .filter(|id| !observed.memory.calls.gone.contains_key(id))
         .collect()
 }
 
 /// The service gave this process a server and the record does not name it yet: nothing comes before that.
-pub(super) fn given(seen: &Observation, session: &SessionFacts) -> Option<Plan> {
-    let (number, id, task) = seen.memory.given()?;
-    let current = seen.facts.purchase().map(|record| record.attempt);
+pub(super) fn given(observed: &Observation, session: &SessionFacts) -> Option<Plan> {
+    let (number, id, task) = observed.memory.given()?;
+    let current = observed.facts.purchase().map(|record| record.attempt);
     let stands = match current {
         Some(current) if number < current => return None,
         Some(current) => number == current,
         // Of a server that status tells of, more is known than that it was bought.
-        None => seen.facts.tells_of(id),
+        None => observed.facts.status_names(id),
     };
     Some(if stands {
-        record(seen, session, id, task.map(ToString::to_string))
+        record(observed, session, id, task.map(ToString::to_string))
     } else {
-        announced(seen, session, number, id, task)
+        announced(observed, session, number, id, task)
     })
 }
 
@@ -68,91 +68,96 @@ pub(super) fn given(seen: &Observation, session: &SessionFacts) -> Option<Plan> 
 /// the cluster's state went back: that other one is what the Instance has, and nothing else is bought in its place. Or another
 /// process took one for the server of this attempt that is missing by now, and the other one is there.
 pub(super) fn bought_instead(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     recorded: &ServerId,
 ) -> Option<Plan> {
-    let (number, id, task) = seen.memory.given()?;
-    let record = seen.facts.purchase()?;
+    let (number, id, task) = observed.memory.given()?;
+    let record = observed.facts.purchase()?;
     let is_of_it = number == record.attempt
-        && seen.memory.attempt(record).is_some()
-        && seen.memory.looks.not_found
-        && evidence::is_missing(seen, session, recorded)
-        && bearing(seen).contains(id);
+        && observed.memory.attempt(record).is_some()
+        && observed.memory.observations.not_found
+        && evidence::is_missing(observed, session, recorded)
+        && bearing(observed).contains(id);
     if id == recorded || !(number > record.attempt || is_of_it) {
         return None;
     }
-    Some(announced(seen, session, number, id, task))
+    Some(announced(observed, session, number, id, task))
 }
 
 /// The record of a purchase as this process announced it, with what the service gave. Where another record stands, or none, the
 /// spec may be from before the purchase as well: nothing is erased to undo what was ordered since (rule 10), so that what the
 /// spec says counts as done, but for the password.
 fn announced(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     number: u32,
     id: &ServerId,
     task: Option<&TaskId>,
 ) -> Plan {
     let task = task.map(ToString::to_string);
-    let purchase =
-        seen.memory.origin.purchase.as_deref().filter(|purchase| {
-            purchase.attempt == number && seen.memory.attempt(purchase).is_some()
+    let purchase = observed
+        .memory
+        .origin
+        .purchase
+        .as_deref()
+        .filter(|purchase| {
+            purchase.attempt == number && observed.memory.attempt(purchase).is_some()
         });
     let Some(purchase) = purchase else {
-        return record(seen, session, id, task);
+        return record(observed, session, id, task);
     };
     let mut record = Box::new(purchase.clone());
-    let stands = seen.facts.purchase().map(|stands| stands.attempt);
+    let stands = observed.facts.purchase().map(|stands| stands.attempt);
     if stands != Some(number) {
         let target = &mut record.target;
         *target = Applied {
             password_secret: target.password_secret.take(),
-            ..diff::as_specified(seen)
+            ..diff::as_specified(observed)
         };
     }
     record.id = Some(id.to_string());
     record.task = task;
-    is_in(seen, id, &mut record);
-    let tell = Tell::progress(Reason::Creating, attempt::creating(seen)).with_id(Some(id.clone()));
-    Plan::act(Step::Record { record }, tell)
+    is_in(observed, id, &mut record);
+    let update = StatusUpdate::progress(Reason::Creating, attempt::creating(observed))
+        .with_id(Some(id.clone()));
+    Plan::act(Step::Record { record }, update)
 }
 
 /// The record of a server that exists. Without a task it was found instead of received: its request may have been doubled.
 pub(super) fn record(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     id: &ServerId,
     task: Option<String>,
 ) -> Plan {
-    let mut record = match seen.facts.purchase() {
+    let mut record = match observed.facts.purchase() {
         Some(record) => {
             let mut record = record.clone();
-            if !seen.facts.is_creating() {
+            if !observed.facts.is_creating() {
                 // The recorded attempt has ended; what is found now belongs to none that is known.
-                record.attempt = attempt::next_attempt(seen);
+                record.attempt = attempt::next_attempt(observed);
                 record.nonce.clear();
                 record.cause = Some(Cause::Adoption);
             }
             record.lost = record.lost.saturating_add(u32::from(task.is_none()));
-            record.recreated = record.recreated.max(seen.memory.origin.recreated);
-            if seen.facts.id().is_some_and(|former| former != *id) {
+            record.recreated = record.recreated.max(observed.memory.origin.recreated);
+            if observed.facts.id().is_some_and(|former| former != *id) {
                 record.imported = None;
                 // It was ordered as the spec said then, and status may no longer tell what was done to the other one since.
                 // Nobody asked for the disk of this one to be erased to undo that: only the password is set once more.
                 record.target = Applied {
                     password_secret: None,
-                    ..diff::as_specified(seen)
+                    ..diff::as_specified(observed)
                 };
             }
             record
         }
         None => {
-            let mut record = attempt::blank(seen, session);
+            let mut record = attempt::blank(observed, session);
             // Status may still tell that this server was bought: then only the record was lost.
-            let status = &seen.facts.status;
-            let is_known = seen.facts.tells_of(id) && status.applied.is_some();
+            let status = &observed.facts.status;
+            let is_known = observed.facts.status_names(id) && status.applied.is_some();
             record.lost = u32::from(!is_known);
             if is_known {
                 // What is open at the server came after it was bought.
@@ -160,7 +165,7 @@ pub(super) fn record(
                 let before = open.map_or(status.attempt, |open| open.attempt.saturating_sub(1));
                 record.attempt = attempt_number(before).unwrap_or(record.attempt);
             }
-            if seen.facts.spec.login.generate.is_some() {
+            if observed.facts.spec.login.generate.is_some() {
                 // It may have another one than stands in the Secret by now, which is to tell what is in force. As long as status
                 // tells what was applied, that counts.
                 record.target.password_secret = None;
@@ -171,24 +176,24 @@ pub(super) fn record(
     record.id = Some(id.to_string());
     record.task = task;
     record.refused = None;
-    is_in(seen, id, &mut record);
-    let tell = match &record.imported {
-        Some(_) => Tell::progress(Reason::Importing, words::importing(id, &Fact::NotAsked)),
-        None => Tell::progress(Reason::Creating, attempt::creating(seen)),
+    is_in(observed, id, &mut record);
+    let update = match &record.imported {
+        Some(_) => StatusUpdate::progress(Reason::Importing, words::importing(id, &Fact::NotAsked)),
+        None => StatusUpdate::progress(Reason::Creating, attempt::creating(observed)),
     };
-    let tell = tell.with_id(Some(id.clone()));
+    let update = update.with_id(Some(id.clone()));
     Plan::act(
         Step::Record {
             record: Box::new(record),
         },
-        tell,
+        update,
     )
 }
 
 /// The place of the recorded server comes last: operations name it, and the spec is held against it. The places of former
 /// attempts stay, where theirs may still turn up.
-pub(super) fn is_in(seen: &Observation, id: &ServerId, record: &mut PurchaseRecord) {
-    let Some(place) = seen
+pub(super) fn is_in(observed: &Observation, id: &ServerId, record: &mut PurchaseRecord) {
+    let Some(place) = observed
         .listing
         .as_ref()
         .and_then(|listing| listing.place_of(id))

@@ -11,60 +11,61 @@ use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::observation::{Observation, is_idle};
 use crate::instance::plan::diff::{applied, as_read, as_specified, target};
 use crate::instance::plan::due::wanted;
-use crate::instance::plan::evidence::frozen;
+use crate::instance::plan::evidence::breaker_open;
 use crate::instance::plan::login::credentials;
-use crate::instance::plan::step::{Needs, Plan, Request, Step, Tell};
+use crate::instance::plan::step::{Needs, Plan, Request, StatusUpdate, Step};
 use crate::instance::plan::{attempt, cause, ended, judge, policy, words};
 use crate::instance::{observation, times};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 
 /// Whether an operation may be begun or repeated: the server is idle and ours, and nothing is in doubt.
-pub(super) fn may_operate(seen: &Observation, detail: &Map<String, Value>) -> bool {
+pub(super) fn may_operate(observed: &Observation, detail: &Map<String, Value>) -> bool {
     is_idle(observation::pending(detail))
-        && judge::is_ours(seen, detail)
-        && judge::bought_otherwise(seen).is_none()
-        && frozen(seen).is_none()
+        && judge::is_ours(observed, detail)
+        && judge::bought_otherwise(observed).is_none()
+        && breaker_open(observed).is_none()
 }
 
 /// The next operation, if one is wanted and nothing stands in its way.
 pub(super) fn begin(
-    seen: &Observation,
+    observed: &Observation,
     record: &PurchaseRecord,
     id: &ServerId,
     detail: &Map<String, Value>,
 ) -> Option<Plan> {
-    let applied = applied(seen, record);
-    let wanted = wanted(seen, &applied, detail);
-    let is_touched = wanted.contains(&Verb::ModifyPassword) && seen.secret_version.is_some();
-    if policy::is_observed(seen) && is_touched && matches!(seen.login, LoginFact::NotAsked) {
+    let applied = applied(observed, record);
+    let wanted = wanted(observed, &applied, detail);
+    let is_touched = wanted.contains(&Verb::ModifyPassword) && observed.secret_version.is_some();
+    if policy::is_observed(observed) && is_touched && matches!(observed.login, LoginFact::NotAsked)
+    {
         // A Secret that was only touched is no difference.
         let mut plan = Plan::rest(
-            Tell::default().with_id(Some(id.clone())),
+            StatusUpdate::default().with_id(Some(id.clone())),
             times::PASS_RECHECK,
         );
         plan.needs = Needs::Login;
         return Some(plan);
     }
-    if wanted.is_empty() || policy::restriction(seen).is_some() {
+    if wanted.is_empty() || policy::restriction(observed).is_some() {
         return None;
     }
-    if let Some(mut plan) = frozen(seen) {
-        plan.tell.id = Some(id.clone());
+    if let Some(mut plan) = breaker_open(observed) {
+        plan.update.id = Some(id.clone());
         return Some(plan);
     }
-    if !may_operate(seen, detail) {
+    if !may_operate(observed, detail) {
         // What stands in the way is said instead.
         return None;
     }
     let mut held_up: Option<Plan> = None;
     for verb in wanted {
-        let plan = match ended::pause(seen, verb, &applied) {
+        let plan = match ended::pause(observed, verb, &applied) {
             Some(left) => Plan::rest(
-                Tell::of(ended::waiting(seen, verb)).with_id(Some(id.clone())),
+                StatusUpdate::of(ended::waiting(observed, verb)).with_id(Some(id.clone())),
                 left,
             ),
-            None => announce(seen, id, verb, &applied, detail),
+            None => announce(observed, id, verb, &applied, detail),
         };
         if matches!(plan.step, Step::Operate { .. } | Step::Secret(_))
             || plan.needs != Needs::Nothing
@@ -78,91 +79,97 @@ pub(super) fn begin(
 }
 
 /// Whether what the open operation asked for is still what the spec and the Secret ask for.
-pub(super) fn is_still_asked(seen: &Observation, operation: &Operation) -> bool {
-    let same_secret = seen.secret_version.is_none()
+pub(super) fn is_still_asked(observed: &Observation, operation: &Operation) -> bool {
+    let same_secret = observed.secret_version.is_none()
         || operation.target.password_secret.is_none()
-        || seen.secret_version == operation.target.password_secret;
-    operation.generation == seen.facts.generation && (!operation.verb.bears_login() || same_secret)
+        || observed.secret_version == operation.target.password_secret;
+    operation.generation == observed.facts.generation
+        && (!operation.verb.bears_login() || same_secret)
 }
 
 /// Announces an attempt and makes its call.
 pub(super) fn announce(
-    seen: &Observation,
+    observed: &Observation,
     id: &ServerId,
     verb: Verb,
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> Plan {
-    if verb == Verb::Reinstall && !matches!(seen.detail, Fact::Known(_)) {
+    if verb == Verb::Reinstall && !matches!(observed.detail, Fact::Known(_)) {
         // A disk is not erased after a look of yesterday.
         let mut plan = Plan::rest(
-            Tell::default().with_id(Some(id.clone())),
+            StatusUpdate::default().with_id(Some(id.clone())),
             times::PASS_RECHECK,
         );
         plan.needs = Needs::Detail;
         return plan;
     }
-    let credentials = match credentials(seen, verb) {
+    let credentials = match credentials(observed, verb) {
         Ok(credentials) => credentials,
         Err(mut plan) => {
-            plan.tell.id = Some(id.clone());
+            plan.update.id = Some(id.clone());
             return *plan;
         }
     };
     let waiting_password = credentials.as_ref().is_some_and(Credentials::is_waiting);
     let specified = match &credentials {
-        Some(credentials) => as_read(seen, credentials),
-        None => as_specified(seen),
+        Some(credentials) => as_read(observed, credentials),
+        None => as_specified(observed),
     };
     let target = target(verb, applied, specified);
     let operation = Operation {
         verb,
-        attempt: i64::from(attempt::next_attempt(seen)),
+        attempt: i64::from(attempt::next_attempt(observed)),
         nonce: String::new(),
-        started_at: Time(seen.wall_clock),
-        generation: seen.facts.generation,
-        cause: Some(cause::of(seen, verb, applied, &target)),
-        power_cut: verb == Verb::Stop && seen.facts.spec.stop_policy.force == ForceStop::Always,
+        started_at: Time(observed.wall_clock),
+        generation: observed.facts.generation,
+        cause: Some(cause::of(observed, verb, applied, &target)),
+        power_cut: verb == Verb::Stop && observed.facts.spec.stop_policy.force == ForceStop::Always,
         target,
         waiting_password,
         before: Before {
             image: observation::text(detail, "imageResourceUUID").map(ToOwned::to_owned),
-            running: observation::text(detail, "ecsStatus") == Some("STARTED") || was_running(seen),
+            running: observation::text(detail, "ecsStatus") == Some("STARTED")
+                || was_running(observed),
         },
         accepted: false,
         task_id: None,
         end: None,
     };
-    let tell = Tell::progress(words::reason(verb), words::running(verb, id));
-    let tell = tell.with_id(Some(id.clone()));
-    match request(seen, &operation, id, credentials) {
+    let update = StatusUpdate::progress(words::reason(verb), words::running(verb, id));
+    let update = update.with_id(Some(id.clone()));
+    match request(observed, &operation, id, credentials) {
         Some(request) => {
             let step = Step::Operate {
                 operation: Box::new(operation),
                 announce: true,
                 request: Box::new(request),
             };
-            Plan::act(step, tell)
+            Plan::act(step, update)
         }
-        None => Plan::rest(tell, times::PASS_RECHECK),
+        None => Plan::rest(update, times::PASS_RECHECK),
     }
 }
 
 /// A server that was stopped for a reinstall which did not come about ran before.
-pub(super) fn was_running(seen: &Observation) -> bool {
-    let last = seen.facts.status.operation.as_ref();
+pub(super) fn was_running(observed: &Observation) -> bool {
+    let last = observed.facts.status.operation.as_ref();
     let in_vain = last.filter(|last| last.verb == Verb::Reinstall && !last.is_open());
     in_vain.is_some_and(|last| last.before.running)
 }
 
 /// The call of an operation; none where the login does not fit it.
 pub(super) fn request(
-    seen: &Observation,
+    observed: &Observation,
     operation: &Operation,
     id: &ServerId,
     credentials: Option<Credentials>,
 ) -> Option<Request> {
-    let region = seen.facts.places.last().map(|place| place.region.clone())?;
+    let region = observed
+        .facts
+        .places
+        .last()
+        .map(|place| place.region.clone())?;
     let server = id.clone();
     let login = credentials.map(|credentials| credentials.login);
     match (operation.verb, login) {
@@ -182,7 +189,7 @@ pub(super) fn request(
         (Verb::Start, _) => Some(Request::Start(server)),
         (Verb::Stop, _) => Some(Request::Stop {
             id: server,
-            force: seen.facts.spec.stop_policy.force == ForceStop::Always,
+            force: observed.facts.spec.stop_policy.force == ForceStop::Always,
         }),
         (Verb::Restart, _) => Some(Request::Restart(server)),
         (Verb::Create | Verb::Release | Verb::Reinstall | Verb::ModifyPassword, _) => None,

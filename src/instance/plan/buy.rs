@@ -4,13 +4,13 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Import, PurchaseRecord, Verb, counted, names};
 use crate::cloud::{CreateRequest, FirewallId, ImageId, Login, PackageCode, ServerId};
 use crate::instance::listing::Listing;
-use crate::instance::memory::kinds::{Attempt, Post};
+use crate::instance::memory::kinds::{Attempt, CallState};
 use crate::instance::observation::{Observation, SessionFacts, of_purchase};
 use crate::instance::plan::attempt::{blank, creating};
-use crate::instance::plan::evidence::frozen;
+use crate::instance::plan::evidence::breaker_open;
 use crate::instance::plan::login::login;
 use crate::instance::plan::resolve::Purchase;
-use crate::instance::plan::step::{Needs, Plan, Step, Tell};
+use crate::instance::plan::step::{Needs, Plan, StatusUpdate, Step};
 use crate::instance::plan::{
     adopt, cause, diff, evidence, import, policy, recreate, resolve, words,
 };
@@ -20,130 +20,146 @@ use crate::session::Reservation;
 use tokio::time::Instant;
 
 /// Nothing is recorded for this object.
-pub(super) fn begin(seen: &Observation, session: &SessionFacts) -> Plan {
-    if let Some(plan) = first_what_is_ours(seen, session, None) {
+pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> Plan {
+    if let Some(plan) = first_what_is_ours(observed, session, None) {
         return plan;
     }
-    if let Some(wanted) = &seen.facts.spec.import {
-        return imported(seen, session, wanted);
+    if let Some(wanted) = &observed.facts.spec.import {
+        return imported(observed, session, wanted);
     }
-    let memory = &seen.memory;
-    let status = &seen.facts.status;
+    let memory = &observed.memory;
+    let status = &observed.facts.status;
     let untouched = status.id.is_none() && status.operation.is_none() && status.attempt == 0;
     let is_new = memory.origin.born_here && !memory.origin.ever_intended && untouched;
-    if let Some(at) = memory.pace.not_before.filter(|at| is_new && *at > seen.now) {
+    if let Some(at) = memory
+        .pace
+        .not_before
+        .filter(|at| is_new && *at > observed.now)
+    {
         // The intent was not taken just now.
-        return Plan::rest(Tell::default(), at - seen.now);
+        return Plan::rest(StatusUpdate::default(), at - observed.now);
     }
     if is_new {
         // This process saw the object appear and never bought for it: nobody can have, so no look-up is needed.
-        return create(seen, session, &Origin::First);
+        return create(observed, session, &Origin::First);
     }
     // Something is known or may have been: a server with our marker may exist. Where an attempt may be open, it must
     // have settled; otherwise one listing is enough.
-    let since = memory.origin.recordless_since.unwrap_or(seen.now);
+    let since = memory.origin.recordless_since.unwrap_or(observed.now);
     let doubtful = memory.origin.ever_intended || !untouched;
     let settled = since.max(memory.newest_attempt().unwrap_or(since)) + session.settle;
-    let Some(listing) = &seen.listing else {
-        return looking(seen, since);
+    let Some(listing) = &observed.listing else {
+        return looking(observed, since);
     };
     let absence = if doubtful {
-        listing.proven_absent(&seen.facts.marker, None, settled)
+        listing.proven_absent(&observed.facts.marker, None, settled)
     } else {
-        listing.absent_once(&seen.facts.marker, since)
+        listing.absent_once(&observed.facts.marker, since)
     };
     match absence {
         Absence::NotYet(_) | Absence::Present(_) if doubtful => {
             let doubt = "the record of an earlier create is lost, so it may have been carried out";
-            waiting_to_settle(seen, doubt, settled)
+            waiting_to_settle(observed, doubt, settled)
         }
-        Absence::NotYet(_) | Absence::Present(_) => looking(seen, since),
+        Absence::NotYet(_) | Absence::Present(_) => looking(observed, since),
         // A server was known once and is nowhere now. Missing is not gone: nothing is bought in its place.
-        Absence::Proven if status.id.is_some() || memory.had_server().is_some() => missing(seen),
-        Absence::Proven => create(seen, session, &Origin::First),
+        Absence::Proven if status.id.is_some() || memory.had_server().is_some() => {
+            missing(observed)
+        }
+        Absence::Proven => create(observed, session, &Origin::First),
     }
 }
 
 /// A server is taken over, once what it is compared with is known.
-fn imported(seen: &Observation, session: &SessionFacts, wanted: &Import) -> Plan {
-    if let Some(plan) = import::denied(seen, session, wanted, None) {
+fn imported(observed: &Observation, session: &SessionFacts, wanted: &Import) -> Plan {
+    if let Some(plan) = import::denied(observed, session, wanted, None) {
         return plan;
     }
-    match resolve::purchase(seen) {
-        Ok(_) => import::plan(seen, session, wanted),
+    match resolve::purchase(observed) {
+        Ok(_) => import::plan(observed, session, wanted),
         Err(plan) => *plan,
     }
 }
 
 /// An attempt is recorded and its server is not.
-pub(super) fn go_on(seen: &Observation, session: &SessionFacts, record: &PurchaseRecord) -> Plan {
-    let attempt = seen.memory.attempt(record);
+pub(super) fn go_on(
+    observed: &Observation,
+    session: &SessionFacts,
+    record: &PurchaseRecord,
+) -> Plan {
+    let attempt = observed.memory.attempt(record);
     let since = attempt.map(|attempt| attempt.since);
-    if let Some(plan) = first_what_is_ours(seen, session, since) {
+    if let Some(plan) = first_what_is_ours(observed, session, since) {
         return plan;
     }
-    if seen.facts.status.applied.is_some() {
+    if observed.facts.status.applied.is_some() {
         // Its server was there, and its identifier was taken out of the record.
         return settle(
-            seen,
+            observed,
             session,
             record,
-            since.unwrap_or(seen.now) + session.settle,
+            since.unwrap_or(observed.now) + session.settle,
         );
     }
-    if let Some(since) = seen.memory.in_doubt_since(record) {
-        return settle(seen, session, record, since + session.settle);
+    if let Some(since) = observed.memory.in_doubt_since(record) {
+        return settle(observed, session, record, since + session.settle);
     }
     // One that only an older listing shows was not taken for its server: whether it is there the next one tells.
-    let is_shown = !adopt::bearing(seen).is_empty();
+    let is_shown = !adopt::bearing(observed).is_empty();
     match attempt {
         Some(Attempt {
-            post: Post::NotSent | Post::Refused { .. },
+            call_state: CallState::NotSent | CallState::Refused { .. },
             since,
             ..
-        }) if is_shown => looking(seen, *since),
+        }) if is_shown => looking(observed, *since),
         Some(Attempt {
-            post: Post::Refused { message, reason },
+            call_state: CallState::Refused { message, reason },
             is_own: false,
             since,
             ..
-        }) => refused_before(seen, session, record, *since, (message.as_str(), *reason)),
+        }) => refused_before(
+            observed,
+            session,
+            record,
+            *since,
+            (message.as_str(), *reason),
+        ),
         // The service is known not to have bought anything under this attempt, since this very process knows what became
         // of every call of it: the call may be made again.
         Some(Attempt {
-            post: Post::NotSent,
+            call_state: CallState::NotSent,
             ..
-        }) => again(seen, session, record, None),
+        }) => again(observed, session, record, None),
         Some(Attempt {
-            post: Post::Refused { message, reason },
+            call_state: CallState::Refused { message, reason },
             ..
-        }) => again(seen, session, record, Some((message.as_str(), *reason))),
+        }) => again(observed, session, record, Some((message.as_str(), *reason))),
         // What was given is recorded first; see above.
         Some(Attempt {
-            post: Post::Accepted { .. } | Post::Unknown,
+            call_state: CallState::Accepted { .. } | CallState::Unknown,
             since,
             ..
-        }) => settle(seen, session, record, *since + session.settle),
-        None => settle(seen, session, record, seen.now + session.settle),
+        }) => settle(observed, session, record, *since + session.settle),
+        None => settle(observed, session, record, observed.now + session.settle),
     }
 }
 
 /// The service refused the attempt to a process before this one, which is on record: that is no lost answer. Whether some other
 /// server bears the marker, one listing of the places that there are tells.
 fn refused_before(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     record: &PurchaseRecord,
     since: Instant,
     (message, reason): (&str, Reason),
 ) -> Plan {
-    let listing = seen.listing.as_ref();
-    match listing.map(|listing| listing.absent_once(&seen.facts.marker, since)) {
-        Some(Absence::Proven) => create(seen, session, &Origin::Refused(record)),
+    let listing = observed.listing.as_ref();
+    match listing.map(|listing| listing.absent_once(&observed.facts.marker, since)) {
+        Some(Absence::Proven) => create(observed, session, &Origin::Refused(record)),
         // The spec of now was not refused.
-        _ if record.generation != seen.facts.generation => looking(seen, since),
+        _ if record.generation != observed.facts.generation => looking(observed, since),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => Plan::rest(
-            Tell::of(words::refused(message, reason)),
+            StatusUpdate::of(words::refused(message, reason)),
             times::PASS_RECHECK,
         )
         .wanting(since, 1),
@@ -152,32 +168,32 @@ fn refused_before(
 
 /// The create failed, what it left is gone: a new attempt, in its time.
 pub(super) fn after_failure(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     record: &PurchaseRecord,
 ) -> Plan {
-    create(seen, session, &Origin::Failed(record))
+    create(observed, session, &Origin::Failed(record))
 }
 
 /// Somebody else released the server, as is proven: another one, as the spec wants it.
 pub(super) fn after_loss(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     record: &PurchaseRecord,
 ) -> Plan {
-    create(seen, session, &Origin::Released(record))
+    create(observed, session, &Origin::Released(record))
 }
 
 /// What comes before anything is bought: a receipt that is owed, a server that is found by its name since the recorded attempt
 /// was met, a listing that is not to be trusted.
 fn first_what_is_ours(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     since: Option<Instant>,
 ) -> Option<Plan> {
-    adopt::given(seen, session)
-        .or_else(|| adopt::adopt(seen, session, since))
-        .or_else(|| frozen(seen))
+    adopt::given(observed, session)
+        .or_else(|| adopt::adopt(observed, session, since))
+        .or_else(|| breaker_open(observed))
 }
 
 /// Who comes before the attempt.
@@ -215,8 +231,11 @@ impl Origin<'_> {
     }
 }
 
-fn create(seen: &Observation, session: &SessionFacts, origin: &Origin<'_>) -> Plan {
-    let (account, wanted) = (&seen.account_key.name, &seen.facts.spec.account_ref.name);
+fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -> Plan {
+    let (account, wanted) = (
+        &observed.account_key.name,
+        &observed.facts.spec.account_ref.name,
+    );
     if account != wanted {
         // A server of an earlier attempt may still turn up there, and the spec does not want another one there.
         let message = format!(
@@ -224,50 +243,54 @@ fn create(seen: &Observation, session: &SessionFacts, origin: &Origin<'_>) -> Pl
              Instance and create a new one"
         );
         return Plan::rest(
-            Tell::of(Readiness::drifted(Reason::PurchaseDiffers, message)),
+            StatusUpdate::of(Readiness::drifted(Reason::PurchaseDiffers, message)),
             times::IDLE_REQUEUE,
         );
     }
-    if let Some(wanted) = &seen.facts.spec.import {
-        return imported(seen, session, wanted);
+    if let Some(wanted) = &observed.facts.spec.import {
+        return imported(observed, session, wanted);
     }
     let remembered = match origin {
-        Origin::First => seen.memory.origin.recreated.max(recreate::told(seen)),
-        _ => seen.memory.origin.recreated,
+        Origin::First => observed
+            .memory
+            .origin
+            .recreated
+            .max(recreate::told(observed)),
+        _ => observed.memory.origin.recreated,
     };
     let (former, lost, failed, recreated) = origin.counts(remembered);
     // What a server that is proven gone makes due was asked about before.
     let withdrawn = || match origin {
         Origin::Released(_) => None,
-        _ => recreate::withdrawn(seen, recreated),
+        _ => recreate::withdrawn(observed, recreated),
     };
-    if let Some(plan) = policy::instead_of_a_purchase(seen).or_else(withdrawn) {
+    if let Some(plan) = policy::instead_of_a_purchase(observed).or_else(withdrawn) {
         return plan;
     }
-    let ready = resolve::purchase(seen).and_then(|purchase| Ok((purchase, login(seen)?)));
+    let ready = resolve::purchase(observed).and_then(|purchase| Ok((purchase, login(observed)?)));
     let (purchase, login) = match ready {
         Ok(ready) => ready,
         Err(plan) => return *plan,
     };
-    if let Err(plan) = room(seen) {
+    if let Err(plan) = room(observed) {
         return *plan;
     }
     let mut record = PurchaseRecord {
         lost,
         failed,
         recreated,
-        ..blank(seen, session)
+        ..blank(observed, session)
     };
     let is_released = matches!(origin, Origin::Released(_));
     record.cause = Some(cause::of_purchase(former, is_released));
-    record.target = diff::as_read(seen, &login);
+    record.target = diff::as_read(observed, &login);
     record.waiting_password = login.is_waiting();
     record.resolved.clone_from(&purchase.pins);
     if let Some(former) = former {
         // A restored object goes on under the marker of the one that it was.
         record.uid.clone_from(&former.uid);
         // The newest place last; where every call was refused nothing can be.
-        let was_refused = seen.memory.nothing_bought(former) || former.bought_nothing();
+        let was_refused = observed.memory.nothing_bought(former) || former.bought_nothing();
         let here = std::mem::take(&mut record.places);
         record.places = former
             .places
@@ -277,114 +300,115 @@ fn create(seen: &Observation, session: &SessionFacts, origin: &Origin<'_>) -> Pl
             .chain(here.clone())
             .collect();
     }
-    let tell = Tell::progress(Reason::Creating, creating(seen));
-    let request = Box::new(request(seen, purchase, login.login));
+    let update = StatusUpdate::progress(Reason::Creating, creating(observed));
+    let request = Box::new(request(observed, purchase, login.login));
     Plan::act(
         Step::Buy {
             record: Box::new(record),
             announce: true,
             request,
         },
-        tell,
+        update,
     )
 }
 
 /// The call of a recorded attempt, once more: the spec may have been mended since, so it is made from the spec of now. A
 /// change of the spec makes it an attempt of its own.
 fn again(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     record: &PurchaseRecord,
     refusal: Option<(&str, Reason)>,
 ) -> Plan {
-    let changed = record.generation != seen.facts.generation;
-    let waits = seen
+    let changed = record.generation != observed.facts.generation;
+    let waits = observed
         .memory
         .pace
         .not_before
-        .filter(|at| *at > seen.now && !changed);
+        .filter(|at| *at > observed.now && !changed);
     if let (Some((message, reason)), Some(at)) = (refusal, waits) {
-        let mut tell = Tell::of(words::refused(message, reason));
+        let mut update = StatusUpdate::of(words::refused(message, reason));
         // Trouble of the service that the next try may already have behind it.
-        tell.progress = matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable);
-        return Plan::rest(tell, at - seen.now);
+        update.progress = matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable);
+        return Plan::rest(update, at - observed.now);
     }
     // The spec may want none any more, which is asked before what one would be bought with.
     // Nor is any call made under a record that says it was refused.
     let is_closed = record.refused.is_some();
-    let wants_none = policy::restriction(seen).is_some() || seen.facts.spec.import.is_some();
+    let wants_none =
+        policy::restriction(observed).is_some() || observed.facts.spec.import.is_some();
     if changed || is_closed || wants_none {
-        return create(seen, session, &Origin::Refused(record));
+        return create(observed, session, &Origin::Refused(record));
     }
-    let ready = resolve::purchase(seen).and_then(|purchase| Ok((purchase, login(seen)?)));
+    let ready = resolve::purchase(observed).and_then(|purchase| Ok((purchase, login(observed)?)));
     let (purchase, login) = match ready {
         Ok(ready) => ready,
         Err(plan) => return *plan,
     };
     // What is posted is what the intent recorded: what a selector means by now may be something else.
     if resolve::is_other(&purchase, record) {
-        return create(seen, session, &Origin::Refused(record));
+        return create(observed, session, &Origin::Refused(record));
     }
-    if let Err(plan) = room(seen) {
+    if let Err(plan) = room(observed) {
         return *plan;
     }
-    let tell = Tell::progress(Reason::Creating, creating(seen));
+    let update = StatusUpdate::progress(Reason::Creating, creating(observed));
     let mut record = record.clone();
-    record.target = diff::as_read(seen, &login);
+    record.target = diff::as_read(observed, &login);
     record.waiting_password = login.is_waiting();
-    let request = Box::new(request(seen, purchase, login.login));
+    let request = Box::new(request(observed, purchase, login.login));
     Plan::act(
         Step::Buy {
             record: Box::new(record),
             announce: false,
             request,
         },
-        tell,
+        update,
     )
 }
 
 /// The outcome of an attempt is unknown: look for its server, and buy again only after proven absence.
 fn settle(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     record: &PurchaseRecord,
     settled: Instant,
 ) -> Plan {
-    let absence = seen
+    let absence = observed
         .listing
         .as_ref()
-        .map(|listing| listing.proven_absent(&seen.facts.marker, None, settled));
+        .map(|listing| listing.proven_absent(&observed.facts.marker, None, settled));
     match absence {
         // It was there long enough to be operated on: missing is not gone.
-        Some(Absence::Proven) if seen.facts.status.applied.is_some() => missing(seen),
-        Some(Absence::Proven) if evidence::is_our_account(seen, session) => {
-            create(seen, session, &Origin::Lost(record))
+        Some(Absence::Proven) if observed.facts.status.applied.is_some() => missing(observed),
+        Some(Absence::Proven) if evidence::is_our_account(observed, session) => {
+            create(observed, session, &Origin::Lost(record))
         }
         // The listing may be somebody else's: it proves nothing about ours.
         Some(Absence::Proven) => {
             let message = format!(
                 "{}, and the token was changed since: nothing shows that it belongs to the same account, so nothing is bought; \
                  put the former token back until this is settled, or delete the Instance",
-                words::doubt(seen.memory.attempt(record), Verb::Create)
+                words::doubt(observed.memory.attempt(record), Verb::Create)
             );
             Plan::rest(
-                Tell::of(Readiness::reconciling(Reason::CreateUnconfirmed, message)),
+                StatusUpdate::of(Readiness::reconciling(Reason::CreateUnconfirmed, message)),
                 times::IDLE_REQUEUE,
             )
         }
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => waiting_to_settle(
-            seen,
-            &words::doubt(seen.memory.attempt(record), Verb::Create),
+            observed,
+            &words::doubt(observed.memory.attempt(record), Verb::Create),
             settled,
         ),
     }
 }
 
-fn request(seen: &Observation, purchase: Purchase, login: Login) -> CreateRequest {
+fn request(observed: &Observation, purchase: Purchase, login: Login) -> CreateRequest {
     CreateRequest {
         package: PackageCode::from(purchase.package),
         place: purchase.place,
-        name: names::server_name(&seen.facts.key.name, &seen.facts.marker),
+        name: names::server_name(&observed.facts.key.name, &observed.facts.marker),
         image: ImageId::from(purchase.image),
         firewall: FirewallId::from(purchase.firewall),
         login,
@@ -393,12 +417,12 @@ fn request(seen: &Observation, purchase: Purchase, login: Login) -> CreateReques
 
 /// The Account's limits leave room for one more, or the plan that waits for it. Asked last: who waits for something else
 /// takes nobody's place.
-fn room(seen: &Observation) -> Result<(), Box<Plan>> {
-    let account = &seen.account_key.name;
-    let plan = match seen.room {
+fn room(observed: &Observation) -> Result<(), Box<Plan>> {
+    let account = &observed.account_key.name;
+    let plan = match observed.room {
         Reservation::Taken => return Ok(()),
         Reservation::NotAsked => {
-            let mut plan = Plan::rest(Tell::default(), times::PASS_RECHECK);
+            let mut plan = Plan::rest(StatusUpdate::default(), times::PASS_RECHECK);
             plan.needs = Needs::Reservation;
             plan
         }
@@ -409,7 +433,7 @@ fn room(seen: &Observation) -> Result<(), Box<Plan>> {
                 counted(most, "Instance")
             );
             let readiness = Readiness::reconciling(Reason::AccountLimitReached, message);
-            Plan::rest(Tell::of(readiness), times::LIMIT_RECHECK)
+            Plan::rest(StatusUpdate::of(readiness), times::LIMIT_RECHECK)
         }
         Reservation::TooFast { per_minute, wait } => {
             let message = format!(
@@ -418,35 +442,38 @@ fn room(seen: &Observation) -> Result<(), Box<Plan>> {
                 counted(per_minute, "server")
             );
             let wait = wait.max(times::AFTER_OWN_WRITE);
-            Plan::rest(Tell::progress(Reason::CreateRateReached, message), wait)
+            Plan::rest(
+                StatusUpdate::progress(Reason::CreateRateReached, message),
+                wait,
+            )
         }
     };
     Err(Box::new(plan))
 }
 
-fn looking(seen: &Observation, since: Instant) -> Plan {
-    let trouble = seen.listing.as_ref().and_then(Listing::trouble);
+fn looking(observed: &Observation, since: Instant) -> Plan {
+    let trouble = observed.listing.as_ref().and_then(Listing::trouble);
     let message = match trouble {
         None => "reading the service's listing before anything is bought".to_owned(),
         Some(trouble) => {
             format!(
                 "reading the service's listing before anything is bought: {trouble}: check spec.endpoint and spec.paths of \
                  Account {}",
-                seen.account_key.name
+                observed.account_key.name
             )
         }
     };
     Plan::rest(
-        Tell::progress(Reason::LookingForServer, message),
+        StatusUpdate::progress(Reason::LookingForServer, message),
         times::PASS_RECHECK,
     )
     .wanting(since, 1)
 }
 
-fn waiting_to_settle(seen: &Observation, doubt: &str, settled: Instant) -> Plan {
-    let name = names::server_name(&seen.facts.key.name, &seen.facts.marker);
-    let until = words::until(seen, settled);
-    let listings = match words::unlisted(seen) {
+fn waiting_to_settle(observed: &Observation, doubt: &str, settled: Instant) -> Plan {
+    let name = names::server_name(&observed.facts.key.name, &observed.facts.marker);
+    let until = words::until(observed, settled);
+    let listings = match words::unlisted(observed) {
         _ if !until.is_empty() => {
             format!("{until} (settleSeconds), and nothing is bought before that")
         }
@@ -458,24 +485,27 @@ fn waiting_to_settle(seen: &Observation, doubt: &str, settled: Instant) -> Plan 
         }
     };
     let message = format!("{doubt}: looking for a server named {name}{listings}");
-    let mut tell = match recreate::is_told_withdrawn(seen) {
-        true => Tell::default(),
-        false => words::anew(seen, Tell::progress(Reason::CreateUnconfirmed, message)),
+    let mut update = match recreate::is_told_withdrawn(observed) {
+        true => StatusUpdate::default(),
+        false => words::anew(
+            observed,
+            StatusUpdate::progress(Reason::CreateUnconfirmed, message),
+        ),
     };
-    tell.operation = seen.facts.purchase().map(of_purchase);
-    Plan::until_proven(tell, seen, settled)
+    update.operation = observed.facts.purchase().map(of_purchase);
+    Plan::until_proven(update, observed, settled)
 }
 
-fn missing(seen: &Observation) -> Plan {
-    let told = seen.facts.status.id.as_deref();
-    let known = told.or_else(|| seen.memory.had_server().map(ServerId::as_str));
+fn missing(observed: &Observation) -> Plan {
+    let told = observed.facts.status.id.as_deref();
+    let known = told.or_else(|| observed.memory.had_server().map(ServerId::as_str));
     let id = known.unwrap_or_default();
     let message = format!(
         "server {id} is not at the service any more and its record is lost; nothing is bought in its place: {}",
-        words::another(&seen.facts.spec)
+        words::another(&observed.facts.spec)
     );
     Plan::rest(
-        Tell::of(Readiness::stalled(Reason::ServerMissing, message)),
+        StatusUpdate::of(Readiness::stalled(Reason::ServerMissing, message)),
         times::IDLE_REQUEUE,
     )
 }

@@ -5,20 +5,20 @@ use crate::api::{Applied, Cause, HistoryEntry, Operation, PowerState, PurchaseRe
 use crate::instance::observation::Observation;
 
 /// Why an operation on a server that is there is begun.
-pub(super) fn of(seen: &Observation, verb: Verb, applied: &Applied, target: &Applied) -> Cause {
-    let last = seen.facts.status.operation.as_ref();
+pub(super) fn of(observed: &Observation, verb: Verb, applied: &Applied, target: &Applied) -> Cause {
+    let last = observed.facts.status.operation.as_ref();
     let again = last.filter(|last| {
-        last.verb == verb && last.generation == seen.facts.generation && !last.is_open()
+        last.verb == verb && last.generation == observed.facts.generation && !last.is_open()
     });
     if let Some(cause) = again.and_then(|last| last.cause) {
         return cause;
     }
     match verb {
-        Verb::Start | Verb::Stop => match was_as_specified(seen) {
+        Verb::Start | Verb::Stop => match was_as_specified(observed) {
             true => Cause::Drift,
             false => Cause::Spec,
         },
-        Verb::ModifyPassword => of_password(seen, applied, target),
+        Verb::ModifyPassword => of_password(observed, applied, target),
         Verb::Create | Verb::Release | Verb::Reinstall | Verb::Restart => Cause::Spec,
     }
 }
@@ -35,9 +35,9 @@ pub(super) fn of_purchase(former: Option<&PurchaseRecord>, somebody_released: bo
 /// Whether the server was as the spec says: what differs by now, somebody else did. Where the operator brought its power about before, the
 /// newest such operation tells, for whatever generation it was: an edit of anything else changed nothing about that. Else what status
 /// says of this very generation does.
-fn was_as_specified(seen: &Observation) -> bool {
-    let (status, generation) = (&seen.facts.status, seen.facts.generation);
-    let wants_it_off = seen.facts.spec.power_state == PowerState::Stopped;
+fn was_as_specified(observed: &Observation) -> bool {
+    let (status, generation) = (&observed.facts.status, observed.facts.generation);
+    let wants_it_off = observed.facts.spec.power_state == PowerState::Stopped;
     let mut brought = status.history.iter().filter_map(brought_off);
     if let Some(brought_off) = brought.next() {
         return brought_off == wants_it_off;
@@ -66,7 +66,7 @@ fn brought_off(entry: &HistoryEntry) -> Option<bool> {
 }
 
 /// The Secret is another one than before, or the spec names another one.
-fn of_password(seen: &Observation, applied: &Applied, target: &Applied) -> Cause {
+fn of_password(observed: &Observation, applied: &Applied, target: &Applied) -> Cause {
     let (Some(before), Some(now)) = (&applied.password_secret, &target.password_secret) else {
         return Cause::Spec;
     };
@@ -79,7 +79,7 @@ fn of_password(seen: &Observation, applied: &Applied, target: &Applied) -> Cause
     let (Some(before), Some(now)) = (parts(before), parts(now)) else {
         return Cause::Spec;
     };
-    let generates = seen.facts.spec.login.generate.is_some();
+    let generates = observed.facts.spec.login.generate.is_some();
     match (before.0 == now.0, before.1 == now.1) {
         (false, _) => Cause::Spec,
         (true, true) if generates => Cause::Rotation,

@@ -6,10 +6,10 @@ use crate::api::{DeletionPolicy, PurchaseRecord};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
-use crate::instance::memory::kinds::{Gone, Post, ReleaseCall};
+use crate::instance::memory::kinds::{CallState, Gone, ReleaseCall};
 use crate::instance::observation::{Observation, SessionFacts, is_idle};
-use crate::instance::plan::evidence::{frozen, is_our_account};
-use crate::instance::plan::step::{Plan, ReleaseReason, Step, Tell};
+use crate::instance::plan::evidence::{breaker_open, is_our_account};
+use crate::instance::plan::step::{Plan, ReleaseReason, StatusUpdate, Step};
 use crate::instance::plan::{policy, words};
 use crate::instance::times;
 use crate::inventory::Absence;
@@ -18,53 +18,57 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The object is being deleted and our finalizer holds it.
-pub(super) fn plan(seen: &Observation, session: &SessionFacts) -> Plan {
-    if let Some(plan) = frozen(seen) {
+pub(super) fn plan(observed: &Observation, session: &SessionFacts) -> Plan {
+    if let Some(plan) = breaker_open(observed) {
         return plan;
     }
-    if is_kept(seen) {
-        return find_out(seen, session);
+    if is_kept(observed) {
+        return find_out(observed, session);
     }
-    match seen.release_target() {
-        Some(id) => release(seen, &id),
-        None => prove(seen, session),
+    match observed.release_target() {
+        Some(id) => release(observed, &id),
+        None => prove(observed, session),
     }
 }
 
 /// Whether the server stays at the service when its Instance goes.
-fn is_kept(seen: &Observation) -> bool {
-    seen.facts.spec.deletion_policy == DeletionPolicy::Retain || policy::is_observed(seen)
+fn is_kept(observed: &Observation) -> bool {
+    observed.facts.spec.deletion_policy == DeletionPolicy::Retain || policy::is_observed(observed)
 }
 
 /// What needs no look at the service: a protected Instance stays, one that bought nothing goes, and so does one whose server is known
 /// and kept.
-pub(super) fn without_the_service(seen: &Observation) -> Option<Plan> {
-    if !seen.facts.deleting {
+pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
+    if !observed.facts.deleting {
         return None;
     }
-    if seen.facts.spec.deletion_protection {
-        return Some(Plan::rest(Tell::of(protected()), times::IDLE_REQUEUE));
+    if observed.facts.spec.deletion_protection {
+        return Some(Plan::rest(
+            StatusUpdate::of(protected()),
+            times::IDLE_REQUEUE,
+        ));
     }
-    let bought_nothing = |record| seen.memory.nothing_bought(record);
-    if seen.facts.purchase().is_some_and(bought_nothing) && seen.release_target().is_none() {
+    let bought_nothing = |record| observed.memory.nothing_bought(record);
+    if observed.facts.purchase().is_some_and(bought_nothing) && observed.release_target().is_none()
+    {
         // This process knows what became of each call: there is nothing to look for, nor a place where it could be.
-        return Some(match is_kept(seen) {
-            true => let_go(seen, &[]),
-            false => Plan::act(Step::Finish, Tell::default()),
+        return Some(match is_kept(observed) {
+            true => let_go(observed, &[]),
+            false => Plan::act(Step::Finish, StatusUpdate::default()),
         });
     }
-    if !is_kept(seen) || matches!(seen.facts.record, Record::Invalid(_)) {
+    if !is_kept(observed) || matches!(observed.facts.record, Record::Invalid(_)) {
         return None;
     }
-    let given = || seen.memory.given().map(|(_, id, _)| id.clone());
+    let given = || observed.memory.given().map(|(_, id, _)| id.clone());
     // Of a record without a server status tells nothing: the attempt is newer.
     let told = || {
-        let id = seen.facts.status.id.as_deref();
+        let id = observed.facts.status.id.as_deref();
         id.map(ServerId::from)
-            .filter(|_| seen.facts.purchase().is_none())
+            .filter(|_| observed.facts.purchase().is_none())
     };
-    let known = seen.facts.id().or_else(given).or_else(told)?;
-    Some(let_go(seen, &[known]))
+    let known = observed.facts.id().or_else(given).or_else(told)?;
+    Some(let_go(observed, &[known]))
 }
 
 /// The answer to a deletion that releases nothing.
@@ -76,23 +80,23 @@ pub(in crate::instance) fn protected() -> Readiness {
 }
 
 /// A server is to be kept and none is known, though one may have been bought: it is looked for, so that it can be told.
-fn find_out(seen: &Observation, session: &SessionFacts) -> Plan {
-    let listing = seen.listing.as_ref();
+fn find_out(observed: &Observation, session: &SessionFacts) -> Plan {
+    let listing = observed.listing.as_ref();
     let found: Vec<ServerId> = listing
         .iter()
-        .flat_map(|listing| listing.bearing(&seen.facts.marker))
+        .flat_map(|listing| listing.bearing(&observed.facts.marker))
         .collect();
     if !found.is_empty() {
-        return let_go(seen, &found);
+        return let_go(observed, &found);
     }
-    let since = clock(seen, session);
-    let bought_nothing = seen
+    let since = clock(observed, session);
+    let bought_nothing = observed
         .facts
         .purchase()
         .is_some_and(PurchaseRecord::bought_nothing);
-    match listing.map(|listing| listing.proven_absent(&seen.facts.marker, None, since)) {
-        Some(Absence::Proven) if is_our_account(seen, session) || bought_nothing => {
-            let_go(seen, &[])
+    match listing.map(|listing| listing.proven_absent(&observed.facts.marker, None, since)) {
+        Some(Absence::Proven) if is_our_account(observed, session) || bought_nothing => {
+            let_go(observed, &[])
         }
         Some(Absence::Proven) => unconfirmed(),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
@@ -106,37 +110,37 @@ fn find_out(seen: &Observation, session: &SessionFacts) -> Plan {
             let message = format!(
                 "{why}: a server with the name of this Instance is looked for{}, so that it can be told before this Instance goes; \
                  nothing is released",
-                words::until(seen, since)
+                words::until(observed, since)
             );
-            let tell = words::anew(seen, Tell::progress(reason, message));
-            Plan::until_proven(tell, seen, since)
+            let update = words::anew(observed, StatusUpdate::progress(reason, message));
+            Plan::until_proven(update, observed, since)
         }
     }
 }
 
 /// The object goes, and these servers stay.
-fn let_go(seen: &Observation, servers: &[ServerId]) -> Plan {
-    let why = match seen.facts.spec.deletion_policy {
+fn let_go(observed: &Observation, servers: &[ServerId]) -> Plan {
+    let why = match observed.facts.spec.deletion_policy {
         DeletionPolicy::Retain => "spec.deletionPolicy is Retain",
         DeletionPolicy::Release => "spec.managementPolicy is Observe",
     };
     let names: Vec<String> = servers.iter().map(ToString::to_string).collect();
     let was_released = |id| {
-        let call = seen.memory.calls.releases.get(id);
+        let call = observed.memory.calls.releases.get(id);
         call.is_some_and(|call: &ReleaseCall| call.accepted)
     };
-    let open = seen.open().map(|open| open.verb);
+    let open = observed.open().map(|open| open.verb);
     let rest = match open {
         _ if servers.iter().any(was_released) => {
             "; but its release was called before that: look at the service's console".to_owned()
         }
-        _ if seen.memory.looks.not_found => {
+        _ if observed.memory.observations.not_found => {
             "; but the service knew no such server at the last look".to_owned()
         }
         Some(verb) => format!("; its {verb} was not seen to end"),
         None => String::new(),
     };
-    let password = match seen.facts.spec.login.generate {
+    let password = match observed.facts.spec.login.generate {
         Some(_) => "; the Secret with its generated password goes with this Instance",
         None => "",
     };
@@ -145,19 +149,19 @@ fn let_go(seen: &Observation, servers: &[ServerId]) -> Plan {
         names.join(", ")
     );
     let event = (!servers.is_empty()).then(|| EventNote::normal("Retained", note));
-    let tell = Tell::default().with_id(seen.facts.id());
-    Plan::act(Step::LetGo { event }, tell)
+    let update = StatusUpdate::default().with_id(observed.facts.id());
+    Plan::act(Step::LetGo { event }, update)
 }
 
 /// A server of ours is not known to be gone.
-fn release(seen: &Observation, id: &ServerId) -> Plan {
-    let Some(call) = seen.memory.calls.releases.get(id) else {
-        return call_release(id, releasing(seen, format!("releasing server {id}")));
+fn release(observed: &Observation, id: &ServerId) -> Plan {
+    let Some(call) = observed.memory.calls.releases.get(id) else {
+        return call_release(id, releasing(observed, format!("releasing server {id}")));
     };
-    let waits = call
-        .not_before
-        .map_or(Duration::ZERO, |at| at.saturating_duration_since(seen.now));
-    match (call, &seen.task) {
+    let waits = call.not_before.map_or(Duration::ZERO, |at| {
+        at.saturating_duration_since(observed.now)
+    });
+    match (call, &observed.task) {
         // The task failed, or the service refused: in its time, again. Releasing one server twice does no harm.
         (ReleaseCall { accepted: true, .. }, Fact::Known(TaskState::Failed { reason })) => {
             let words = reason
@@ -166,7 +170,7 @@ fn release(seen: &Observation, id: &ServerId) -> Plan {
             repeat(
                 id,
                 trouble(
-                    seen,
+                    observed,
                     format!("the service failed to release server {id}: {words}"),
                 ),
                 waits,
@@ -183,21 +187,23 @@ fn release(seen: &Observation, id: &ServerId) -> Plan {
             let words = why.clone().unwrap_or_else(|| "no answer".to_owned());
             repeat(
                 id,
-                trouble(seen, format!("releasing server {id}: {words}")),
+                trouble(observed, format!("releasing server {id}: {words}")),
                 waits,
             )
         }
         // Taken, not known to have ended, and silent for long.
-        (call, _) if seen.now > call.at + times::RELEASE_RETRY && is_at_rest(&seen.detail) => {
+        (call, _)
+            if observed.now > call.at + times::RELEASE_RETRY && is_at_rest(&observed.detail) =>
+        {
             repeat(
                 id,
-                releasing(seen, format!("releasing server {id}, once more")),
+                releasing(observed, format!("releasing server {id}, once more")),
                 waits,
             )
         }
         _ => {
-            let tell = releasing(seen, format!("the service is releasing server {id}"));
-            Plan::rest(tell, times::PASS_RECHECK).in_flight()
+            let update = releasing(observed, format!("the service is releasing server {id}"));
+            Plan::rest(update, times::PASS_RECHECK).in_flight()
         }
     }
 }
@@ -207,68 +213,72 @@ fn is_at_rest(detail: &Fact<Detail>) -> bool {
     matches!(detail, Fact::Known(detail) if is_idle(detail.pending()))
 }
 
-fn releasing(seen: &Observation, note: String) -> Tell {
-    let since = seen.memory.origin.releasing_since.unwrap_or(seen.now);
-    if seen.now >= since + times::RELEASE_OVERDUE {
-        return Tell::of(words::overdue(&note)).with_id(seen.facts.id());
+fn releasing(observed: &Observation, note: String) -> StatusUpdate {
+    let since = observed
+        .memory
+        .origin
+        .releasing_since
+        .unwrap_or(observed.now);
+    if observed.now >= since + times::RELEASE_OVERDUE {
+        return StatusUpdate::of(words::overdue(&note)).with_id(observed.facts.id());
     }
-    Tell::progress(Reason::Releasing, note).with_id(seen.facts.id())
+    StatusUpdate::progress(Reason::Releasing, note).with_id(observed.facts.id())
 }
 
-fn trouble(seen: &Observation, note: String) -> Tell {
-    Tell::of(Readiness::reconciling(Reason::Releasing, note)).with_id(seen.facts.id())
+fn trouble(observed: &Observation, note: String) -> StatusUpdate {
+    StatusUpdate::of(Readiness::reconciling(Reason::Releasing, note)).with_id(observed.facts.id())
 }
 
-fn call_release(id: &ServerId, tell: Tell) -> Plan {
+fn call_release(id: &ServerId, update: StatusUpdate) -> Plan {
     Plan::act(
         Step::Release {
             id: id.clone(),
             why: ReleaseReason::Deleted,
         },
-        tell,
+        update,
     )
 }
 
-fn repeat(id: &ServerId, tell: Tell, waits: Duration) -> Plan {
+fn repeat(id: &ServerId, update: StatusUpdate, waits: Duration) -> Plan {
     if waits.is_zero() {
-        call_release(id, tell)
+        call_release(id, update)
     } else {
-        Plan::rest(tell, waits)
+        Plan::rest(update, waits)
     }
 }
 
 /// Everything that is known is gone: prove that nothing else is there.
-fn prove(seen: &Observation, session: &SessionFacts) -> Plan {
-    let id = seen.own_id();
-    let since = clock(seen, session);
-    let absence = seen
+fn prove(observed: &Observation, session: &SessionFacts) -> Plan {
+    let id = observed.own_id();
+    let since = clock(observed, session);
+    let absence = observed
         .listing
         .as_ref()
-        .map(|listing| listing.proven_absent(&seen.facts.marker, id.as_ref(), since));
+        .map(|listing| listing.proven_absent(&observed.facts.marker, id.as_ref(), since));
     let how = id
         .as_ref()
-        .and_then(|id| seen.memory.calls.gone.get(id))
+        .and_then(|id| observed.memory.calls.gone.get(id))
         .map(|(how, _)| *how);
-    let bought_nothing = seen
+    let bought_nothing = observed
         .facts
         .purchase()
         .is_some_and(PurchaseRecord::bought_nothing);
-    let told_by_task = how == Some(Gone::Released) && is_clean(seen);
+    let told_by_task = how == Some(Gone::Released) && is_clean(observed);
     match absence {
         // The service's word on our own release, or a listing of the account that bought it.
         Some(Absence::Proven)
-            if told_by_task || bought_nothing || is_our_account(seen, session) =>
+            if told_by_task || bought_nothing || is_our_account(observed, session) =>
         {
-            Plan::act(Step::Finish, Tell::default().with_id(id))
+            Plan::act(Step::Finish, StatusUpdate::default().with_id(id))
         }
         Some(Absence::Proven) => {
             let mut plan = unconfirmed();
-            plan.tell.id = id;
+            plan.update.id = id;
             plan
         }
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => {
-            let trouble = words::unlisted(seen);
-            let rest = since.saturating_duration_since(seen.now);
+            let trouble = words::unlisted(observed);
+            let rest = since.saturating_duration_since(observed.now);
             // What is gone by now was known to be after this turn began.
             let is_settling = rest > times::PASS_RECHECK;
             let note = match &trouble {
@@ -276,13 +286,13 @@ fn prove(seen: &Observation, session: &SessionFacts) -> Plan {
                 None if !is_settling => "confirming that no server is left".to_owned(),
                 None => format!(
                     "confirming that no server is left{}, since an earlier create may still be carried out (settleSeconds)",
-                    words::until(seen, since)
+                    words::until(observed, since)
                 ),
             };
             let is_awaited = trouble.is_some() || is_settling;
-            let mut tell = releasing(seen, note);
-            tell.progress &= !is_awaited;
-            Plan::until_proven(tell, seen, since)
+            let mut update = releasing(observed, note);
+            update.progress &= !is_awaited;
+            Plan::until_proven(update, observed, since)
         }
     }
 }
@@ -293,25 +303,28 @@ fn unconfirmed() -> Plan {
                    belongs to the same account: give the Account a token of the account that bought the server, or, if the \
                    console shows it gone, remove the finalizer by hand";
     let readiness = Readiness::reconciling(Reason::ReleaseUnconfirmed, message);
-    Plan::rest(Tell::of(readiness), times::IDLE_REQUEUE)
+    Plan::rest(StatusUpdate::of(readiness), times::IDLE_REQUEUE)
 }
 
 /// The instant after which both passes of the proof must begin.
 ///
 /// Where every attempt has its receipt from our own POST: when the last server was known to be gone. Otherwise a request
 /// may still be executed, or a server that nobody has seen yet may still appear: not before the settling time is over.
-fn clock(seen: &Observation, session: &SessionFacts) -> Instant {
-    let memory = &seen.memory;
+fn clock(observed: &Observation, session: &SessionFacts) -> Instant {
+    let memory = &observed.memory;
     let gone = memory.calls.gone.values().map(|(_, since)| *since).max();
-    let is_told = seen.facts.id().is_some_and(|id| seen.facts.tells_of(&id));
-    let never_seen = !is_told || seen.facts.status.detail.is_empty();
+    let is_told = observed
+        .facts
+        .id()
+        .is_some_and(|id| observed.facts.status_names(&id));
+    let never_seen = !is_told || observed.facts.status.detail.is_empty();
     let unseen = never_seen
         && memory
             .calls
             .gone
             .values()
             .any(|(how, _)| *how == Gone::NotFound);
-    if is_clean(seen) && !unseen {
+    if is_clean(observed) && !unseen {
         return gone
             .or_else(|| memory.newest_attempt())
             .unwrap_or(memory.origin.first_seen);
@@ -326,15 +339,15 @@ fn clock(seen: &Observation, session: &SessionFacts) -> Instant {
 }
 
 /// Whether every attempt has its receipt, or is known to have bought nothing.
-fn is_clean(seen: &Observation) -> bool {
-    let Some(record) = seen.facts.purchase() else {
+fn is_clean(observed: &Observation) -> bool {
+    let Some(record) = observed.facts.purchase() else {
         return false;
     };
     let answered = record.id.is_some() && (record.task.is_some() || record.imported.is_some());
-    let known = seen
+    let known = observed
         .memory
         .attempt(record)
-        .is_some_and(|attempt| !matches!(attempt.post, Post::Unknown));
-    let is_newest = seen.memory.in_doubt_since(record).is_none();
+        .is_some_and(|attempt| !matches!(attempt.call_state, CallState::Unknown));
+    let is_newest = observed.memory.in_doubt_since(record).is_none();
     record.lost == 0 && is_newest && (answered || known)
 }

@@ -12,28 +12,28 @@ use serde_json::{Map, Value};
 /// password is set, since a service may want it running for that, and a reinstall that the service refuses holds up
 /// nothing else.
 pub(super) fn wanted(
-    seen: &Observation,
+    observed: &Observation,
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> Vec<Verb> {
-    let spec = as_specified(seen);
+    let spec = as_specified(observed);
     let other_key = match spec.image.is_empty() {
         // Not looked up yet, but it is known whether there is to be one.
-        true => applied.key.is_some() != seen.facts.spec.login.ssh_key.is_some(),
+        true => applied.key.is_some() != observed.facts.spec.login.ssh_key.is_some(),
         false => spec.key != applied.key,
     };
-    let reinstall = erase::reinstall(seen, applied, detail) == erase::Reinstall::Due;
+    let reinstall = erase::reinstall(observed, applied, detail) == erase::Reinstall::Due;
     // With another key a password means a reinstall, which brings it.
     let password = !other_key
-        && (lacks_secret(seen)
+        && (lacks_secret(observed)
             || is_new(
                 spec.password_secret.as_ref(),
                 applied.password_secret.as_ref(),
             ))
-        && !is_same_password(seen, applied);
+        && !is_same_password(observed, applied);
     let restart = is_new(spec.restart.as_ref(), applied.restart.as_ref());
     let state = observation::text(detail, "ecsStatus");
-    let power = seen.facts.spec.power_state;
+    let power = observed.facts.spec.power_state;
     let all = [
         (Verb::Reinstall, reinstall),
         (
@@ -57,22 +57,22 @@ pub(super) fn wanted(
 /// What counts as applied without a call, once nothing has to be done: an image that the server has already, a Secret
 /// that was touched and holds the same password, a restart of a server that is off.
 pub(super) fn taken_over(
-    seen: &Observation,
+    observed: &Observation,
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> Applied {
-    let is_done = wanted(seen, applied, detail).is_empty();
+    let is_done = wanted(observed, applied, detail).is_empty();
     if !is_done || !is_idle(observation::pending(detail)) {
         return applied.clone();
     }
-    let mut specified = match &seen.login {
+    let mut specified = match &observed.login {
         // What was read may be newer than what the watch has told.
-        LoginFact::Ready(credentials) if is_same_password(seen, applied) => {
-            as_read(seen, credentials)
+        LoginFact::Ready(credentials) if is_same_password(observed, applied) => {
+            as_read(observed, credentials)
         }
-        _ => as_specified(seen),
+        _ => as_specified(observed),
     };
-    if erase::reinstall(seen, applied, detail).is_held() {
+    if erase::reinstall(observed, applied, detail).is_held() {
         // What only a reinstall brings, and none may begin, is not there.
         specified.image.clone_from(&applied.image);
         specified.reinstall.clone_from(&applied.reinstall);
@@ -114,15 +114,15 @@ pub(super) fn taken_over(
 }
 
 /// The Secret that the operator is to make is not there: whoever took it away wants another password.
-pub(super) fn lacks_secret(seen: &Observation) -> bool {
-    seen.facts.spec.login.generate.is_some() && seen.secret_version.is_none()
+pub(super) fn lacks_secret(observed: &Observation) -> bool {
+    observed.facts.spec.login.generate.is_some() && observed.secret_version.is_none()
 }
 
 /// Whether the password that was read is the one that the server has: it is the version that was applied, or was settled
 /// from it by ourselves, or holds what this process knows to be on the server. One that waits in a Secret of ours is not:
 /// it is set once more, so that its end shows there.
-pub(super) fn is_same_password(seen: &Observation, applied: &Applied) -> bool {
-    let LoginFact::Ready(credentials) = &seen.login else {
+pub(super) fn is_same_password(observed: &Observation, applied: &Applied) -> bool {
+    let LoginFact::Ready(credentials) = &observed.login else {
         return false;
     };
     let generated = credentials.generated.as_ref();
@@ -130,7 +130,7 @@ pub(super) fn is_same_password(seen: &Observation, applied: &Applied) -> bool {
     let is_applied = in_force.is_some() && in_force == credentials.secret.as_ref();
     let settled_from = generated.and_then(|generated| generated.settled_from.as_ref());
     let is_settled_from = in_force.is_some() && in_force == settled_from;
-    let current = seen.memory.calls.password.current;
+    let current = observed.memory.calls.password.current;
     let is_known = current.is_some() && credentials.digest == current;
     is_applied
         || (generated.is_none_or(|generated| generated.is_settled) && (is_settled_from || is_known))

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// An operation that ended, for the history.
 pub(in crate::instance) fn ended(
-    seen: &Observation,
+    observed: &Observation,
     operation: &Operation,
     reason: Option<EndReason>,
     message: Option<String>,
@@ -25,15 +25,15 @@ pub(in crate::instance) fn ended(
         cause: operation.cause,
         generation: Some(operation.generation),
         password_secret: secret.filter(|_| operation.verb.bears_login()),
-        power_cut: operation.power_cut || seen.memory.calls.cut_for == Some(operation.attempt),
+        power_cut: operation.power_cut || observed.memory.calls.cut_for == Some(operation.attempt),
         started_at: operation.started_at.clone(),
-        finished_at: Time(seen.wall_clock),
+        finished_at: Time(observed.wall_clock),
     }
 }
 
 /// An end as status keeps it.
 pub(in crate::instance) fn end(
-    seen: &Observation,
+    observed: &Observation,
     reason: EndReason,
     words: &str,
     times: u32,
@@ -42,7 +42,7 @@ pub(in crate::instance) fn end(
         reason,
         message: Some(words.to_owned()),
         times,
-        finished_at: Time(seen.wall_clock),
+        finished_at: Time(observed.wall_clock),
     }
 }
 
@@ -60,48 +60,49 @@ pub(in crate::instance) fn pause_after(reason: EndReason, times: u32) -> Option<
 }
 
 /// How often in a row an operation of this verb ended like that: as this process remembers it, or as status tells of the newest one.
-pub(in crate::instance) fn times(seen: &Observation, verb: Verb, reason: EndReason) -> u32 {
+pub(in crate::instance) fn times(observed: &Observation, verb: Verb, reason: EndReason) -> u32 {
     let is_alike = |end: &OperationEnd| pause_after(end.reason, 1) == pause_after(reason, 1);
-    let end = last_end(seen, verb).filter(|end| is_alike(end));
+    let end = last_end(observed, verb).filter(|end| is_alike(end));
     end.map_or(0, |end| end.times)
 }
 
-pub(super) fn last_end(seen: &Observation, verb: Verb) -> Option<&OperationEnd> {
-    let told = seen.facts.status.operation.as_ref();
+pub(super) fn last_end(observed: &Observation, verb: Verb) -> Option<&OperationEnd> {
+    let told = observed.facts.status.operation.as_ref();
     let told = told.filter(|told| told.verb == verb);
-    let known = seen.memory.calls.pauses.get(&verb);
+    let known = observed.memory.calls.pauses.get(&verb);
     let known = known.and_then(|pause| pause.end.as_ref());
     told.and_then(|told| told.end.as_ref()).or(known)
 }
 
 /// How long the same wish still waits after it ended badly, as this process remembers it or as status tells: another process
 /// may have said so.
-pub(super) fn pause(seen: &Observation, verb: Verb, applied: &Applied) -> Option<Duration> {
-    let wish = diff::target(verb, applied, diff::as_specified(seen));
-    let is_same =
-        |generation: i64, target: &Applied| generation == seen.facts.generation && *target == wish;
-    let known = seen.memory.calls.pauses.get(&verb);
+pub(super) fn pause(observed: &Observation, verb: Verb, applied: &Applied) -> Option<Duration> {
+    let wish = diff::target(verb, applied, diff::as_specified(observed));
+    let is_same = |generation: i64, target: &Applied| {
+        generation == observed.facts.generation && *target == wish
+    };
+    let known = observed.memory.calls.pauses.get(&verb);
     let known = known
         .filter(|pause| is_same(pause.generation, &pause.target))
-        .map(|pause| pause.until.saturating_duration_since(seen.now));
-    let told = seen.facts.status.operation.as_ref();
+        .map(|pause| pause.until.saturating_duration_since(observed.now));
+    let told = observed.facts.status.operation.as_ref();
     let told = told.filter(|told| told.verb == verb && is_same(told.generation, &told.target));
-    let told = told.and_then(|told| left(seen, told.end.as_ref()?));
+    let told = told.and_then(|told| left(observed, told.end.as_ref()?));
     known.max(told).filter(|left| !left.is_zero())
 }
 
 /// What is left of the pause after this end.
-pub(super) fn left(seen: &Observation, end: &OperationEnd) -> Option<Duration> {
+pub(super) fn left(observed: &Observation, end: &OperationEnd) -> Option<Duration> {
     let whole = pause_after(end.reason, end.times)?;
-    let age = seen.wall_clock.as_second() - end.finished_at.0.as_second();
+    let age = observed.wall_clock.as_second() - end.finished_at.0.as_second();
     // An end in the future tells nothing: by a clock that far ahead the pause would never be over.
     let age = Duration::from_secs(u64::try_from(age).ok()?);
     Some(whole.saturating_sub(age))
 }
 
 /// Why a wish waits: how it ended the last time.
-pub(super) fn waiting(seen: &Observation, verb: Verb) -> Readiness {
-    match last_end(seen, verb) {
+pub(super) fn waiting(observed: &Observation, verb: Verb) -> Readiness {
+    match last_end(observed, verb) {
         Some(end) => {
             let words = end.message.as_deref().unwrap_or_default();
             told(verb, end.reason, words, end.times)

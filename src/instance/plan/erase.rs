@@ -34,21 +34,21 @@ impl Reinstall {
 
 /// Compares spec and what was applied: another key or image, or a new token, asks for a reinstall.
 pub(super) fn reinstall(
-    seen: &Observation,
+    observed: &Observation,
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> Reinstall {
-    let spec = diff::as_specified(seen);
+    let spec = diff::as_specified(observed);
     if spec.image.is_empty() {
         // What the spec's selectors mean is not known yet.
         return Reinstall::No;
     }
     let is_new = diff::is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref());
-    let differs = spec.key != applied.key || diff::is_other_image(seen, applied, &spec, detail);
-    let request = seen.facts.spec.reinstall.as_ref();
+    let differs = spec.key != applied.key || diff::is_other_image(observed, applied, &spec, detail);
+    let request = observed.facts.spec.reinstall.as_ref();
     let named = request.and_then(|request| request.image.as_ref());
     let names_it = named == Some(&spec.image);
-    let policy = seen.facts.spec.reinstall_policy;
+    let policy = observed.facts.spec.reinstall_policy;
     match (policy, differs, is_new) {
         (_, false, false) => Reinstall::No,
         (ReinstallPolicy::Automatic, _, true) if named.is_some() && !names_it => {
@@ -70,12 +70,12 @@ pub(super) fn reinstall(
 
 /// What is said of a reinstall that is asked for and does not begin.
 pub(super) fn held(
-    seen: &Observation,
+    observed: &Observation,
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> Option<Readiness> {
-    let reinstall = reinstall(seen, applied, detail);
-    let spec = diff::as_specified(seen);
+    let reinstall = reinstall(observed, applied, detail);
+    let spec = diff::as_specified(observed);
     let what = if spec.image != applied.image {
         let shown = observation::text(detail, "imageResourceUUID").unwrap_or("another one");
         format!(
@@ -89,7 +89,7 @@ pub(super) fn held(
     };
     let image = &spec.image;
     let keep = "to keep the disk, set spec.image, spec.login and spec.reinstall back";
-    if reinstall.is_held() && policy::is_observed(seen) {
+    if reinstall.is_held() && policy::is_observed(observed) {
         return Some(policy::differs(&what));
     }
     match reinstall {
@@ -102,7 +102,7 @@ pub(super) fn held(
             ),
         )),
         Reinstall::OtherImage => {
-            let named = seen.facts.spec.reinstall.as_ref();
+            let named = observed.facts.spec.reinstall.as_ref();
             let named = named.and_then(|named| named.image.as_deref());
             Some(Readiness::stalled(
                 Reason::ReinstallPending,

@@ -9,51 +9,59 @@ mod force;
 mod open;
 mod settle;
 
-use crate::api::conditions::Reason;
 use crate::api::{Operation, Verb};
 use crate::cloud::{Detail, ServerId, TaskState};
 use crate::instance::fact::Fact;
-use crate::instance::memory::kinds::Post;
+use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::{Observation, SessionFacts, is_idle};
-use crate::instance::plan::step::{Plan, Request, Tell};
+use crate::instance::plan::step::{Plan, Request, StatusUpdate};
 use crate::instance::plan::{evidence, replace, words};
 use crate::instance::{observation, times};
 use open::{End, Open};
 
 /// Follows an operation on the recorded server.
 pub(super) fn follow(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     operation: &Operation,
     id: &ServerId,
 ) -> Plan {
     let open = Open {
-        seen,
+        observed,
         operation,
         id,
     };
-    if seen.memory.looks.not_found && evidence::is_missing(seen, session, id) {
-        return replace::gone(seen, session, id);
+    if observed.memory.observations.not_found && evidence::is_missing(observed, session, id) {
+        return replace::gone(observed, session, id);
     }
-    let attempt = seen.memory.call(operation);
-    let was_taken = attempt.is_some_and(|attempt| matches!(attempt.post, Post::Accepted { .. }));
-    if evidence::is_told_missing(seen, id) && !was_taken && !matches!(seen.detail, Fact::Known(_)) {
+    let attempt = observed.memory.call(operation);
+    let was_taken =
+        attempt.is_some_and(|attempt| matches!(attempt.call_state, CallState::Accepted { .. }));
+    if evidence::is_told_missing(observed, id)
+        && !was_taken
+        && !matches!(observed.detail, Fact::Known(_))
+    {
         return Plan::rest(
-            Tell::default().with_id(Some(id.clone())),
+            StatusUpdate::default().with_id(Some(id.clone())),
             times::PASS_RECHECK,
         )
         .in_flight();
     }
-    let since = attempt.map_or(seen.now, |attempt| attempt.since);
-    match (attempt.map(|attempt| &attempt.post), &operation.task_id) {
+    let since = attempt.map_or(observed.now, |attempt| attempt.since);
+    match (
+        attempt.map(|attempt| &attempt.call_state),
+        &operation.task_id,
+    ) {
         (_, Some(_)) => open.by_task(),
         // The service took the call and named no task.
-        (Some(Post::Accepted { .. }), None) => open.by_state(),
+        (Some(CallState::Accepted { .. }), None) => open.by_state(),
         // This very process knows that nothing was done.
-        (Some(Post::NotSent), None) => open.not_sent(),
-        (Some(Post::Refused { message, reason }), None) => open.after_refusal(message, *reason),
+        (Some(CallState::NotSent), None) => open.not_sent(),
+        (Some(CallState::Refused { message, reason }), None) => {
+            open.after_refusal(message, *reason)
+        }
         // Nobody knows.
-        (Some(Post::Unknown) | None, None) => open.settle(since + session.settle),
+        (Some(CallState::Unknown) | None, None) => open.settle(since + session.settle),
     }
 }
 
@@ -63,8 +71,8 @@ impl Open<'_> {
         if let Some(plan) = self.cut_power() {
             return plan;
         }
-        let seen_task = &self.seen.task;
-        match (seen_task, &self.seen.detail) {
+        let seen_task = &self.observed.task;
+        match (seen_task, &self.observed.detail) {
             (Fact::Known(TaskState::Failed { reason }), _) => {
                 if let Some(plan) = self.cut_is_under_way() {
                     return plan;
@@ -81,7 +89,7 @@ impl Open<'_> {
             (
                 Fact::Absent | Fact::Unknown(_) | Fact::Known(TaskState::Unknown { .. }),
                 Fact::Known(detail),
-            ) if self.is_at_rest() && is_odd(seen_task, self.seen) => self.finish(detail, true),
+            ) if self.is_at_rest() && is_odd(seen_task, self.observed) => self.finish(detail, true),
             // A task that says that it runs is believed, until it has run for too long for a server that shows no such thing.
             (Fact::Known(TaskState::Running), Fact::Known(detail))
                 if self.is_at_rest() && self.is_overdue() && self.effect() != Some(false) =>
@@ -97,7 +105,7 @@ impl Open<'_> {
         if let Some(plan) = self.cut_power() {
             return plan;
         }
-        match (&self.seen.detail, self.effect()) {
+        match (&self.observed.detail, self.effect()) {
             (Fact::Known(detail), Some(true)) if is_idle(detail.pending()) => {
                 self.finish(detail, false)
             }
@@ -136,12 +144,12 @@ impl Open<'_> {
 
     /// Whether the server shows the effect of the operation; none where nothing tells.
     fn effect(&self) -> Option<bool> {
-        let Fact::Known(detail) = &self.seen.detail else {
+        let Fact::Known(detail) = &self.observed.detail else {
             return None;
         };
         let operation = self.operation;
         let target = operation.target.image.as_str();
-        let was_seen = self.seen.memory.calls.pending_seen.then_some(true);
+        let was_seen = self.observed.memory.calls.pending_seen.then_some(true);
         match operation.verb {
             Verb::Start => Some(detail.status() == Some("STARTED")),
             Verb::Stop => Some(detail.status() == Some("STOPPED")),
@@ -165,19 +173,19 @@ impl Open<'_> {
     }
 
     fn is_at_rest(&self) -> bool {
-        let since = self.seen.memory.looks.at_rest_since;
-        since.is_some_and(|since| self.seen.now >= since + times::AT_REST_COUNTS_AS_DONE)
+        let since = self.observed.memory.observations.at_rest_since;
+        since.is_some_and(|since| self.observed.now >= since + times::AT_REST_COUNTS_AS_DONE)
     }
 
     fn running(&self, note: String) -> Plan {
-        let mut tell = if self.is_overdue() {
-            Tell::of(words::overdue(&note))
+        let mut update = if self.is_overdue() {
+            StatusUpdate::of(words::overdue(&note))
         } else {
-            Tell::progress(words::reason(self.verb()), note)
+            StatusUpdate::progress(words::reason(self.verb()), note)
         };
-        tell.operation = Some(self.operation.clone());
-        Plan::rest(tell.with_id(Some(self.id.clone())), times::PASS_RECHECK)
-            .in_flight_while_readable(self.seen)
+        update.operation = Some(self.operation.clone());
+        Plan::rest(update.with_id(Some(self.id.clone())), times::PASS_RECHECK)
+            .in_flight_while_readable(self.observed)
     }
 
     fn is_overdue(&self) -> bool {
@@ -186,18 +194,18 @@ impl Open<'_> {
             _ => times::OPERATION_OVERDUE,
         };
         let attempt = self.call();
-        attempt.is_some_and(|attempt| self.seen.now >= attempt.since + limit)
+        attempt.is_some_and(|attempt| self.observed.now >= attempt.since + limit)
     }
 }
 
 /// The task is forgotten, or has told nothing for long: one query that fails says nothing about it.
-fn is_odd(task: &Fact<TaskState>, seen: &Observation) -> bool {
-    let odd = seen
+fn is_odd(task: &Fact<TaskState>, observed: &Observation) -> bool {
+    let odd = observed
         .memory
-        .looks
+        .observations
         .poll
         .as_ref()
         .and_then(|poll| poll.odd.as_ref());
     matches!(task, Fact::Absent)
-        || odd.is_some_and(|odd| seen.now >= odd.since + times::AT_REST_COUNTS_AS_DONE)
+        || odd.is_some_and(|odd| observed.now >= odd.since + times::AT_REST_COUNTS_AS_DONE)
 }

@@ -7,7 +7,7 @@ use crate::cloud::{Detail, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::listing::Listing;
 use crate::instance::observation::{Observation, SessionFacts, is_idle};
-use crate::instance::plan::step::{Needs, Plan, Step, Tell};
+use crate::instance::plan::step::{Needs, Plan, StatusUpdate, Step};
 use crate::instance::plan::{adopt, attempt, words};
 use crate::instance::{references, times};
 use crate::inventory::Row;
@@ -20,13 +20,13 @@ use std::cmp::Reverse;
 /// What the Account says against it. The server that this Instance had already, as status or this process tells, is none that
 /// it asks for anew: its record was lost, and nobody takes it away by a change of the Account.
 pub(super) fn denied(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     wanted: &Import,
     found: Option<&ServerId>,
 ) -> Option<Plan> {
-    let told = seen.facts.status.id.as_deref();
-    let had = told.or_else(|| seen.memory.had_server().map(ServerId::as_str));
+    let told = observed.facts.status.id.as_deref();
+    let had = told.or_else(|| observed.memory.had_server().map(ServerId::as_str));
     let is_own = match (had, found) {
         (None, _) => false,
         // Which one is meant has yet to be found.
@@ -39,22 +39,22 @@ pub(super) fn denied(
     let message = format!(
         "Account {} does not let its Instances import servers, so {} is not taken over, and nothing is bought instead: add \
          \"imports: Allowed\" to the spec of the Account, or delete this Instance",
-        seen.account_key.name,
+        observed.account_key.name,
         wanted.words()
     );
     Some(*wrong(Reason::ImportDenied, message))
 }
 
 /// The way to the record. Never buys.
-pub(super) fn plan(seen: &Observation, session: &SessionFacts, wanted: &Import) -> Plan {
-    let id = match find(seen, wanted) {
+pub(super) fn plan(observed: &Observation, session: &SessionFacts, wanted: &Import) -> Plan {
+    let id = match find(observed, wanted) {
         Ok(id) => id,
         Err(plan) => return *plan,
     };
-    if let Some(plan) = denied(seen, session, wanted, Some(&id)) {
+    if let Some(plan) = denied(observed, session, wanted, Some(&id)) {
         return plan;
     }
-    let detail = match &seen.candidate {
+    let detail = match &observed.candidate {
         Fact::NotAsked => return needing(Needs::Candidate(id)),
         Fact::Known(detail) => detail,
         Fact::Absent => {
@@ -68,11 +68,11 @@ pub(super) fn plan(seen: &Observation, session: &SessionFacts, wanted: &Import) 
             ));
         }
     };
-    let name = match fits(seen, wanted, &id, detail) {
+    let name = match fits(observed, wanted, &id, detail) {
         Ok(name) => name,
         Err(plan) => return *plan,
     };
-    match &seen.claim {
+    match &observed.claim {
         Claim::NotAsked => needing(Needs::Claim(id)),
         Claim::NotYet => {
             looking("reading which servers the Instances of the other namespaces have".to_owned())
@@ -81,34 +81,34 @@ pub(super) fn plan(seen: &Observation, session: &SessionFacts, wanted: &Import) 
             let mut plan = conflict(owner, &id);
             // It was on record here until the store went back: told in status all the same, it would stand in the way of whoever
             // has it.
-            plan.tell.forget_server = seen.facts.status.id.as_deref() == Some(id.as_str());
+            plan.update.forget_server = observed.facts.status.id.as_deref() == Some(id.as_str());
             plan
         }
         Claim::Taken => {
-            let mut plan = take_over(seen, session, &id, name);
+            let mut plan = take_over(observed, session, &id, name);
             // It was looked at in this very reconcile.
             let words = words::importing(&id, &Fact::NotAsked);
-            plan.tell.readiness = Some(Readiness::reconciling(Reason::Importing, words));
+            plan.update.readiness = Some(Readiness::reconciling(Reason::Importing, words));
             plan
         }
     }
 }
 
 /// The one server that is meant, in a whole listing of now.
-fn find(seen: &Observation, wanted: &Import) -> Result<ServerId, Box<Plan>> {
-    let since = seen.memory.origin.recordless_since;
-    let since = since.unwrap_or(seen.memory.origin.first_seen);
-    let here = seen.facts.place();
-    let Some(listing) = seen.listing.as_ref().filter(|l| l.is_whole(since)) else {
-        let trouble = seen.listing.as_ref().and_then(Listing::trouble);
+fn find(observed: &Observation, wanted: &Import) -> Result<ServerId, Box<Plan>> {
+    let since = observed.memory.origin.recordless_since;
+    let since = since.unwrap_or(observed.memory.origin.first_seen);
+    let here = observed.facts.place();
+    let Some(listing) = observed.listing.as_ref().filter(|l| l.is_whole(since)) else {
+        let trouble = observed.listing.as_ref().and_then(Listing::trouble);
         let why = trouble.map(|trouble| format!(": {trouble}"));
         let message = format!(
             "reading the service's listing of {here} for the server that is to be imported{}",
             why.unwrap_or_default()
         );
-        let tell = Tell::progress(Reason::Importing, message);
+        let update = StatusUpdate::progress(Reason::Importing, message);
         return Err(Box::new(
-            Plan::rest(tell, times::PASS_RECHECK).wanting(since, 1),
+            Plan::rest(update, times::PASS_RECHECK).wanting(since, 1),
         ));
     };
     let rows: Vec<&Row> = listing.rows().into_values().collect();
@@ -118,7 +118,7 @@ fn find(seen: &Observation, wanted: &Import) -> Result<ServerId, Box<Plan>> {
     match possible.as_slice() {
         // What the row does not tell its detail does.
         [one] => Ok(one.id.clone()),
-        [] => Err(not_found(seen, wanted, rows)),
+        [] => Err(not_found(observed, wanted, rows)),
         several if several.iter().all(|row| is_meant(row, wanted).is_some()) => {
             let several = candidates(several.iter().copied());
             let message = format!(
@@ -138,7 +138,7 @@ fn find(seen: &Observation, wanted: &Import) -> Result<ServerId, Box<Plan>> {
 }
 
 /// No such server is there: which ones are that belong to no Instance.
-fn not_found(seen: &Observation, wanted: &Import, rows: Vec<&Row>) -> Box<Plan> {
+fn not_found(observed: &Observation, wanted: &Import, rows: Vec<&Row>) -> Box<Plan> {
     let free = rows.into_iter().filter(|row| row.marker.is_none());
     let near = near(free.collect(), wanted);
     let there = match near.is_empty() {
@@ -149,8 +149,8 @@ fn not_found(seen: &Observation, wanted: &Import, rows: Vec<&Row>) -> Box<Plan> 
         "the service lists no {} in {} for Account {}; {there}: mend spec.import, spec.region or spec.zone; nothing is bought \
          as long as spec.import is there",
         wanted.words(),
-        seen.facts.place(),
-        seen.account_key.name
+        observed.facts.place(),
+        observed.account_key.name
     );
     wrong(Reason::ImportNotFound, message)
 }
@@ -195,7 +195,7 @@ fn candidates<'a>(rows: impl Iterator<Item = &'a Row>) -> Candidates {
 
 /// Whether the server is what the spec says, as far as it tells. Gives its name.
 fn fits(
-    seen: &Observation,
+    observed: &Observation,
     wanted: &Import,
     id: &ServerId,
     detail: &Detail,
@@ -213,7 +213,7 @@ fn fits(
     let is_it = wanted.name.as_deref().is_none_or(|wanted| wanted == name)
         && wanted.address.as_ref().is_none_or(shows);
     if !is_it || detail.id != *id {
-        let others = seen.listing.iter().flat_map(|listing| listing.rows());
+        let others = observed.listing.iter().flat_map(|listing| listing.rows());
         let (this, others): (Vec<_>, Vec<_>) =
             others.map(|(_, row)| row).partition(|row| row.id == *id);
         let is_told = this.iter().any(|row| is_meant(row, wanted).is_some());
@@ -221,7 +221,7 @@ fn fits(
             true => Box::new(looking(format!(
                 "server {id} is listed with another name or address than it has"
             ))),
-            false => not_found(seen, wanted, others),
+            false => not_found(observed, wanted, others),
         });
     }
     if !is_idle(detail.pending()) {
@@ -235,11 +235,11 @@ fn fits(
         return Err(Box::new(looking(format!("server {id} is {word}"))));
     }
     let (place, image) = (
-        seen.facts.place(),
+        observed.facts.place(),
         detail.image().map(|image| image.to_string()),
     );
     // What the spec names was looked up before: see `buy`.
-    let wanted_image = references::image(seen)
+    let wanted_image = references::image(observed)
         .map(|image| image.id)
         .unwrap_or_default();
     let told = [
@@ -251,7 +251,7 @@ fn fits(
         Some((field, has?, wanted)).filter(|_| has != Some(wanted))
     });
     match differs {
-        None => fits_in_size(seen, id, detail).map(|()| name.to_owned()),
+        None => fits_in_size(observed, id, detail).map(|()| name.to_owned()),
         Some((field, has, wanted)) => {
             // What a name in the spec means is told by its identifier, and so is what it is to be.
             let set = match field {
@@ -267,9 +267,9 @@ fn fits(
 }
 
 /// Whether the server is as large as the package that the spec names: what a server was bought as the service does not tell.
-fn fits_in_size(seen: &Observation, id: &ServerId, detail: &Detail) -> Result<(), Box<Plan>> {
-    let wanted = &seen.facts.spec.package;
-    let message = match (&wanted.code, &seen.found.on_sale) {
+fn fits_in_size(observed: &Observation, id: &ServerId, detail: &Detail) -> Result<(), Box<Plan>> {
+    let wanted = &observed.facts.spec.package;
+    let message = match (&wanted.code, &observed.found.on_sale) {
         (None, _) => catalog::smaller(wanted, detail).map(|unlike| {
             format!(
                 "server {id} has {}, and spec.package asks for at least {}: set spec.package to what the server has",
@@ -300,11 +300,11 @@ fn fits_in_size(seen: &Observation, id: &ServerId, detail: &Detail) -> Result<()
 }
 
 /// What the Event says: what was compared, and what is believed.
-fn note(seen: &Observation, id: &ServerId, name: &str) -> String {
-    let package = match (&seen.facts.spec.package.code, &seen.found.on_sale) {
+fn note(observed: &Observation, id: &ServerId, name: &str) -> String {
+    let package = match (&observed.facts.spec.package.code, &observed.found.on_sale) {
         (Some(code), Fact::Absent) => format!(
             "package {code} is not on sale in {}: nobody can check whether the server was bought with it",
-            seen.facts.place()
+            observed.facts.place()
         ),
         (_, Fact::Known(_) | Fact::Unknown(_) | Fact::NotAsked) | (None, Fact::Absent) => {
             "of its package only CPU and memory were compared, as far as they are told".to_owned()
@@ -316,21 +316,21 @@ fn note(seen: &Observation, id: &ServerId, name: &str) -> String {
 }
 
 /// The record of it. What the spec says counts as applied, so that nothing is erased by an import.
-fn take_over(seen: &Observation, session: &SessionFacts, id: &ServerId, name: String) -> Plan {
-    let note = note(seen, id, &name);
-    let mut plan = adopt::record(seen, session, id, None);
+fn take_over(observed: &Observation, session: &SessionFacts, id: &ServerId, name: String) -> Plan {
+    let note = note(observed, id, &name);
+    let mut plan = adopt::record(observed, session, id, None);
     if let Step::Record { record } = &mut plan.step {
         record.imported = Some(name);
-        let now = attempt::blank(seen, session);
+        let now = attempt::blank(observed, session);
         for place in &now.places {
             if !record.places.contains(place) {
                 record.places.push(place.clone());
             }
         }
-        adopt::is_in(seen, id, record);
+        adopt::is_in(observed, id, record);
         // Nobody asked for it, so nothing of it was doubled.
         record.lost = 0;
-        if let Some(former) = seen.facts.purchase() {
+        if let Some(former) = observed.facts.purchase() {
             // An attempt that bought nothing may have been made from another spec.
             record.lost = former.lost;
             record.attempt = now.attempt;
@@ -342,13 +342,13 @@ fn take_over(seen: &Observation, session: &SessionFacts, id: &ServerId, name: St
             record.failed = 0;
         }
         record.cause = Some(Cause::Import);
-        record.resolved = references::pins(seen);
-        if seen.facts.spec.login.generate.is_some() {
+        record.resolved = references::pins(observed);
+        if observed.facts.spec.login.generate.is_some() {
             // Nobody has set it yet.
             record.target.password_secret = None;
         }
     }
-    plan.tell.events.push(EventNote::normal("Imported", note));
+    plan.update.events.push(EventNote::normal("Imported", note));
     plan
 }
 
@@ -369,14 +369,14 @@ fn wrong(reason: Reason, message: String) -> Box<Plan> {
         times::IMPORT_RETRY
     };
     Box::new(Plan::rest(
-        Tell::of(Readiness::stalled(reason, message)),
+        StatusUpdate::of(Readiness::stalled(reason, message)),
         again,
     ))
 }
 
 fn looking(message: String) -> Plan {
     Plan::rest(
-        Tell::progress(Reason::Importing, message),
+        StatusUpdate::progress(Reason::Importing, message),
         times::UNREADABLE_RETRY,
     )
 }
@@ -384,6 +384,6 @@ fn looking(message: String) -> Plan {
 fn needing(needs: Needs) -> Plan {
     Plan {
         needs,
-        ..Plan::rest(Tell::default(), times::PASS_RECHECK)
+        ..Plan::rest(StatusUpdate::default(), times::PASS_RECHECK)
     }
 }

@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 
 /// Compares the server with what the spec wants and what the service has taken.
 pub(super) fn judge(
-    seen: &Observation,
+    observed: &Observation,
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> Readiness {
-    if let Some(readiness) = bought_otherwise(seen) {
+    if let Some(readiness) = bought_otherwise(observed) {
         return readiness;
     }
     if !is_idle(pending(detail)) {
@@ -23,17 +23,17 @@ pub(super) fn judge(
         );
         return Readiness::reconciling(Reason::OperationPending, message);
     }
-    let name = seen.facts.server_name();
+    let name = observed.facts.server_name();
     let renamed = text(detail, "instanceName").filter(|found| *found != name);
-    if let (Some(found), false) = (renamed, is_ours(seen, detail)) {
+    if let (Some(found), false) = (renamed, is_ours(observed, detail)) {
         let message = format!(
             "the server was renamed to {found} at the service, which is no name of this Instance, so nothing is done to it: \
              give it back the name {name}"
         );
         return Readiness::drifted(Reason::NameDiffers, message);
     }
-    if let Some(verb) = due::wanted(seen, applied, detail).first() {
-        if policy::is_observed(seen) {
+    if let Some(verb) = due::wanted(observed, applied, detail).first() {
+        if policy::is_observed(observed) {
             return policy::differs(&format!("the spec asks for a {verb} of the server"));
         }
         return Readiness::reconciling(
@@ -41,20 +41,24 @@ pub(super) fn judge(
             format!("the spec asks for a {verb} of the server"),
         );
     }
-    if let Some(readiness) = resolve::trouble(seen) {
+    if let Some(readiness) = resolve::trouble(observed) {
         return readiness;
     }
-    if let Some(readiness) = erase::held(seen, applied, detail) {
+    if let Some(readiness) = erase::held(observed, applied, detail) {
         return readiness;
     }
-    at_rest(seen, detail, renamed)
+    at_rest(observed, detail, renamed)
 }
 
 /// Nothing is under way and nothing is asked for: whether the server is as it was left.
-fn at_rest(seen: &Observation, detail: &Map<String, Value>, renamed: Option<&str>) -> Readiness {
-    let spec = &seen.facts.spec;
-    let name = seen.facts.server_name();
-    let wanted_image = references::image(seen).map(|image| image.id);
+fn at_rest(
+    observed: &Observation,
+    detail: &Map<String, Value>,
+    renamed: Option<&str>,
+) -> Readiness {
+    let spec = &observed.facts.spec;
+    let name = observed.facts.server_name();
+    let wanted_image = references::image(observed).map(|image| image.id);
     match (
         spec.power_state,
         text(detail, "ecsStatus"),
@@ -76,12 +80,12 @@ fn at_rest(seen: &Observation, detail: &Map<String, Value>, renamed: Option<&str
             ),
         ),
         (PowerState::Running, Some("STARTED"), _) => {
-            as_specified(seen, "the server is running as specified")
+            as_specified(observed, "the server is running as specified")
         }
         (PowerState::Stopped, Some("STOPPED"), _) => {
-            as_specified(seen, "the server is stopped as specified")
+            as_specified(observed, "the server is stopped as specified")
         }
-        (PowerState::Unmanaged, ..) => as_specified(seen, "the server is as specified"),
+        (PowerState::Unmanaged, ..) => as_specified(observed, "the server is as specified"),
         (wanted @ (PowerState::Running | PowerState::Stopped), found, _) => Readiness::drifted(
             Reason::PowerStateDiffers,
             format!(
@@ -99,32 +103,32 @@ fn at_rest(seen: &Observation, detail: &Map<String, Value>, renamed: Option<&str
 
 /// Whether the server bears our marker, or the name with which it was taken over, as far as it shows a name: another one may be somebody else's, by a record that
 /// was edited or an identifier that the service gave away again.
-pub(super) fn is_ours(seen: &Observation, detail: &Map<String, Value>) -> bool {
+pub(super) fn is_ours(observed: &Observation, detail: &Map<String, Value>) -> bool {
     let name = text(detail, "instanceName");
-    let id = seen.facts.id();
+    let id = observed.facts.id();
     name.zip(id)
-        .is_none_or(|(name, id)| seen.facts.is_own_name(&id, name))
+        .is_none_or(|(name, id)| observed.facts.is_own_name(&id, name))
 }
 
 /// The spec was edited between the purchase and the first status: such an edit can only be taken back.
-pub(super) fn bought_otherwise(seen: &Observation) -> Option<Readiness> {
-    let record = seen.facts.purchase()?;
-    let spec = &seen.facts.spec;
-    let here = seen.facts.place().to_string();
+pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
+    let record = observed.facts.purchase()?;
+    let spec = &observed.facts.spec;
+    let here = observed.facts.place().to_string();
     let place = record.places.last().unwrap_or(&here);
     // What selectors mean was recorded; see below for those that were edited.
     let (package, firewall) = (&spec.package.code, &spec.firewall.id);
     let bought = [
         ("package", &record.package, package.as_ref()),
         ("firewall", &record.firewall, firewall.as_ref()),
-        ("place", place, seen.facts.here.as_ref().map(|_| &here)),
+        ("place", place, observed.facts.here.as_ref().map(|_| &here)),
         ("Account", &record.account, Some(&spec.account_ref.name)),
     ];
     let other = bought
         .into_iter()
         .find(|(_, was, wanted)| wanted.is_some_and(|wanted| *was != wanted));
     let edited = || {
-        let (what, wanted) = references::edited(&seen.facts, record)?;
+        let (what, wanted) = references::edited(&observed.facts, record)?;
         let was = match what {
             "package" => &record.package,
             "firewall" => &record.firewall,
@@ -143,8 +147,8 @@ pub(super) fn bought_otherwise(seen: &Observation) -> Option<Readiness> {
 }
 
 /// All is as the spec says. That a pause is over is said, since whoever pauses it again by a patch may leave its end as it was.
-fn as_specified(seen: &Observation, words: &str) -> Readiness {
-    let pause = seen.facts.spec.pause.as_ref();
+fn as_specified(observed: &Observation, words: &str) -> Readiness {
+    let pause = observed.facts.spec.pause.as_ref();
     let message = match pause.and_then(|pause| pause.until.as_ref()) {
         Some(until) => format!(
             "{words}; the pause is over: spec.pause.until ({until}) has passed; take spec.pause out, or set a later time to pause again"

@@ -39,14 +39,14 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::instance::facts::Record;
 use crate::instance::observation::{AccountFact, Observation, SessionFacts};
 use crate::instance::plan::evidence::is_told;
-use crate::instance::plan::step::{NoRoom, Plan, Step, Tell};
+use crate::instance::plan::step::{NoRoom, Plan, StatusUpdate, Step};
 use crate::instance::times;
 use crate::session::Rival;
 
 /// Plans one reconcile. What the operator keeps in Secrets comes when nothing else is to be done.
-pub fn plan(seen: &Observation) -> Plan {
-    let plan = secret::connect(seen, secret::renew(seen, decide(seen)));
-    policy::restrained(seen, policy::looking(seen, plan))
+pub fn plan(observed: &Observation) -> Plan {
+    let plan = secret::connect(observed, secret::renew(observed, decide(observed)));
+    policy::restrained(observed, policy::looking(observed, plan))
 }
 
 /// Where an Instance stands. Each one has its own way on.
@@ -75,27 +75,27 @@ enum Situation<'a> {
     New(&'a SessionFacts),
 }
 
-fn situation(seen: &Observation) -> Situation<'_> {
-    let (facts, is_held) = (&seen.facts, seen.facts.is_held());
+fn situation(observed: &Observation) -> Situation<'_> {
+    let (facts, is_held) = (&observed.facts, observed.facts.is_held());
     let unheld = facts.purchase().filter(|_| !facts.deleting && !is_held);
-    let leaving = || delete::without_the_service(seen);
-    match (&seen.account, unheld) {
+    let leaving = || delete::without_the_service(observed);
+    match (&observed.account, unheld) {
         _ if facts.deleting && !is_held => Situation::NotOurs,
         (_, Some(record)) => Situation::NotHeld(record),
         (AccountFact::AccountSession(session), None) => match leaving() {
             Some(plan) => Situation::Leaving(plan),
-            None if seen.rival == Rival::NotYet => Situation::RivalUnknown,
-            None => match resolve::first(seen) {
+            None if observed.rival == Rival::NotYet => Situation::RivalUnknown,
+            None => match resolve::first(observed) {
                 Some(plan) => Situation::Unresolved(plan),
-                None => of_record(seen, session),
+                None => of_record(observed, session),
             },
         },
         (_, None) => leaving().map_or(Situation::WithoutAccount, Situation::Leaving),
     }
 }
 
-fn of_record<'a>(seen: &'a Observation, session: &'a SessionFacts) -> Situation<'a> {
-    match (&seen.facts.record, seen.facts.deleting) {
+fn of_record<'a>(observed: &'a Observation, session: &'a SessionFacts) -> Situation<'a> {
+    match (&observed.facts.record, observed.facts.deleting) {
         (Record::Invalid(why), _) => Situation::Invalid(why),
         (_, true) => Situation::Deleting(session),
         (Record::Speaks(record), false) if record.id.is_some() => {
@@ -107,70 +107,75 @@ fn of_record<'a>(seen: &'a Observation, session: &'a SessionFacts) -> Situation<
 }
 
 /// What is to be done with the server, whether the spec lets it be done or not.
-fn decide(seen: &Observation) -> Plan {
-    match situation(seen) {
-        Situation::NotOurs => Plan::rest(Tell::default(), times::IDLE_REQUEUE),
+fn decide(observed: &Observation) -> Plan {
+    match situation(observed) {
+        Situation::NotOurs => Plan::rest(StatusUpdate::default(), times::IDLE_REQUEUE),
         Situation::Leaving(plan) | Situation::Unresolved(plan) => plan,
-        Situation::NotHeld(record) => hold_again(seen, record),
-        Situation::WithoutAccount => without_account(seen),
+        Situation::NotHeld(record) => hold_again(observed, record),
+        Situation::WithoutAccount => without_account(observed),
         // Nothing is done to the server until that is known.
-        Situation::RivalUnknown => Plan::rest(Tell::default(), times::PASS_RECHECK),
+        Situation::RivalUnknown => Plan::rest(StatusUpdate::default(), times::PASS_RECHECK),
         Situation::Invalid(why) => {
             let readiness = Readiness::stalled(Reason::BindingInvalid, why);
-            Plan::rest(Tell::of(readiness), times::IDLE_REQUEUE)
+            Plan::rest(StatusUpdate::of(readiness), times::IDLE_REQUEUE)
         }
-        Situation::Deleting(session) => delete::plan(seen, session),
-        Situation::Recorded(session, record) => steady::plan(seen, session, record),
-        Situation::Attempted(session, record) => buy::go_on(seen, session, record),
-        Situation::New(session) => buy::begin(seen, session),
+        Situation::Deleting(session) => delete::plan(observed, session),
+        Situation::Recorded(session, record) => steady::plan(observed, session, record),
+        Situation::Attempted(session, record) => buy::go_on(observed, session, record),
+        Situation::New(session) => buy::begin(observed, session),
     }
 }
 
 /// A record without the finalizer (a backup that was restored, a finalizer removed by hand): before anything else the
 /// object is held again, or it could vanish and leave its server behind.
-fn hold_again(seen: &Observation, record: &PurchaseRecord) -> Plan {
-    let tell = Tell::default().with_id(seen.facts.told_id());
+fn hold_again(observed: &Observation, record: &PurchaseRecord) -> Plan {
+    let update = StatusUpdate::default().with_id(observed.facts.status_id());
     Plan::act(
         Step::Record {
             record: Box::new(record.clone()),
         },
-        tell,
+        update,
     )
 }
 
 /// There is no Account to use. That says nothing about a server: one that was seen, and on which nothing is to be done,
 /// stays as it was seen, and the Account itself tells what is wrong.
-fn without_account(seen: &Observation) -> Plan {
-    let (reason, message) = match &seen.account {
+fn without_account(observed: &Observation) -> Plan {
+    let (reason, message) = match &observed.account {
         // The Account wakes its Instances as soon as it has been looked at.
         AccountFact::AccountSession(_) | AccountFact::Pending => {
-            return Plan::rest(not_looked_at(seen), times::IDLE_REQUEUE);
+            return Plan::rest(not_looked_at(observed), times::IDLE_REQUEUE);
         }
-        AccountFact::NotFound(name) => (Reason::AccountNotFound, no_account(seen, name)),
+        AccountFact::NotFound(name) => (Reason::AccountNotFound, no_account(observed, name)),
         AccountFact::Unusable(problem) => {
-            let message = format!("Account {}: {}", seen.account_key.name, problem.message);
+            let message = format!("Account {}: {}", observed.account_key.name, problem.message);
             (problem.reason, message)
         }
     };
-    let rests = !seen.facts.deleting && !seen.is_open();
-    let was_seen = rests && !seen.facts.status.detail.is_empty();
-    let waits = evidence::says(seen, Reason::WaitingForService);
-    if was_seen && !waits && seen.facts.status.observed_generation == seen.facts.generation {
-        return Plan::rest(Tell::default(), times::IDLE_REQUEUE);
+    let rests = !observed.facts.deleting && !observed.is_open();
+    let was_seen = rests && !observed.facts.status.detail.is_empty();
+    let waits = evidence::says(observed, Reason::WaitingForService);
+    if was_seen && !waits && observed.facts.status.observed_generation == observed.facts.generation
+    {
+        return Plan::rest(StatusUpdate::default(), times::IDLE_REQUEUE);
     }
     Plan::rest(
-        Tell::of(Readiness::reconciling(reason, message)),
+        StatusUpdate::of(Readiness::reconciling(reason, message)),
         times::IDLE_REQUEUE,
     )
 }
 
 /// What is said where there is no such Account, with the remedy.
-fn no_account(seen: &Observation, name: &str) -> String {
-    let is_there = seen.facts.id().or_else(|| seen.facts.told_id()).is_some();
+fn no_account(observed: &Observation, name: &str) -> String {
+    let is_there = observed
+        .facts
+        .id()
+        .or_else(|| observed.facts.status_id())
+        .is_some();
     let may_be = |attempt: &PurchaseRecord| {
-        !seen.memory.nothing_bought(attempt) && !attempt.bought_nothing()
+        !observed.memory.nothing_bought(attempt) && !attempt.bought_nothing()
     };
-    let remedy = match seen.facts.purchase() {
+    let remedy = match observed.facts.purchase() {
         _ if is_there => {
             "create it again: spec.accountRef cannot be changed once there is a server"
         }
@@ -181,40 +186,41 @@ fn no_account(seen: &Observation, name: &str) -> String {
     };
     format!(
         "Account {name} does not exist in namespace {}: {remedy}",
-        seen.facts.key.namespace
+        observed.facts.key.namespace
     )
 }
 
 /// The Account's service may not answer for half a minute: whoever waits for a first word is told.
-fn not_looked_at(seen: &Observation) -> Tell {
-    if is_told(seen) {
-        return Tell::default();
+fn not_looked_at(observed: &Observation) -> StatusUpdate {
+    if is_told(observed) {
+        return StatusUpdate::default();
     }
     let message = format!(
         "Account {} has not been looked at yet: its service has not answered",
-        seen.account_key.name
+        observed.account_key.name
     );
-    Tell::progress(Reason::AccountPending, message).with_id(seen.facts.told_id())
+    StatusUpdate::progress(Reason::AccountPending, message).with_id(observed.facts.status_id())
 }
 
 /// What was planned needs the service, which others of the Account call now: it waits in line, and is woken when it may. That
 /// is told to whoever waits for a word about the spec.
-pub(super) fn in_line(seen: &Observation, planned: &Plan, no_room: NoRoom) -> Plan {
-    let tell = if is_told(seen) {
-        Tell::default()
+pub(super) fn in_line(observed: &Observation, planned: &Plan, no_room: NoRoom) -> Plan {
+    let update = if is_told(observed) {
+        StatusUpdate::default()
     } else {
         let message = format!(
             "Account {} makes as many requests as its spec.requests allows, or its service answers slowly: this Instance \
              waits in line, and goes on by itself",
-            seen.account_key.name
+            observed.account_key.name
         );
-        Tell::progress(Reason::RequestLimitReached, message).with_id(seen.facts.told_id())
+        StatusUpdate::progress(Reason::RequestLimitReached, message)
+            .with_id(observed.facts.status_id())
     };
     let again = match no_room {
         NoRoom::InLine => times::QUEUED_RECHECK,
         NoRoom::Late => times::AFTER_OWN_WRITE,
     };
-    let mut plan = Plan::rest(tell, again);
+    let mut plan = Plan::rest(update, again);
     plan.wants = planned.wants;
     plan
 }

@@ -4,10 +4,10 @@
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Lasts, ManagementPolicy, PurchaseRecord, resync_period};
 use crate::cloud::ServerId;
-use crate::instance::memory::kinds::Post;
+use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::{AccountFact, Observation};
 use crate::instance::plan::evidence::says;
-use crate::instance::plan::step::{Plan, SecretStep, Step, Tell};
+use crate::instance::plan::step::{Plan, SecretStep, StatusUpdate, Step};
 use crate::instance::times;
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ pub(super) enum Restriction {
 }
 
 /// What holds the operator back in this turn.
-pub(super) fn restriction(seen: &Observation) -> Option<Restriction> {
-    let spec = &seen.facts.spec;
+pub(super) fn restriction(observed: &Observation) -> Option<Restriction> {
+    let spec = &observed.facts.spec;
     let paused = spec
         .pause
         .as_ref()
-        .map(|pause| pause.lasts(seen.wall_clock));
+        .map(|pause| pause.lasts(observed.wall_clock));
     match (paused, spec.management_policy) {
         (Some(Lasts::Open), _) => Some(Restriction::Paused(None)),
         (Some(Lasts::For(left)), _) => Some(Restriction::Paused(Some(left))),
@@ -36,14 +36,17 @@ pub(super) fn restriction(seen: &Observation) -> Option<Restriction> {
 }
 
 /// Whether the server is only looked at.
-pub(super) fn is_observed(seen: &Observation) -> bool {
-    seen.facts.spec.management_policy == ManagementPolicy::Observe
+pub(super) fn is_observed(observed: &Observation) -> bool {
+    observed.facts.spec.management_policy == ManagementPolicy::Observe
 }
 
 /// What stands instead of a purchase; before the login is read for it.
-pub(super) fn instead_of_a_purchase(seen: &Observation) -> Option<Plan> {
-    restriction(seen)?;
-    Some(Plan::rest(Tell::of(not_bought()), times::IDLE_REQUEUE))
+pub(super) fn instead_of_a_purchase(observed: &Observation) -> Option<Plan> {
+    restriction(observed)?;
+    Some(Plan::rest(
+        StatusUpdate::of(not_bought()),
+        times::IDLE_REQUEUE,
+    ))
 }
 
 /// What is said of a server that only looks were taken at, and that is not as the spec says.
@@ -71,29 +74,29 @@ fn not_bought() -> Readiness {
 }
 
 /// Why nothing would be changed now, in the words that the status would have.
-pub fn restricted_from(seen: &Observation) -> Option<Readiness> {
-    let readiness = match restriction(seen)? {
-        Restriction::Paused(_) => holds(seen),
-        Restriction::Observed if seen.facts.id().is_none() => not_bought(),
+pub fn restricted_from(observed: &Observation) -> Option<Readiness> {
+    let readiness = match restriction(observed)? {
+        Restriction::Paused(_) => holds(observed),
+        Restriction::Observed if observed.facts.id().is_none() => not_bought(),
         Restriction::Observed => differs("the server is not as the spec says"),
     };
     Some(readiness)
 }
 
 /// The plan without what may not be done.
-pub(super) fn restrained(seen: &Observation, plan: Plan) -> Plan {
-    if seen.facts.deleting && !seen.facts.is_held() {
+pub(super) fn restrained(observed: &Observation, plan: Plan) -> Plan {
+    if observed.facts.deleting && !observed.facts.is_held() {
         return plan;
     }
-    match restriction(seen) {
+    match restriction(observed) {
         None => plan,
-        Some(Restriction::Observed) => observed(plan),
-        Some(Restriction::Paused(left)) => paused(seen, plan, left),
+        Some(Restriction::Observed) => only_observed(plan),
+        Some(Restriction::Paused(left)) => paused(observed, plan, left),
     }
 }
 
 /// No call that changes anything; records are kept, and a deletion takes the finalizer away.
-fn observed(plan: Plan) -> Plan {
+fn only_observed(plan: Plan) -> Plan {
     let readiness = match &plan.step {
         Step::Rest
         | Step::Record { .. }
@@ -102,7 +105,7 @@ fn observed(plan: Plan) -> Plan {
         | Step::Secret(SecretStep::Connect | SecretStep::Settle { .. }) => return plan,
         // A password that nobody would set.
         Step::Secret(SecretStep::Generate | SecretStep::Renew { .. }) => {
-            return Plan::rest(plan.tell, times::IDLE_REQUEUE);
+            return Plan::rest(plan.update, times::IDLE_REQUEUE);
         }
         Step::Buy { .. } => not_bought(),
         Step::Operate { .. } | Step::Auxiliary { .. } => differs("an operation is wanted"),
@@ -113,16 +116,17 @@ fn observed(plan: Plan) -> Plan {
 
 /// Nothing is begun and nothing but status is written; but what the service has taken already is followed to its end, and
 /// its receipt is put on record.
-fn paused(seen: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
-    let is_protected = seen.facts.deleting && seen.facts.spec.deletion_protection;
+fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
+    let is_protected = observed.facts.deleting && observed.facts.spec.deletion_protection;
     let is_allowed = match &plan.step {
         Step::Rest => true,
         // What lost its finalizer is held again, or its deletion would not wait.
         Step::Record { record } => {
-            is_receipt(seen, record) || (!seen.facts.is_held() && seen.facts.purchase().is_some())
+            is_receipt(observed, record)
+                || (!observed.facts.is_held() && observed.facts.purchase().is_some())
         }
         // A password change that is done is followed to its end.
-        Step::Secret(SecretStep::Settle { .. }) => seen.is_open(),
+        Step::Secret(SecretStep::Settle { .. }) => observed.is_open(),
         Step::Buy { .. }
         | Step::Operate { .. }
         | Step::Auxiliary { .. }
@@ -131,24 +135,24 @@ fn paused(seen: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         | Step::Finish
         | Step::LetGo { .. } => false,
     };
-    let is_followed = plan.tell.operation.is_some()
-        || (plan.tell.readiness.is_none() && seen.is_open())
+    let is_followed = plan.update.operation.is_some()
+        || (plan.update.readiness.is_none() && observed.is_open())
         || !matches!(plan.step, Step::Rest);
     let mut plan = match is_allowed {
-        true if is_followed && plan.tell.progress && says(seen, Reason::Paused) => {
+        true if is_followed && plan.update.progress && says(observed, Reason::Paused) => {
             // It goes on until there is something to say: in between, that it is held up stands.
             let mut plan = plan;
-            plan.tell.readiness = None;
+            plan.update.readiness = None;
             plan
         }
         true if is_followed || is_protected => plan,
         true => {
             let mut plan = plan;
-            plan.tell.readiness = Some(holds(seen));
-            plan.tell.progress = false;
+            plan.update.readiness = Some(holds(observed));
+            plan.update.progress = false;
             plan
         }
-        false => instead(plan, holds(seen)),
+        false => instead(plan, holds(observed)),
     };
     if let Some(left) = left {
         plan = plan.within(left);
@@ -157,15 +161,15 @@ fn paused(seen: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
 }
 
 /// Whether this record only says what the service answered to a call of this process.
-fn is_receipt(seen: &Observation, record: &PurchaseRecord) -> bool {
-    let attempt = seen.memory.calls.attempts.get(&record.attempt);
-    attempt.is_some_and(|attempt| matches!(attempt.post, Post::Accepted { .. }))
+fn is_receipt(observed: &Observation, record: &PurchaseRecord) -> bool {
+    let attempt = observed.memory.calls.attempts.get(&record.attempt);
+    attempt.is_some_and(|attempt| matches!(attempt.call_state, CallState::Accepted { .. }))
 }
 
-fn holds(seen: &Observation) -> Readiness {
-    let until = seen.facts.spec.pause.as_ref();
+fn holds(observed: &Observation) -> Readiness {
+    let until = observed.facts.spec.pause.as_ref();
     let until = until.and_then(|pause| pause.until.as_deref());
-    let what = if seen.facts.deleting {
+    let what = if observed.facts.deleting {
         "its deletion waits, and nothing is released"
     } else {
         "nothing is begun, bought or changed"
@@ -182,51 +186,58 @@ fn holds(seen: &Observation) -> Readiness {
 fn instead(plan: Plan, readiness: Readiness) -> Plan {
     // A server that was found and is not recorded is not told: status.id speaks of the recorded one.
     let is_found = matches!(plan.step, Step::Record { .. });
-    let told = plan.tell;
-    let tell = Tell {
+    let told = plan.update;
+    let update = StatusUpdate {
         readiness: Some(readiness),
         id: told.id.filter(|_| !is_found),
         detail: told.detail,
         operation: told.operation,
         applied: told.applied,
         reconciled: told.reconciled,
-        ..Tell::default()
+        ..StatusUpdate::default()
     };
-    Plan::rest(tell, times::IDLE_REQUEUE)
+    Plan::rest(update, times::IDLE_REQUEUE)
 }
 
 /// What spec.resyncPeriod and spec.reconcile ask of the looks: when the next one is due, and that a token was carried out.
-pub(super) fn looking(seen: &Observation, mut plan: Plan) -> Plan {
-    let has_account_session = matches!(seen.account, AccountFact::AccountSession(_));
-    if seen.facts.deleting || !has_account_session {
+pub(super) fn looking(observed: &Observation, mut plan: Plan) -> Plan {
+    let has_account_session = matches!(observed.account, AccountFact::AccountSession(_));
+    if observed.facts.deleting || !has_account_session {
         return plan;
     }
-    let (memory, id) = (&seen.memory, seen.facts.id());
-    let period = seen.facts.spec.resync_period.as_deref();
+    let (memory, id) = (&observed.memory, observed.facts.id());
+    let period = observed.facts.spec.resync_period.as_deref();
     // What is open is read at its own pace, and what is gone is not read at all.
-    let is_read = |id: &ServerId| !seen.is_open() && !memory.calls.gone.contains_key(id);
+    let is_read = |id: &ServerId| !observed.is_open() && !memory.calls.gone.contains_key(id);
     if let (Some(period), true) = (
         period.and_then(resync_period),
         id.as_ref().is_some_and(is_read),
     ) {
-        let due = memory.looks.looked.unwrap_or(memory.origin.first_seen) + period;
-        let left = due.saturating_duration_since(seen.now);
+        let due = memory
+            .observations
+            .observed_at
+            .unwrap_or(memory.origin.first_seen)
+            + period;
+        let left = due.saturating_duration_since(observed.now);
         plan = plan.within(left.max(Duration::from_secs(1)));
     }
-    let Some((token, since)) = &memory.looks.reconcile else {
+    let Some((token, since)) = &memory.observations.reconcile else {
         return plan;
     };
-    if seen.is_open() && plan.tell.ended.is_none() && plan.tell.progress {
+    if observed.is_open() && plan.update.ended.is_none() && plan.update.progress {
         // What is in flight ends with a look of its own. What does not go on by itself has no end that would tell.
         return plan;
     }
-    let listing = seen.listing.as_ref();
+    let listing = observed.listing.as_ref();
     let is_listed = listing.is_some_and(|listing| listing.began_after(*since));
-    let is_looked =
-        memory.looks.looked.is_some_and(|looked| looked >= *since) && !memory.looks.unread;
+    let is_looked = memory
+        .observations
+        .observed_at
+        .is_some_and(|observed_at| observed_at >= *since)
+        && !memory.observations.unread;
     match (is_listed, is_looked || id.is_none()) {
         (true, true) => {
-            plan.tell.reconciled = Some(token.clone());
+            plan.update.reconciled = Some(token.clone());
             plan
         }
         (false, _) if plan.wants.pass_after.is_none() => {

@@ -89,32 +89,32 @@ impl Preview {
 }
 
 /// What would come of the object that was looked at, with the plan that a reconcile would make of it.
-pub fn preview(seen: &Observation, plan: &Plan) -> Preview {
-    let facts = &seen.facts;
+pub fn preview(observed: &Observation, plan: &Plan) -> Preview {
+    let facts = &observed.facts;
     if facts.deleting {
         let message = "this Instance is being deleted, and whatever is applied to it is gone with it: wait until it is gone, \
                        and apply it then";
         return Preview::held(Readiness::stalled(Reason::Releasing, message));
     }
     match &facts.record {
-        Record::Speaks(record) if record.id.is_some() && seen.create_failed().is_none() => {
-            of_server(seen, plan, record)
+        Record::Speaks(record) if record.id.is_some() && observed.create_failed().is_none() => {
+            of_server(observed, plan, record)
         }
-        Record::Speaks(_) | Record::None | Record::Invalid(_) => without_server(seen, plan),
+        Record::Speaks(_) | Record::None | Record::Invalid(_) => without_server(observed, plan),
     }
 }
 
 /// Nothing is recorded that stands: the step tells.
-fn without_server(seen: &Observation, plan: &Plan) -> Preview {
+fn without_server(observed: &Observation, plan: &Plan) -> Preview {
     match &plan.step {
-        Step::Buy { .. } => Preview::of(PlannedChange::Operation(Verb::Create), purchase(seen)),
+        Step::Buy { .. } => Preview::of(PlannedChange::Operation(Verb::Create), purchase(observed)),
         Step::Secret(SecretStep::Generate) => {
-            let secret = seen.facts.login_secret().map(|secret| secret.name);
+            let secret = observed.facts.login_secret().map(|secret| secret.name);
             let secret = secret.unwrap_or_default();
             let why = format!("a password is made in Secret {secret}");
             let mut preview = Preview::of(PlannedChange::Secret, why);
             let planned = PlannedChange::Operation(Verb::Create);
-            let why = purchase(seen);
+            let why = purchase(observed);
             preview.acts.push(Act { planned, why });
             preview
         }
@@ -132,8 +132,8 @@ fn without_server(seen: &Observation, plan: &Plan) -> Preview {
         | Step::Release { .. }
         | Step::Secret(_)
         | Step::Finish
-        | Step::LetGo { .. } => match &plan.tell.readiness {
-            Some(readiness) => waits(seen, readiness),
+        | Step::LetGo { .. } => match &plan.update.readiness {
+            Some(readiness) => waits(observed, readiness),
             None => Preview::unknown(Unknown {
                 why: "the operator has not looked at its Account yet".to_owned(),
                 reason: None,
@@ -143,11 +143,12 @@ fn without_server(seen: &Observation, plan: &Plan) -> Preview {
 }
 
 /// What a readiness means for whoever asks before.
-fn waits(seen: &Observation, readiness: &Readiness) -> Preview {
+fn waits(observed: &Observation, readiness: &Readiness) -> Preview {
     match readiness.reason {
         // It goes on by itself, and what comes of it is known.
         Reason::CreateRateReached | Reason::CreateFailed => {
-            let mut preview = Preview::of(PlannedChange::Operation(Verb::Create), purchase(seen));
+            let mut preview =
+                Preview::of(PlannedChange::Operation(Verb::Create), purchase(observed));
             preview.notes.push(readiness.message.clone());
             preview
         }
@@ -170,8 +171,8 @@ fn waits(seen: &Observation, readiness: &Readiness) -> Preview {
 }
 
 /// What is bought.
-fn purchase(seen: &Observation) -> String {
-    let said = |meaning: Option<Meaning>| match meaning {
+fn purchase(observed: &Observation) -> String {
+    let written = |meaning: Option<Meaning>| match meaning {
         Some(Meaning {
             id,
             pin: Some(found),
@@ -181,17 +182,17 @@ fn purchase(seen: &Observation) -> String {
     };
     format!(
         "package {} in {}, image {}",
-        said(references::package(seen)),
-        seen.facts.place(),
-        said(references::image(seen))
+        written(references::package(observed)),
+        observed.facts.place(),
+        written(references::image(observed))
     )
 }
 
 /// A server is recorded: everything that its spec asks for.
-fn of_server(seen: &Observation, plan: &Plan, record: &PurchaseRecord) -> Preview {
+fn of_server(observed: &Observation, plan: &Plan, record: &PurchaseRecord) -> Preview {
     let id = record.id.as_deref().unwrap_or_default();
-    if seen.rival != Rival::None {
-        return match &plan.tell.readiness {
+    if observed.rival != Rival::None {
+        return match &plan.update.readiness {
             Some(readiness) => Preview::held(readiness.clone()),
             None => Preview::unknown(Unknown {
                 why: format!("another Instance has server {id}"),
@@ -199,26 +200,26 @@ fn of_server(seen: &Observation, plan: &Plan, record: &PurchaseRecord) -> Previe
             }),
         };
     }
-    let detail = match &seen.detail {
+    let detail = match &observed.detail {
         Fact::Known(detail) => &detail.fields,
-        Fact::Absent => return missing(seen, plan, record),
-        Fact::NotAsked | Fact::Unknown(_) if seen.facts.status.detail.is_empty() => {
-            return Preview::unknown(unseen(seen, id));
+        Fact::Absent => return missing(observed, plan, record),
+        Fact::NotAsked | Fact::Unknown(_) if observed.facts.status.detail.is_empty() => {
+            return Preview::unknown(unseen(observed, id));
         }
-        Fact::NotAsked | Fact::Unknown(_) => &seen.facts.status.detail,
+        Fact::NotAsked | Fact::Unknown(_) => &observed.facts.status.detail,
     };
     let mut preview = Preview::default();
-    if !matches!(seen.detail, Fact::Known(_)) {
-        preview.unseen = Some(unseen(seen, id));
+    if !matches!(observed.detail, Fact::Known(_)) {
+        preview.unseen = Some(unseen(observed, id));
     }
-    let open = seen.open();
+    let open = observed.open();
     let is_open = open.is_some();
     let applied = match &open {
         Some(open) => {
             preview.first = Some(format!("the {} that runs now", open.verb));
-            diff::brought(seen, open)
+            diff::brought(observed, open)
         }
-        None => diff::applied(seen, record),
+        None => diff::applied(observed, record),
     };
     if let (false, Some(word)) = (
         is_open,
@@ -226,24 +227,24 @@ fn of_server(seen: &Observation, plan: &Plan, record: &PurchaseRecord) -> Previe
     ) {
         preview.first = Some(format!("what the service does now ({word})"));
     }
-    if let Some(readiness) = judge::bought_otherwise(seen) {
+    if let Some(readiness) = judge::bought_otherwise(observed) {
         preview.held = Some(readiness);
         return preview;
     }
     // What the look shows is from before what runs now.
     let after = open.map(|open| once_done(open.verb, &applied, detail));
     let detail = after.as_ref().unwrap_or(detail);
-    let mut wanted = due::wanted(seen, &applied, detail);
+    let mut wanted = due::wanted(observed, &applied, detail);
     if wanted.contains(&Verb::Reinstall) {
         // It brings the login, and a server that is reinstalled has restarted.
         wanted.retain(|verb| !matches!(verb, Verb::ModifyPassword | Verb::Restart));
     }
     for verb in wanted {
-        let why = reason(seen, verb, &applied, detail);
+        let why = reason(observed, verb, &applied, detail);
         let planned = PlannedChange::Operation(verb);
         preview.acts.push(Act { planned, why });
     }
-    stands_in_the_way(seen, plan, &applied, detail, &mut preview);
+    stands_in_the_way(observed, plan, &applied, detail, &mut preview);
     if preview.acts.is_empty() && matches!(plan.step, Step::Secret(_)) {
         let why = match &plan.step {
             Step::Secret(SecretStep::Renew { .. }) => "the generated password is due for another",
@@ -271,36 +272,36 @@ fn once_done(verb: Verb, applied: &Applied, detail: &Map<String, Value>) -> Map<
 
 /// What keeps the acts from being done, or is only worth knowing.
 fn stands_in_the_way(
-    seen: &Observation,
+    observed: &Observation,
     plan: &Plan,
     applied: &Applied,
     detail: &Map<String, Value>,
     preview: &mut Preview,
 ) {
-    if let Some(trouble) = resolve::trouble(seen) {
-        let Preview { held, unknown, .. } = waits(seen, &trouble);
+    if let Some(trouble) = resolve::trouble(observed) {
+        let Preview { held, unknown, .. } = waits(observed, &trouble);
         (preview.held, preview.unknown) = (held, unknown);
         return;
     }
-    if references::installation_is_open(seen) {
+    if references::installation_is_open(observed) {
         preview.unknown = Some(Unknown {
             why: "what spec.image or spec.login.sshKey means could not be looked up".to_owned(),
             reason: Some(Reason::ReferenceUnread),
         });
         return;
     }
-    if let Some(readiness) = erase::held(seen, applied, detail) {
+    if let Some(readiness) = erase::held(observed, applied, detail) {
         preview.held = Some(readiness);
         return;
     }
-    let is_ours = judge::is_ours(seen, detail);
-    let readiness = judge::judge(seen, applied, detail);
-    let said = plan.tell.readiness.as_ref();
-    match (readiness.reason, said) {
+    let is_ours = judge::is_ours(observed, detail);
+    let readiness = judge::judge(observed, applied, detail);
+    let written = plan.update.readiness.as_ref();
+    match (readiness.reason, written) {
         _ if !is_ours => preview.held = Some(readiness),
         // A password or a key that cannot be had holds up what needs it.
-        (_, Some(said)) if !preview.acts.is_empty() && holds_up(said.reason) => {
-            preview.held = Some(said.clone());
+        (_, Some(written)) if !preview.acts.is_empty() && holds_up(written.reason) => {
+            preview.held = Some(written.clone());
         }
         (Reason::ImageDiffers | Reason::NameDiffers, _) => preview.notes.push(readiness.message),
         (Reason::PowerStateDiffers, _) if preview.first.is_none() => {
@@ -324,25 +325,25 @@ fn holds_up(reason: Reason) -> bool {
 }
 
 /// The service does not know the server any more.
-fn missing(seen: &Observation, plan: &Plan, record: &PurchaseRecord) -> Preview {
-    let spec = &seen.facts.spec;
+fn missing(observed: &Observation, plan: &Plan, record: &PurchaseRecord) -> Preview {
+    let spec = &observed.facts.spec;
     let id = record.id.as_deref().unwrap_or_default();
     let again = spec.on_external_deletion == OnExternalDeletion::Recreate
         && i64::from(record.recreated) < i64::from(spec.recreate_limit)
-        && !seen.is_open();
+        && !observed.is_open();
     if again && spec.import.is_some() {
         // Nothing is bought as long as it stands: the plan tells whether there is a server to take over.
-        return without_server(seen, plan);
+        return without_server(observed, plan);
     }
     if again {
         let why = format!(
             "server {id} is not at the service any more, and spec.onExternalDeletion is Recreate; {}",
-            purchase(seen)
+            purchase(observed)
         );
         return Preview::of(PlannedChange::Operation(Verb::Create), why);
     }
-    let said = plan.tell.readiness.clone();
-    let stands = said.filter(|readiness| readiness.state != State::Reconciling);
+    let written = plan.update.readiness.clone();
+    let stands = written.filter(|readiness| readiness.state != State::Reconciling);
     Preview::held(stands.unwrap_or_else(|| {
         let message = format!(
             "the service does not know server {id} any more; nothing is bought in its place: {}",
@@ -352,8 +353,8 @@ fn missing(seen: &Observation, plan: &Plan, record: &PurchaseRecord) -> Preview 
     }))
 }
 
-fn unseen(seen: &Observation, id: &str) -> Unknown {
-    let (why, reason) = match (&seen.account, &seen.detail) {
+fn unseen(observed: &Observation, id: &str) -> Unknown {
+    let (why, reason) = match (&observed.account, &observed.detail) {
         (AccountFact::NotFound(name), _) => (
             format!(": there is no Account {name}"),
             Reason::AccountNotFound,
@@ -370,12 +371,12 @@ fn unseen(seen: &Observation, id: &str) -> Unknown {
 
 /// What asks for an operation: from what to what.
 fn reason(
-    seen: &Observation,
+    observed: &Observation,
     verb: Verb,
     applied: &Applied,
     detail: &Map<String, Value>,
 ) -> String {
-    let spec = diff::as_specified(seen);
+    let spec = diff::as_specified(observed);
     let none = || "none".to_owned();
     let state = || observation::text(detail, "ecsStatus").unwrap_or("in an unknown state");
     let token = |now: Option<String>, was: &Option<String>| {
@@ -392,24 +393,24 @@ fn reason(
                 why.push(format!("image {} → {}", applied.image, spec.image));
             }
             if spec.key != applied.key {
-                let said = |key: &Option<String>| match key {
+                let written = |key: &Option<String>| match key {
                     Some(key) => format!("key pair {key}"),
                     None => "password".to_owned(),
                 };
                 why.push(format!(
                     "login {} → {}",
-                    said(&applied.key),
-                    said(&spec.key)
+                    written(&applied.key),
+                    written(&spec.key)
                 ));
             }
             if diff::is_new(spec.reinstall.as_ref(), applied.reinstall.as_ref()) {
-                let said = token(spec.reinstall, &applied.reinstall);
-                why.push(format!("spec.reinstall.{said}"));
+                let written = token(spec.reinstall, &applied.reinstall);
+                why.push(format!("spec.reinstall.{written}"));
             }
             why.join(", ")
         }
-        Verb::ModifyPassword => match seen.facts.login_secret() {
-            Some(secret) if seen.secret_version.is_none() => {
+        Verb::ModifyPassword => match observed.facts.login_secret() {
+            Some(secret) if observed.secret_version.is_none() => {
                 format!("a password is made in Secret {}", secret.name)
             }
             Some(secret) => format!(
@@ -420,7 +421,7 @@ fn reason(
         },
         Verb::Restart => format!("spec.restart.{}", token(spec.restart, &applied.restart)),
         Verb::Start | Verb::Stop => {
-            let wanted = match seen.facts.spec.power_state {
+            let wanted = match observed.facts.spec.power_state {
                 PowerState::Running => "Running",
                 PowerState::Stopped => "Stopped",
                 PowerState::Unmanaged => "Unmanaged",

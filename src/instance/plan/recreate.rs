@@ -3,35 +3,36 @@
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{EndReason, OnExternalDeletion};
 use crate::instance::observation::Observation;
-use crate::instance::plan::step::{Plan, Tell};
+use crate::instance::plan::step::{Plan, StatusUpdate};
 use crate::instance::plan::{evidence, words};
 use crate::instance::times;
 
 /// What stands instead of a purchase that was announced in the place of a server, once the spec does not want it any more.
 /// So many were announced.
-pub(super) fn withdrawn(seen: &Observation, recreated: u32) -> Option<Plan> {
-    let readiness = called_off(seen, recreated)?;
-    Some(Plan::rest(Tell::of(readiness), times::IDLE_REQUEUE))
+pub(super) fn withdrawn(observed: &Observation, recreated: u32) -> Option<Plan> {
+    let readiness = called_off(observed, recreated)?;
+    Some(Plan::rest(StatusUpdate::of(readiness), times::IDLE_REQUEUE))
 }
 
 /// Status says so, of the spec as it is: a reconcile that proves less than the one which said it has nothing to add.
-pub(super) fn is_told_withdrawn(seen: &Observation) -> bool {
-    let recorded = seen.facts.purchase().map(|record| record.recreated);
-    let recreated = recorded.unwrap_or(0).max(seen.memory.origin.recreated);
-    let recreated = recreated.max(told(seen));
-    called_off(seen, recreated).is_some_and(|readiness| evidence::says(seen, readiness.reason))
+pub(super) fn is_told_withdrawn(observed: &Observation) -> bool {
+    let recorded = observed.facts.purchase().map(|record| record.recreated);
+    let recreated = recorded.unwrap_or(0).max(observed.memory.origin.recreated);
+    let recreated = recreated.max(told(observed));
+    called_off(observed, recreated)
+        .is_some_and(|readiness| evidence::says(observed, readiness.reason))
 }
 
 /// How many servers are to be bought in the place of others, by what status tells of the one that was let go.
-pub(super) fn told(seen: &Observation) -> u32 {
-    let told = seen.facts.status.operation.as_ref();
+pub(super) fn told(observed: &Observation) -> u32 {
+    let told = observed.facts.status.operation.as_ref();
     let end = told.and_then(|told| told.end.as_ref());
     let end = end.filter(|end| end.reason == EndReason::ServerGone);
     end.map_or(0, |end| end.times)
 }
 
-pub(super) fn called_off(seen: &Observation, recreated: u32) -> Option<Readiness> {
-    let spec = &seen.facts.spec;
+pub(super) fn called_off(observed: &Observation, recreated: u32) -> Option<Readiness> {
+    let spec = &observed.facts.spec;
     if recreated == 0 {
         return None;
     }

@@ -15,8 +15,8 @@ use crate::api::{
 use crate::cloud::{ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::observation::{Observation, SessionFacts, of_purchase};
-use crate::instance::plan::evidence::{frozen, is_our_account};
-use crate::instance::plan::step::{Needs, Plan, Tell};
+use crate::instance::plan::evidence::{breaker_open, is_our_account};
+use crate::instance::plan::step::{Needs, Plan, StatusUpdate};
 use crate::instance::plan::{adopt, buy, ended, evidence, policy, words};
 use crate::instance::times;
 use crate::inventory::Absence;
@@ -25,44 +25,44 @@ use tokio::time::Instant;
 
 /// Whether the answers come from the account that bought this very server: by the token of the purchase, or by one that has
 /// listed it. That another Instance's server was listed is no proof: an Account may have got the token of another account.
-pub(super) fn is_its_account(seen: &Observation, session: &SessionFacts) -> bool {
-    let bought_with = seen.facts.purchase().map(|record| &record.credential);
+pub(super) fn is_its_account(observed: &Observation, session: &SessionFacts) -> bool {
+    let bought_with = observed.facts.purchase().map(|record| &record.credential);
     bought_with == Some(&session.credential)
-        || seen.memory.looks.shown_by.as_ref() == Some(&session.credential)
+        || observed.memory.observations.shown_by.as_ref() == Some(&session.credential)
 }
 
 /// Whether an operation on it is not known to have ended, though status was never told so: a server in the making may well not
 /// show yet. What its task says ends it; where there is no task its call was lost, and is over with the settling time. So is one
 /// whose task the service forgot: nothing that it did to a server which is gone could come to another one. A server that was
 /// taken over was made long before, by nobody of us: of its record no call is under way.
-pub(super) fn is_in_flight(seen: &Observation) -> bool {
-    let Some(open) = seen.open() else {
+pub(super) fn is_in_flight(observed: &Observation) -> bool {
+    let Some(open) = observed.open() else {
         return false;
     };
     let is_create = open.verb == Verb::Create;
-    match &seen.task {
+    match &observed.task {
         Fact::Known(state) => !state.is_final(),
         Fact::Absent => is_create,
         Fact::NotAsked if open.task_id.is_some() => true,
-        Fact::NotAsked => is_create && seen.facts.imported().is_none(),
+        Fact::NotAsked => is_create && observed.facts.imported().is_none(),
         Fact::Unknown(_) => true,
     }
 }
 
 /// The way to another server; none where the spec, a pause or a doubt keeps it from being bought.
-pub(super) fn plan(seen: &Observation, session: &SessionFacts, id: &ServerId) -> Option<Plan> {
-    let spec = &seen.facts.spec;
+pub(super) fn plan(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Option<Plan> {
+    let spec = &observed.facts.spec;
     let is_asked_for = spec.on_external_deletion == OnExternalDeletion::Recreate
-        && policy::restriction(seen).is_none()
-        && is_its_account(seen, session)
-        && !is_in_flight(seen);
-    let record = seen.facts.purchase().filter(|_| is_asked_for)?;
-    if let Some(mut plan) = frozen(seen) {
-        plan.tell.id = seen.facts.told_id();
+        && policy::restriction(observed).is_none()
+        && is_its_account(observed, session)
+        && !is_in_flight(observed);
+    let record = observed.facts.purchase().filter(|_| is_asked_for)?;
+    if let Some(mut plan) = breaker_open(observed) {
+        plan.update.id = observed.facts.status_id();
         return Some(plan);
     }
-    let has_sibling = adopt::bearing(seen).iter().any(|other| other != id);
-    let recreated = record.recreated.max(seen.memory.origin.recreated);
+    let has_sibling = adopt::bearing(observed).iter().any(|other| other != id);
+    let recreated = record.recreated.max(observed.memory.origin.recreated);
     if !has_sibling && i64::from(recreated) >= i64::from(spec.recreate_limit) {
         let message = format!(
             "server {id} is not at the service any more, and spec.recreateLimit ({}) allows no further purchase in its place: \
@@ -71,66 +71,68 @@ pub(super) fn plan(seen: &Observation, session: &SessionFacts, id: &ServerId) ->
             words::another(spec)
         );
         let readiness = Readiness::stalled(Reason::RecreateLimitReached, message);
-        let tell = Tell::of(readiness).with_id(seen.facts.told_id());
-        return Some(Plan::rest(tell, times::IDLE_REQUEUE));
+        let update = StatusUpdate::of(readiness).with_id(observed.facts.status_id());
+        return Some(Plan::rest(update, times::IDLE_REQUEUE));
     }
-    let settled = seen.memory.looks.missing_since? + session.settle;
-    let absence = seen.listing.as_ref().map(|listing| match has_sibling {
+    let settled = observed.memory.observations.missing_since? + session.settle;
+    let absence = observed.listing.as_ref().map(|listing| match has_sibling {
         true => listing.proven_gone(id, settled),
-        false => listing.proven_absent(&seen.facts.marker, Some(id), settled),
+        false => listing.proven_absent(&observed.facts.marker, Some(id), settled),
     });
-    match (absence, &seen.detail) {
+    match (absence, &observed.detail) {
         // First the status forgets it: what was applied to it says nothing about another one.
-        (Some(Absence::Proven), _) if seen.facts.status.id.is_some() => {
-            let mut plan = Plan::rest(proving(seen, id, settled), times::AFTER_OWN_WRITE);
-            plan.tell.id = None;
-            plan.tell.forget_server = true;
-            plan.tell.ended = untold_end(seen);
-            plan.tell.operation = Some(let_go(seen, record, recreated));
+        (Some(Absence::Proven), _) if observed.facts.status.id.is_some() => {
+            let mut plan = Plan::rest(proving(observed, id, settled), times::AFTER_OWN_WRITE);
+            plan.update.id = None;
+            plan.update.forget_server = true;
+            plan.update.ended = untold_end(observed);
+            plan.update.operation = Some(let_go(observed, record, recreated));
             Some(plan)
         }
         (Some(Absence::Proven), Fact::Absent) => {
-            let adopted = adopt::adopt(seen, session, None).filter(|_| has_sibling);
-            let mut plan = adopted.unwrap_or_else(|| buy::after_loss(seen, session, record));
-            plan.tell.forget_server = true;
+            let adopted = adopt::adopt(observed, session, None).filter(|_| has_sibling);
+            let mut plan = adopted.unwrap_or_else(|| buy::after_loss(observed, session, record));
+            plan.update.forget_server = true;
             Some(plan)
         }
         // No server is bought after a look of yesterday. Status has let it go: it is not named again because the service does not
         // answer, or each reconcile would take back what the other one said.
         (Some(Absence::Proven), _) => {
-            let mut plan = Plan::rest(proving(seen, id, settled), times::UNREADABLE_RETRY);
-            plan.tell.id = None;
-            if !seen.memory.looks.unread || seen.has_not_looked_for(times::UNREADABLE_RETRY) {
+            let mut plan = Plan::rest(proving(observed, id, settled), times::UNREADABLE_RETRY);
+            plan.update.id = None;
+            if !observed.memory.observations.unread
+                || observed.has_not_looked_for(times::UNREADABLE_RETRY)
+            {
                 plan.needs = Needs::Detail;
             }
             Some(plan)
         }
         _ => Some(Plan::until_proven(
-            proving(seen, id, settled),
-            seen,
+            proving(observed, id, settled),
+            observed,
             settled,
         )),
     }
 }
 
 /// What status keeps of a server that is let go: it is not named again as long as another one cannot be had, by whatever process.
-pub(super) fn let_go(seen: &Observation, record: &PurchaseRecord, recreated: u32) -> Operation {
+pub(super) fn let_go(observed: &Observation, record: &PurchaseRecord, recreated: u32) -> Operation {
     Operation {
         end: Some(OperationEnd {
             reason: EndReason::ServerGone,
             message: None,
             times: recreated.saturating_add(1),
-            finished_at: Time(seen.wall_clock),
+            finished_at: Time(observed.wall_clock),
         }),
         ..of_purchase(record)
     }
 }
 
 /// The end of what is open at the server, for the history: nothing of it is under way, and its server is gone.
-pub(super) fn untold_end(seen: &Observation) -> Option<HistoryEntry> {
-    let open = seen.open()?;
+pub(super) fn untold_end(observed: &Observation) -> Option<HistoryEntry> {
+    let open = observed.open()?;
     let verb = open.verb;
-    let (reason, words) = match &seen.task {
+    let (reason, words) = match &observed.task {
         Fact::Known(TaskState::Failed { reason }) => (Some(EndReason::Failed), reason.clone()),
         Fact::Known(TaskState::Succeeded) => (None, None),
         _ if matches!(verb, Verb::Create | Verb::Reinstall) => (None, None),
@@ -139,40 +141,42 @@ pub(super) fn untold_end(seen: &Observation) -> Option<HistoryEntry> {
             (Some(EndReason::Superseded), Some(words.to_owned()))
         }
     };
-    Some(ended::ended(seen, &open, reason, words))
+    Some(ended::ended(observed, &open, reason, words))
 }
 
-pub(super) fn proving(seen: &Observation, id: &ServerId, settled: Instant) -> Tell {
-    if is_told(seen) {
-        return Tell::default();
+pub(super) fn proving(observed: &Observation, id: &ServerId, settled: Instant) -> StatusUpdate {
+    if is_told(observed) {
+        return StatusUpdate::default();
     }
-    let another = match seen.facts.spec.import {
+    let another = match observed.facts.spec.import {
         Some(_) => "the one that spec.import names",
         None => "another one",
     };
     let message = format!(
         "server {id} is not at the service any more: it is looked for{}, and once it is proven gone {another} takes its place, \
          since spec.onExternalDeletion is Recreate",
-        words::until(seen, settled)
+        words::until(observed, settled)
     );
     let readiness = Readiness::reconciling(Reason::ServerMissing, message);
-    Tell::of(readiness).with_id(seen.facts.told_id())
+    StatusUpdate::of(readiness).with_id(observed.facts.status_id())
 }
 
 /// Status has let the server go and has spoken of this very spec since. A reconcile that proves less than the one which did has
 /// nothing to add: a listing that moved must not have status written to and fro for as long as another server cannot be had.
-pub(super) fn is_told(seen: &Observation) -> bool {
-    seen.facts.is_let_go() && evidence::is_told(seen)
+pub(super) fn is_told(observed: &Observation) -> bool {
+    observed.facts.is_let_go() && evidence::is_told(observed)
 }
 
 /// Detail and listing agree that the recorded server is not there. Missing is not gone: it is reported, never bought again.
-pub(super) fn gone(seen: &Observation, session: &SessionFacts, id: &ServerId) -> Plan {
-    if let Some(plan) = plan(seen, session, id) {
+pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Plan {
+    if let Some(plan) = plan(observed, session, id) {
         return plan;
     }
-    let readiness = if is_our_account(seen, session) {
-        let spec = &seen.facts.spec;
-        let sibling = adopt::bearing(seen).into_iter().find(|other| other != id);
+    let readiness = if is_our_account(observed, session) {
+        let spec = &observed.facts.spec;
+        let sibling = adopt::bearing(observed)
+            .into_iter()
+            .find(|other| other != id);
         let rest = match (sibling, spec.on_external_deletion) {
             (None, _) => format!("nothing is bought in its place: {}", words::another(spec)),
             (Some(other), OnExternalDeletion::Fail) => format!(
@@ -194,7 +198,7 @@ pub(super) fn gone(seen: &Observation, session: &SessionFacts, id: &ServerId) ->
         Readiness::reconciling(Reason::ServerUnobserved, message)
     };
     Plan::rest(
-        Tell::of(readiness).with_id(Some(id.clone())),
+        StatusUpdate::of(readiness).with_id(Some(id.clone())),
         times::IDLE_REQUEUE,
     )
 }

@@ -6,7 +6,7 @@ use crate::cloud::Place;
 use crate::instance::fact::Fact;
 use crate::instance::facts::Record;
 use crate::instance::observation::Observation;
-use crate::instance::plan::step::{Needs, Plan, Tell};
+use crate::instance::plan::step::{Needs, Plan, StatusUpdate};
 use crate::instance::resolved_references::Scope;
 use crate::instance::{references, times};
 use std::time::Duration;
@@ -23,15 +23,16 @@ pub(super) struct Purchase {
 
 /// What comes before everything else: without the codes of region and zone there is no listing to look at, and as long as
 /// image or key pair of a server that is there are not looked up, nobody can say whether it is as the spec says.
-pub(super) fn first(seen: &Observation) -> Option<Plan> {
-    let facts = &seen.facts;
+pub(super) fn first(observed: &Observation) -> Option<Plan> {
+    let facts = &observed.facts;
     match &facts.record {
-        Record::None if facts.places.is_empty() => Some(stands_in_the_way(seen)),
+        Record::None if facts.places.is_empty() => Some(stands_in_the_way(observed)),
         Record::Speaks(record) if record.id.is_some() && !facts.deleting => {
             // Without a look at the server nobody knows whether it has what the selector means.
-            let is_seen = matches!(seen.detail, Fact::Known(_)) || !facts.status.detail.is_empty();
-            let is_asked = seen.found.scope >= Scope::Installation;
-            (is_seen && !is_asked && references::installation_is_open(seen))
+            let is_seen =
+                matches!(observed.detail, Fact::Known(_)) || !facts.status.detail.is_empty();
+            let is_asked = observed.found.scope >= Scope::Installation;
+            (is_seen && !is_asked && references::installation_is_open(observed))
                 .then(|| ask(Scope::Installation))
         }
         Record::None | Record::Speaks(_) | Record::Invalid(_) => None,
@@ -39,15 +40,15 @@ pub(super) fn first(seen: &Observation) -> Option<Plan> {
 }
 
 /// What is to be bought, or the plan that looks it up or says what stands in the way.
-pub(super) fn purchase(seen: &Observation) -> Result<Purchase, Box<Plan>> {
-    let login = &seen.facts.spec.login;
-    let key = references::key(seen).map(|key| key.id);
+pub(super) fn purchase(observed: &Observation) -> Result<Purchase, Box<Plan>> {
+    let login = &observed.facts.spec.login;
+    let key = references::key(observed).map(|key| key.id);
     let has_key = login.ssh_key.is_none() || key.is_some();
     let all = (
-        seen.facts.here.clone(),
-        references::package(seen),
-        references::firewall(seen),
-        references::image(seen),
+        observed.facts.here.clone(),
+        references::package(observed),
+        references::firewall(observed),
+        references::image(observed),
     );
     match all {
         (Some(place), Some(package), Some(firewall), Some(image)) if has_key => Ok(Purchase {
@@ -56,10 +57,10 @@ pub(super) fn purchase(seen: &Observation) -> Result<Purchase, Box<Plan>> {
             firewall: firewall.id,
             image: image.id,
             key,
-            pins: references::pins(seen),
+            pins: references::pins(observed),
         }),
-        _ if seen.found.scope < Scope::Purchase => Err(Box::new(ask(Scope::Purchase))),
-        _ => Err(Box::new(stands_in_the_way(seen))),
+        _ if observed.found.scope < Scope::Purchase => Err(Box::new(ask(Scope::Purchase))),
+        _ => Err(Box::new(stands_in_the_way(observed))),
     }
 }
 
@@ -74,16 +75,17 @@ pub(super) fn is_other(purchase: &Purchase, record: &PurchaseRecord) -> bool {
 }
 
 /// What is to be said about image or key pair of a server that is there, where they could not be looked up.
-pub(super) fn trouble(seen: &Observation) -> Option<Readiness> {
-    seen.found
+pub(super) fn trouble(observed: &Observation) -> Option<Readiness> {
+    observed
+        .found
         .trouble()
-        .filter(|_| references::installation_is_open(seen))
+        .filter(|_| references::installation_is_open(observed))
         .cloned()
 }
 
 /// When it is looked up again.
-pub(super) fn again(seen: &Observation) -> Option<Duration> {
-    trouble(seen).map(|readiness| pace(&readiness))
+pub(super) fn again(observed: &Observation) -> Option<Duration> {
+    trouble(observed).map(|readiness| pace(&readiness))
 }
 
 fn pace(readiness: &Readiness) -> Duration {
@@ -94,16 +96,16 @@ fn pace(readiness: &Readiness) -> Duration {
 }
 
 fn ask(scope: Scope) -> Plan {
-    let mut plan = Plan::rest(Tell::default(), times::PASS_RECHECK);
+    let mut plan = Plan::rest(StatusUpdate::default(), times::PASS_RECHECK);
     plan.needs = Needs::References(scope);
     plan
 }
 
-fn stands_in_the_way(seen: &Observation) -> Plan {
-    let readiness = seen.found.trouble().cloned().unwrap_or_else(|| {
+fn stands_in_the_way(observed: &Observation) -> Plan {
+    let readiness = observed.found.trouble().cloned().unwrap_or_else(|| {
         let message = "what the spec names is not looked up yet";
         Readiness::reconciling(Reason::ReferenceUnread, message)
     });
     let again = pace(&readiness).min(times::IDLE_REQUEUE);
-    Plan::rest(Tell::of(readiness), again)
+    Plan::rest(StatusUpdate::of(readiness), again)
 }

@@ -9,7 +9,7 @@ use crate::instance::login::LoginFact;
 use crate::instance::memory::kinds::{Connected, ConnectionTrouble};
 use crate::instance::observation::Observation;
 use crate::instance::plan::login;
-use crate::instance::plan::step::{Needs, Plan, SecretStep, Step, Tell};
+use crate::instance::plan::step::{Needs, Plan, SecretStep, StatusUpdate, Step};
 use crate::instance::{connection, observation, times};
 use jiff::Timestamp;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use std::time::Duration;
 /// What comes before an operation that brought a generated password is told as done: the Secret shows that password as the
 /// one in force. Told first and written later, a crash in between would leave the one that is not.
 pub(super) fn settle_first(
-    seen: &Observation,
+    observed: &Observation,
     operation: &Operation,
     id: &ServerId,
 ) -> Option<Plan> {
     let target = operation.target.password_secret.as_ref();
     let brought = target.filter(|_| operation.verb.bears_login())?;
-    seen.facts.spec.login.generate.as_ref()?;
-    let mut plan = match &seen.login {
+    observed.facts.spec.login.generate.as_ref()?;
+    let mut plan = match &observed.login {
         LoginFact::NotAsked => {
-            let mut plan = Plan::rest(Tell::default(), times::PASS_RECHECK);
+            let mut plan = Plan::rest(StatusUpdate::default(), times::PASS_RECHECK);
             plan.needs = Needs::Login;
             plan
         }
@@ -41,32 +41,36 @@ pub(super) fn settle_first(
             let version = brought.clone();
             Plan::act(
                 Step::Secret(SecretStep::Settle { version }),
-                Tell::default(),
+                StatusUpdate::default(),
             )
         }
         // It is settled, or was changed since, which is the next wish.
         LoginFact::Ready(_) | LoginFact::Missing | LoginFact::Problem(_) => return None,
     };
-    plan.tell.id = Some(id.clone());
+    plan.update.id = Some(id.clone());
     Some(plan.in_flight())
 }
 
 /// Nothing else is to be done: a generated password that is old enough is followed by another one.
-pub(super) fn renew(seen: &Observation, mut plan: Plan) -> Plan {
-    let facts = &seen.facts;
+pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
+    let facts = &observed.facts;
     let generate = facts.spec.login.generate.as_ref();
     let every = generate.and_then(crate::api::GeneratedLogin::rotates_every);
-    let (Some(every), Some(version)) = (every, &seen.secret_version) else {
+    let (Some(every), Some(version)) = (every, &observed.secret_version) else {
         return plan;
     };
-    let applied = plan.tell.applied.as_ref().or(facts.status.applied.as_ref());
+    let applied = plan
+        .update
+        .applied
+        .as_ref()
+        .or(facts.status.applied.as_ref());
     let in_force = applied.and_then(|applied| applied.password_secret.as_ref());
-    let detail = plan.tell.detail.as_ref().unwrap_or(&facts.status.detail);
+    let detail = plan.update.detail.as_ref().unwrap_or(&facts.status.detail);
     let is_running = observation::text(detail, "ecsStatus") == Some("STARTED");
-    if in_force != Some(version) || !is_running || !is_quiet(seen, &plan) {
+    if in_force != Some(version) || !is_running || !is_quiet(observed, &plan) {
         return plan;
     }
-    let Some((_, stamp)) = seen
+    let Some((_, stamp)) = observed
         .memory
         .secrets
         .rotation
@@ -77,7 +81,7 @@ pub(super) fn renew(seen: &Observation, mut plan: Plan) -> Plan {
         return plan.within(times::UNREADABLE_RETRY);
     };
     let version = version.clone();
-    match due_in(*stamp, every, seen.wall_clock) {
+    match due_in(*stamp, every, observed.wall_clock) {
         Due::In(left) => return plan.within(left),
         Due::Now => plan.step = Step::Secret(SecretStep::Renew { version }),
         Due::Unknown => plan.step = Step::Secret(SecretStep::Settle { version }),
@@ -86,13 +90,13 @@ pub(super) fn renew(seen: &Observation, mut plan: Plan) -> Plan {
 }
 
 /// The server is ready as the spec wants it, and nothing is to be done or to be found out.
-fn is_quiet(seen: &Observation, plan: &Plan) -> bool {
-    let readiness = plan.tell.readiness.as_ref();
+fn is_quiet(observed: &Observation, plan: &Plan) -> bool {
+    let readiness = plan.update.readiness.as_ref();
     matches!(plan.step, Step::Rest)
         && plan.needs == Needs::Nothing
         && readiness.is_some_and(|readiness| readiness.state == State::Ready)
-        && !seen.facts.deleting
-        && !seen.is_open()
+        && !observed.facts.deleting
+        && !observed.is_open()
 }
 
 /// When another password is due.
@@ -124,25 +128,27 @@ fn due_in(stamp: Option<Timestamp>, every: Duration, now: Timestamp) -> Due {
 
 /// Nothing else is to be done: the connection Secret says what is in force. It is no part of the server: what stands in its
 /// way is told beside, and leaves the server Ready.
-pub(super) fn connect(seen: &Observation, mut plan: Plan) -> Plan {
+pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
     // What a client needs of a server that is just let go is no matter any more.
-    if !matches!(plan.step, Step::Rest) || plan.needs != Needs::Nothing || plan.tell.forget_server {
+    if !matches!(plan.step, Step::Rest) || plan.needs != Needs::Nothing || plan.update.forget_server
+    {
         return plan;
     }
-    let Some(wanted) = connection::wanted(seen) else {
+    let Some(wanted) = connection::wanted(observed) else {
         return plan;
     };
-    let known = seen.memory.secrets.connection.as_ref();
+    let known = observed.memory.secrets.connection.as_ref();
     let known = known.filter(|known| {
-        known.wanted == wanted && (known.version == seen.connection_version || is_looked_at(seen))
+        known.wanted == wanted
+            && (known.version == observed.connection_version || is_looked_at(observed))
     });
     let left = |trouble: &ConnectionTrouble| {
         let left = trouble
             .until
-            .map(|at| at.saturating_duration_since(seen.now));
+            .map(|at| at.saturating_duration_since(observed.now));
         left.unwrap_or(times::IDLE_REQUEUE)
     };
-    match (known, &seen.connection) {
+    match (known, &observed.connection) {
         (Some(Connected { trouble: None, .. }), _) => plan,
         (
             Some(Connected {
@@ -160,14 +166,14 @@ pub(super) fn connect(seen: &Observation, mut plan: Plan) -> Plan {
         }
         (_, ConnectionFact::Differs(_)) => {
             plan.step = Step::Secret(SecretStep::Connect);
-            if is_told_ready(seen) {
+            if is_told_ready(observed) {
                 // What came of it is said by the next reconcile.
-                plan.tell.readiness = None;
+                plan.update.readiness = None;
             }
             plan
         }
         (_, ConnectionFact::Unread) => {
-            plan.tell.readiness = plan.tell.readiness.filter(|_| !is_told_ready(seen));
+            plan.update.readiness = plan.update.readiness.filter(|_| !is_told_ready(observed));
             plan.within(times::UNREADABLE_RETRY)
         }
         (_, ConnectionFact::Same | ConnectionFact::NotOurs) => plan,
@@ -175,16 +181,16 @@ pub(super) fn connect(seen: &Observation, mut plan: Plan) -> Plan {
 }
 
 /// The Secret was read in this turn.
-fn is_looked_at(seen: &Observation) -> bool {
+fn is_looked_at(observed: &Observation) -> bool {
     matches!(
-        seen.connection,
+        observed.connection,
         ConnectionFact::Same | ConnectionFact::NotOurs
     )
 }
 
-fn is_told_ready(seen: &Observation) -> bool {
-    let status = &seen.facts.status;
-    status.observed_generation == seen.facts.generation
+fn is_told_ready(observed: &Observation) -> bool {
+    let status = &observed.facts.status;
+    status.observed_generation == observed.facts.generation
         && status
             .conditions
             .iter()
@@ -193,7 +199,7 @@ fn is_told_ready(seen: &Observation) -> bool {
 
 /// A server that is Ready stays so.
 fn beside(mut plan: Plan, words: &str) -> Plan {
-    let readiness = plan.tell.readiness.as_mut();
+    let readiness = plan.update.readiness.as_mut();
     if let Some(readiness) = readiness.filter(|readiness| readiness.state == State::Ready) {
         readiness.message = format!("{}; {words}", readiness.message);
     }

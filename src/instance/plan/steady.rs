@@ -6,10 +6,10 @@ use crate::cloud::{Detail, Place, ServerId, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::observation::{Observation, SessionFacts, is_idle, of_purchase, pending};
 use crate::instance::plan::ended::ended;
-use crate::instance::plan::evidence::{frozen, is_missing, is_our_account, is_told_missing};
+use crate::instance::plan::evidence::{breaker_open, is_missing, is_our_account, is_told_missing};
 use crate::instance::plan::judge::judge;
 use crate::instance::plan::replace::gone;
-use crate::instance::plan::step::{Needs, Plan, ReleaseReason, Step, Tell};
+use crate::instance::plan::step::{Needs, Plan, ReleaseReason, StatusUpdate, Step};
 use crate::instance::plan::{
     adopt, begin, buy, cause, diff, due, evidence, follow, import, policy, recreate, resolve,
     secret, surplus, words,
@@ -23,79 +23,90 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 /// A server is recorded.
-pub(super) fn plan(seen: &Observation, session: &SessionFacts, record: &PurchaseRecord) -> Plan {
-    let Some(id) = seen.facts.id() else {
-        return Plan::rest(Tell::default(), times::PASS_RECHECK);
+pub(super) fn plan(
+    observed: &Observation,
+    session: &SessionFacts,
+    record: &PurchaseRecord,
+) -> Plan {
+    let Some(id) = observed.facts.id() else {
+        return Plan::rest(StatusUpdate::default(), times::PASS_RECHECK);
     };
-    if let Some(plan) = adopt::bought_instead(seen, session, &id) {
+    if let Some(plan) = adopt::bought_instead(observed, session, &id) {
         return plan;
     }
-    if let Rival::Of(rival) = &seen.rival {
+    if let Rival::Of(rival) = &observed.rival {
         return import::conflict(rival, &id);
     }
-    if let Some(reason) = seen.create_failed() {
-        return clean_up(seen, session, record, &id, &reason);
+    if let Some(reason) = observed.create_failed() {
+        return clean_up(observed, session, record, &id, &reason);
     }
-    match seen.open() {
-        Some(open) if open.verb == Verb::Create => follow(seen, session, record, &id),
+    match observed.open() {
+        Some(open) if open.verb == Verb::Create => follow(observed, session, record, &id),
         Some(open) => {
-            let plan = follow::follow(seen, session, &open, &id);
-            surplus::beside_what_stands_still(seen, session, &id, plan)
+            let plan = follow::follow(observed, session, &open, &id);
+            surplus::beside_what_stands_still(observed, session, &id, plan)
         }
-        None => surplus::beside(seen, session, &id, watch_again(seen, session, record, &id)),
+        None => surplus::beside(
+            observed,
+            session,
+            &id,
+            watch_again(observed, session, record, &id),
+        ),
     }
 }
 
 /// The create is running, or has just ended.
 fn follow(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     record: &PurchaseRecord,
     id: &ServerId,
 ) -> Plan {
-    let place = seen.facts.place();
-    let at_rest = seen
+    let place = observed.facts.place();
+    let at_rest = observed
         .memory
-        .looks
+        .observations
         .at_rest_since
-        .is_some_and(|since| seen.now >= since + times::AT_REST_COUNTS_AS_DONE);
-    match (&seen.task, &seen.detail) {
+        .is_some_and(|since| observed.now >= since + times::AT_REST_COUNTS_AS_DONE);
+    match (&observed.task, &observed.detail) {
         // The task says yes and the detail shows the server: bought.
-        (Fact::Known(TaskState::Succeeded), Fact::Known(detail)) => done(seen, record, id, detail),
+        (Fact::Known(TaskState::Succeeded), Fact::Known(detail)) => {
+            done(observed, record, id, detail)
+        }
         // No task is known, or the service forgot it: the server itself tells. At rest: its create has ended.
         (Fact::NotAsked | Fact::Absent, Fact::Known(detail))
             if is_idle(detail.pending())
-                && (record.task.is_none() || at_rest || matches!(seen.task, Fact::Absent)) =>
+                && (record.task.is_none() || at_rest || matches!(observed.task, Fact::Absent)) =>
         {
-            done(seen, record, id, detail)
+            done(observed, record, id, detail)
         }
         // The task does not tell, for long, and the server has been at rest all the while.
         (
             Fact::Unknown(_) | Fact::Known(TaskState::Running | TaskState::Unknown { .. }),
             Fact::Known(detail),
-        ) if at_rest => done(seen, record, id, detail),
+        ) if at_rest => done(observed, record, id, detail),
         // The service knows no such server, when it should.
         (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_))
-            if seen.memory.looks.not_found && is_missing(seen, session, id) =>
+            if observed.memory.observations.not_found && is_missing(observed, session, id) =>
         {
-            gone(seen, session, id)
+            gone(observed, session, id)
         }
         // It was found missing by a process that had seen more of it: that stands until it is seen otherwise.
-        (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_)) if is_told_missing(seen, id) => {
+        (_, Fact::Absent | Fact::NotAsked | Fact::Unknown(_)) if is_told_missing(observed, id) => {
             Plan::rest(
-                Tell::default().with_id(Some(id.clone())),
+                StatusUpdate::default().with_id(Some(id.clone())),
                 times::PASS_RECHECK,
             )
             .in_flight()
         }
         (task, detail) => {
-            let mut plan = running(seen, record, id, creating(task, detail, id, &place));
+            let mut plan = running(observed, record, id, creating(task, detail, id, &place));
             if matches!(
                 (task, detail),
                 (Fact::Known(TaskState::Succeeded), Fact::Unknown(_))
             ) {
                 // Not the course of things: other words for the same reason are worth a write.
-                plan.tell.progress = false;
+                plan.update.progress = false;
             }
             plan
         }
@@ -126,63 +137,65 @@ fn creating(task: &Fact<TaskState>, detail: &Fact<Detail>, id: &ServerId, place:
     }
 }
 
-fn running(seen: &Observation, record: &PurchaseRecord, id: &ServerId, note: String) -> Plan {
+fn running(observed: &Observation, record: &PurchaseRecord, id: &ServerId, note: String) -> Plan {
     let (reason, note) = match &record.imported {
-        Some(_) => (Reason::Importing, words::importing(id, &seen.detail)),
+        Some(_) => (Reason::Importing, words::importing(id, &observed.detail)),
         None => (Reason::Creating, note),
     };
-    let overdue = seen
+    let overdue = observed
         .memory
-        .looks
+        .observations
         .poll
         .as_ref()
-        .is_some_and(|poll| seen.now >= poll.since + times::CREATE_OVERDUE);
-    let mut tell = if overdue {
-        Tell::of(words::overdue(&note))
+        .is_some_and(|poll| observed.now >= poll.since + times::CREATE_OVERDUE);
+    let mut update = if overdue {
+        StatusUpdate::of(words::overdue(&note))
     } else {
-        Tell::progress(reason, note)
+        StatusUpdate::progress(reason, note)
     };
-    tell.operation = seen.open();
-    Plan::rest(tell.with_id(Some(id.clone())), times::PASS_RECHECK).in_flight_while_readable(seen)
+    update.operation = observed.open();
+    Plan::rest(update.with_id(Some(id.clone())), times::PASS_RECHECK)
+        .in_flight_while_readable(observed)
 }
 
 /// The create has ended well.
-fn done(seen: &Observation, record: &PurchaseRecord, id: &ServerId, detail: &Detail) -> Plan {
+fn done(observed: &Observation, record: &PurchaseRecord, id: &ServerId, detail: &Detail) -> Plan {
     let create = of_purchase(record);
-    if let Some(plan) = secret::settle_first(seen, &create, id) {
+    if let Some(plan) = secret::settle_first(observed, &create, id) {
         return plan;
     }
-    let applied = &diff::applied(seen, record);
-    let mut tell = Tell::of(judge(seen, applied, &detail.fields)).with_id(Some(id.clone()));
-    tell.applied = Some(due::taken_over(seen, applied, &detail.fields));
-    tell.detail = Some(detail.fields.clone());
-    tell.ended = Some(ended(seen, &create, None, None));
+    let applied = &diff::applied(observed, record);
+    let mut update =
+        StatusUpdate::of(judge(observed, applied, &detail.fields)).with_id(Some(id.clone()));
+    update.applied = Some(due::taken_over(observed, applied, &detail.fields));
+    update.detail = Some(detail.fields.clone());
+    update.ended = Some(ended(observed, &create, None, None));
     // Of one that was found or taken over that was told when it was recorded.
     let is_found = record.imported.is_some() || record.cause == Some(Cause::Adoption);
     if !is_found {
-        let place = seen.facts.place();
+        let place = observed.facts.place();
         let note = format!(
             "server {id} was created in {place} ({})",
             cause::told(&create)
         );
-        tell.events.push(EventNote::normal("Created", note));
+        update.events.push(EventNote::normal("Created", note));
     }
-    let listed = seen
+    let listed = observed
         .listing
         .as_ref()
         .is_some_and(|listing| listing.row(id).is_some());
-    let plan = Plan::rest(tell, times::IDLE_REQUEUE);
+    let plan = Plan::rest(update, times::IDLE_REQUEUE);
     // From the first listing that shows it on, its absence is a change; until then a listing has to be asked for.
     if listed {
         plan
     } else {
-        plan.wanting(seen.now, 1)
+        plan.wanting(observed.now, 1)
     }
 }
 
 /// The create's task failed: release what it left, see it gone, and try again in its time.
 fn clean_up(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     record: &PurchaseRecord,
     id: &ServerId,
@@ -193,45 +206,45 @@ fn clean_up(
     } else {
         reason
     };
-    let mut tell = Tell::of(create_failed(record, id, words));
-    if seen.facts.is_creating() {
+    let mut update = StatusUpdate::of(create_failed(record, id, words));
+    if observed.facts.is_creating() {
         // First the status tells; what follows can be seen from there.
-        tell_of_failure(seen, record, words, &mut tell);
-        return Plan::rest(tell.with_id(Some(id.clone())), times::AFTER_OWN_WRITE).in_flight();
+        tell_of_failure(observed, record, words, &mut update);
+        return Plan::rest(update.with_id(Some(id.clone())), times::AFTER_OWN_WRITE).in_flight();
     }
-    if let Some(plan) = frozen(seen) {
+    if let Some(plan) = breaker_open(observed) {
         return plan;
     }
     // That no other one is bought stands: what a new process has yet to see adds nothing.
-    let is_called_off = recreate::is_told_withdrawn(seen);
+    let is_called_off = recreate::is_told_withdrawn(observed);
     if is_called_off {
-        tell.readiness = None;
+        update.readiness = None;
     }
-    let Some((_, since)) = seen.memory.calls.gone.get(id) else {
-        let tell = tell.with_id((!is_called_off).then(|| id.clone()));
-        return match &seen.detail {
+    let Some((_, since)) = observed.memory.calls.gone.get(id) else {
+        let update = update.with_id((!is_called_off).then(|| id.clone()));
+        return match &observed.detail {
             // A broken server was left behind: it is ours, recorded, and of no use.
-            Fact::Known(_) if !surplus::recently_released(seen, id) => Plan::act(
+            Fact::Known(_) if !surplus::recently_released(observed, id) => Plan::act(
                 Step::Release {
                     id: id.clone(),
                     why: ReleaseReason::Failed,
                 },
-                tell,
+                update,
             ),
             // Whoever may not release it says so after each look, and nothing else in between.
-            Fact::NotAsked if policy::restriction(seen).is_some() => {
-                Plan::rest(Tell::default(), times::PASS_RECHECK).in_flight()
+            Fact::NotAsked if policy::restriction(observed).is_some() => {
+                Plan::rest(StatusUpdate::default(), times::PASS_RECHECK).in_flight()
             }
-            _ => Plan::rest(tell, times::PASS_RECHECK).in_flight(),
+            _ => Plan::rest(update, times::PASS_RECHECK).in_flight(),
         };
     };
     // A doubled request made another server: it takes the place of the failed one.
-    if let Some(plan) = adopt::adopt(seen, session, None) {
+    if let Some(plan) = adopt::adopt(observed, session, None) {
         return plan;
     }
     // It is gone: what cannot be changed while a server exists may be mended now.
-    tell.forget_server = true;
-    once_more(seen, session, record, id, *since, tell)
+    update.forget_server = true;
+    once_more(observed, session, record, id, *since, update)
 }
 
 fn create_failed(record: &PurchaseRecord, id: &ServerId, words: &str) -> Readiness {
@@ -249,16 +262,26 @@ fn failures(record: &PurchaseRecord) -> usize {
     usize::try_from(record.failed).unwrap_or(usize::MAX)
 }
 
-fn tell_of_failure(seen: &Observation, record: &PurchaseRecord, words: &str, tell: &mut Tell) {
+fn tell_of_failure(
+    observed: &Observation,
+    record: &PurchaseRecord,
+    words: &str,
+    update: &mut StatusUpdate,
+) {
     let create = of_purchase(record);
     let words = Some(words.to_owned());
-    tell.ended = Some(ended(seen, &create, Some(EndReason::Failed), words.clone()));
-    tell.operation = Some(Operation {
+    update.ended = Some(ended(
+        observed,
+        &create,
+        Some(EndReason::Failed),
+        words.clone(),
+    ));
+    update.operation = Some(Operation {
         end: Some(OperationEnd {
             reason: EndReason::Failed,
             message: words,
             times: record.failed.saturating_add(1),
-            finished_at: Time(seen.wall_clock),
+            finished_at: Time(observed.wall_clock),
         }),
         ..create
     });
@@ -266,56 +289,62 @@ fn tell_of_failure(seen: &Observation, record: &PurchaseRecord, words: &str, tel
 
 /// What a failed create left is gone since: another one is bought once nothing of it is there, in its time.
 fn once_more(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     record: &PurchaseRecord,
     id: &ServerId,
     since: Instant,
-    tell: Tell,
+    update: StatusUpdate,
 ) -> Plan {
-    let doubt = seen.memory.in_doubt_since(record);
+    let doubt = observed.memory.in_doubt_since(record);
     let settled = doubt.map_or(since, |doubt| (doubt + session.settle).max(since));
-    let absence = seen
+    let absence = observed
         .listing
         .as_ref()
-        .map(|listing| listing.proven_absent(&seen.facts.marker, Some(id), settled));
+        .map(|listing| listing.proven_absent(&observed.facts.marker, Some(id), settled));
     let pause = times::RETRY_FAILED[failures(record).min(times::RETRY_FAILED.len() - 1)];
-    let left = (since + pause).saturating_duration_since(seen.now);
+    let left = (since + pause).saturating_duration_since(observed.now);
     match absence {
-        Some(Absence::Proven) if left.is_zero() && is_our_account(seen, session) => {
-            let mut plan = buy::after_failure(seen, session, record);
-            plan.tell.forget_server = true;
+        Some(Absence::Proven) if left.is_zero() && is_our_account(observed, session) => {
+            let mut plan = buy::after_failure(observed, session, record);
+            plan.update.forget_server = true;
             plan
         }
-        Some(Absence::Proven) if !is_our_account(seen, session) => {
+        Some(Absence::Proven) if !is_our_account(observed, session) => {
             let message = "a create failed, and the token was changed since: nothing shows that it belongs to the same \
                            account, so nothing is bought; put the former token back until this is settled, or delete \
                            the Instance";
             Plan::rest(
-                Tell::of(Readiness::reconciling(Reason::CreateUnconfirmed, message)),
+                StatusUpdate::of(Readiness::reconciling(Reason::CreateUnconfirmed, message)),
                 times::IDLE_REQUEUE,
             )
         }
-        Some(Absence::Proven) => Plan::rest(tell, left.max(times::AFTER_OWN_WRITE)),
-        _ => Plan::until_proven(tell, seen, settled),
+        Some(Absence::Proven) => Plan::rest(update, left.max(times::AFTER_OWN_WRITE)),
+        _ => Plan::until_proven(update, observed, settled),
     }
 }
 
 /// The same as [`watch`]; after an operation of ours the listing is read once, so that what somebody else changes from then
 /// on is a change.
 fn watch_again(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     record: &PurchaseRecord,
     id: &ServerId,
 ) -> Plan {
-    let plan = watch(seen, session, record, id);
+    let plan = watch(observed, session, record, id);
     let is_old = |ended| {
-        seen.listing
+        observed
+            .listing
             .as_ref()
             .is_some_and(|listing| !listing.began_after(ended))
     };
-    match seen.memory.calls.operated.filter(|ended| is_old(*ended)) {
+    match observed
+        .memory
+        .calls
+        .operated
+        .filter(|ended| is_old(*ended))
+    {
         Some(ended) if matches!(plan.step, Step::Rest) => plan.wanting(ended, 1),
         _ => plan,
     }
@@ -323,58 +352,66 @@ fn watch_again(
 
 /// The server is there, as far as is known: see whether it is as the spec says.
 fn watch(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     record: &PurchaseRecord,
     id: &ServerId,
 ) -> Plan {
-    let former = &seen.facts.status.detail;
-    let sighting = seen.listing.as_ref().map(|listing| listing.sighting(id));
-    let told = |readiness: Readiness| Tell::of(readiness).with_id(Some(id.clone()));
+    let former = &observed.facts.status.detail;
+    let sighting = observed
+        .listing
+        .as_ref()
+        .map(|listing| listing.sighting(id));
+    let told = |readiness: Readiness| StatusUpdate::of(readiness).with_id(Some(id.clone()));
     // One that status has let go is not named again before it is seen again: another one is to take its place.
-    let nothing = || Tell::default().with_id(seen.facts.told_id());
-    let is_let_go = seen.facts.told_id().is_none();
+    let nothing = || StatusUpdate::default().with_id(observed.facts.status_id());
+    let is_let_go = observed.facts.status_id().is_none();
     // The detail was read after that listing.
     let is_past = |at| {
-        !seen.memory.looks.unread && seen.memory.looks.looked.is_some_and(|looked| at <= looked)
+        !observed.memory.observations.unread
+            && observed
+                .memory
+                .observations
+                .observed_at
+                .is_some_and(|observed_at| at <= observed_at)
     };
-    match (&seen.detail, sighting) {
+    match (&observed.detail, sighting) {
         // A fresh detail is the best there is.
         (Fact::Known(detail), _) => {
-            let mut plan = decide(seen, record, id, &detail.fields);
-            plan.tell.detail = Some(detail.fields.clone());
+            let mut plan = decide(observed, record, id, &detail.fields);
+            plan.update.detail = Some(detail.fields.clone());
             plan
         }
         // The listing shows what status shows, or what it showed when the detail was read, or is older: nothing to read.
         (Fact::NotAsked, Some(Sighting::Present(row, at)))
             if !former.is_empty()
                 && (row.agrees_with(former)
-                    || seen.memory.looks.led_by == Some(row.digest())
+                    || observed.memory.observations.led_by == Some(row.digest())
                     || is_past(at)) =>
         {
-            decide(seen, record, id, former)
+            decide(observed, record, id, former)
         }
         // The service does not know it and the listing does not show it.
-        (Fact::Absent, _) if is_missing(seen, session, id) => gone(seen, session, id),
+        (Fact::Absent, _) if is_missing(observed, session, id) => gone(observed, session, id),
         (Fact::NotAsked, Some(Sighting::Absent { .. }))
-            if seen.memory.looks.not_found && is_missing(seen, session, id) =>
+            if observed.memory.observations.not_found && is_missing(observed, session, id) =>
         {
-            gone(seen, session, id)
+            gone(observed, session, id)
         }
         // The service shows the server itself and leaves it out of its listing, or did not list it yet: the server itself
         // counts.
         (Fact::NotAsked, Some(Sighting::Absent { began }))
             if !former.is_empty()
-                && !seen.memory.looks.not_found
-                && (seen.memory.looks.led_by == Some(0) || is_past(began)) =>
+                && !observed.memory.observations.not_found
+                && (observed.memory.observations.led_by == Some(0) || is_past(began)) =>
         {
-            decide(seen, record, id, former)
+            decide(observed, record, id, former)
         }
         (Fact::Absent, _) | (Fact::NotAsked, Some(Sighting::Absent { .. })) => {
             Plan::rest(nothing(), times::PASS_RECHECK).in_flight()
         }
         // What could not be read is read again soon; until then what stands is the best that is known.
-        (Fact::NotAsked, _) if seen.memory.looks.unread => {
+        (Fact::NotAsked, _) if observed.memory.observations.unread => {
             Plan::rest(nothing(), times::UNREADABLE_RETRY)
         }
         // It was never seen, and its detail cannot be read.
@@ -388,9 +425,9 @@ fn watch(
         // Something changed and could not be read: again, soon.
         (Fact::Unknown(_), _) => Plan::rest(nothing(), times::UNREADABLE_RETRY),
         // Somebody waits for this very spec: where the listing cannot be read, the server itself tells.
-        (Fact::NotAsked, _) if is_awaited(seen) => {
+        (Fact::NotAsked, _) if is_awaited(observed) => {
             let mut plan = Plan::rest(nothing(), times::UNREADABLE_RETRY);
-            if is_unlisted(seen) && seen.has_not_looked_for(times::UNREADABLE_RETRY) {
+            if is_unlisted(observed) && observed.has_not_looked_for(times::UNREADABLE_RETRY) {
                 plan.needs = Needs::Detail;
             }
             plan
@@ -401,38 +438,38 @@ fn watch(
 }
 
 /// Whether status has not spoken of the spec yet, or only to say that it waits.
-fn is_awaited(seen: &Observation) -> bool {
-    let is_behind = seen.facts.status.observed_generation != seen.facts.generation;
-    is_behind || evidence::says(seen, Reason::WaitingForService)
+fn is_awaited(observed: &Observation) -> bool {
+    let is_behind = observed.facts.status.observed_generation != observed.facts.generation;
+    is_behind || evidence::says(observed, Reason::WaitingForService)
 }
 
 /// Whether the listing could not be read. Quiet ones are a minute apart, also where the last one failed: too long for what
 /// was asked for while the service was away (design section 5, L2).
-fn is_unlisted(seen: &Observation) -> bool {
-    let listing = seen.listing.as_ref();
+fn is_unlisted(observed: &Observation) -> bool {
+    let listing = observed.listing.as_ref();
     listing.is_some_and(|listing| listing.trouble().is_some())
 }
 
 /// What the server shows is known: the next operation, or what is to be said.
 fn decide(
-    seen: &Observation,
+    observed: &Observation,
     record: &PurchaseRecord,
     id: &ServerId,
     detail: &Map<String, Value>,
 ) -> Plan {
-    if let Some(plan) = begin::begin(seen, record, id, detail) {
+    if let Some(plan) = begin::begin(observed, record, id, detail) {
         return plan;
     }
-    let applied = diff::applied(seen, record);
-    let mut tell = Tell::of(judge(seen, &applied, detail)).with_id(Some(id.clone()));
-    tell.applied = Some(due::taken_over(seen, &applied, detail));
+    let applied = diff::applied(observed, record);
+    let mut update = StatusUpdate::of(judge(observed, &applied, detail)).with_id(Some(id.clone()));
+    update.applied = Some(due::taken_over(observed, &applied, detail));
     Plan::rest(
-        tell,
+        update,
         if is_idle(pending(detail)) {
             times::IDLE_REQUEUE
         } else {
             times::SERVER_BUSY_RECHECK
         },
     )
-    .within(resolve::again(seen).unwrap_or(times::IDLE_REQUEUE))
+    .within(resolve::again(observed).unwrap_or(times::IDLE_REQUEUE))
 }

@@ -19,7 +19,7 @@ pub struct Plan {
     /// What to do now.
     pub step: Step,
     /// What to say.
-    pub tell: Tell,
+    pub update: StatusUpdate,
     /// When to look again, at the latest.
     pub again: Duration,
     /// What the listings should show by then.
@@ -158,7 +158,7 @@ pub enum ReleaseReason {
 
 /// What a reconcile says in status and Events.
 #[derive(Clone, Debug, Default)]
-pub struct Tell {
+pub struct StatusUpdate {
     /// The conditions. None: nothing was learnt, what stands is still the best that is known.
     pub readiness: Option<Readiness>,
     /// The readiness is a progress that need not be shown unless it lasts.
@@ -208,7 +208,7 @@ impl Needs {
     }
 }
 
-impl Tell {
+impl StatusUpdate {
     /// A readiness that is shown at once.
     pub(in crate::instance) fn of(readiness: Readiness) -> Self {
         Self {
@@ -233,10 +233,10 @@ impl Tell {
 }
 
 impl Plan {
-    pub(in crate::instance) fn rest(tell: Tell, again: Duration) -> Self {
+    pub(in crate::instance) fn rest(update: StatusUpdate, again: Duration) -> Self {
         Self {
             step: Step::Rest,
-            tell,
+            update,
             again,
             wants: Wants::default(),
             needs: Needs::Nothing,
@@ -244,37 +244,37 @@ impl Plan {
         }
     }
 
-    pub(in crate::instance) fn act(step: Step, tell: Tell) -> Self {
+    pub(in crate::instance) fn act(step: Step, update: StatusUpdate) -> Self {
         Self {
             step,
-            ..Self::rest(tell, times::PASS_RECHECK)
+            ..Self::rest(update, times::PASS_RECHECK)
         }
     }
 
     /// Waits for proof that a server is not there: until `settled`, when a call in doubt is over, at the pace of what runs; from
     /// then on for two listings in a row, as soon as they can be had.
     pub(in crate::instance) fn until_proven(
-        tell: Tell,
-        seen: &Observation,
+        update: StatusUpdate,
+        observed: &Observation,
         settled: Instant,
     ) -> Self {
-        let rest = settled.saturating_duration_since(seen.now);
+        let rest = settled.saturating_duration_since(observed.now);
         if rest.is_zero() {
-            Self::rest(tell, times::PASS_RECHECK).wanting(settled, 2)
+            Self::rest(update, times::PASS_RECHECK).wanting(settled, 2)
         } else {
-            Self::rest(tell, rest.min(times::PASS_RECHECK)).in_flight()
+            Self::rest(update, rest.min(times::PASS_RECHECK)).in_flight()
         }
     }
 
     /// Whether it says that all is as the spec wants it.
     pub fn is_ready(&self) -> bool {
-        let readiness = self.tell.readiness.as_ref();
+        let readiness = self.update.readiness.as_ref();
         readiness.is_some_and(|readiness| readiness.state == State::Ready)
     }
 
     /// Whether it does nothing, and says that waiting does not help.
     pub(in crate::instance) fn waits_for_a_human(&self) -> bool {
-        let readiness = self.tell.readiness.as_ref();
+        let readiness = self.update.readiness.as_ref();
         matches!(self.step, Step::Rest)
             && self.needs == Needs::Nothing
             && readiness.is_some_and(|readiness| readiness.state == State::Stalled)
@@ -297,8 +297,8 @@ impl Plan {
     }
 
     /// The same while a server's detail can be read: listings do not make it readable.
-    pub(in crate::instance) fn in_flight_while_readable(self, seen: &Observation) -> Self {
-        if seen.memory.looks.unread {
+    pub(in crate::instance) fn in_flight_while_readable(self, observed: &Observation) -> Self {
+        if observed.memory.observations.unread {
             self
         } else {
             self.in_flight()

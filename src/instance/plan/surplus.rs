@@ -6,7 +6,7 @@ use crate::cloud::ServerId;
 use crate::instance::observation::{Observation, SessionFacts};
 use crate::instance::plan::evidence::{is_our_account, says};
 use crate::instance::plan::policy;
-use crate::instance::plan::step::{Plan, ReleaseReason, Step, Tell};
+use crate::instance::plan::step::{Plan, ReleaseReason, StatusUpdate, Step};
 use crate::instance::times;
 use crate::inventory::Sighting;
 
@@ -23,19 +23,19 @@ enum Surplus {
 
 /// The plan for the recorded server, unless another one is to go first.
 pub(super) fn beside(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     id: &ServerId,
     plan: Plan,
 ) -> Plan {
-    let is_restricted = policy::restriction(seen).is_some();
-    match find(seen, session, id) {
+    let is_restricted = policy::restriction(observed).is_some();
+    match find(observed, session, id) {
         Surplus::None => plan,
-        Surplus::Doubtful => told(seen, plan, None),
+        Surplus::Doubtful => told(observed, plan, None),
         Surplus::Proven(other) if !is_restricted => release(id, other),
-        Surplus::Proven(other) => told(seen, plan, Some(&other)),
+        Surplus::Proven(other) => told(observed, plan, Some(&other)),
         // Seen once, or on its way: the listing is read again soon, and all else goes on.
-        Surplus::Look => told(seen, plan, None)
+        Surplus::Look => told(observed, plan, None)
             .in_flight()
             .within(times::RELEASE_RETRY),
     }
@@ -43,26 +43,26 @@ pub(super) fn beside(
 
 /// An operation that stands still until somebody looks at it must not keep two servers.
 pub(super) fn beside_what_stands_still(
-    seen: &Observation,
+    observed: &Observation,
     session: &SessionFacts,
     id: &ServerId,
     plan: Plan,
 ) -> Plan {
     match plan.waits_for_a_human() {
-        true => beside(seen, session, id, plan),
+        true => beside(observed, session, id, plan),
         false => plan,
     }
 }
 
 /// What is only looked at is told as it is: that all is well is not said while there are two. Of one that was seen once, what
 /// was said stands.
-fn told(seen: &Observation, mut plan: Plan, other: Option<&ServerId>) -> Plan {
-    if !policy::is_observed(seen) || !plan.is_ready() {
+fn told(observed: &Observation, mut plan: Plan, other: Option<&ServerId>) -> Plan {
+    if !policy::is_observed(observed) || !plan.is_ready() {
         return plan;
     }
     match other {
-        Some(other) => plan.tell.readiness = Some(policy::surplus(other)),
-        None if says(seen, Reason::ObservedOnly) => plan.tell.readiness = None,
+        Some(other) => plan.update.readiness = Some(policy::surplus(other)),
+        None if says(observed, Reason::ObservedOnly) => plan.update.readiness = None,
         None => {}
     }
     plan
@@ -70,30 +70,30 @@ fn told(seen: &Observation, mut plan: Plan, other: Option<&ServerId>) -> Plan {
 
 fn release(id: &ServerId, other: ServerId) -> Plan {
     let why = ReleaseReason::Surplus;
-    let tell = Tell::default().with_id(Some(id.clone()));
-    Plan::act(Step::Release { id: other, why }, tell)
+    let update = StatusUpdate::default().with_id(Some(id.clone()));
+    Plan::act(Step::Release { id: other, why }, update)
 }
 
-fn find(seen: &Observation, session: &SessionFacts, id: &ServerId) -> Surplus {
-    let Some(listing) = &seen.listing else {
+fn find(observed: &Observation, session: &SessionFacts, id: &ServerId) -> Surplus {
+    let Some(listing) = &observed.listing else {
         return Surplus::None;
     };
-    let bearing = listing.bearing(&seen.facts.marker);
+    let bearing = listing.bearing(&observed.facts.marker);
     let others: Vec<&ServerId> = bearing.iter().filter(|other| *other != id).collect();
     if others.is_empty() {
         return Surplus::None;
     }
-    if listing.frozen() {
+    if listing.breaker_open() {
         return Surplus::Doubtful;
     }
     // The recorded one must be listed beside it; its detail is read once more right before the release.
     let beside =
-        matches!(listing.sighting(id), Sighting::Present(..)) && is_our_account(seen, session);
+        matches!(listing.sighting(id), Sighting::Present(..)) && is_our_account(observed, session);
     let proven = others.into_iter().find(|other| {
-        let call = seen.memory.calls.releases.get(*other);
+        let call = observed.memory.calls.releases.get(*other);
         let waits = call.and_then(|call| call.not_before);
-        let waits = waits.is_some_and(|at| seen.now < at);
-        listing.shows_in_both(other) && !recently_released(seen, other) && !waits
+        let waits = waits.is_some_and(|at| observed.now < at);
+        listing.shows_in_both(other) && !recently_released(observed, other) && !waits
     });
     match proven.filter(|_| beside) {
         Some(other) => Surplus::Proven(other.clone()),
@@ -102,7 +102,7 @@ fn find(seen: &Observation, session: &SessionFacts, id: &ServerId) -> Surplus {
 }
 
 /// Whether the release of this server was taken a moment ago.
-pub(super) fn recently_released(seen: &Observation, id: &ServerId) -> bool {
-    let call = seen.memory.calls.releases.get(id);
-    call.is_some_and(|call| call.accepted && seen.now < call.at + times::RELEASE_RETRY)
+pub(super) fn recently_released(observed: &Observation, id: &ServerId) -> bool {
+    let call = observed.memory.calls.releases.get(id);
+    call.is_some_and(|call| call.accepted && observed.now < call.at + times::RELEASE_RETRY)
 }

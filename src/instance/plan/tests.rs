@@ -15,7 +15,7 @@ mod secret;
 mod steady;
 
 use super::ended::pause_after;
-use super::step::{Needs, Plan, ReleaseReason, Request, SecretStep, Step, Tell};
+use super::step::{Needs, Plan, ReleaseReason, Request, SecretStep, StatusUpdate, Step};
 use super::*;
 use crate::api::conditions::State;
 use crate::api::{
@@ -28,7 +28,7 @@ use crate::instance::facts::Facts;
 use crate::instance::listing::Listing;
 use crate::instance::login::{Credentials, LoginFact};
 use crate::instance::memory::all::Memories;
-use crate::instance::memory::kinds::{Attempt, Doubts, Gone, Post, ReleaseCall, Wants};
+use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, ReleaseCall, Wants};
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::of_purchase;
 use crate::instance::resolved_references::{Found, Scope};
@@ -49,6 +49,7 @@ const UID: &str = "0d1c9d4e-0000-4000-8000-000000000001";
 const ID: &str = "ecs-1";
 
 /// An observation that is changed step by step.
+#[derive(Clone)]
 struct Scene(Observation);
 
 impl Scene {
@@ -150,12 +151,12 @@ impl Scene {
     }
 
     fn memory(self, change: impl FnOnce(&mut Memory)) -> Self {
-        self.with(|seen| change(&mut seen.memory))
+        self.with(|observed| change(&mut observed.memory))
     }
 
     fn record(self, change: impl FnOnce(&mut PurchaseRecord)) -> Self {
-        self.with(|seen| {
-            let Record::Speaks(record) = &mut seen.facts.record else {
+        self.with(|observed| {
+            let Record::Speaks(record) = &mut observed.facts.record else {
                 unreachable!()
             };
             change(record);
@@ -163,7 +164,7 @@ impl Scene {
     }
 
     fn status(self, change: impl FnOnce(&mut InstanceStatus)) -> Self {
-        self.with(|seen| change(std::sync::Arc::make_mut(&mut seen.facts.status)))
+        self.with(|observed| change(std::sync::Arc::make_mut(&mut observed.facts.status)))
     }
 
     /// Status was lost: somebody wiped it, or a backup brought none.
@@ -181,22 +182,23 @@ impl Scene {
 
     /// Status was written as this turn tells it.
     fn written(self) -> Self {
-        self.with(|seen| {
-            let plan = plan(seen);
-            let operation = begun(&plan).or(plan.tell.operation.as_ref()).cloned();
-            let tell = complete(
-                seen,
-                Tell {
+        self.with(|observed| {
+            let plan = plan(observed);
+            let operation = begun(&plan).or(plan.update.operation.as_ref()).cloned();
+            let update = complete(
+                observed,
+                StatusUpdate {
                     operation,
-                    ..plan.tell
+                    ..plan.update
                 },
             );
-            let readiness = tell.readiness.as_ref();
-            seen.facts.status = status(&seen.facts, seen.wall_clock, &tell, readiness).into();
+            let readiness = update.readiness.as_ref();
+            observed.facts.status =
+                status(&observed.facts, observed.wall_clock, &update, readiness).into();
         })
     }
 
-    fn post(self, post: Post) -> Self {
+    fn call_state(self, call_state: CallState) -> Self {
         let nonce = self.0.facts.purchase().unwrap().nonce.clone();
         self.memory(|memory| {
             let since = memory.origin.first_seen;
@@ -211,7 +213,7 @@ impl Scene {
                     is_newest: false,
                     tries: 1,
                     since,
-                    post,
+                    call_state,
                 },
             );
         })
@@ -219,22 +221,22 @@ impl Scene {
 
     /// Two listings that began after this much more time, and show these servers.
     fn listed(self, after: Duration, servers: &[(&str, &str)]) -> Self {
-        self.with(|seen| {
-            let began = seen.now + after + Duration::from_secs(1);
+        self.with(|observed| {
+            let began = observed.now + after + Duration::from_secs(1);
             let rows = || servers.iter().map(|(id, name)| row(id, name)).collect();
             let count = u64::try_from(servers.len()).ok();
             let first = testing::pass(began, rows(), count);
             let second = testing::pass(began + Duration::from_secs(5), rows(), count);
-            seen.listing = Some(Listing::of(
+            observed.listing = Some(Listing::of(
                 here(),
                 testing::view(Some(first), Some(second)),
             ));
-            seen.now = began + Duration::from_secs(10);
+            observed.now = began + Duration::from_secs(10);
         })
     }
 
     fn deleting(self) -> Self {
-        self.with(|seen| seen.facts.deleting = true)
+        self.with(|observed| observed.facts.deleting = true)
     }
 
     fn plan(&self) -> Plan {
@@ -340,7 +342,7 @@ fn detail(changes: &[(&str, &str)]) -> Detail {
 }
 
 fn reason(plan: &Plan) -> Option<(State, Reason)> {
-    plan.tell
+    plan.update
         .readiness
         .as_ref()
         .map(|readiness| (readiness.state, readiness.reason))
@@ -380,20 +382,21 @@ fn begins(scene: &Scene) -> Option<Verb> {
 
 #[test]
 fn without_an_account_a_seen_server_stays_as_it_was_seen() {
-    let away =
-        |scene: Scene| scene.with(|seen| seen.account = AccountFact::NotFound("default".into()));
+    let away = |scene: Scene| {
+        scene.with(|observed| observed.account = AccountFact::NotFound("default".into()))
+    };
     assert_eq!(
         reason(&away(Scene::fresh()).plan()),
         Some((State::Reconciling, Reason::AccountNotFound))
     );
-    let seen = Scene::converged().with(|seen| {
+    let observed = Scene::converged().with(|observed| {
         let status = InstanceStatus {
             observed_generation: 1,
-            ..InstanceStatus::clone(&seen.facts.status)
+            ..InstanceStatus::clone(&observed.facts.status)
         };
-        seen.facts.status = status.into();
+        observed.facts.status = status.into();
     });
-    assert_eq!(reason(&away(seen).plan()), None);
+    assert_eq!(reason(&away(observed).plan()), None);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::cloud::{Detail, ServerId};
 use crate::instance::fact::Fact;
 use crate::instance::memory::kinds::Attempt;
 use crate::instance::observation::{Observation, is_idle};
-use crate::instance::plan::step::Tell;
+use crate::instance::plan::step::StatusUpdate;
 use crate::instance::plan::{cause, evidence};
 use crate::runtime::events::EventNote;
 use std::time::Duration;
@@ -127,9 +127,9 @@ pub(super) fn doubt(attempt: Option<&Attempt>, verb: Verb) -> String {
 }
 
 /// The place whose listing cannot be read, if there is one. The service's words may be others at each try: the Account says them.
-pub(super) fn unlisted(seen: &Observation) -> Option<String> {
-    let place = seen.listing.as_ref()?.unread()?;
-    let account = &seen.account_key.name;
+pub(super) fn unlisted(observed: &Observation) -> Option<String> {
+    let place = observed.listing.as_ref()?.unread()?;
+    let account = &observed.account_key.name;
     Some(format!(
         "the listing of {place} cannot be read (the status of Account {account} says why)"
     ))
@@ -137,21 +137,21 @@ pub(super) fn unlisted(seen: &Observation) -> Option<String> {
 
 /// Until when something is waited for, as a time of day that does not move: in whole seconds, never too early. Nothing once it is
 /// over.
-pub(super) fn until(seen: &Observation, at: Instant) -> String {
-    if at <= seen.now {
+pub(super) fn until(observed: &Observation, at: Instant) -> String {
+    if at <= observed.now {
         return String::new();
     }
-    let at = seen.day.at(at + Duration::from_millis(999));
+    let at = observed.day.at(at + Duration::from_millis(999));
     format!(" until {}", at.strftime("%H:%M:%S UTC"))
 }
 
 /// Once such a wait is told, other words for it are told at once: its cause or its end is another one.
-pub(super) fn anew(seen: &Observation, tell: Tell) -> Tell {
-    let reason = tell.readiness.as_ref().map(|readiness| readiness.reason);
-    let is_told = reason.is_some_and(|reason| evidence::says(seen, reason));
-    Tell {
-        progress: tell.progress && !is_told,
-        ..tell
+pub(super) fn anew(observed: &Observation, update: StatusUpdate) -> StatusUpdate {
+    let reason = update.readiness.as_ref().map(|readiness| readiness.reason);
+    let is_told = reason.is_some_and(|reason| evidence::says(observed, reason));
+    StatusUpdate {
+        progress: update.progress && !is_told,
+        ..update
     }
 }
 

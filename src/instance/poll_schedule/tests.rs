@@ -122,7 +122,7 @@ fn a_query_is_due_by_time_or_when_the_listing_says_so_for_the_first_time() {
         led_by,
         odd: None,
     };
-    let seen = |s, digest| {
+    let observed = |s, digest| {
         Some(Sight {
             at: after(s),
             digest,
@@ -132,18 +132,21 @@ fn a_query_is_due_by_time_or_when_the_listing_says_so_for_the_first_time() {
     assert!(!is_due(poll(None, None), None, 2));
     assert!(is_due(poll(None, None), None, 3));
     assert!(
-        is_due(poll(None, None), seen(1, 7), 2),
+        is_due(poll(None, None), observed(1, 7), 2),
         "led by the listing"
     );
     assert!(
-        !is_due(poll(Some(3), None), seen(2, 7), 5),
+        !is_due(poll(Some(3), None), observed(2, 7), 5),
         "seen before the query"
     );
     assert!(
-        !is_due(poll(Some(3), Some(7)), seen(4, 7), 5),
+        !is_due(poll(Some(3), Some(7)), observed(4, 7), 5),
         "one sight leads once"
     );
-    assert!(is_due(poll(Some(3), Some(7)), seen(4, 8), 5), "it changed");
+    assert!(
+        is_due(poll(Some(3), Some(7)), observed(4, 8), 5),
+        "it changed"
+    );
     assert!(is_due(poll(Some(3), None), None, 6));
     assert!(
         !is_due(poll(Some(1200), None), None, 1255),

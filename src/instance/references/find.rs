@@ -8,7 +8,7 @@ use crate::catalog::{Candidates, Catalog, Choice, Listing, Unread};
 use crate::cloud::{Firewall, Image, Key, Package, Place, Region};
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
-use crate::instance::memory::kinds::Post;
+use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::Observation;
 use crate::instance::references::{
     firewall_from, image_from, installation_is_open, key_from, package_from,
@@ -18,9 +18,9 @@ use crate::session::AccountSession;
 use tokio::time::Instant;
 
 /// Looks up where the server is to be.
-pub async fn place(seen: &mut Observation, session: &AccountSession, context: &Context) {
-    let look = Look::new(seen, session, context);
-    let spec = &look.seen.facts.spec;
+pub async fn place(observed: &mut Observation, session: &AccountSession, context: &Context) {
+    let look = Look::new(observed, session, context);
+    let spec = &look.observed.facts.spec;
     let region = if is_code(&spec.region) {
         None
     } else {
@@ -39,77 +39,81 @@ pub async fn place(seen: &mut Observation, session: &AccountSession, context: &C
         Some(answer) => answer.as_ref().ok().map(|pin| pin.id.clone()),
     };
     if let (Some(region), Some(zone)) = (code, zone_code) {
-        seen.facts.here = Some(Place { region, zone });
+        observed.facts.here = Some(Place { region, zone });
     }
-    seen.found.region = region;
-    seen.found.zone = zone;
+    observed.found.region = region;
+    observed.found.zone = zone;
 }
 
 /// Looks up what is not known yet, one thing after the other, up to the first that stands in the way. Tells whether
 /// anything was looked for.
 pub async fn references(
-    seen: &mut Observation,
+    observed: &mut Observation,
     scope: Scope,
     session: &AccountSession,
     context: &Context,
 ) -> bool {
-    if seen.found.scope >= scope {
+    if observed.found.scope >= scope {
         return false;
     }
-    seen.found.scope = scope;
+    observed.found.scope = scope;
     if scope == Scope::Purchase {
-        if seen.facts.here.is_none() {
-            place(seen, session, context).await;
+        if observed.facts.here.is_none() {
+            place(observed, session, context).await;
         }
-        if seen.facts.here.is_some() && super::package(seen).is_none() {
-            seen.found.package = Look::new(seen, session, context).package().await;
+        if observed.facts.here.is_some() && super::package(observed).is_none() {
+            observed.found.package = Look::new(observed, session, context).package().await;
         }
-        if is_well(seen) && super::firewall(seen).is_none() {
-            seen.found.firewall = Look::new(seen, session, context).firewall().await;
+        if is_well(observed) && super::firewall(observed).is_none() {
+            observed.found.firewall = Look::new(observed, session, context).firewall().await;
         }
     }
-    if is_well(seen) && installation_is_open(seen) {
-        if super::image(seen).is_none() {
-            seen.found.image = Look::new(seen, session, context).image().await;
+    if is_well(observed) && installation_is_open(observed) {
+        if super::image(observed).is_none() {
+            observed.found.image = Look::new(observed, session, context).image().await;
         }
-        if is_well(seen) && super::key(seen).is_none() {
-            seen.found.key = Look::new(seen, session, context).key().await;
+        if is_well(observed) && super::key(observed).is_none() {
+            observed.found.key = Look::new(observed, session, context).key().await;
         }
     }
     true
 }
 
 /// Looks up what the package is that the spec names by its code, where the service has shown a server to compare with it.
-pub async fn package_on_sale(seen: &mut Observation, session: &AccountSession, context: &Context) {
-    let Some(code) = seen.facts.spec.package.code.clone() else {
+pub async fn package_on_sale(
+    observed: &mut Observation,
+    session: &AccountSession,
+    context: &Context,
+) {
+    let Some(code) = observed.facts.spec.package.code.clone() else {
         return;
     };
-    if !matches!(seen.candidate, Fact::Known(_)) {
+    if !matches!(observed.candidate, Fact::Known(_)) {
         return;
     }
     let sells = |list: &Listing<Package>| list.rows.iter().any(|row| row.code == code);
-    let (catalog, place) = (&session.shared.catalog, seen.facts.place());
-    seen.found.on_sale = match catalog.packages(&place, sells).await {
+    let (catalog, place) = (&session.shared.catalog, observed.facts.place());
+    observed.found.on_sale = match catalog.packages(&place, sells).await {
         Ok(list) => match list.rows.iter().find(|row| row.code == code) {
             Some(row) => Fact::Known(row.clone()),
             None => Fact::Absent,
         },
         Err(trouble) => {
             if trouble.unauthorized {
-                (context.doubt_account)(&seen.account_key);
+                (context.doubt_account)(&observed.account_key);
             }
             Fact::Unknown(trouble.why)
         }
     };
 }
 
-fn is_well(seen: &Observation) -> bool {
-    seen.found.trouble().is_none()
+fn is_well(observed: &Observation) -> bool {
+    observed.found.trouble().is_none()
 }
 
 /// One look at the lists of a session.
 struct Look<'a> {
-    seen: &'a Observation,
+    observed: &'a Observation,
     catalog: &'a Catalog,
     context: &'a Context,
 }
@@ -159,9 +163,9 @@ impl Wanted<'_> {
 }
 
 impl<'a> Look<'a> {
-    fn new(seen: &'a Observation, session: &'a AccountSession, context: &'a Context) -> Self {
+    fn new(observed: &'a Observation, session: &'a AccountSession, context: &'a Context) -> Self {
         Self {
-            seen,
+            observed,
             catalog: &session.shared.catalog,
             context,
         }
@@ -179,47 +183,47 @@ impl<'a> Look<'a> {
 
     /// When the service refused the purchase that is on record.
     fn refused(&self) -> Option<Instant> {
-        let record = self.seen.facts.purchase()?;
-        let attempt = self.seen.memory.attempt(record)?;
-        matches!(attempt.post, Post::Refused { .. }).then_some(attempt.since)
+        let record = self.observed.facts.purchase()?;
+        let attempt = self.observed.memory.attempt(record)?;
+        matches!(attempt.call_state, CallState::Refused { .. }).then_some(attempt.since)
     }
 
     async fn region(&self) -> Answer {
-        let text = &self.seen.facts.spec.region;
+        let text = &self.observed.facts.spec.region;
         let pick = |list: &Listing<Region>| catalog::region(&list.rows, text);
-        let looked = self.catalog.regions(self.serves(pick)).await;
+        let observed_at = self.catalog.regions(self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.region",
             exact: None,
             what: "region (one that is sold out may be missing)",
-            from: region_from(&self.seen.facts.spec),
+            from: region_from(&self.observed.facts.spec),
             list: "the regions",
         };
-        self.answer(looked.map(|list| chosen(&*list, pick)), wanted)
+        self.answer(observed_at.map(|list| chosen(&*list, pick)), wanted)
     }
 
     async fn zone(&self, region: &str) -> Answer {
-        let text = &self.seen.facts.spec.zone;
+        let text = &self.observed.facts.spec.zone;
         let pick = |list: &Listing<Region>| {
             let here = list.rows.iter().find(|row| row.code == region);
             catalog::zone(here.map_or(&[], |row| &row.zones), text)
         };
-        let looked = self.catalog.regions(self.serves(pick)).await;
+        let observed_at = self.catalog.regions(self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.zone",
             exact: None,
             what: "zone",
-            from: zone_from(&self.seen.facts.spec, region),
+            from: zone_from(&self.observed.facts.spec, region),
             list: "the zones",
         };
-        self.answer(looked.map(|list| chosen(&*list, pick)), wanted)
+        self.answer(observed_at.map(|list| chosen(&*list, pick)), wanted)
     }
 
     async fn package(&self) -> Option<Answer> {
-        let facts = &self.seen.facts;
+        let facts = &self.observed.facts;
         let from = package_from(facts)?;
         let pick = |list: &Listing<Package>| catalog::package(&list.rows, &facts.spec.package);
-        let looked = self
+        let observed_at = self
             .catalog
             .packages(&facts.place(), self.serves(pick))
             .await;
@@ -230,16 +234,16 @@ impl<'a> Look<'a> {
             from,
             list: "the packages",
         };
-        Some(self.answer(looked.map(|list| chosen(&*list, pick)), wanted))
+        Some(self.answer(observed_at.map(|list| chosen(&*list, pick)), wanted))
     }
 
     async fn firewall(&self) -> Option<Answer> {
-        let facts = &self.seen.facts;
+        let facts = &self.observed.facts;
         let from = firewall_from(facts)?;
         let name = facts.spec.firewall.name.as_deref().unwrap_or_default();
         let pick = |list: &Listing<Firewall>| catalog::firewall(&list.rows, name);
         let region = facts.place().region;
-        let looked = self.catalog.firewalls(&region, self.serves(pick)).await;
+        let observed_at = self.catalog.firewalls(&region, self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.firewall",
             exact: Some("spec.firewall.id"),
@@ -247,17 +251,17 @@ impl<'a> Look<'a> {
             from,
             list: "the security groups",
         };
-        Some(self.answer(looked.map(|list| chosen(&*list, pick)), wanted))
+        Some(self.answer(observed_at.map(|list| chosen(&*list, pick)), wanted))
     }
 
     async fn image(&self) -> Option<Answer> {
-        let facts = &self.seen.facts;
+        let facts = &self.observed.facts;
         let from = image_from(facts)?;
         let standing = self.standing_images();
         let standing: Vec<&str> = standing.iter().map(String::as_str).collect();
         let pick = |list: &Listing<Image>| catalog::image(&list.rows, &facts.spec.image, &standing);
         let region = facts.place().region;
-        let looked = self.catalog.images(&region, self.serves(pick)).await;
+        let observed_at = self.catalog.images(&region, self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.image",
             exact: Some("spec.image.id"),
@@ -265,18 +269,18 @@ impl<'a> Look<'a> {
             from,
             list: "the images",
         };
-        Some(self.answer(looked.map(|list| chosen(&*list, pick)), wanted))
+        Some(self.answer(observed_at.map(|list| chosen(&*list, pick)), wanted))
     }
 
     async fn key(&self) -> Option<Answer> {
-        let facts = &self.seen.facts;
+        let facts = &self.observed.facts;
         let from = key_from(facts)?;
         let key = facts.spec.login.ssh_key.as_ref();
         let name = key.and_then(|key| key.name.as_deref()).unwrap_or_default();
         let standing = self.standing_key();
         let standing: Vec<&str> = standing.iter().map(String::as_str).collect();
         let pick = |list: &Listing<Key>| catalog::key(&list.rows, name, &standing);
-        let looked = self.catalog.keys(self.serves(pick)).await;
+        let observed_at = self.catalog.keys(self.serves(pick)).await;
         let wanted = Wanted {
             field: "spec.login.sshKey",
             exact: Some("spec.login.sshKey.id"),
@@ -284,13 +288,13 @@ impl<'a> Look<'a> {
             from,
             list: "the key pairs",
         };
-        Some(self.answer(looked.map(|list| chosen(&*list, pick)), wanted))
+        Some(self.answer(observed_at.map(|list| chosen(&*list, pick)), wanted))
     }
 
     /// The images that the server has: as it shows, as was last applied, as was last asked for.
     fn standing_images(&self) -> Vec<String> {
-        let facts = &self.seen.facts;
-        let shown = match &self.seen.detail {
+        let facts = &self.observed.facts;
+        let shown = match &self.observed.detail {
             Fact::Known(detail) => detail.image().map(|image| image.to_string()),
             Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => {
                 let shown = facts.status.detail.get("imageResourceUUID");
@@ -304,19 +308,19 @@ impl<'a> Look<'a> {
     }
 
     fn standing_key(&self) -> Vec<String> {
-        let applied = self.seen.facts.status.applied.as_ref();
+        let applied = self.observed.facts.status.applied.as_ref();
         let applied = applied.and_then(|applied| applied.key.clone());
         let asked = self.bought().and_then(|record| record.target.key.clone());
         applied.into_iter().chain(asked).collect()
     }
 
     fn bought(&self) -> Option<&crate::api::PurchaseRecord> {
-        let facts = &self.seen.facts;
+        let facts = &self.observed.facts;
         super::bought(&facts.status, facts.purchase())
     }
 
     /// What came of a look: the one thing, or what is to be said.
-    fn answer(&self, looked: Result<Chosen, Unread>, wanted: Wanted<'_>) -> Answer {
+    fn answer(&self, observed_at: Result<Chosen, Unread>, wanted: Wanted<'_>) -> Answer {
         let Wanted {
             field, from, list, ..
         } = &wanted;
@@ -324,11 +328,11 @@ impl<'a> Look<'a> {
             let message = format!("{field} ({from}): {list} could not be read: {why}");
             Err(Readiness::reconciling(Reason::ReferenceUnread, message))
         };
-        let chosen = match looked {
+        let chosen = match observed_at {
             Ok(chosen) => chosen,
             Err(trouble) => {
                 if trouble.unauthorized {
-                    (self.context.doubt_account)(&self.seen.account_key);
+                    (self.context.doubt_account)(&self.observed.account_key);
                 }
                 return unread(&trouble.why);
             }

@@ -2,15 +2,15 @@
 
 use crate::api::{Operation, Verb};
 use crate::cloud::ServerId;
-use crate::instance::memory::kinds::Post;
+use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::outcome::Outcome;
-use crate::instance::plan::step::{Plan, ReleaseReason, Step, Tell};
+use crate::instance::plan::step::{Plan, ReleaseReason, StatusUpdate, Step};
 use crate::instance::plan::{cause, words};
 use crate::runtime::events::EventNote;
 
 /// The Event of the call that was taken in this turn; one for each attempt, none for a repetition within it.
-pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<EventNote> {
+pub(super) fn of(observed: &Observation, plan: &Plan, outcome: &Outcome) -> Option<EventNote> {
     match (outcome, &plan.step) {
         (Outcome::Accepted { verb, id, .. }, Step::Buy { .. } | Step::Operate { .. }) => {
             let operation = called(plan)?;
@@ -35,7 +35,7 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<E
                 ..
             },
             _,
-        ) => beside(seen, *verb, *power_cut),
+        ) => beside(observed, *verb, *power_cut),
         (
             Outcome::Released {
                 id,
@@ -45,7 +45,7 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<E
                 ..
             },
             _,
-        ) => Some(released(seen, id, *why)),
+        ) => Some(released(observed, id, *why)),
         (
             Outcome::Auxiliary {
                 verb,
@@ -57,9 +57,9 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<E
             _,
         ) => {
             // What is repeated has the same answer, most likely: told once.
-            let last = seen.memory.calls.auxiliary.as_ref();
+            let last = observed.memory.calls.auxiliary.as_ref();
             let is_told = last.is_some_and(|last| last.verb == *verb && last.is_unknown);
-            (!is_told).then_some(unanswered(*verb, &seen.facts.id()?, why))
+            (!is_told).then_some(unanswered(*verb, &observed.facts.id()?, why))
         }
         (
             Outcome::Released {
@@ -71,7 +71,7 @@ pub(super) fn of(seen: &Observation, plan: &Plan, outcome: &Outcome) -> Option<E
             },
             _,
         ) => {
-            let last = seen.memory.calls.releases.get(id);
+            let last = observed.memory.calls.releases.get(id);
             let is_told = last.is_some_and(|last| last.is_unknown);
             (!is_told).then(|| unanswered(Verb::Release, id, why))
         }
@@ -98,8 +98,8 @@ fn unanswered(verb: Verb, id: &ServerId, why: &str) -> EventNote {
 }
 
 /// A call within an attempt.
-fn beside(seen: &Observation, verb: Verb, is_cut: bool) -> Option<EventNote> {
-    let (open, id) = (seen.open()?, seen.facts.id()?);
+fn beside(observed: &Observation, verb: Verb, is_cut: bool) -> Option<EventNote> {
+    let (open, id) = (observed.open()?, observed.facts.id()?);
     let why = cause::told(&open);
     let of_reinstall = open.verb == Verb::Reinstall;
     Some(match (is_cut, of_reinstall) {
@@ -135,14 +135,14 @@ fn power_cut(id: &ServerId, why: &str) -> EventNote {
     )
 }
 
-fn released(seen: &Observation, id: &ServerId, why: ReleaseReason) -> EventNote {
+fn released(observed: &Observation, id: &ServerId, why: ReleaseReason) -> EventNote {
     match why {
         ReleaseReason::Deleted => EventNote::normal(
             "Releasing",
             format!(
                 "the service is releasing server {id}: this Instance is deleted, and spec.deletionPolicy is {:?} (spec of \
                  generation {})",
-                seen.facts.spec.deletion_policy, seen.facts.generation
+                observed.facts.spec.deletion_policy, observed.facts.generation
             ),
         ),
         ReleaseReason::Surplus => EventNote::warning(
@@ -157,7 +157,12 @@ fn released(seen: &Observation, id: &ServerId, why: ReleaseReason) -> EventNote 
 }
 
 /// Whether a change of Ready says no more than the Event of a call: the one that was taken, or the one that comes next.
-pub(super) fn tells(event: &EventNote, seen: &Observation, tell: &Tell, outcome: &Outcome) -> bool {
+pub(super) fn tells(
+    event: &EventNote,
+    observed: &Observation,
+    update: &StatusUpdate,
+    outcome: &Outcome,
+) -> bool {
     let verbs = [
         Verb::Create,
         Verb::Reinstall,
@@ -183,16 +188,16 @@ pub(super) fn tells(event: &EventNote, seen: &Observation, tell: &Tell, outcome:
     let Some(verb) = verb.filter(|_| !event.warning) else {
         return false;
     };
-    let attempt = match seen.open() {
-        Some(open) => seen.memory.call(&open),
+    let attempt = match observed.open() {
+        Some(open) => observed.memory.call(&open),
         None => None,
     };
     let is_taken = matches!(outcome, Outcome::Accepted { .. });
     let was_taken = is_taken
         || attempt.is_some_and(|attempt| {
-            attempt.verb == verb && matches!(attempt.post, Post::Accepted { .. })
+            attempt.verb == verb && matches!(attempt.call_state, CallState::Accepted { .. })
         });
-    tell.operation.is_none() || was_taken
+    update.operation.is_none() || was_taken
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::api::InstanceStatus;
 use crate::cloud::ServerId;
 use crate::instance::facts::Facts;
 use crate::instance::memory::{Memory, open};
-use crate::instance::plan::step::Tell;
+use crate::instance::plan::step::StatusUpdate;
 use crate::instance::report::is_owed;
 use crate::instance::status::write::stands_otherwise;
 use crate::instance::times;
@@ -17,24 +17,24 @@ use tokio::time::Instant;
 /// does not wait: a server, an end, an operation that runs, a newer spec.
 pub(super) fn wait(
     facts: &Facts,
-    tell: &Tell,
+    update: &StatusUpdate,
     next: &InstanceStatus,
     memory: &Mutex<Memory>,
 ) -> Option<Duration> {
     let memory = open(memory);
-    let said = memory.told.said.as_ref()?;
+    let written = memory.told.written.as_ref()?;
     let tells_another =
-        tell.id.is_some() && tell.id.as_ref().map(ServerId::as_str) != said.id.as_deref();
+        update.id.is_some() && update.id.as_ref().map(ServerId::as_str) != written.id.as_deref();
     if !stands_otherwise(facts, &memory)
-        || said.generation != facts.generation
+        || written.generation != facts.generation
         || tells_another
-        || tell.ended.is_some()
-        || is_owed(facts, tell)
+        || update.ended.is_some()
+        || is_owed(facts, update)
     {
         return None;
     }
-    let since = if said.is_in(&next.conditions) {
-        said.at
+    let since = if written.is_in(&next.conditions) {
+        written.at
     } else {
         memory.told.conflict?
     };
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use crate::api::conditions::{Readiness, Reason};
     use crate::instance::memory::all::Memories;
-    use crate::instance::memory::kinds::Said;
+    use crate::instance::memory::kinds::WrittenStatus;
     use crate::instance::status::status;
     use jiff::Timestamp;
     use serde_json::json;
@@ -74,8 +74,8 @@ mod tests {
         Facts::of("cluster", &serde_json::from_value(instance).unwrap())
     }
 
-    fn said(words: &str) -> Option<Said> {
-        Some(Said {
+    fn written(words: &str) -> Option<WrittenStatus> {
+        Some(WrittenStatus {
             at: Instant::now(),
             generation: shows(words).generation,
             reason: Reason::Releasing,
@@ -93,16 +93,21 @@ mod tests {
 
     /// How long it is before something is said where this stands.
     fn waits(shown: &str, says: &str, memory: &Mutex<Memory>) -> Option<Duration> {
-        let (facts, tell) = (shows(shown), Tell::default());
-        let next = status(&facts, Timestamp::UNIX_EPOCH, &tell, Some(&readiness(says)));
-        wait(&facts, &tell, &next, memory)
+        let (facts, update) = (shows(shown), StatusUpdate::default());
+        let next = status(
+            &facts,
+            Timestamp::UNIX_EPOCH,
+            &update,
+            Some(&readiness(says)),
+        );
+        wait(&facts, &update, &next, memory)
     }
 
     #[test]
     fn the_same_words_are_not_said_again_at_once() {
         let memory = memory();
         assert_eq!(waits("theirs", "mine", &memory), None, "nothing was said");
-        open(&memory).told.said = said("mine");
+        open(&memory).told.written = written("mine");
         assert!(waits("theirs", "mine", &memory).is_some());
         assert_eq!(waits("mine", "another", &memory), None, "its own words");
     }
@@ -110,7 +115,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn somebody_elses_words_are_written_over_once_in_half_a_minute() {
         let memory = memory();
-        open(&memory).told.said = said("mine");
+        open(&memory).told.written = written("mine");
         assert_eq!(waits("theirs", "another", &memory), None, "the first time");
         open(&memory).told.conflict = Some(Instant::now());
         let rest = waits("theirs", "another", &memory).unwrap();
@@ -125,7 +130,7 @@ mod tests {
         let memory = memory();
         {
             let mut memory = open(&memory);
-            (memory.told.said, memory.told.unanswered) = (said("mine"), said("sent"));
+            (memory.told.written, memory.told.unanswered) = (written("mine"), written("sent"));
             memory.told.conflict = Some(Instant::now());
         }
         assert_eq!(waits("sent", "another", &memory), None);

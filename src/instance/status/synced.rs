@@ -12,13 +12,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Whether the server that status tells of is confirmed; none where that is not known, or where status tells of no server.
-pub(super) fn synced(seen: &Observation) -> Option<Synced> {
-    seen.facts.told_id()?;
-    let confirmed = seen.memory.looks.confirmed;
-    let is_late =
-        seen.now >= confirmed.unwrap_or(seen.memory.origin.first_seen) + times::CONFIRMED_WITHIN;
-    let name = &seen.account_key.name;
-    judge(&seen.account, name, confirmed.is_some(), is_late)
+pub(super) fn synced(observed: &Observation) -> Option<Synced> {
+    observed.facts.status_id()?;
+    let confirmed = observed.memory.observations.confirmed;
+    let is_late = observed.now
+        >= confirmed.unwrap_or(observed.memory.origin.first_seen) + times::CONFIRMED_WITHIN;
+    let name = &observed.account_key.name;
+    judge(&observed.account, name, confirmed.is_some(), is_late)
 }
 
 /// The same of an Account of this name. Pure, and the same words as long as the same is wrong.
@@ -49,19 +49,19 @@ fn judge(account: &AccountFact, name: &str, is_confirmed: bool, is_late: bool) -
 }
 
 /// How long until this may be another answer, where nothing else brings a reconcile before.
-pub fn again(seen: &Observation) -> Option<Duration> {
-    seen.facts.told_id()?;
-    let mut told = seen.facts.status.conditions.iter();
+pub fn again(observed: &Observation) -> Option<Duration> {
+    observed.facts.status_id()?;
+    let mut told = observed.facts.status.conditions.iter();
     if told.any(|told| told.type_ == SYNCED && told.status == "False") {
-        return matches!(seen.account, AccountFact::AccountSession(_))
+        return matches!(observed.account, AccountFact::AccountSession(_))
             .then_some(times::UNCONFIRMED_RECHECK);
     }
-    let since = seen
+    let since = observed
         .memory
-        .looks
+        .observations
         .confirmed
-        .unwrap_or(seen.memory.origin.first_seen);
-    let late = (since + times::CONFIRMED_WITHIN).saturating_duration_since(seen.now);
+        .unwrap_or(observed.memory.origin.first_seen);
+    let late = (since + times::CONFIRMED_WITHIN).saturating_duration_since(observed.now);
     Some(late.max(times::UNCONFIRMED_RECHECK))
 }
 

@@ -6,7 +6,7 @@ use crate::api::{Instance, InstanceStatus, PurchaseRecord};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::journal;
-use crate::instance::memory::kinds::Said;
+use crate::instance::memory::kinds::WrittenStatus;
 use crate::instance::memory::{Memory, open};
 use crate::instance::plan::step::Step;
 use crate::instance::status::{change_of_ready, is_stalled, ready};
@@ -49,7 +49,7 @@ pub async fn say(
                 memory.told.acknowledged = Some(status.observed_generation);
             }
             if error.may_have_happened() {
-                memory.told.unanswered = said(facts, status, readiness);
+                memory.told.unanswered = written_status(facts, status, readiness);
             }
             Err(error)
         }
@@ -75,11 +75,16 @@ pub fn has_said(
     }
     memory.told.unreported_until = None;
     memory.wrote(Some(version), now);
-    (memory.told.said, memory.told.unanswered) = (said(facts, status, readiness), None);
+    (memory.told.written, memory.told.unanswered) =
+        (written_status(facts, status, readiness), None);
 }
 
-fn said(facts: &Facts, status: &InstanceStatus, readiness: Option<&Readiness>) -> Option<Said> {
-    readiness.map(|readiness| Said {
+fn written_status(
+    facts: &Facts,
+    status: &InstanceStatus,
+    readiness: Option<&Readiness>,
+) -> Option<WrittenStatus> {
+    readiness.map(|readiness| WrittenStatus {
         at: Instant::now(),
         generation: facts.generation,
         reason: readiness.reason,
@@ -92,18 +97,19 @@ fn said(facts: &Facts, status: &InstanceStatus, readiness: Option<&Readiness>) -
 /// Whether somebody else's status stands where this process said something.
 pub fn stands_otherwise(facts: &Facts, memory: &Memory) -> bool {
     let shown = &facts.status;
-    let is_ours = |said: &Said| said.is_in(&shown.conditions) && shown.id == said.id;
+    let is_ours =
+        |written: &WrittenStatus| written.is_in(&shown.conditions) && shown.id == written.id;
     ready(&shown.conditions).is_some()
-        && memory.told.said.is_some()
+        && memory.told.written.is_some()
         && !memory
             .told
-            .said
+            .written
             .iter()
             .chain(&memory.told.unanswered)
             .any(is_ours)
 }
 
-impl Said {
+impl WrittenStatus {
     /// Whether conditions say this.
     pub fn is_in(&self, conditions: &[Condition]) -> bool {
         ready(conditions).is_some_and(|ready| {

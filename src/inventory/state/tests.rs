@@ -135,7 +135,7 @@ async fn the_strongest_attention_sets_the_pace() {
     assert_eq!(bench.due_in(), Some(4 * S));
     bench.state.subscribe(&subject("b"), quiet("b", None));
     assert_eq!(bench.due_in(), Some(59 * S));
-    assert_eq!(bench.state.lane(&place()), Lane::Resync);
+    assert_eq!(bench.state.priority(&place()), CallPriority::Resync);
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +150,7 @@ async fn a_proof_is_two_passes_begun_after_the_instant_one_right_after_the_other
         ..quiet("a", None)
     };
     bench.state.subscribe(&subject("a"), wish);
-    assert_eq!(bench.state.lane(&place()), Lane::Operation);
+    assert_eq!(bench.state.priority(&place()), CallPriority::Operation);
     assert_eq!(bench.due_in(), Some(10 * S + Duration::from_millis(1)));
     bench.wait(10 * S + Duration::from_millis(1));
     assert_eq!(
@@ -318,16 +318,17 @@ async fn a_place_freezes_when_many_vanish_and_thaws_when_each_is_accounted_for()
     let missing: Vec<String> = (0..4).map(|n: u8| n.to_string()).collect();
     assert_eq!(
         woken, missing,
-        "frozen: only the missing, to be asked for one by one"
+        "breaker open: only the missing, to be asked for one by one"
     );
     let view = bench.state.view(&place());
     assert_eq!(
-        view.frozen().map(|frozen| (frozen.missing, frozen.known)),
+        view.breaker_open()
+            .map(|breaker_open| (breaker_open.missing, breaker_open.known)),
         Some((4, 6))
     );
     assert_eq!(
         view.sighting(&"ecs-0".into()),
-        Sighting::Unknown(Why::Frozen)
+        Sighting::Unknown(Why::BreakerOpen)
     );
 
     bench.state.confirmed_gone(&"ecs-0".into());
@@ -341,14 +342,14 @@ async fn a_place_freezes_when_many_vanish_and_thaws_when_each_is_accounted_for()
         bench
             .state
             .view(&place())
-            .frozen()
-            .map(|frozen| frozen.missing),
+            .breaker_open()
+            .map(|breaker_open| breaker_open.missing),
         Some(1)
     );
     bench.wait(59 * S);
     bench.pass(rows(3));
     assert_eq!(
-        bench.state.view(&place()).frozen(),
+        bench.state.view(&place()).breaker_open(),
         None,
         "the last one was shown again"
     );
@@ -361,13 +362,13 @@ async fn an_empty_first_listing_freezes_against_the_record_also_when_it_comes_la
         .state
         .subscribe(&subject("0"), quiet("0", Some("ecs-0")));
     bench.pass(vec![]);
-    assert_eq!(bench.state.view(&place()).frozen(), None);
+    assert_eq!(bench.state.view(&place()).breaker_open(), None);
     for name in ["1", "2", "3"] {
         bench
             .state
             .subscribe(&subject(name), quiet(name, Some(&format!("ecs-{name}"))));
     }
-    assert!(bench.state.view(&place()).frozen().is_some());
+    assert!(bench.state.view(&place()).breaker_open().is_some());
     assert!(!bench.state.has_shown("secret/1"));
 }
 
@@ -382,7 +383,7 @@ async fn servers_just_bought_are_not_missed() {
     }
     bench.wait(4 * S);
     bench.pass(vec![]);
-    assert_eq!(bench.state.view(&place()).frozen(), None);
+    assert_eq!(bench.state.view(&place()).breaker_open(), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,17 +79,17 @@ async fn absence_comes_in_three_strengths() {
         matches!(doubtful.sighting(&"ecs-1".into()), Sighting::Present(_, seen) if seen == at(21))
     );
 
-    let frozen = View {
-        frozen: Some(Frozen {
+    let breaker_open = View {
+        breaker_open: Some(BreakerOpen {
             missing: 3,
             known: 3,
         }),
         ..both
     };
-    assert_eq!(proof(&frozen, 0), Absence::NotYet(Why::Frozen));
+    assert_eq!(proof(&breaker_open, 0), Absence::NotYet(Why::BreakerOpen));
     assert_eq!(
-        frozen.sighting(&"ecs-9".into()),
-        Sighting::Unknown(Why::Frozen)
+        breaker_open.sighting(&"ecs-9".into()),
+        Sighting::Unknown(Why::BreakerOpen)
     );
 }
 

@@ -25,10 +25,10 @@ fn name(number: usize) -> Subject {
 }
 
 /// Takes every slot there is in a lane.
-fn fill(line: &Line, lane: Lane) -> Vec<Slot> {
+fn fill(line: &Line, priority: CallPriority) -> Vec<Slot> {
     let mut slots = Vec::new();
     for number in 1_000.. {
-        match line.ask(&name(number), lane) {
+        match line.ask(&name(number), priority) {
             Some(slot) => slots.push(slot),
             None => {
                 line.leave(&name(number));
@@ -43,39 +43,39 @@ fn fill(line: &Line, lane: Lane) -> Vec<Slot> {
 fn there_are_as_many_slots_as_the_limit_can_use() {
     for (concurrent, slots) in [(0, 9), (1, 9), (8, 16), (50, 100)] {
         let (line, _told) = line(concurrent);
-        assert_eq!(fill(&line, Lane::Urgent).len(), slots);
+        assert_eq!(fill(&line, CallPriority::Urgent).len(), slots);
     }
 }
 
 #[test]
 fn what_is_less_urgent_leaves_slots_to_what_is_more_so() {
     let (line, _told) = line(8);
-    let mut slots = fill(&line, Lane::Resync);
+    let mut slots = fill(&line, CallPriority::Resync);
     assert_eq!(slots.len(), 8);
-    slots.extend(fill(&line, Lane::Operation));
+    slots.extend(fill(&line, CallPriority::Operation));
     assert_eq!(slots.len(), 12);
-    slots.extend(fill(&line, Lane::Urgent));
+    slots.extend(fill(&line, CallPriority::Urgent));
     assert_eq!(slots.len(), 16);
 }
 
 #[test]
 fn a_slot_that_is_given_back_is_held_for_the_first_in_line() {
     let (line, told) = line(1);
-    let mut slots = fill(&line, Lane::Urgent);
-    assert!(line.ask(&name(1), Lane::Operation).is_none());
-    assert!(line.ask(&name(2), Lane::Urgent).is_none());
-    assert!(line.ask(&name(3), Lane::Urgent).is_none());
+    let mut slots = fill(&line, CallPriority::Urgent);
+    assert!(line.ask(&name(1), CallPriority::Operation).is_none());
+    assert!(line.ask(&name(2), CallPriority::Urgent).is_none());
+    assert!(line.ask(&name(3), CallPriority::Urgent).is_none());
     assert!(
-        line.ask(&name(2), Lane::Urgent).is_none(),
+        line.ask(&name(2), CallPriority::Urgent).is_none(),
         "it stands where it stood"
     );
     drop(slots.pop());
     assert_eq!(told.try_recv(), Ok(name(2)));
     assert!(
-        line.ask(&name(3), Lane::Urgent).is_none(),
+        line.ask(&name(3), CallPriority::Urgent).is_none(),
         "nobody passes it"
     );
-    assert!(line.ask(&name(2), Lane::Urgent).is_some());
+    assert!(line.ask(&name(2), CallPriority::Urgent).is_some());
     // That one was given back at once.
     assert_eq!(told.try_recv(), Ok(name(3)));
     line.leave(&name(3));
@@ -87,18 +87,18 @@ fn a_slot_that_is_given_back_is_held_for_the_first_in_line() {
 #[test]
 fn who_becomes_more_urgent_moves_up_and_one_in_four_goes_to_who_has_waited_longest() {
     let (line, told) = line(1);
-    let mut slots = fill(&line, Lane::Urgent);
-    assert!(line.ask(&name(0), Lane::Resync).is_none());
+    let mut slots = fill(&line, CallPriority::Urgent);
+    assert!(line.ask(&name(0), CallPriority::Resync).is_none());
     for number in 1..6 {
-        assert!(line.ask(&name(number), Lane::Operation).is_none());
+        assert!(line.ask(&name(number), CallPriority::Operation).is_none());
     }
-    assert!(line.ask(&name(5), Lane::Urgent).is_none());
+    assert!(line.ask(&name(5), CallPriority::Urgent).is_none());
     let mut order = Vec::new();
     for _ in 0..6 {
         drop(slots.pop());
         let next = told.try_recv().unwrap();
         // Whoever is offered one does not give it back.
-        slots.insert(0, line.ask(&next, Lane::Urgent).unwrap());
+        slots.insert(0, line.ask(&next, CallPriority::Urgent).unwrap());
         order.push(next);
     }
     assert_eq!(order, [5, 1, 2, 0, 3, 4].map(name));
@@ -107,31 +107,31 @@ fn who_becomes_more_urgent_moves_up_and_one_in_four_goes_to_who_has_waited_longe
 #[tokio::test(start_paused = true)]
 async fn a_slot_is_not_held_for_ever_for_who_does_not_come() {
     let (line, told) = line(1);
-    let mut slots = fill(&line, Lane::Urgent);
-    assert!(line.ask(&name(1), Lane::Urgent).is_none());
-    assert!(line.ask(&name(2), Lane::Urgent).is_none());
+    let mut slots = fill(&line, CallPriority::Urgent);
+    assert!(line.ask(&name(1), CallPriority::Urgent).is_none());
+    assert!(line.ask(&name(2), CallPriority::Urgent).is_none());
     drop(slots.pop());
     assert_eq!(told.try_recv(), Ok(name(1)));
     tokio::time::sleep(OFFER - Duration::from_secs(1)).await;
     assert!(told.try_recv().is_err());
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(told.try_recv(), Ok(name(2)));
-    let of_two = line.ask(&name(2), Lane::Urgent);
+    let of_two = line.ask(&name(2), CallPriority::Urgent);
     // Who comes at last stands where it stood.
-    assert!(line.ask(&name(3), Lane::Urgent).is_none());
-    assert!(line.ask(&name(1), Lane::Urgent).is_none());
+    assert!(line.ask(&name(3), CallPriority::Urgent).is_none());
+    assert!(line.ask(&name(1), CallPriority::Urgent).is_none());
     assert!(told.try_recv().is_err());
     drop(of_two);
     assert_eq!(told.try_recv(), Ok(name(1)));
-    assert!(line.ask(&name(1), Lane::Urgent).is_some());
+    assert!(line.ask(&name(1), CallPriority::Urgent).is_some());
 }
 
 #[test]
 fn more_slots_are_offered_as_soon_as_the_limits_allow_them() {
     let (line, told) = line(1);
-    let slots = fill(&line, Lane::Urgent);
+    let slots = fill(&line, CallPriority::Urgent);
     for number in 0..20 {
-        assert!(line.ask(&name(number), Lane::Urgent).is_none());
+        assert!(line.ask(&name(number), CallPriority::Urgent).is_none());
     }
     line.set_limits(limits(16));
     assert_eq!(told.try_iter().count(), 20);
@@ -142,15 +142,15 @@ fn more_slots_are_offered_as_soon_as_the_limits_allow_them() {
 
 #[derive(Clone, Debug)]
 enum Act {
-    Ask(usize, Lane),
+    Ask(usize, CallPriority),
     Give(usize),
     Leave(usize),
 }
 
 fn acts() -> impl Strategy<Value = Act> {
-    let lane = prop::sample::select(ALL.to_vec());
+    let priority = prop::sample::select(ALL.to_vec());
     prop_oneof![
-        5 => (0..40_usize, lane).prop_map(|(who, lane)| Act::Ask(who, lane)),
+        5 => (0..40_usize, priority).prop_map(|(who, priority)| Act::Ask(who, priority)),
         3 => any::<usize>().prop_map(Act::Give),
         1 => (0..40_usize).prop_map(Act::Leave),
     ]
@@ -166,8 +166,8 @@ proptest! {
         let mut held = BTreeMap::new();
         for act in acts {
             match act {
-                Act::Ask(who, lane) if !held.contains_key(&who) => {
-                    if let Some(slot) = line.ask(&name(who), lane) {
+                Act::Ask(who, priority) if !held.contains_key(&who) => {
+                    if let Some(slot) = line.ask(&name(who), priority) {
                         held.insert(who, slot);
                     }
                 }
@@ -193,7 +193,7 @@ proptest! {
         while !line.lock().waiting.is_empty() || !line.lock().offers.is_empty() {
             for subject in told.try_iter().collect::<Vec<_>>() {
                 // It comes, calls, and gives it back; or it had left.
-                drop(line.ask(&subject, Lane::Urgent));
+                drop(line.ask(&subject, CallPriority::Urgent));
             }
             rounds += 1;
             prop_assert!(rounds < 100, "somebody waits for ever");

@@ -7,7 +7,7 @@ use crate::cloud::TaskState;
 async fn a_detail_of_another_instance_is_no_answer() {
     let server = Scripted::answering("200 OK", r#"{"instance":{"ecsResourceUUID":"ecs-2"}}"#).await;
     let error = client(&server.endpoint)
-        .detail(Lane::Urgent, &id())
+        .detail(CallPriority::Urgent, &id())
         .await
         .unwrap_err();
     assert_eq!(error.category(), "garbled");
@@ -30,13 +30,13 @@ async fn the_calls_on_one_instance_take_either_shape_of_answer_and_do_without_a_
         let expected = Accepted {
             task: task.map(TaskId::from),
         };
-        let permit = client.permit(Lane::Urgent).await;
+        let permit = client.permit(CallPriority::Urgent).await;
         assert_eq!(client.release(permit, &id()).await.unwrap(), expected);
-        let permit = client.permit(Lane::Urgent).await;
+        let permit = client.permit(CallPriority::Urgent).await;
         assert_eq!(client.start(permit, &id()).await.unwrap(), expected);
-        let permit = client.permit(Lane::Urgent).await;
+        let permit = client.permit(CallPriority::Urgent).await;
         assert_eq!(client.restart(permit, &id()).await.unwrap(), expected);
-        let permit = client.permit(Lane::Urgent).await;
+        let permit = client.permit(CallPriority::Urgent).await;
         assert_eq!(client.stop(permit, &id(), true).await.unwrap(), expected);
         let [.., stop] = server
             .requests()
@@ -50,7 +50,7 @@ async fn the_calls_on_one_instance_take_either_shape_of_answer_and_do_without_a_
     for (body, gone) in [(denied, true), ("{}", false), (r#"{"hello":1}"#, false)] {
         let server = Scripted::answering("200 OK", body).await;
         let client = client(&server.endpoint);
-        let permit = client.permit(Lane::Urgent).await;
+        let permit = client.permit(CallPriority::Urgent).await;
         let error = client.release(permit, &id()).await.unwrap_err();
         assert_eq!(error.is_no_such_instance(), gone, "{error}");
         assert_eq!(error.may_have_happened(), !gone, "{error}");
@@ -66,7 +66,10 @@ async fn a_package_of_another_zone_is_not_on_the_list_of_this_one() {
     ]}"#;
     let server = Scripted::answering("200 OK", body).await;
     let client = client(&server.endpoint);
-    let here = client.packages(Lane::Urgent, "r", Some("z")).await.unwrap();
+    let here = client
+        .packages(CallPriority::Urgent, "r", Some("z"))
+        .await
+        .unwrap();
     assert_eq!(here.rows.len(), 1);
     assert_eq!((here.rows[0].cpu, here.unreadable), (Some(2), 0));
 }
@@ -76,7 +79,7 @@ async fn a_failed_task_is_a_report_and_a_contradiction_is_none() {
     let failed = r#"{"asyncTaskInfo":{"processResult":"FAIL","remark":"sold out"},"httpStatus":500,"success":false}"#;
     let server = Scripted::answering("202 Accepted", failed).await;
     let report = client(&server.endpoint)
-        .task(Lane::Operation, &"t-1".into())
+        .task(CallPriority::Operation, &"t-1".into())
         .await
         .unwrap();
     let reason = Some("sold out".to_owned());
@@ -84,7 +87,7 @@ async fn a_failed_task_is_a_report_and_a_contradiction_is_none() {
     let odd = r#"{"asyncTaskInfo":{"processResult":"SUCCESS"},"success":false}"#;
     let server = Scripted::answering("202 Accepted", odd).await;
     let error = client(&server.endpoint)
-        .task(Lane::Operation, &"t-1".into())
+        .task(CallPriority::Operation, &"t-1".into())
         .await
         .unwrap_err();
     assert_eq!(error.category(), "garbled");

@@ -19,13 +19,18 @@ async fn endless(begins: &str, goes_on: &str) -> Client {
 }
 
 async fn detail(client: &Client) -> Error {
-    client.detail(Lane::Urgent, &id()).await.unwrap_err()
+    client
+        .detail(CallPriority::Urgent, &id())
+        .await
+        .unwrap_err()
 }
 
 async fn page(client: &Client) -> Error {
     let read = |_: &Map<String, Value>| Ok(Some(()));
     let place = Place::new("r", "z");
-    let page = client.instances_page(Lane::Resync, &place, 1, read).await;
+    let page = client
+        .instances_page(CallPriority::Resync, &place, 1, read)
+        .await;
     page.unwrap_err()
 }
 
@@ -83,11 +88,14 @@ async fn a_body_that_never_ends_is_given_up_at_its_bound_which_the_message_names
         let service = endless(begins, goes_on).await;
         says(&page(&service).await, "oversized", of_page);
         says(&detail(&service).await, "oversized", of_detail);
-        let error = service.probe(Lane::Urgent).await.unwrap_err();
+        let error = service.probe(CallPriority::Urgent).await.unwrap_err();
         assert_eq!(error.category(), "oversized", "{error}");
         let error = create(&service).await.unwrap_err();
         says(&error, "oversized", "check that the endpoint");
-        let error = service.packages(Lane::Urgent, "r", None).await.unwrap_err();
+        let error = service
+            .packages(CallPriority::Urgent, "r", None)
+            .await
+            .unwrap_err();
         assert_eq!(error.category(), "oversized", "{error}");
     }
 }
@@ -188,13 +196,15 @@ async fn numbers_and_texts_of_any_size_are_no_panic() {
         let body = format!(r#"{{"instance":{{"ecsResourceUUID":"ecs-1","x":{value}}}}}"#);
         let server = Scripted::answering("200 OK", &body).await;
         // Either is well, as long as it ends.
-        let _ = client(&server.endpoint).detail(Lane::Urgent, &id()).await;
+        let _ = client(&server.endpoint)
+            .detail(CallPriority::Urgent, &id())
+            .await;
         let rows = format!(r#"{{"instances":[{{"ecsResourceUUID":"e","x":{value}}}]}}"#);
         let server = Scripted::answering("200 OK", &rows).await;
         let read = |_: &Map<String, Value>| Ok(Some(()));
         let place = Place::new("r", "z");
         let page = client(&server.endpoint)
-            .instances_page(Lane::Resync, &place, 1, read)
+            .instances_page(CallPriority::Resync, &place, 1, read)
             .await;
         drop(page);
     }
@@ -269,7 +279,7 @@ async fn what_changes_something_waits_for_room_before_it_has_leave() {
     let server = Scripted::new(Act::Stall).await;
     let client = client(&server.endpoint);
     let calls = with_silent_calls(&client, &server).await;
-    let permit = client.permit(Lane::Urgent);
+    let permit = client.permit(CallPriority::Urgent);
     tokio::pin!(permit);
     assert!(permit.as_mut().now_or_never().is_none());
     for call in calls {

@@ -18,24 +18,24 @@ fn sent(text: &str) -> Vec<(Url, String)> {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_time().build().unwrap();
     runtime.block_on(async {
-        let gate = Gate::new(Limits {
+        let limiter = RateLimiter::new(Limits {
             per_second: 10_000.0,
             burst: 1000,
             concurrent: 100,
         });
         let endpoint = "https://cloud.example/api";
-        let client = Client::new(http, endpoint, TOKEN.into(), Paths::default(), gate).unwrap();
-        let (lane, server) = (Lane::Urgent, ServerId::from(text));
-        let _ = client.detail(lane, &server).await;
-        let _ = client.task(lane, &TaskId::from(text)).await;
+        let client = Client::new(http, endpoint, TOKEN.into(), Paths::default(), limiter).unwrap();
+        let (priority, server) = (CallPriority::Urgent, ServerId::from(text));
+        let _ = client.detail(priority, &server).await;
+        let _ = client.task(priority, &TaskId::from(text)).await;
         let _ = client
-            .instances_page(lane, &Place::new(text, text), 1, |_| Ok(Some(())))
+            .instances_page(priority, &Place::new(text, text), 1, |_| Ok(Some(())))
             .await;
-        let _ = client.packages(lane, text, Some(text)).await;
-        let _ = client.images_page(lane, text, 1).await;
-        let _ = client.firewalls_page(lane, text, 1).await;
-        let _ = client.release(client.permit(lane).await, &server).await;
-        let _ = client.start(client.permit(lane).await, &server).await;
+        let _ = client.packages(priority, text, Some(text)).await;
+        let _ = client.images_page(priority, text, 1).await;
+        let _ = client.firewalls_page(priority, text, 1).await;
+        let _ = client.release(client.permit(priority).await, &server).await;
+        let _ = client.start(client.permit(priority).await, &server).await;
     });
     drop(runtime);
     std::mem::take(&mut *sent.lock().unwrap())

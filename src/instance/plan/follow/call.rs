@@ -8,7 +8,7 @@ use crate::instance::fact::Fact;
 use crate::instance::login::LoginFact;
 use crate::instance::memory::kinds::Auxiliary;
 use crate::instance::observation::is_idle;
-use crate::instance::plan::step::{Needs, Plan, Request, Step, Tell};
+use crate::instance::plan::step::{Needs, Plan, Request, StatusUpdate, Step};
 use crate::instance::plan::{begin, login, policy, words};
 use crate::instance::times;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const BUSY_TRIES: u32 = 4;
 impl Open<'_> {
     /// The intent stands and nothing was sent.
     pub(super) fn not_sent(&self) -> Plan {
-        if begin::is_still_asked(self.seen, self.operation) {
+        if begin::is_still_asked(self.observed, self.operation) {
             self.again()
         } else {
             self.conclude(End::superseded("it was not sent"))
@@ -28,7 +28,7 @@ impl Open<'_> {
 
     /// The service refused the call: nothing was done.
     pub(super) fn after_refusal(&self, message: &str, why: Reason) -> Plan {
-        if let Fact::Known(detail) = &self.seen.detail
+        if let Fact::Known(detail) = &self.observed.detail
             && is_idle(detail.pending())
             && matches!(self.verb(), Verb::Start | Verb::Stop)
             && self.effect() == Some(true)
@@ -39,7 +39,7 @@ impl Open<'_> {
         if why == Reason::OperationRefused {
             return self.conclude(End::refused(message));
         }
-        if !begin::is_still_asked(self.seen, self.operation) {
+        if !begin::is_still_asked(self.observed, self.operation) {
             // A stop that was asked for meanwhile shows late at some services; until then the server is not at rest.
             return if self.is_being_stopped() {
                 self.stopping()
@@ -48,10 +48,10 @@ impl Open<'_> {
             };
         }
         if why == Reason::Stopping {
-            return match &self.seen.detail {
+            return match &self.observed.detail {
                 Fact::Known(detail) if !is_idle(detail.pending()) => self.stopping(),
                 Fact::Known(detail) if detail.status() == Some("STOPPED") => self.again(),
-                Fact::Known(detail) if begin::may_operate(self.seen, &detail.fields) => {
+                Fact::Known(detail) if begin::may_operate(self.observed, &detail.fields) => {
                     let force = self.was_asked(Verb::Stop) == Some(false);
                     let id = self.id.clone();
                     self.auxiliary(Verb::Stop, Request::Stop { id, force })
@@ -65,44 +65,44 @@ impl Open<'_> {
             // Nothing keeps it busy: it does not want this one, in the state that the server is in.
             return self.conclude(End::refused(message));
         }
-        match self.seen.memory.pace.not_before {
-            Some(at) if at > self.seen.now => self.later(message, why, at - self.seen.now),
+        match self.observed.memory.pace.not_before {
+            Some(at) if at > self.observed.now => self.later(message, why, at - self.observed.now),
             _ => self.again(),
         }
     }
 
     /// It was asked to stop lately, and is not seen stopped.
     fn is_being_stopped(&self) -> bool {
-        let is_stopped = matches!(&self.seen.detail, Fact::Known(detail) if is_idle(detail.pending()) && detail.status() == Some("STOPPED"));
+        let is_stopped = matches!(&self.observed.detail, Fact::Known(detail) if is_idle(detail.pending()) && detail.status() == Some("STOPPED"));
         self.was_asked(Verb::Stop) == Some(true) && !is_stopped
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        matches!(&self.seen.detail, Fact::Known(detail) if is_idle(detail.pending()))
+        matches!(&self.observed.detail, Fact::Known(detail) if is_idle(detail.pending()))
     }
 
     /// The same again, after this time.
     pub(super) fn later(&self, message: &str, why: Reason, left: Duration) -> Plan {
-        let mut tell = Tell::of(words::refused(message, why));
-        tell.operation = Some(self.operation.clone());
+        let mut update = StatusUpdate::of(words::refused(message, why));
+        update.operation = Some(self.operation.clone());
         // Trouble of the service that the next try may already have behind it.
-        tell.progress = matches!(why, Reason::RateLimited | Reason::ServiceUnreachable);
-        Plan::rest(tell.with_id(Some(self.id.clone())), left)
+        update.progress = matches!(why, Reason::RateLimited | Reason::ServiceUnreachable);
+        Plan::rest(update.with_id(Some(self.id.clone())), left)
     }
 
     /// The call of the recorded attempt, once more: it is certain that nothing was done.
     pub(super) fn again(&self) -> Plan {
         let rest = || {
             Plan::rest(
-                Tell::default().with_id(Some(self.id.clone())),
+                StatusUpdate::default().with_id(Some(self.id.clone())),
                 times::PASS_RECHECK,
             )
         };
         if !self.is_told() {
             return self.running(words::running(self.verb(), self.id));
         }
-        match &self.seen.detail {
-            Fact::Known(detail) if begin::may_operate(self.seen, &detail.fields) => {}
+        match &self.observed.detail {
+            Fact::Known(detail) if begin::may_operate(self.observed, &detail.fields) => {}
             Fact::Known(detail) if !is_idle(detail.pending()) => {
                 let word = detail.pending().unwrap_or_default();
                 let message = format!("the service is busy with server {} ({word})", self.id);
@@ -123,10 +123,10 @@ impl Open<'_> {
                 return plan;
             }
         }
-        let credentials = match login::credentials(self.seen, self.verb()) {
+        let credentials = match login::credentials(self.observed, self.verb()) {
             Ok(credentials) => credentials,
             // Nothing else waits for a login that cannot be used.
-            Err(_) if matches!(self.seen.login, LoginFact::Problem(_)) => {
+            Err(_) if matches!(self.observed.login, LoginFact::Problem(_)) => {
                 return self.conclude(End::superseded("its login cannot be used"));
             }
             Err(plan) => return *plan,
@@ -136,10 +136,11 @@ impl Open<'_> {
         if read.is_some_and(|read| read != recorded) {
             return self.conclude(End::superseded("its Secret has changed since"));
         }
-        let Some(request) = begin::request(self.seen, self.operation, self.id, credentials) else {
+        let Some(request) = begin::request(self.observed, self.operation, self.id, credentials)
+        else {
             return rest();
         };
-        let tell = Tell::progress(
+        let update = StatusUpdate::progress(
             words::reason(self.verb()),
             words::running(self.verb(), self.id),
         );
@@ -148,14 +149,14 @@ impl Open<'_> {
             announce: false,
             request: Box::new(request),
         };
-        let mut tell = tell.with_id(Some(self.id.clone()));
-        tell.operation = Some(self.operation.clone());
-        Plan::act(step, tell)
+        let mut update = update.with_id(Some(self.id.clone()));
+        update.operation = Some(self.operation.clone());
+        Plan::act(step, update)
     }
 
     /// Whether status tells of the operation. Where that was lost it is told again before anything is called under it.
     pub(super) fn is_told(&self) -> bool {
-        self.seen.facts.operation().is_some()
+        self.observed.facts.operation().is_some()
     }
 
     /// Stops or starts the server within the attempt, once in a while until it shows.
@@ -181,7 +182,7 @@ impl Open<'_> {
             "stopping server {} for its reinstall, since the service wants it stopped",
             self.id
         );
-        let mut plan = match &self.seen.memory.calls.auxiliary {
+        let mut plan = match &self.observed.memory.calls.auxiliary {
             Some(Auxiliary {
                 trouble: Some(trouble),
                 ..
@@ -194,26 +195,29 @@ impl Open<'_> {
 
     /// Whether the server was asked to stop or start within the attempt: true for lately, false for long ago.
     pub(super) fn was_asked(&self, verb: Verb) -> Option<bool> {
-        let auxiliary = self.seen.memory.calls.auxiliary.as_ref();
+        let auxiliary = self.observed.memory.calls.auxiliary.as_ref();
         let auxiliary = auxiliary.filter(|auxiliary| auxiliary.verb == verb)?;
         let again = if auxiliary.is_refused {
             times::REFUSED_AUXILIARY_RETRY
         } else {
             times::AUXILIARY_RETRY
         };
-        Some(self.seen.now < auxiliary.at + again)
+        Some(self.observed.now < auxiliary.at + again)
     }
 
     /// Whether a server that was stopped for a reinstall has to be started, and was not asked to in vain. A start that does
     /// not come about is an operation of its own.
     pub(super) fn is_to_be_started(&self, detail: &Detail) -> bool {
-        let wanted = match self.seen.facts.spec.power_state {
+        let wanted = match self.observed.facts.spec.power_state {
             PowerState::Running => true,
             PowerState::Stopped => false,
             PowerState::Unmanaged => self.operation.before.running,
         };
         let in_vain = self.was_asked(Verb::Start) == Some(false);
         // Where servers are only looked at, it stays as it is.
-        wanted && detail.status() == Some("STOPPED") && !in_vain && !policy::is_observed(self.seen)
+        wanted
+            && detail.status() == Some("STOPPED")
+            && !in_vain
+            && !policy::is_observed(self.observed)
     }
 }

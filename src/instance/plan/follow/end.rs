@@ -5,7 +5,7 @@ use crate::api::{Applied, EndReason, Operation, Verb};
 use crate::instance::fact::Fact;
 use crate::instance::observation::is_idle;
 use crate::instance::plan::ended::{end, pause_after, times, told};
-use crate::instance::plan::step::{Needs, Plan, Request, Tell};
+use crate::instance::plan::step::{Needs, Plan, Request, StatusUpdate};
 use crate::instance::plan::{begin, diff, due, ended, judge, secret, words};
 use crate::instance::times;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ impl Open<'_> {
     /// was stopped for a reinstall which did not come is started first.
     pub(super) fn conclude(&self, end: End) -> Plan {
         if matches!(end, End::Well)
-            && let Some(plan) = secret::settle_first(self.seen, self.operation, self.id)
+            && let Some(plan) = secret::settle_first(self.observed, self.operation, self.id)
         {
             return plan;
         }
@@ -24,15 +24,15 @@ impl Open<'_> {
         {
             return plan;
         }
-        let detail = match &self.seen.detail {
+        let detail = match &self.observed.detail {
             Fact::Known(detail) => Some(&detail.fields),
             Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => None,
         };
-        let fields = detail.unwrap_or(&self.seen.facts.status.detail);
+        let fields = detail.unwrap_or(&self.observed.facts.status.detail);
         let mut plan = match end {
-            End::Well => self.done(&diff::brought(self.seen, self.operation), fields),
+            End::Well => self.done(&diff::brought(self.observed, self.operation), fields),
             End::Assumed => {
-                let brought = diff::brought(self.seen, self.operation);
+                let brought = diff::brought(self.observed, self.operation);
                 let without_password = Applied {
                     password_secret: None,
                     ..brought
@@ -41,48 +41,50 @@ impl Open<'_> {
             }
             End::Badly(reason, words) => self.ended_badly(reason, words, fields),
         };
-        plan.tell.detail = detail.cloned();
-        plan.tell.id = Some(self.id.clone());
+        plan.update.detail = detail.cloned();
+        plan.update.id = Some(self.id.clone());
         plan
     }
 
     fn done(&self, applied: &Applied, fields: &Map<String, Value>) -> Plan {
-        let (seen, operation) = (self.seen, self.operation);
-        let mut tell = Tell::of(judge::judge(seen, applied, fields));
-        tell.applied = Some(due::taken_over(seen, applied, fields));
-        tell.ended = Some(ended::ended(seen, operation, None, None));
+        let (observed, operation) = (self.observed, self.operation);
+        let mut update = StatusUpdate::of(judge::judge(observed, applied, fields));
+        update.applied = Some(due::taken_over(observed, applied, fields));
+        update.ended = Some(ended::ended(observed, operation, None, None));
         let mut event = words::done(operation, self.id);
-        if seen.memory.calls.cut_for == Some(operation.attempt) || operation.power_cut {
+        if observed.memory.calls.cut_for == Some(operation.attempt) || operation.power_cut {
             event.note.push_str("; its power was cut");
         }
-        tell.events.push(event);
-        Plan::rest(tell, times::AFTER_OWN_WRITE)
+        update.events.push(event);
+        Plan::rest(update, times::AFTER_OWN_WRITE)
     }
 
     fn ended_badly(&self, reason: EndReason, words: String, fields: &Map<String, Value>) -> Plan {
-        let (seen, verb) = (self.seen, self.verb());
-        let times = times(seen, verb, reason) + 1;
-        let readiness = match (reason, seen.facts.purchase()) {
+        let (observed, verb) = (self.observed, self.verb());
+        let times = times(observed, verb, reason) + 1;
+        let readiness = match (reason, observed.facts.purchase()) {
             (EndReason::Superseded | EndReason::ServerGone, Some(record)) => {
-                judge::judge(seen, &diff::applied(seen, record), fields)
+                judge::judge(observed, &diff::applied(observed, record), fields)
             }
             _ => told(verb, reason, &words, times),
         };
-        let mut tell = Tell::of(readiness);
-        let end = end(seen, reason, &words, times);
-        tell.ended = Some(ended::ended(
-            seen,
+        let mut update = StatusUpdate::of(readiness);
+        let end = end(observed, reason, &words, times);
+        update.ended = Some(ended::ended(
+            observed,
             self.operation,
             Some(reason),
             Some(words),
         ));
-        tell.operation = Some(Operation {
+        update.operation = Some(Operation {
             end: Some(end),
             ..self.operation.clone()
         });
-        let mut plan = Plan::rest(tell, times::AFTER_OWN_WRITE);
+        let mut plan = Plan::rest(update, times::AFTER_OWN_WRITE);
         plan.pause = match reason {
-            EndReason::Refused if seen.memory.calls.stopped_for == Some(self.operation.attempt) => {
+            EndReason::Refused
+                if observed.memory.calls.stopped_for == Some(self.operation.attempt) =>
+            {
                 Some(times::RETRY_REFUSED_AFTER_STOP)
             }
             _ => pause_after(reason, times),
@@ -92,20 +94,22 @@ impl Open<'_> {
 
     /// A reinstall that does not come about leaves no server off that was stopped for it.
     fn start_first(&self) -> Option<Plan> {
-        let was_stopped = self.seen.memory.calls.stopped_for == Some(self.operation.attempt);
-        match &self.seen.detail {
+        let was_stopped = self.observed.memory.calls.stopped_for == Some(self.operation.attempt);
+        match &self.observed.detail {
             Fact::Known(detail) if !is_idle(detail.pending()) && was_stopped => {
                 Some(self.stopping())
             }
             Fact::Known(detail)
                 if self.is_to_be_started(detail)
-                    && begin::may_operate(self.seen, &detail.fields) =>
+                    && begin::may_operate(self.observed, &detail.fields) =>
             {
                 Some(self.auxiliary(Verb::Start, Request::Start(self.id.clone())))
             }
             Fact::NotAsked if was_stopped => {
-                let (seen, mut plan) = (self.seen, self.stopping());
-                if !seen.memory.looks.unread || seen.has_not_looked_for(times::UNREADABLE_RETRY) {
+                let (observed, mut plan) = (self.observed, self.stopping());
+                if !observed.memory.observations.unread
+                    || observed.has_not_looked_for(times::UNREADABLE_RETRY)
+                {
                     plan.needs = Needs::Detail;
                 }
                 Some(plan)

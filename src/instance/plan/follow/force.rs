@@ -9,7 +9,7 @@ use crate::cloud::{Detail, TaskState};
 use crate::instance::fact::Fact;
 use crate::instance::memory::kinds::Auxiliary;
 use crate::instance::observation::{is_idle, is_off};
-use crate::instance::plan::evidence::frozen;
+use crate::instance::plan::evidence::breaker_open;
 use crate::instance::plan::step::{Needs, Plan, Request, Step};
 use crate::instance::plan::{judge, policy};
 use crate::instance::times;
@@ -18,22 +18,22 @@ use tokio::time::Instant;
 impl Open<'_> {
     /// The plan for a stop that was taken and did not come about in its time; none where it is followed as ever.
     pub(super) fn cut_power(&self) -> Option<Plan> {
-        let seen = self.seen;
-        let grace = seen.facts.spec.stop_policy.grace()?;
+        let observed = self.observed;
+        let grace = observed.facts.spec.stop_policy.grace()?;
         let is_wanted = self.verb() == Verb::Stop
-            && seen.facts.spec.power_state == PowerState::Stopped
-            && policy::restriction(seen).is_none();
+            && observed.facts.spec.power_state == PowerState::Stopped
+            && policy::restriction(observed).is_none();
         let attempt = self.call().filter(|_| is_wanted)?;
-        let has_failed = matches!(seen.task, Fact::Known(TaskState::Failed { .. }));
+        let has_failed = matches!(observed.task, Fact::Known(TaskState::Failed { .. }));
         let due = attempt.since + grace;
-        if !has_failed && seen.now < due {
+        if !has_failed && observed.now < due {
             return None;
         }
         let may_look = has_failed || self.may_look_again(due);
         let cut = self
             .cut()
-            .map(|cut| seen.now < cut.at + times::POWER_CUT_RETRY);
-        match &seen.detail {
+            .map(|cut| observed.now < cut.at + times::POWER_CUT_RETRY);
+        match &observed.detail {
             Fact::Known(detail) if is_off(detail) && (cut.is_some() || has_failed) => {
                 Some(self.conclude(End::Well))
             }
@@ -62,15 +62,15 @@ impl Open<'_> {
 
     /// The stop failed, and its power was cut a moment ago: the server may be at work on that, whatever is wanted of it by now.
     pub(super) fn cut_is_under_way(&self) -> Option<Plan> {
-        let seen = self.seen;
+        let observed = self.observed;
         self.cut()
-            .filter(|cut| seen.now < cut.at + times::POWER_CUT_RETRY)?;
-        match &seen.detail {
+            .filter(|cut| observed.now < cut.at + times::POWER_CUT_RETRY)?;
+        match &observed.detail {
             Fact::Absent => None,
             Fact::Known(detail) if is_idle(detail.pending()) => None,
             Fact::NotAsked => {
                 let mut plan = self.cutting();
-                if seen.has_not_looked_for(times::UNREADABLE_RETRY) {
+                if observed.has_not_looked_for(times::UNREADABLE_RETRY) {
                     plan.needs = Needs::Detail;
                 }
                 Some(plan)
@@ -82,26 +82,30 @@ impl Open<'_> {
     /// Whether the detail is asked for by reason of the cut alone: not since it is due, or not lately, and never where the last
     /// look leaves nothing to cut. A stop whose task goes on for ever costs no more than any other operation.
     fn may_look_again(&self, due: Instant) -> bool {
-        let (seen, memory) = (self.seen, &self.seen.memory);
-        if memory.looks.unread {
+        let (observed, memory) = (self.observed, &self.observed.memory);
+        if memory.observations.unread {
             // What does not answer is asked no more often because a cut waits for it.
-            return seen.has_not_looked_for(times::UNREADABLE_RETRY);
+            return observed.has_not_looked_for(times::UNREADABLE_RETRY);
         }
-        memory.looks.looked.is_none_or(|looked| looked < due)
-            || (!memory.looks.was_off && seen.has_not_looked_for(times::POWER_CUT_RECHECK))
+        memory
+            .observations
+            .observed_at
+            .is_none_or(|observed_at| observed_at < due)
+            || (!memory.observations.was_off
+                && observed.has_not_looked_for(times::POWER_CUT_RECHECK))
     }
 
     /// The newest cut within this attempt.
     fn cut(&self) -> Option<&Auxiliary> {
-        let auxiliary = self.seen.memory.calls.auxiliary.as_ref();
+        let auxiliary = self.observed.memory.calls.auxiliary.as_ref();
         auxiliary.filter(|auxiliary| auxiliary.verb == Verb::Stop)
     }
 
     /// The server is ours and nothing is in doubt. It may well be busy: with the stop that does not come about.
     fn may_cut(&self, detail: &Detail) -> bool {
-        judge::is_ours(self.seen, &detail.fields)
-            && judge::bought_otherwise(self.seen).is_none()
-            && frozen(self.seen).is_none()
+        judge::is_ours(self.observed, &detail.fields)
+            && judge::bought_otherwise(self.observed).is_none()
+            && breaker_open(self.observed).is_none()
     }
 
     fn cutting(&self) -> Plan {

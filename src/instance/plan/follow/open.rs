@@ -7,7 +7,7 @@ use crate::instance::observation::Observation;
 
 /// One open operation and the server it is for.
 pub(super) struct Open<'a> {
-    pub(super) seen: &'a Observation,
+    pub(super) observed: &'a Observation,
     pub(super) operation: &'a Operation,
     pub(super) id: &'a ServerId,
 }
@@ -47,6 +47,6 @@ impl Open<'_> {
     }
 
     pub(super) fn call(&self) -> Option<&Attempt> {
-        self.seen.memory.call(self.operation)
+        self.observed.memory.call(self.operation)
     }
 }

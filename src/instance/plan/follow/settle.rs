@@ -5,7 +5,7 @@ use crate::api::Verb;
 use crate::api::conditions::{Readiness, Reason};
 use crate::instance::fact::Fact;
 use crate::instance::observation::is_idle;
-use crate::instance::plan::step::{Needs, Plan, Request, Tell};
+use crate::instance::plan::step::{Needs, Plan, Request, StatusUpdate};
 use crate::instance::plan::{diff, evidence, words};
 use crate::instance::{references, times};
 use tokio::time::Instant;
@@ -13,15 +13,15 @@ use tokio::time::Instant;
 impl Open<'_> {
     /// The outcome is unknown: after the settling time, with nothing pending at the server, its state tells.
     pub(super) fn settle(&self, settled: Instant) -> Plan {
-        let seen = self.seen;
-        let Fact::Known(detail) = &seen.detail else {
+        let observed = self.observed;
+        let Fact::Known(detail) = &observed.detail else {
             return self.settle_unseen(settled);
         };
         let effect = self.effect();
         // A call that shows its effect can come no later; of a reinstall that takes evidence that it was ours.
         let is_power = matches!(self.verb(), Verb::Start | Verb::Stop);
-        let is_evident = effect == Some(true) && (is_power || seen.memory.calls.pending_seen);
-        if !is_idle(detail.pending()) || (seen.now < settled && !is_evident) {
+        let is_evident = effect == Some(true) && (is_power || observed.memory.calls.pending_seen);
+        if !is_idle(detail.pending()) || (observed.now < settled && !is_evident) {
             return self.unconfirmed(settled);
         }
         match effect {
@@ -43,14 +43,18 @@ impl Open<'_> {
 
     /// Nothing was read in this turn.
     fn settle_unseen(&self, settled: Instant) -> Plan {
-        let (seen, memory) = (self.seen, &self.seen.memory);
-        let was_settled =
-            memory.looks.looked.is_some_and(|looked| looked >= settled) && !memory.looks.unread;
+        let (observed, memory) = (self.observed, &self.observed.memory);
+        let was_settled = memory
+            .observations
+            .observed_at
+            .is_some_and(|observed_at| observed_at >= settled)
+            && !memory.observations.unread;
         // What the server showed is forgotten between two looks, and status holds what came of it.
-        if was_settled && evidence::says(seen, Reason::OutcomeUnknown) && self.is_undecidable() {
+        if was_settled && evidence::says(observed, Reason::OutcomeUnknown) && self.is_undecidable()
+        {
             return self.outcome_unknown();
         }
-        let was_at_rest = memory.looks.at_rest_since.is_some() && !memory.calls.pending_seen;
+        let was_at_rest = memory.observations.at_rest_since.is_some() && !memory.calls.pending_seen;
         if !(was_settled && was_at_rest && self.verb() == Verb::Reinstall) {
             return self.unconfirmed(settled);
         }
@@ -60,28 +64,28 @@ impl Open<'_> {
         }
         let mut plan = self.unconfirmed(settled);
         // Each listing asks for a reconcile: where the apiserver refuses what follows from the look, none of them looks again at once.
-        if seen.has_not_looked_for(times::UNREADABLE_RETRY) {
+        if observed.has_not_looked_for(times::UNREADABLE_RETRY) {
             plan.needs = Needs::Detail;
         }
         plan
     }
 
     fn is_of_a_generated_password(&self) -> bool {
-        let login = &self.seen.facts.spec.login;
+        let login = &self.observed.facts.spec.login;
         self.verb() == Verb::ModifyPassword && login.generate.is_some()
     }
 
     /// A reinstall with the same image: executed unseen, and never executed, look alike. Another image, key or token asks
     /// again.
     fn is_undecidable(&self) -> bool {
-        let Some(record) = self.seen.facts.purchase() else {
+        let Some(record) = self.observed.facts.purchase() else {
             return false;
         };
-        let applied = diff::applied(self.seen, record);
-        let wish = diff::target(Verb::Reinstall, &applied, diff::as_specified(self.seen));
+        let applied = diff::applied(self.observed, record);
+        let wish = diff::target(Verb::Reinstall, &applied, diff::as_specified(self.observed));
         let target = &self.operation.target;
         // What is not looked up may well be the same.
-        let is_open = references::installation_is_open(self.seen);
+        let is_open = references::installation_is_open(self.observed);
         let is_same = (is_open || (wish.image == target.image && wish.key == target.key))
             && wish.reinstall == target.reinstall;
         self.verb() == Verb::Reinstall && is_same
@@ -95,9 +99,9 @@ impl Open<'_> {
             words::doubt(self.call(), self.verb()),
             self.id
         );
-        let mut tell = Tell::of(Readiness::stalled(Reason::OutcomeUnknown, message));
-        tell.operation = Some(self.operation.clone());
-        Plan::rest(tell.with_id(Some(self.id.clone())), times::IDLE_REQUEUE)
+        let mut update = StatusUpdate::of(Readiness::stalled(Reason::OutcomeUnknown, message));
+        update.operation = Some(self.operation.clone());
+        Plan::rest(update.with_id(Some(self.id.clone())), times::IDLE_REQUEUE)
     }
 
     /// It is not known to have been carried out, as the server shows it.
@@ -112,12 +116,12 @@ impl Open<'_> {
             "{}: server {} is looked at{}, and will show whether it was",
             words::doubt(self.call(), self.verb()),
             self.id,
-            words::until(self.seen, settled)
+            words::until(self.observed, settled)
         );
         let mut plan = self.running(note);
         // Other words than while it ran: its cause or its end is another one.
-        plan.tell.progress = false;
-        let rest = settled.saturating_duration_since(self.seen.now);
+        plan.update.progress = false;
+        let rest = settled.saturating_duration_since(self.observed.now);
         plan.again = if rest.is_zero() {
             times::PASS_RECHECK
         } else {

@@ -18,12 +18,13 @@ fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
 
 #[test]
 fn a_first_intent_that_was_refused_waits_for_its_time_whatever_wakes_it() {
-    let refused = Scene::fresh()
-        .with(|seen| seen.memory.pace.not_before = Some(seen.now + Duration::from_secs(8)));
+    let refused = Scene::fresh().with(|observed| {
+        observed.memory.pace.not_before = Some(observed.now + Duration::from_secs(8))
+    });
     let plan = refused.plan();
     assert!(rests(&plan));
     assert_eq!(plan.again, Duration::from_secs(8));
-    let later = refused.with(|seen| seen.now += Duration::from_secs(8));
+    let later = refused.with(|observed| observed.now += Duration::from_secs(8));
     assert_eq!(announced(&later.plan()).unwrap().attempt, 1);
 }
 
@@ -50,10 +51,10 @@ fn a_server_with_our_marker_is_recorded_and_not_bought_again() {
 #[test]
 fn of_a_server_that_was_found_no_password_is_known_that_the_operator_is_to_tell() {
     let found = || Scene::of(&instance(), false).listed(Duration::ZERO, &[(ID, &ours())]);
-    let generated = found().with(|seen| {
-        let mut spec = InstanceSpec::clone(&seen.facts.spec);
+    let generated = found().with(|observed| {
+        let mut spec = InstanceSpec::clone(&observed.facts.spec);
         spec.login = serde_json::from_value(json!({"generate": {}})).unwrap();
-        seen.facts.spec = spec.into();
+        observed.facts.spec = spec.into();
     });
     for (scene, counts_as_set) in [(found(), Some("login/1")), (generated, None)] {
         let plan = scene.plan();
@@ -68,7 +69,7 @@ fn of_a_server_that_was_found_no_password_is_known_that_the_operator_is_to_tell(
 #[test]
 fn a_login_that_cannot_be_used_buys_nothing_and_says_why() {
     let readiness = Readiness::reconciling(Reason::LoginSecretNotFound, "no Secret");
-    let scene = Scene::fresh().with(|seen| seen.login = LoginFact::Problem(readiness));
+    let scene = Scene::fresh().with(|observed| observed.login = LoginFact::Problem(readiness));
     assert!(rests(&scene.plan()));
     assert_eq!(
         reason(&scene.plan()),
@@ -78,8 +79,8 @@ fn a_login_that_cannot_be_used_buys_nothing_and_says_why() {
 
 #[test]
 fn a_server_that_status_knew_and_nobody_lists_is_not_bought_again() {
-    let scene = Scene::fresh().with(|seen| {
-        seen.facts.status = InstanceStatus {
+    let scene = Scene::fresh().with(|observed| {
+        observed.facts.status = InstanceStatus {
             id: Some(ID.into()),
             ..InstanceStatus::default()
         }
@@ -98,7 +99,7 @@ fn a_server_that_status_knew_and_nobody_lists_is_not_bought_again() {
 
 #[test]
 fn a_lost_answer_settles_before_anything_is_bought_again() {
-    let lost = || Scene::recorded(None, |_| {}).post(Post::Unknown);
+    let lost = || Scene::recorded(None, |_| {}).call_state(CallState::Unknown);
     assert_eq!(
         reason(&lost().plan()),
         Some((State::Reconciling, Reason::CreateUnconfirmed))
@@ -117,7 +118,7 @@ fn a_lost_answer_settles_before_anything_is_bought_again() {
 #[test]
 fn a_lost_answer_whose_server_shows_up_is_adopted_at_once() {
     let scene = Scene::recorded(None, |_| {})
-        .post(Post::Unknown)
+        .call_state(CallState::Unknown)
         .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
     let plan = scene.plan();
     let Step::Record { record } = &plan.step else {
@@ -135,7 +136,7 @@ fn a_server_that_was_found_is_recorded_where_it_is_listed() {
         record.places = vec!["r/z".into(), "r/later".into()];
     });
     let plan = scene
-        .post(Post::Unknown)
+        .call_state(CallState::Unknown)
         .listed(Duration::ZERO, &[(ID, &ours())])
         .plan();
     let Step::Record { record } = &plan.step else {
@@ -147,11 +148,11 @@ fn a_server_that_was_found_is_recorded_where_it_is_listed() {
 #[test]
 fn an_empty_listing_of_another_account_proves_nothing() {
     let scene = Scene::recorded(None, |record| record.credential = "secret/old".into())
-        .post(Post::Unknown)
+        .call_state(CallState::Unknown)
         .listed(SETTLE, &[]);
     assert!(rests(&scene.plan()));
-    let shown = scene.with(|seen| {
-        let AccountFact::AccountSession(session) = &mut seen.account else {
+    let shown = scene.with(|observed| {
+        let AccountFact::AccountSession(session) = &mut observed.account else {
             unreachable!()
         };
         session.shown_ours = true;
@@ -164,13 +165,15 @@ fn an_empty_listing_of_another_account_proves_nothing() {
 
 #[test]
 fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
-    let refusal = Post::Refused {
+    let refusal = CallState::Refused {
         message: "no such image".into(),
         reason: Reason::CreateRefused,
     };
-    let scene = Scene::recorded(None, |_| {}).post(refusal.clone());
+    let scene = Scene::recorded(None, |_| {}).call_state(refusal.clone());
     let waits = |scene: Scene| {
-        scene.with(|seen| seen.memory.pace.not_before = Some(seen.now + Duration::from_secs(8)))
+        scene.with(|observed| {
+            observed.memory.pace.not_before = Some(observed.now + Duration::from_secs(8))
+        })
     };
     let waiting = waits(scene);
     assert!(rests(&waiting.plan()));
@@ -178,7 +181,7 @@ fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
         reason(&waiting.plan()),
         Some((State::Stalled, Reason::CreateRefused))
     );
-    let due = waiting.with(|seen| seen.now += Duration::from_secs(8));
+    let due = waiting.with(|observed| observed.now += Duration::from_secs(8));
     assert!(matches!(
         due.plan().step,
         Step::Buy {
@@ -186,8 +189,8 @@ fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
             ..
         }
     ));
-    let edited =
-        waits(Scene::recorded(None, |_| {}).post(refusal)).with(|seen| seen.facts.generation = 2);
+    let edited = waits(Scene::recorded(None, |_| {}).call_state(refusal))
+        .with(|observed| observed.facts.generation = 2);
     let plan = edited.plan();
     assert_eq!(
         announced(&plan).map(|b| (b.attempt, b.lost)),
@@ -198,12 +201,12 @@ fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
 
 #[test]
 fn a_receipt_that_was_not_written_comes_before_everything() {
-    let given = Post::Accepted {
+    let given = CallState::Accepted {
         id: ServerId::from(ID),
         task: Some(TaskId::from("t-1")),
     };
     for scene in [
-        Scene::recorded(None, |_| {}).post(given.clone()),
+        Scene::recorded(None, |_| {}).call_state(given.clone()),
         Scene::fresh().memory(|memory| {
             let since = memory.origin.first_seen;
             memory.calls.attempts.insert(
@@ -217,7 +220,7 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
                     is_newest: false,
                     tries: 1,
                     since,
-                    post: given,
+                    call_state: given,
                 },
             );
         }),
@@ -292,7 +295,7 @@ fn a_refusal_on_record_is_told_for_what_it_is_and_leaves_the_account_to_the_spec
     ] {
         let scene = scene(reason);
         let plan = scene.plan();
-        let readiness = plan.tell.readiness.as_ref().unwrap();
+        let readiness = plan.update.readiness.as_ref().unwrap();
         assert_eq!((readiness.reason, readiness.state), (told, state));
         let account = crate::instance::observe::account_of(&scene.0.facts, &scene.0.memory).name;
         assert_eq!(

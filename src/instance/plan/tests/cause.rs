@@ -14,15 +14,15 @@ fn why(scene: &Scene) -> Option<(Verb, Cause)> {
 
 /// Status said of the spec, as it stands, that all is as it says.
 fn told_ready(scene: Scene) -> Scene {
-    scene.with(|seen| {
+    scene.with(|observed| {
         let (generation, readiness) = (
-            seen.facts.generation,
+            observed.facts.generation,
             Readiness::ready(Reason::Available, "running as specified"),
         );
-        let mut status = InstanceStatus::clone(&seen.facts.status);
+        let mut status = InstanceStatus::clone(&observed.facts.status);
         status.observed_generation = generation;
         status.conditions = readiness.to_conditions(&[], generation, Timestamp::UNIX_EPOCH);
-        seen.facts.status = status.into();
+        observed.facts.status = status.into();
     })
 }
 
@@ -49,22 +49,22 @@ fn a_power_state_that_somebody_else_changed_is_a_drift_and_an_edited_one_is_not(
 
 /// A server that is off, since the operator stopped it last.
 fn stopped(cause: Option<Cause>) -> Scene {
-    server(as_bought(), OFF).with(|seen| {
-        let mut status = InstanceStatus::clone(&seen.facts.status);
+    server(as_bought(), OFF).with(|observed| {
+        let mut status = InstanceStatus::clone(&observed.facts.status);
         let mut entry = status.history[0].clone();
         (entry.verb, entry.cause) = (Verb::Stop, cause);
         status.history.insert(0, entry);
-        seen.facts.status = status.into();
+        observed.facts.status = status.into();
     })
 }
 
 #[test]
 fn the_power_of_a_server_that_was_imported_is_told_by_status_of_this_generation() {
     let imported = || {
-        told_ready(server(as_bought(), OFF).with(|seen| {
-            let mut status = InstanceStatus::clone(&seen.facts.status);
+        told_ready(server(as_bought(), OFF).with(|observed| {
+            let mut status = InstanceStatus::clone(&observed.facts.status);
             status.history[0].cause = Some(Cause::Import);
-            seen.facts.status = status.into();
+            observed.facts.status = status.into();
         }))
     };
     assert_eq!(why(&imported()), Some((Verb::Start, Cause::Drift)));

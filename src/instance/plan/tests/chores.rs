@@ -15,11 +15,15 @@ fn request(plan: &Plan) -> Option<&Request> {
 }
 
 fn stop(force: ForceStop, state: Fact<TaskState>, shown: &[(&str, &str)]) -> Scene {
-    let post = Post::Accepted {
+    let call_state = CallState::Accepted {
         id: ServerId::from(ID),
         task: Some(TaskId::from("t-9")),
     };
-    let scene = with_task(open_operation(Verb::Stop, as_bought(), post), state, shown);
+    let scene = with_task(
+        open_operation(Verb::Stop, as_bought(), call_state),
+        state,
+        shown,
+    );
     with_spec(scene, |spec| {
         spec.power_state = PowerState::Stopped;
         spec.stop_policy = StopPolicy {
@@ -61,7 +65,7 @@ fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says
     let busy = [("ecsPendingStatus", "STOPPING")];
     let busy = stop(ForceStop::AfterGracePeriod, running(), &busy);
     assert!(cuts(&after(busy, 30)), "it is busy with that very stop");
-    let unread = graceful(running()).with(|seen| seen.detail = Fact::NotAsked);
+    let unread = graceful(running()).with(|observed| observed.detail = Fact::NotAsked);
     let unread = after(unread, 30);
     assert!(rests(&unread.plan()));
     assert_eq!(unread.plan().needs, Needs::Detail);
@@ -74,24 +78,24 @@ fn power_is_cut_only_after_the_grace_period_or_a_failure_and_where_the_spec_says
     });
     assert!(!cuts(&paused));
     let ended = stop(ForceStop::AfterGracePeriod, failed(), &[OFF]);
-    assert_eq!(ended.plan().tell.ended.map(|e| e.succeeded), Some(true));
+    assert_eq!(ended.plan().update.ended.map(|e| e.succeeded), Some(true));
 }
 
 #[test]
 fn the_detail_is_asked_for_once_after_the_grace_period_and_then_as_seldom_as_ever() {
-    let asks = |looked: Option<u64>, was_off, now, task| {
+    let asks = |observed_at: Option<u64>, was_off, now, task| {
         let scene = stop(ForceStop::AfterGracePeriod, Fact::Known(task), &[]);
         let scene = scene.memory(|memory| {
-            memory.looks.looked =
-                looked.map(|at| memory.origin.first_seen + Duration::from_secs(at));
-            memory.looks.was_off = was_off;
+            memory.observations.observed_at =
+                observed_at.map(|at| memory.origin.first_seen + Duration::from_secs(at));
+            memory.observations.was_off = was_off;
         });
-        let scene = scene.with(|seen| seen.detail = Fact::NotAsked);
+        let scene = scene.with(|observed| observed.detail = Fact::NotAsked);
         later(scene, Duration::from_secs(now)).plan().needs == Needs::Detail
     };
     let running = TaskState::Running;
     let failed = TaskState::Failed { reason: None };
-    for (looked, was_off, now, task, expected) in [
+    for (observed_at, was_off, now, task, expected) in [
         (None, false, 31, &running, true),
         (Some(29), false, 31, &running, true),
         (Some(29), true, 31, &running, true),
@@ -101,8 +105,8 @@ fn the_detail_is_asked_for_once_after_the_grace_period_and_then_as_seldom_as_eve
         (Some(31), true, 600, &running, false),
         (Some(31), true, 36, &failed, true),
     ] {
-        let asked = asks(looked, was_off, now, task.clone());
-        assert_eq!(asked, expected, "{looked:?} {was_off} {now} {task:?}");
+        let asked = asks(observed_at, was_off, now, task.clone());
+        assert_eq!(asked, expected, "{observed_at:?} {was_off} {now} {task:?}");
     }
 }
 
@@ -118,9 +122,9 @@ fn a_cut_is_not_repeated_at_once_and_a_stop_that_it_does_not_help_has_failed() {
             is_refused: false,
         });
     });
-    assert!(rests(&cut.plan()) && cut.plan().tell.ended.is_none());
+    assert!(rests(&cut.plan()) && cut.plan().update.ended.is_none());
     let later = later(cut, Duration::from_secs(60));
-    assert_eq!(later.plan().tell.ended.map(|e| e.succeeded), Some(false));
+    assert_eq!(later.plan().update.ended.map(|e| e.succeeded), Some(false));
 }
 
 #[test]
@@ -145,16 +149,17 @@ fn a_token_for_a_look_is_told_once_detail_and_listing_are_newer() {
         memory.asked_to_look(Some("a"), None, memory.origin.first_seen);
     });
     let plan = scene.plan();
-    assert_eq!(plan.tell.reconciled, None);
+    assert_eq!(plan.update.reconciled, None);
     assert_eq!(plan.wants.passes, 1);
     let listed = scene.listed(Duration::ZERO, &[(ID, &ours())]);
-    assert_eq!(listed.plan().tell.reconciled, None, "not looked at yet");
-    let looked = listed.memory(|memory| memory.looks.looked = Some(memory.origin.first_seen));
-    assert_eq!(looked.plan().tell.reconciled.as_deref(), Some("a"));
-    let done = looked.memory(|memory| {
+    assert_eq!(listed.plan().update.reconciled, None, "not looked at yet");
+    let observed_at =
+        listed.memory(|memory| memory.observations.observed_at = Some(memory.origin.first_seen));
+    assert_eq!(observed_at.plan().update.reconciled.as_deref(), Some("a"));
+    let done = observed_at.memory(|memory| {
         memory.asked_to_look(Some("a"), Some("a"), memory.origin.first_seen);
     });
-    assert_eq!(done.plan().tell.reconciled, None);
+    assert_eq!(done.plan().update.reconciled, None);
 }
 
 #[test]
@@ -163,7 +168,8 @@ fn a_resync_period_has_the_object_looked_at_in_time() {
         spec.resync_period = Some("2m".into());
     });
     let scene = scene.listed(Duration::ZERO, &[(ID, &ours())]);
-    let scene = scene.with(|seen| seen.memory.looks.looked = Some(seen.now));
+    let scene =
+        scene.with(|observed| observed.memory.observations.observed_at = Some(observed.now));
     assert_eq!(scene.plan().again, Duration::from_secs(120));
     let overdue = |scene| later(scene, Duration::from_secs(600)).plan().again;
     let second = Duration::from_secs(1);
@@ -181,20 +187,20 @@ fn a_resync_period_has_the_object_looked_at_in_time() {
 
 #[test]
 fn a_token_for_a_look_is_told_though_nobody_knows_the_outcome_of_an_operation() {
-    let scene = open_operation(Verb::Reinstall, as_bought(), Post::Unknown);
-    let scene = scene.listed(SETTLE, &[(ID, &ours())]).with(|seen| {
-        seen.detail = Fact::Known(detail(&[]));
-        let began = seen.memory.origin.first_seen;
-        seen.memory.asked_to_look(Some("a"), None, began);
-        seen.memory.looks.looked = Some(seen.now);
+    let scene = open_operation(Verb::Reinstall, as_bought(), CallState::Unknown);
+    let scene = scene.listed(SETTLE, &[(ID, &ours())]).with(|observed| {
+        observed.detail = Fact::Known(detail(&[]));
+        let began = observed.memory.origin.first_seen;
+        observed.memory.asked_to_look(Some("a"), None, began);
+        observed.memory.observations.observed_at = Some(observed.now);
     });
     let plan = scene.plan();
     let stalled = Some((State::Stalled, Reason::OutcomeUnknown));
     assert_eq!(reason(&plan), stalled);
-    assert_eq!(plan.tell.reconciled.as_deref(), Some("a"));
-    let unlisted = scene.with(|seen| {
-        seen.listing = Some(Listing::of(here(), testing::view(None, None)));
+    assert_eq!(plan.update.reconciled.as_deref(), Some("a"));
+    let unlisted = scene.with(|observed| {
+        observed.listing = Some(Listing::of(here(), testing::view(None, None)));
     });
     let plan = unlisted.plan();
-    assert_eq!((plan.tell.reconciled, plan.wants.passes), (None, 1));
+    assert_eq!((plan.update.reconciled, plan.wants.passes), (None, 1));
 }

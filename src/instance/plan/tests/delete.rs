@@ -11,7 +11,7 @@ fn an_object_that_is_deleted_before_anything_was_recorded_is_held_by_nobody() {
 fn deletion_releases_then_proves_then_lets_go() {
     let scene = || {
         Scene::converged()
-            .post(Post::Accepted {
+            .call_state(CallState::Accepted {
                 id: ServerId::from(ID),
                 task: Some(TaskId::from("t-1")),
             })
@@ -60,19 +60,21 @@ fn deletion_releases_then_proves_then_lets_go() {
 
 #[test]
 fn deletion_after_a_lost_answer_waits_for_the_settling_time() {
-    let scene = Scene::recorded(None, |_| {}).post(Post::Unknown).deleting();
+    let scene = Scene::recorded(None, |_| {})
+        .call_state(CallState::Unknown)
+        .deleting();
     let early = scene.listed(Duration::ZERO, &[]);
     assert!(
         rests(&early.plan()),
         "a late execution would leave an orphan"
     );
     let late = Scene::recorded(None, |_| {})
-        .post(Post::Unknown)
+        .call_state(CallState::Unknown)
         .deleting()
         .listed(SETTLE, &[]);
     assert!(matches!(late.plan().step, Step::Finish));
     let found = Scene::recorded(None, |_| {})
-        .post(Post::Unknown)
+        .call_state(CallState::Unknown)
         .deleting()
         .listed(SETTLE, &[(ID, &ours())]);
     assert!(matches!(&found.plan().step, Step::Release { id, .. } if id.as_str() == ID));

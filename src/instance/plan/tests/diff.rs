@@ -8,13 +8,13 @@ use crate::instance::memory::kinds::{Passwords, Pause};
 /// A converged server that was given this by the service, and shows this detail.
 pub(super) fn server(applied: Applied, shown: &[(&str, &str)]) -> Scene {
     let found = Fact::Known(detail(shown));
-    Scene::converged().with(|seen| {
+    Scene::converged().with(|observed| {
         let status = InstanceStatus {
             applied: Some(applied),
-            ..InstanceStatus::clone(&seen.facts.status)
+            ..InstanceStatus::clone(&observed.facts.status)
         };
-        seen.facts.status = status.into();
-        seen.detail = found;
+        observed.facts.status = status.into();
+        observed.detail = found;
     })
 }
 
@@ -29,11 +29,11 @@ pub(super) fn as_bought() -> Applied {
 }
 
 pub(super) fn with_spec(scene: Scene, change: impl FnOnce(&mut InstanceSpec)) -> Scene {
-    scene.with(|seen| {
-        let mut spec = InstanceSpec::clone(&seen.facts.spec);
+    scene.with(|observed| {
+        let mut spec = InstanceSpec::clone(&observed.facts.spec);
         change(&mut spec);
-        seen.facts.spec = spec.into();
-        seen.facts.generation = 2;
+        observed.facts.spec = spec.into();
+        observed.facts.generation = 2;
     })
 }
 
@@ -54,8 +54,8 @@ fn token(word: &str) -> impl FnOnce(&mut InstanceSpec) {
 #[test]
 fn a_new_image_is_reinstalled_and_takes_the_login_along() {
     let scene = with_spec(server(as_bought(), &[]), other_image);
-    let scene = with_spec(scene, token("a")).with(|seen| {
-        seen.secret_version = Some("login/2".into());
+    let scene = with_spec(scene, token("a")).with(|observed| {
+        observed.secret_version = Some("login/2".into());
     });
     let (verb, target) = asked(&scene.plan()).unwrap();
     assert_eq!(verb, Verb::Reinstall);
@@ -69,9 +69,9 @@ fn a_new_image_is_reinstalled_and_takes_the_login_along() {
 fn a_disk_is_erased_only_after_a_look_of_this_turn() {
     let scene = with_spec(server(as_bought(), &[]), other_image);
     let old = scene
-        .with(|seen| seen.detail = Fact::NotAsked)
+        .with(|observed| observed.detail = Fact::NotAsked)
         .memory(|memory| {
-            memory.looks.looked = Some(memory.origin.first_seen);
+            memory.observations.observed_at = Some(memory.origin.first_seen);
         });
     let old = old.listed(Duration::ZERO, &[(ID, &ours())]);
     assert_eq!(old.plan().needs, Needs::Detail);
@@ -87,7 +87,7 @@ fn a_drifted_image_erases_nothing_and_a_spec_that_follows_it_is_accepted() {
     let plan = accepted.plan();
     assert!(rests(&plan));
     assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
-    let applied = plan.tell.applied.unwrap();
+    let applied = plan.update.applied.unwrap();
     assert_eq!(applied.image, "img-2");
 }
 
@@ -95,7 +95,7 @@ fn a_drifted_image_erases_nothing_and_a_spec_that_follows_it_is_accepted() {
 fn a_status_that_lost_what_was_applied_erases_nothing() {
     let scene = server(as_bought(), &[("imageResourceUUID", "img-2")])
         .status(|status| status.applied = None)
-        .with(|seen| seen.task = Fact::Known(TaskState::Succeeded));
+        .with(|observed| observed.task = Fact::Known(TaskState::Succeeded));
     assert!(rests(&scene.plan()));
     let drift = (State::Drifted, Reason::ImageDiffers);
     assert_eq!(reason(&scene.plan()), Some(drift));
@@ -117,15 +117,15 @@ fn an_object_restored_with_another_spec_erases_and_restarts_nothing() {
     instance.metadata.finalizers = Some(vec![crate::api::names::FINALIZER.into()]);
     instance.metadata.annotations =
         Some([(crate::api::names::BINDING.to_owned(), record.to_text())].into());
-    let scene = Scene::of(&instance, false).with(|seen| {
-        seen.task = Fact::Known(TaskState::Succeeded);
-        seen.detail = Fact::Known(detail(&[("instanceName", &name)]));
-        seen.secret_version = Some("login/of-another-uid".into());
+    let scene = Scene::of(&instance, false).with(|observed| {
+        observed.task = Fact::Known(TaskState::Succeeded);
+        observed.detail = Fact::Known(detail(&[("instanceName", &name)]));
+        observed.secret_version = Some("login/of-another-uid".into());
     });
     let plan = scene.plan();
     let drift = (State::Drifted, Reason::ImageDiffers);
     assert_eq!(reason(&plan), Some(drift));
-    let applied = plan.tell.applied.unwrap();
+    let applied = plan.update.applied.unwrap();
     assert_eq!(applied.restart.as_deref(), Some("new"));
     assert_eq!(
         applied.password_secret.as_deref(),
@@ -143,7 +143,7 @@ fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
         server(applied, &[])
     };
     assert_eq!(begins(&moved()), Some(Verb::ModifyPassword));
-    let unread = moved().with(|seen| seen.login = LoginFact::NotAsked);
+    let unread = moved().with(|observed| observed.login = LoginFact::NotAsked);
     assert_eq!(unread.plan().needs, Needs::Login);
     let touched = moved().memory(|memory| {
         memory.calls.password = Passwords {
@@ -153,11 +153,11 @@ fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
     });
     let plan = touched.plan();
     assert!(rests(&plan));
-    let applied = plan.tell.applied.unwrap();
+    let applied = plan.update.applied.unwrap();
     assert_eq!(applied.password_secret.as_deref(), Some("login/1"));
-    let missing = server(as_bought(), &[]).with(|seen| seen.secret_version = None);
+    let missing = server(as_bought(), &[]).with(|observed| observed.secret_version = None);
     assert_eq!(begins(&missing), None);
-    let applied = missing.plan().tell.applied.unwrap();
+    let applied = missing.plan().update.applied.unwrap();
     assert_eq!(
         applied,
         as_bought(),
@@ -187,7 +187,7 @@ fn power_and_restart_are_done_one_at_a_time() {
     // Nobody knows whether it runs: the token is neither carried out nor forgotten.
     let odd = with_spec(server(as_bought(), &[("ecsStatus", "ODD")]), token("a"));
     assert!(rests(&odd.plan()));
-    assert_eq!(odd.plan().tell.applied.unwrap().restart, None);
+    assert_eq!(odd.plan().update.applied.unwrap().restart, None);
 }
 
 #[test]
@@ -221,14 +221,14 @@ fn nothing_is_begun_on_a_server_that_is_busy_or_may_be_somebody_elses() {
 
 /// What ended badly is not asked for again before its time.
 fn paused(scene: Scene, verb: Verb, time: Duration) -> Scene {
-    scene.with(|seen| {
+    scene.with(|observed| {
         let pause = Pause {
-            until: seen.now + time,
-            generation: seen.facts.generation,
+            until: observed.now + time,
+            generation: observed.facts.generation,
             target: as_bought(),
             end: None,
         };
-        seen.memory.calls.pauses.insert(verb, pause);
+        observed.memory.calls.pauses.insert(verb, pause);
     })
 }
 
@@ -293,13 +293,14 @@ fn what_ended_badly_waits_until_its_time_or_until_something_else_is_asked_for() 
             });
         });
         assert_eq!(begins(&ahead), Some(Verb::Stop), "an end in the future");
-        let over = asked.with(|seen| seen.wall_clock = Timestamp::from_second(passed).unwrap());
+        let over =
+            asked.with(|observed| observed.wall_clock = Timestamp::from_second(passed).unwrap());
         assert_eq!(begins(&over), Some(Verb::Stop), "{ended:?}");
     }
     let mut edited = failed_stop();
     edited.0.facts.generation += 1;
     assert_eq!(begins(&edited), Some(Verb::Stop), "an edit is a new wish");
-    let over = failed_stop().with(|seen| seen.now += nine + Duration::from_secs(1));
+    let over = failed_stop().with(|observed| observed.now += nine + Duration::from_secs(1));
     assert_eq!(begins(&over), Some(Verb::Stop));
 }
 
@@ -337,9 +338,9 @@ fn what_cannot_be_done_holds_up_nothing_else() {
         };
         server(applied, shown)
     };
-    let scene = with_spec(moved(&[]), to_stop).with(|seen| seen.login = bad.clone());
+    let scene = with_spec(moved(&[]), to_stop).with(|observed| observed.login = bad.clone());
     assert_eq!(begins(&scene), Some(Verb::Stop));
-    let told = moved(&[]).with(|seen| seen.login = bad);
+    let told = moved(&[]).with(|observed| observed.login = bad);
     let invalid = (State::Stalled, Reason::LoginPasswordInvalid);
     assert_eq!(reason(&told.plan()), Some(invalid));
     // A service may want the server running to set its password.
@@ -356,7 +357,7 @@ fn an_image_that_a_failed_reinstall_left_behind_is_not_accepted() {
         ..as_bought()
     };
     let failed = Fact::Known(TaskState::Failed { reason: None });
-    let open = open_operation(Verb::Reinstall, target(), Post::Unknown);
+    let open = open_operation(Verb::Reinstall, target(), CallState::Unknown);
     let open = with_task(open, failed, &[("imageResourceUUID", "img-2")]);
     let failed = with_spec(open, other_image).written();
     assert_eq!(begins(&failed), Some(Verb::Reinstall));
@@ -398,17 +399,17 @@ fn a_token_asks_once_and_taking_it_away_asks_for_nothing() {
     for scene in [with_spec(server(done(), &[]), again), server(done(), &[])] {
         let plan = scene.plan();
         assert!(rests(&plan));
-        assert_eq!(plan.tell.applied, Some(done()));
+        assert_eq!(plan.update.applied, Some(done()));
     }
 }
 
 /// What an open operation is known by once its record, its status or both went: this process has followed it, or has not.
 fn lost(verb: Verb, is_followed: bool) -> Scene {
-    let open = open_operation(verb, as_bought(), Post::Unknown);
+    let open = open_operation(verb, as_bought(), CallState::Unknown);
     let open = with_task(open, Fact::Known(TaskState::Running), &[]);
-    open.with(|seen| {
-        let told = seen.facts.status.operation.clone().map(Box::new);
-        seen.memory.calls.followed = told.filter(|_| is_followed);
+    open.with(|observed| {
+        let told = observed.facts.status.operation.clone().map(Box::new);
+        observed.memory.calls.followed = told.filter(|_| is_followed);
     })
 }
 
@@ -431,9 +432,9 @@ fn an_operation_whose_status_is_lost_while_it_runs_is_followed_by_whoever_knows_
 #[test]
 fn an_operation_is_followed_until_status_knows_better() {
     let meets = |scene: Scene| {
-        scene.with(|seen| {
-            let (facts, now) = (&seen.facts, seen.now);
-            seen.memory.meet_operation(facts, now);
+        scene.with(|observed| {
+            let (facts, now) = (&observed.facts, observed.now);
+            observed.memory.meet_operation(facts, now);
         })
     };
     let followed = |scene: &Scene| scene.0.memory.calls.followed.as_deref().cloned();
@@ -466,7 +467,11 @@ fn an_operation_is_followed_until_status_knows_better() {
 fn an_operation_on_a_server_before_the_recorded_one_is_not_followed_on_this_one() {
     let another = lost(Verb::Reinstall, true)
         .record(|record| record.attempt = 3)
-        .with(|seen| seen.memory.meet_operation(&seen.facts, seen.now));
+        .with(|observed| {
+            observed
+                .memory
+                .meet_operation(&observed.facts, observed.now)
+        });
     assert_eq!(another.0.open(), None);
     assert_eq!(another.0.memory.calls.followed, None);
     assert_eq!(another.written().0.facts.status.operation, None);
@@ -475,18 +480,20 @@ fn an_operation_on_a_server_before_the_recorded_one_is_not_followed_on_this_one(
 /// The record was dropped, and is written anew once the server is found by its name.
 fn rebuilt(open: Scene) -> Scene {
     let dropped = open
-        .with(|seen| seen.facts.record = Record::None)
+        .with(|observed| observed.facts.record = Record::None)
         .listed(Duration::ZERO, &[(ID, &ours())]);
     let plan = dropped.plan();
     let Step::Record { record } = &plan.step else {
         panic!("{plan:?}")
     };
     assert_eq!(record.id.as_deref(), Some(ID));
-    dropped.with(|seen| {
+    dropped.with(|observed| {
         let doubts = Doubts::default();
-        seen.memory.meet(Some(record), doubts, seen.now);
-        seen.facts.record = Record::Speaks(record.clone());
-        seen.memory.meet_operation(&seen.facts, seen.now);
+        observed.memory.meet(Some(record), doubts, observed.now);
+        observed.facts.record = Record::Speaks(record.clone());
+        observed
+            .memory
+            .meet_operation(&observed.facts, observed.now);
     })
 }
 
@@ -499,7 +506,7 @@ fn a_record_that_is_dropped_while_an_operation_runs_touches_it_not() {
             let again = rebuilt(open);
             assert_eq!(again.0.open(), announced);
             let plan = again.plan();
-            assert!(rests(&plan) && plan.tell.ended.is_none(), "{plan:?}");
+            assert!(rests(&plan) && plan.update.ended.is_none(), "{plan:?}");
             let told = again.written();
             assert_eq!(told.0.facts.status.operation, announced);
         }
@@ -508,17 +515,21 @@ fn a_record_that_is_dropped_while_an_operation_runs_touches_it_not() {
 
 #[test]
 fn what_this_process_knows_of_a_call_outlives_the_record() {
-    let refused = Post::Refused {
+    let refused = CallState::Refused {
         message: "busy".into(),
         reason: Reason::ServiceBusy,
     };
     let (id, task) = (ServerId::from(ID), Some(TaskId::from("t-9")));
-    for post in [Post::NotSent, refused, Post::Accepted { id, task }] {
-        let open = open_operation(Verb::Restart, as_bought(), post.clone());
+    for call_state in [
+        CallState::NotSent,
+        refused,
+        CallState::Accepted { id, task },
+    ] {
+        let open = open_operation(Verb::Restart, as_bought(), call_state.clone());
         let again = rebuilt(open);
         let open = again.0.open().unwrap();
-        let known = again.0.memory.call(&open).map(|call| &call.post);
-        assert_eq!(known, Some(&post));
+        let known = again.0.memory.call(&open).map(|call| &call.call_state);
+        assert_eq!(known, Some(&call_state));
     }
 }
 
@@ -543,14 +554,16 @@ fn what_came_after_the_purchase_is_not_done_twice_where_status_is_lost() {
     };
     for is_newest in [true, false] {
         let rekeyed = saw_the_purchase(server(applied.clone(), &[]), is_newest);
-        let rekeyed = with_spec(rekeyed, by_key).with(|seen| {
-            seen.memory.meet_operation(&seen.facts, seen.now);
-            seen.task = Fact::Absent;
+        let rekeyed = with_spec(rekeyed, by_key).with(|observed| {
+            observed
+                .memory
+                .meet_operation(&observed.facts, observed.now);
+            observed.task = Fact::Absent;
         });
         assert_eq!(begins(&rekeyed), None);
         let lost = rekeyed.wiped();
         assert!(rests(&lost.plan()));
-        assert_eq!(lost.plan().tell.applied.unwrap().key, applied.key);
+        assert_eq!(lost.plan().update.applied.unwrap().key, applied.key);
         assert_eq!(begins(&lost.written()), None, "{is_newest}");
     }
 }
@@ -560,9 +573,9 @@ fn an_edit_while_the_server_is_made_is_a_wish_where_it_is_known_that_nothing_cam
     let edited = |is_newest| {
         let open = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into()));
         let open = with_spec(saw_the_purchase(open, is_newest), by_key);
-        open.with(|seen| {
-            seen.task = Fact::Known(TaskState::Succeeded);
-            seen.detail = Fact::Known(detail(&[]));
+        open.with(|observed| {
+            observed.task = Fact::Known(TaskState::Succeeded);
+            observed.detail = Fact::Known(detail(&[]));
         })
     };
     assert_eq!(begins(&edited(true).written()), Some(Verb::Reinstall));

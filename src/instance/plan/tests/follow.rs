@@ -8,7 +8,7 @@ use super::*;
 use crate::instance::memory::kinds::{Odd, Pause};
 
 /// An operation of this process, announced, and this is what became of its call.
-pub(super) fn open_operation(verb: Verb, target: Applied, post: Post) -> Scene {
+pub(super) fn open_operation(verb: Verb, target: Applied, call_state: CallState) -> Scene {
     let scene = Scene::converged().status(|status| {
         status.attempt = 2;
         status.operation = Some(operation(verb, target));
@@ -23,7 +23,7 @@ pub(super) fn open_operation(verb: Verb, target: Applied, post: Post) -> Scene {
         is_newest: true,
         tries: 1,
         since,
-        post,
+        call_state,
     };
     scene.memory(|memory| {
         memory.calls.attempts.insert(2, attempt);
@@ -38,31 +38,31 @@ pub(super) fn with_task(scene: Scene, state: Fact<TaskState>, shown: &[(&str, &s
             (open.accepted, open.task_id) = (true, Some("t-9".into()));
         }
     });
-    scene.with(|seen| {
-        seen.task = state;
-        seen.detail = found;
+    scene.with(|observed| {
+        observed.task = state;
+        observed.detail = found;
     })
 }
 
 fn shows(scene: Scene, shown: &[(&str, &str)]) -> Scene {
     let found = Fact::Known(detail(shown));
-    scene.with(|seen| seen.detail = found)
+    scene.with(|observed| observed.detail = found)
 }
 
 pub(super) fn later(scene: Scene, time: Duration) -> Scene {
-    scene.with(|seen| seen.now += time)
+    scene.with(|observed| observed.now += time)
 }
 
 fn at_rest(scene: Scene) -> Scene {
-    let scene = scene.with(|seen| {
-        let since = seen.memory.origin.first_seen;
-        seen.memory.looks.at_rest_since = Some(since);
+    let scene = scene.with(|observed| {
+        let since = observed.memory.origin.first_seen;
+        observed.memory.observations.at_rest_since = Some(since);
         let tells_nothing = matches!(
-            seen.task,
+            observed.task,
             Fact::Unknown(_) | Fact::Known(TaskState::Unknown { .. })
         );
         let task = TaskId::from("t-9");
-        let poll = seen.memory.poll_of(&task, None, since);
+        let poll = observed.memory.poll_of(&task, None, since);
         poll.odd = tells_nothing.then(|| Odd {
             since,
             why: "odd".into(),
@@ -88,7 +88,7 @@ fn to_key() -> Applied {
 
 /// Whether the operation ended, and how.
 fn end(scene: &Scene) -> Option<bool> {
-    scene.plan().tell.ended.map(|entry| entry.succeeded)
+    scene.plan().update.ended.map(|entry| entry.succeeded)
 }
 
 const SECOND: (&str, &str) = ("imageResourceUUID", "img-2");
@@ -167,7 +167,7 @@ fn a_task_tells_how_it_ended() {
     ] {
         let scene = || {
             with_task(
-                open_operation(verb, to_second(), Post::Unknown),
+                open_operation(verb, to_second(), CallState::Unknown),
                 state.clone(),
                 &shown,
             )
@@ -190,7 +190,7 @@ fn failures_are_told_and_after_the_third_waiting_is_not_enough() {
     let failed = || {
         let state = TaskState::Failed { reason: None };
         with_task(
-            open_operation(Verb::Stop, as_bought(), Post::Unknown),
+            open_operation(Verb::Stop, as_bought(), CallState::Unknown),
             Fact::Known(state),
             &[],
         )
@@ -201,7 +201,7 @@ fn failures_are_told_and_after_the_third_waiting_is_not_enough() {
         Some((State::Reconciling, Reason::OperationFailed))
     );
     assert_eq!(plan.pause, Some(times::RETRY_FAILED[0]));
-    let end = |plan: &Plan| plan.tell.operation.clone().unwrap().end.unwrap();
+    let end = |plan: &Plan| plan.update.operation.clone().unwrap().end.unwrap();
     assert_eq!(end(&plan).times, 1);
     let third = failed().memory(|memory| {
         let pause = Pause {
@@ -223,8 +223,8 @@ fn failures_are_told_and_after_the_third_waiting_is_not_enough() {
 
 fn refused(verb: Verb, reason: Reason) -> Scene {
     let message = "no".to_owned();
-    let post = Post::Refused { message, reason };
-    shows(open_operation(verb, to_second(), post), &[])
+    let call_state = CallState::Refused { message, reason };
+    shows(open_operation(verb, to_second(), call_state), &[])
 }
 
 #[test]
@@ -233,7 +233,8 @@ fn a_refusal_of_what_was_asked_for_ends_the_attempt_and_one_of_the_moment_does_n
     assert_eq!(end(&scene), Some(false));
     assert_eq!(scene.plan().pause, Some(Duration::from_secs(75)));
     let busy = || refused(Verb::Reinstall, Reason::ServiceBusy);
-    let waits = busy().with(|seen| seen.memory.pace.not_before = Some(seen.now + SETTLE));
+    let waits =
+        busy().with(|observed| observed.memory.pace.not_before = Some(observed.now + SETTLE));
     assert!(rests(&waits.plan()));
     let told = (State::Reconciling, Reason::ServiceBusy);
     assert_eq!(reason(&waits.plan()), Some(told));
@@ -249,9 +250,14 @@ fn a_refusal_of_what_was_asked_for_ends_the_attempt_and_one_of_the_moment_does_n
     assert!(repeats(&busy()), "the same attempt, once more");
     // What it asked for is not what is asked for now.
     assert_eq!(end(&with_spec(busy(), |_| {})), Some(false));
-    let rotated = busy().with(|seen| seen.secret_version = Some("login/2".into()));
+    let rotated = busy().with(|observed| observed.secret_version = Some("login/2".into()));
     assert_eq!(end(&rotated), Some(false));
-    let unsent = || shows(open_operation(Verb::Stop, as_bought(), Post::NotSent), &[]);
+    let unsent = || {
+        shows(
+            open_operation(Verb::Stop, as_bought(), CallState::NotSent),
+            &[],
+        )
+    };
     assert!(repeats(&unsent()));
     assert_eq!(end(&with_spec(unsent(), |_| {})), Some(false));
     // It is stopped already: that is why.
@@ -263,7 +269,7 @@ fn a_refusal_of_what_was_asked_for_ends_the_attempt_and_one_of_the_moment_does_n
 fn an_answer_without_a_task_is_followed_by_the_servers_state() {
     let accepted = |verb| {
         let id = ServerId::from(ID);
-        open_operation(verb, as_bought(), Post::Accepted { id, task: None })
+        open_operation(verb, as_bought(), CallState::Accepted { id, task: None })
     };
     assert_eq!(end(&shows(accepted(Verb::Stop), &[OFF])), Some(true));
     assert_eq!(end(&shows(accepted(Verb::Stop), &[])), None);
@@ -285,8 +291,8 @@ fn a_receipt_that_was_not_written_is_told_with_the_next_status() {
         Verb::Stop,
     ] {
         let (id, task) = (ServerId::from(ID), Some(TaskId::from("t-9")));
-        let post = Post::Accepted { id, task };
-        let accepted = open_operation(verb, as_bought(), post);
+        let call_state = CallState::Accepted { id, task };
+        let accepted = open_operation(verb, as_bought(), call_state);
         assert!(rests(&accepted.plan()), "{verb}");
         let told = accepted.written().0.facts.status.operation.clone();
         let receipt = Operation {
@@ -316,8 +322,8 @@ fn what_ended_badly_is_told_until_all_is_well_and_what_runs_until_it_ends() {
         told.0.facts.status.operation.is_some()
     };
     assert!(failed(false) && !failed(true));
-    let open = open_operation(Verb::Stop, as_bought(), Post::Unknown);
-    let away = open.with(|seen| seen.account = AccountFact::NotFound("default".into()));
+    let open = open_operation(Verb::Stop, as_bought(), CallState::Unknown);
+    let away = open.with(|observed| observed.account = AccountFact::NotFound("default".into()));
     let told = away.0.facts.status.operation.clone();
     assert_eq!(away.written().0.facts.status.operation, told);
 }
@@ -325,13 +331,13 @@ fn what_ended_badly_is_told_until_all_is_well_and_what_runs_until_it_ends() {
 #[test]
 fn a_server_that_vanishes_under_an_operation_is_missing() {
     let scene = with_task(
-        open_operation(Verb::Reinstall, to_second(), Post::Unknown),
+        open_operation(Verb::Reinstall, to_second(), CallState::Unknown),
         Fact::Known(TaskState::Running),
         &[],
     );
-    let scene = scene.listed(Duration::ZERO, &[]).with(|seen| {
-        seen.detail = Fact::Absent;
-        seen.memory.looks.not_found = true;
+    let scene = scene.listed(Duration::ZERO, &[]).with(|observed| {
+        observed.detail = Fact::Absent;
+        observed.memory.observations.not_found = true;
     });
     let missing = (State::Stalled, Reason::ServerMissing);
     assert_eq!(reason(&scene.plan()), Some(missing));
@@ -361,7 +367,7 @@ fn a_service_that_is_busy_with_an_idle_server_does_not_want_it() {
 #[test]
 fn a_task_that_runs_for_ever_ends_with_the_server_that_shows_its_effect() {
     let overdue = |shown: &[(&str, &str)]| {
-        let open = open_operation(Verb::Stop, as_bought(), Post::Unknown);
+        let open = open_operation(Verb::Stop, as_bought(), CallState::Unknown);
         later(
             at_rest(with_task(open, Fact::Known(TaskState::Running), shown)),
             SETTLE * 5,
@@ -376,13 +382,13 @@ fn a_task_that_runs_for_ever_ends_with_the_server_that_shows_its_effect() {
 #[test]
 fn one_query_that_fails_ends_nothing() {
     let running = || {
-        let open = open_operation(Verb::Reinstall, to_second(), Post::Unknown);
+        let open = open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
         with_task(open, Fact::Unknown("503".into()), &[SECOND])
     };
     assert_eq!(end(&at_rest(running())), Some(true));
-    let just_now = at_rest(running()).with(|seen| {
-        let since = seen.now;
-        let poll = seen.memory.looks.poll.as_mut().unwrap();
+    let just_now = at_rest(running()).with(|observed| {
+        let since = observed.now;
+        let poll = observed.memory.observations.poll.as_mut().unwrap();
         poll.odd.as_mut().unwrap().since = since;
     });
     assert_eq!(end(&just_now), None);

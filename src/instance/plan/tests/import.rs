@@ -37,22 +37,22 @@ fn shows(fields: &[(&str, &str)]) -> impl FnOnce(&mut Observation) {
     for (field, value) in fields {
         shown.fields.insert((*field).to_owned(), json!(value));
     }
-    move |seen| seen.candidate = Fact::Known(shown)
+    move |observed| observed.candidate = Fact::Known(shown)
 }
 
 const BY_HAND: &[(&str, &str)] = &[(ID, "by-hand")];
 
 fn told(plan: &Plan) -> (Reason, State, &str) {
     assert!(matches!(plan.step, Step::Rest), "{plan:?}");
-    let readiness = plan.tell.readiness.as_ref().unwrap();
+    let readiness = plan.update.readiness.as_ref().unwrap();
     (readiness.reason, readiness.state, &readiness.message)
 }
 
 #[test]
 fn one_is_looked_at_in_listing_and_detail_and_claimed_before_it_is_recorded() {
     for import in [by_id(ID), by_name("by-hand")] {
-        let fresh = scene(import.clone(), &[]).with(|seen| {
-            seen.listing = Some(Listing::of(here(), testing::view(None, None)));
+        let fresh = scene(import.clone(), &[]).with(|observed| {
+            observed.listing = Some(Listing::of(here(), testing::view(None, None)));
         });
         let plan = fresh.plan();
         assert_eq!(told(&plan).0, Reason::Importing);
@@ -60,9 +60,11 @@ fn one_is_looked_at_in_listing_and_detail_and_claimed_before_it_is_recorded() {
 
         let listed = scene(import, BY_HAND);
         assert_eq!(listed.plan().needs, Needs::Candidate(ID.into()));
-        let looked = listed.with(shows(&[]));
-        assert_eq!(looked.plan().needs, Needs::Claim(ID.into()));
-        let plan = looked.with(|seen| seen.claim = Claim::Taken).plan();
+        let observed_at = listed.with(shows(&[]));
+        assert_eq!(observed_at.plan().needs, Needs::Claim(ID.into()));
+        let plan = observed_at
+            .with(|observed| observed.claim = Claim::Taken)
+            .plan();
         let importing = Some((State::Reconciling, Reason::Importing));
         assert_eq!(reason(&plan), importing, "nobody creates it");
         let Step::Record { record } = plan.step else {
@@ -81,9 +83,9 @@ fn one_that_cannot_be_read_once_it_is_recorded_is_not_told_as_being_created() {
         let scene = Scene::recorded(Some(ID), |record| {
             record.imported = imported.map(ToOwned::to_owned);
         });
-        scene.with(|seen| {
-            seen.detail = Fact::Unknown("503".into());
-            seen.memory.looks.unread = true;
+        scene.with(|observed| {
+            observed.detail = Fact::Unknown("503".into());
+            observed.memory.observations.unread = true;
         })
     };
     let plan = recorded(Some("by-hand")).plan();
@@ -138,7 +140,7 @@ fn what_does_not_fit_or_cannot_be_seen_is_not_taken_over() {
         .plan();
     assert_eq!(told(&busy).0, Reason::Importing);
     for fact in [Fact::Absent, Fact::Unknown("500".to_owned())] {
-        let plan = listed().with(|seen| seen.candidate = fact).plan();
+        let plan = listed().with(|observed| observed.candidate = fact).plan();
         assert_eq!(told(&plan).0, Reason::Importing);
     }
 }
@@ -150,12 +152,12 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
         Fact::Known(Package::read(row.as_object().unwrap()).unwrap())
     };
     let small = |on_sale: Fact<Package>| {
-        scene(by_id(ID), BY_HAND).with(|seen| {
+        scene(by_id(ID), BY_HAND).with(|observed| {
             let mut shown = detail(&[("instanceName", "by-hand")]);
             shown.fields.insert("cpu".to_owned(), json!(1));
             shown.fields.insert("memory".to_owned(), json!(2));
-            seen.candidate = Fact::Known(shown);
-            seen.found.on_sale = on_sale;
+            observed.candidate = Fact::Known(shown);
+            observed.found.on_sale = on_sale;
         })
     };
     let plan = small(sells(8)).plan();
@@ -166,13 +168,13 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
     }
     assert_eq!(small(sells(1)).plan().needs, Needs::Claim(ID.into()));
     // What agrees is taken over, and what nobody could compare is said.
-    let alike = small(sells(1)).with(|seen| seen.claim = Claim::Taken);
-    let said = format!("{:?}", alike.plan().tell.events);
+    let alike = small(sells(1)).with(|observed| observed.claim = Claim::Taken);
+    let written = format!("{:?}", alike.plan().update.events);
     for words in [
         "only CPU and memory were compared",
         "so that the spec is believed",
     ] {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(written.contains(words), "{words}: {written}");
     }
     // Not read is not unlike.
     let unread = small(Fact::Unknown("503".to_owned())).plan();
@@ -180,30 +182,33 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
     assert!(told(&unread).2.contains("503"), "{unread:?}");
     // What is not sold any more nobody can compare, and that is said.
     let gone = small(Fact::Absent)
-        .with(|seen| seen.claim = Claim::Taken)
+        .with(|observed| observed.claim = Claim::Taken)
         .plan();
     assert!(matches!(gone.step, Step::Record { .. }), "{gone:?}");
-    let said = format!("{:?}", gone.tell.events);
-    assert!(said.contains("package p is not on sale"), "{said}");
-    assert!(said.contains("firewall and login"), "{said}");
-    assert!(!said.contains("CPU"), "nothing of it was compared: {said}");
+    let written = format!("{:?}", gone.update.events);
+    assert!(written.contains("package p is not on sale"), "{written}");
+    assert!(written.contains("firewall and login"), "{written}");
+    assert!(
+        !written.contains("CPU"),
+        "nothing of it was compared: {written}"
+    );
     let words = "nobody can check whether the server was bought with it";
-    assert!(said.contains(words), "{said}");
+    assert!(written.contains(words), "{written}");
 
     let filtered = |cpu: i32| {
-        let scene = small(Fact::NotAsked).with(|seen| {
-            let mut spec = (*seen.facts.spec).clone();
+        let scene = small(Fact::NotAsked).with(|observed| {
+            let mut spec = (*observed.facts.spec).clone();
             spec.package = PackageRef {
                 cpu: Some(cpu),
                 ..PackageRef::default()
             };
-            seen.facts.spec = spec.into();
-            seen.found.scope = Scope::Purchase;
-            seen.found.package = Some(Ok(ResolvedReference {
+            observed.facts.spec = spec.into();
+            observed.found.scope = Scope::Purchase;
+            observed.found.package = Some(Ok(ResolvedReference {
                 id: "p".to_owned(),
                 from: format!(
                     "{} in {}",
-                    seen.facts.spec.package.selector().unwrap(),
+                    observed.facts.spec.package.selector().unwrap(),
                     here()
                 ),
             }));
@@ -223,32 +228,32 @@ fn what_belongs_to_another_instance_is_left_to_it() {
     };
     let claimed = scene(by_id(ID), BY_HAND).with(shows(&[]));
     let plan = claimed
-        .with(|seen| seen.claim = Claim::Owned(owner.clone()))
+        .with(|observed| observed.claim = Claim::Owned(owner.clone()))
         .plan();
     let (reason, state, message) = told(&plan);
     assert_eq!((reason, state), (Reason::ImportConflict, State::Stalled));
     assert!(message.contains("team-b/theirs"));
-    assert!(!plan.tell.forget_server);
+    assert!(!plan.update.forget_server);
 
     // Status tells of it, and the record went back with the store: whoever has it must not find it told twice.
-    let told_still = scene(by_id(ID), BY_HAND).with(shows(&[])).with(|seen| {
-        std::sync::Arc::make_mut(&mut seen.facts.status).id = Some(ID.to_owned());
-        seen.claim = Claim::Owned(owner.clone());
+    let told_still = scene(by_id(ID), BY_HAND).with(shows(&[])).with(|observed| {
+        std::sync::Arc::make_mut(&mut observed.facts.status).id = Some(ID.to_owned());
+        observed.claim = Claim::Owned(owner.clone());
     });
-    assert!(told_still.plan().tell.forget_server);
+    assert!(told_still.plan().update.forget_server);
 
     // Recorded all the same: nothing is done to it, and it is not released.
     let imported = || {
         Scene::recorded(Some(ID), |b| b.imported = Some("by-hand".into()))
             .listed(SETTLE, BY_HAND)
-            .with(|seen| seen.rival = Rival::Of(owner.clone()))
+            .with(|observed| observed.rival = Rival::Of(owner.clone()))
     };
     assert_eq!(told(&imported().plan()).0, Reason::ImportConflict);
     let leaving = imported().deleting().plan();
     assert!(!matches!(leaving.step, Step::Release { .. }), "{leaving:?}");
     let ours = imported()
         .deleting()
-        .with(|seen| seen.rival = Rival::None)
+        .with(|observed| observed.rival = Rival::None)
         .plan();
     assert!(
         matches!(&ours.step, Step::Release { id, .. } if id.as_str() == ID),
@@ -269,13 +274,13 @@ fn a_server_that_was_taken_over_is_told_by_identifier_and_name() {
 
 #[test]
 fn a_record_that_was_lost_is_made_again_by_the_same_import() {
-    let scene = scene(by_id(ID), BY_HAND).with(shows(&[])).with(|seen| {
+    let scene = scene(by_id(ID), BY_HAND).with(shows(&[])).with(|observed| {
         let status = InstanceStatus {
             id: Some(ID.into()),
             ..InstanceStatus::default()
         };
-        seen.facts.status = status.into();
-        seen.claim = Claim::Taken;
+        observed.facts.status = status.into();
+        observed.claim = Claim::Taken;
     });
     let plan = scene.plan();
     assert!(
@@ -291,11 +296,11 @@ fn addressed(import: Import, servers: &[(&str, Option<&str>, Option<&str>)]) -> 
         row.as_object().cloned().unwrap()
     });
     let rows: Vec<_> = rows.collect();
-    scene(import, &[]).with(|seen| {
-        let began = seen.now;
+    scene(import, &[]).with(|observed| {
+        let began = observed.now;
         let pass = testing::pass(began, rows, u64::try_from(servers.len()).ok());
-        seen.listing = Some(Listing::of(here(), testing::view(None, Some(pass))));
-        seen.now = began + Duration::from_secs(2);
+        observed.listing = Some(Listing::of(here(), testing::view(None, Some(pass))));
+        observed.now = began + Duration::from_secs(2);
     })
 }
 
@@ -398,8 +403,8 @@ fn a_listing_that_does_not_tell_what_is_asked_for_takes_nothing_over() {
 #[test]
 fn nothing_is_imported_where_the_account_does_not_let_it() {
     let denied = |scene: Scene| {
-        scene.with(|seen| {
-            let AccountFact::AccountSession(session) = &mut seen.account else {
+        scene.with(|observed| {
+            let AccountFact::AccountSession(session) = &mut observed.account else {
                 panic!("no session");
             };
             session.imports = Imports::Denied;
@@ -417,24 +422,24 @@ fn nothing_is_imported_where_the_account_does_not_let_it() {
     // One that this Instance had already, and whose record was lost, is no import.
     let had = |id: &'static str| {
         let scene = denied(scene(by_name("by-hand"), BY_HAND));
-        scene.with(move |seen| {
-            let mut status = (*seen.facts.status).clone();
+        scene.with(move |observed| {
+            let mut status = (*observed.facts.status).clone();
             status.id = Some(id.to_owned());
-            seen.facts.status = status.into();
-            seen.memory.origin.recordless_since = Some(seen.memory.origin.first_seen);
+            observed.facts.status = status.into();
+            observed.memory.origin.recordless_since = Some(observed.memory.origin.first_seen);
         })
     };
     assert_eq!(had(ID).plan().needs, Needs::Candidate(ID.into()));
     let another = had("ecs-other").plan();
     assert_eq!(told(&another).0, Reason::ImportDenied, "{another:?}");
     // One that is on record stays, whatever the Account says now.
-    let recorded = Scene::converged().with(|seen| {
-        let mut spec = (*seen.facts.spec).clone();
+    let recorded = Scene::converged().with(|observed| {
+        let mut spec = (*observed.facts.spec).clone();
         spec.import = Some(by_id(ID));
-        seen.facts.spec = spec.into();
+        observed.facts.spec = spec.into();
     });
-    let plan = denied(recorded.with(|seen| seen.detail = Fact::Known(detail(&[])))).plan();
-    let readiness = plan.tell.readiness.as_ref();
+    let plan = denied(recorded.with(|observed| observed.detail = Fact::Known(detail(&[])))).plan();
+    let readiness = plan.update.readiness.as_ref();
     assert!(
         readiness.is_none_or(|readiness| readiness.reason != Reason::ImportDenied),
         "{plan:?}"

@@ -9,7 +9,7 @@ use crate::api::{
 const OFF: (&str, &str) = ("ecsStatus", "STOPPED");
 
 fn message(plan: &Plan) -> &str {
-    plan.tell
+    plan.update
         .readiness
         .as_ref()
         .map_or("", |readiness| readiness.message.as_str())
@@ -43,7 +43,7 @@ fn on_request_a_disk_is_erased_only_by_a_new_token_that_names_the_image() {
         assert_eq!(reason(&plan), pending, "{token:?}");
         assert!(message(&plan).contains("ERASES THE DISK"), "{plan:?}");
         assert!(message(&plan).contains("img-2"), "{plan:?}");
-        let applied = plan.tell.applied.unwrap();
+        let applied = plan.update.applied.unwrap();
         assert_eq!(applied, as_bought(), "it is not taken for done");
     }
     let asked = on_request(Some(("a", Some("img-2"))));
@@ -115,7 +115,7 @@ fn never_means_never_and_says_so() {
         let forbidden = Some((State::Stalled, Reason::ReinstallForbidden));
         assert_eq!(reason(&plan), forbidden);
         assert!(message(&plan).contains("ERASES THE DISK"));
-        assert_eq!(plan.tell.applied, Some(as_bought()));
+        assert_eq!(plan.update.applied, Some(as_bought()));
     }
 }
 
@@ -124,20 +124,20 @@ fn power_and_password_go_on_while_a_reinstall_waits() {
     for policy in [ReinstallPolicy::OnRequest, ReinstallPolicy::Never] {
         let scene = || wants_second(policy, None);
         let reads = |digest| {
-            scene().with(move |seen| {
-                seen.secret_version = Some("login/2".into());
-                if let LoginFact::Ready(credentials) = &mut seen.login {
-                    credentials.secret.clone_from(&seen.secret_version);
+            scene().with(move |observed| {
+                observed.secret_version = Some("login/2".into());
+                if let LoginFact::Ready(credentials) = &mut observed.login {
+                    credentials.secret.clone_from(&observed.secret_version);
                     credentials.digest = Some(digest);
                 }
             })
         };
         let other_secret = reads([2; 32]);
         assert_eq!(begins(&other_secret), Some(Verb::ModifyPassword));
-        let off = scene().with(|seen| seen.detail = Fact::Known(detail(&[OFF])));
+        let off = scene().with(|observed| observed.detail = Fact::Known(detail(&[OFF])));
         assert_eq!(begins(&off), Some(Verb::Start));
         let same = reads([1; 32]).memory(|memory| memory.calls.password.current = Some([1; 32]));
-        let applied = same.plan().tell.applied.unwrap();
+        let applied = same.plan().update.applied.unwrap();
         assert_eq!(applied.password_secret.as_deref(), Some("login/2"));
         assert_eq!(applied.image, "img-1");
     }
@@ -147,7 +147,9 @@ fn power_and_password_go_on_while_a_reinstall_waits() {
 fn an_image_that_the_server_has_already_waits_for_nobody() {
     let scene = wants_second(ReinstallPolicy::OnRequest, None);
     let shown = detail(&[("imageResourceUUID", "img-2")]);
-    let plan = scene.with(|seen| seen.detail = Fact::Known(shown)).plan();
+    let plan = scene
+        .with(|observed| observed.detail = Fact::Known(shown))
+        .plan();
     assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
 }
 
@@ -163,9 +165,10 @@ fn a_protected_instance_that_is_deleted_keeps_its_server_and_stays() {
     let known = protected(Scene::converged());
     let surplus =
         protected(Scene::converged()).listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
-    let lost = protected(Scene::recorded(None, |_| {}).post(Post::Unknown)).listed(SETTLE, &[]);
+    let lost =
+        protected(Scene::recorded(None, |_| {}).call_state(CallState::Unknown)).listed(SETTLE, &[]);
     let away = protected(Scene::converged())
-        .with(|seen| seen.account = AccountFact::NotFound("default".into()));
+        .with(|observed| observed.account = AccountFact::NotFound("default".into()));
     for scene in [known, surplus, lost, away] {
         let plan = scene.plan();
         assert!(rests(&plan), "{plan:?}");
@@ -193,7 +196,7 @@ fn a_retained_server_is_named_and_left() {
     let note = kept(&retained(Scene::converged())).unwrap();
     assert!(note.contains(ID) && note.contains("billed"), "{note}");
     let away = retained(Scene::converged())
-        .with(|seen| seen.account = AccountFact::NotFound("default".into()));
+        .with(|observed| observed.account = AccountFact::NotFound("default".into()));
     assert!(kept(&away).is_some(), "that needs no service");
     let running = retained(Scene::recorded(Some(ID), |_| {}));
     let note = kept(&running).unwrap();
@@ -202,7 +205,7 @@ fn a_retained_server_is_named_and_left() {
 
 #[test]
 fn a_retained_server_of_a_lost_answer_is_looked_for_before_its_instance_goes() {
-    let lost = || retained(Scene::recorded(None, |_| {}).post(Post::Unknown));
+    let lost = || retained(Scene::recorded(None, |_| {}).call_state(CallState::Unknown));
     let early = lost().listed(Duration::ZERO, &[]);
     assert!(rests(&early.plan()));
     let unconfirmed = Some((State::Reconciling, Reason::CreateUnconfirmed));
@@ -213,20 +216,20 @@ fn a_retained_server_of_a_lost_answer_is_looked_for_before_its_instance_goes() {
     let found = lost().listed(Duration::ZERO, &[(ID, &ours())]);
     let note = kept(&found).unwrap();
     assert!(note.contains(ID), "{note}");
-    let refused = retained(Scene::recorded(None, |_| {}).post(Post::NotSent));
+    let refused = retained(Scene::recorded(None, |_| {}).call_state(CallState::NotSent));
     assert_eq!(kept(&refused), nothing, "nothing can have been bought");
 }
 
 #[test]
 fn a_server_of_another_account_is_not_told_to_be_absent() {
     let scene = Scene::recorded(None, |record| record.credential = "secret/old".into());
-    let scene = retained(scene.post(Post::Unknown)).listed(SETTLE, &[]);
+    let scene = retained(scene.call_state(CallState::Unknown)).listed(SETTLE, &[]);
     assert!(rests(&scene.plan()));
     let unconfirmed = Some((State::Reconciling, Reason::ReleaseUnconfirmed));
     assert_eq!(reason(&scene.plan()), unconfirmed);
 }
 
-fn observed(scene: Scene, change: impl FnOnce(&mut InstanceSpec)) -> Scene {
+fn observe_only(scene: Scene, change: impl FnOnce(&mut InstanceSpec)) -> Scene {
     with_spec(scene, |spec| {
         spec.management_policy = ManagementPolicy::Observe;
         change(spec);
@@ -235,47 +238,47 @@ fn observed(scene: Scene, change: impl FnOnce(&mut InstanceSpec)) -> Scene {
 
 #[test]
 fn a_server_that_is_only_looked_at_is_told_and_left() {
-    let same = observed(server(as_bought(), &[]), |_| {});
+    let same = observe_only(server(as_bought(), &[]), |_| {});
     let available = Some((State::Ready, Reason::Available));
     assert_eq!(reason(&same.plan()), available);
-    let image = observed(server(as_bought(), &[]), |spec| {
+    let image = observe_only(server(as_bought(), &[]), |spec| {
         spec.image.id = Some("img-2".into());
     });
-    let held = observed(server(as_bought(), &[]), |spec| {
+    let held = observe_only(server(as_bought(), &[]), |spec| {
         spec.image.id = Some("img-2".into());
         spec.reinstall_policy = ReinstallPolicy::OnRequest;
     });
-    let off = observed(server(as_bought(), &[OFF]), |_| {});
+    let off = observe_only(server(as_bought(), &[OFF]), |_| {});
     for scene in [image, held, off] {
         let plan = scene.plan();
         assert!(rests(&plan));
         let told = Some((State::Drifted, Reason::ObservedOnly));
         assert_eq!(reason(&plan), told, "{plan:?}");
-        assert!(plan.tell.detail.is_some(), "its status is fresh");
+        assert!(plan.update.detail.is_some(), "its status is fresh");
     }
-    let surplus = observed(server(as_bought(), &[]), |_| {})
+    let surplus = observe_only(server(as_bought(), &[]), |_| {})
         .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
     // Seen by one listing, it changes nothing that is told: neither that all is well nor, after a restart, that it is not.
     let once = || {
-        let both = observed(server(as_bought(), &[]), |_| {});
+        let both = observe_only(server(as_bought(), &[]), |_| {});
         both.listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())])
-            .with(|seen| {
+            .with(|observed| {
                 let rows = vec![row(ID, &ours()), row("ecs-2", &ours())];
-                let pass = testing::pass(seen.now, rows, Some(2));
-                seen.listing = Some(Listing::of(here(), testing::view(None, Some(pass))));
+                let pass = testing::pass(observed.now, rows, Some(2));
+                observed.listing = Some(Listing::of(here(), testing::view(None, Some(pass))));
             })
     };
     assert_eq!(reason(&once().plan()), available);
-    let said = once().with(|seen| {
-        let status = std::sync::Arc::make_mut(&mut seen.facts.status);
+    let written = once().with(|observed| {
+        let status = std::sync::Arc::make_mut(&mut observed.facts.status);
         let told = policy::surplus(&"ecs-2".into());
         status.conditions = told.to_conditions(&[], 1, Timestamp::UNIX_EPOCH);
-        status.observed_generation = seen.facts.generation;
+        status.observed_generation = observed.facts.generation;
     });
-    assert_eq!(reason(&said.plan()), None);
+    assert_eq!(reason(&written.plan()), None);
     let plan = surplus.plan();
     assert!(rests(&plan));
-    let told = plan.tell.readiness.as_ref();
+    let told = plan.update.readiness.as_ref();
     assert!(
         told.is_some_and(
             |told| told.reason == Reason::ObservedOnly && told.message.contains("server ecs-2")
@@ -287,27 +290,31 @@ fn a_server_that_is_only_looked_at_is_told_and_left() {
 #[test]
 fn who_only_looks_buys_nothing_and_releases_nothing() {
     let told = Some((State::Stalled, Reason::NotBought));
-    let fresh = observed(Scene::fresh(), |_| {});
-    let unread = observed(Scene::fresh(), |_| {}).with(|seen| seen.login = LoginFact::NotAsked);
+    let fresh = observe_only(Scene::fresh(), |_| {});
+    let unread =
+        observe_only(Scene::fresh(), |_| {}).with(|observed| observed.login = LoginFact::NotAsked);
     for scene in [fresh, unread] {
         assert!(rests(&scene.plan()));
         assert_eq!(scene.plan().needs, Needs::Nothing);
         assert_eq!(reason(&scene.plan()), told);
     }
-    let lost = observed(Scene::recorded(None, |_| {}).post(Post::Unknown), |_| {});
+    let lost = observe_only(
+        Scene::recorded(None, |_| {}).call_state(CallState::Unknown),
+        |_| {},
+    );
     let absent = lost.listed(SETTLE, &[]);
     assert_eq!(reason(&absent.plan()), told);
-    let leaving = observed(Scene::converged().deleting(), |_| {});
+    let leaving = observe_only(Scene::converged().deleting(), |_| {});
     let note = kept(&leaving).unwrap();
     assert!(note.contains("Observe"), "{note}");
     let failed = Fact::Known(TaskState::Failed { reason: None });
     let scene = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into()))
-        .with(|seen| seen.task = failed);
+        .with(|observed| observed.task = failed);
     let told = scene
         .written()
-        .with(|seen| seen.detail = Fact::Known(detail(&[])));
+        .with(|observed| observed.detail = Fact::Known(detail(&[])));
     assert!(matches!(told.plan().step, Step::Release { .. }));
-    assert!(rests(&observed(told, |_| {}).plan()));
+    assert!(rests(&observe_only(told, |_| {}).plan()));
 }
 
 fn paused(scene: Scene, until: Option<&str>) -> Scene {
@@ -322,9 +329,9 @@ fn nothing_is_begun_while_a_pause_lasts() {
     let surplus = Scene::converged().listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())]);
     let found = Scene::of(&instance(), false).listed(Duration::ZERO, &[(ID, &ours())]);
     let lost = Scene::recorded(None, |_| {})
-        .post(Post::Unknown)
+        .call_state(CallState::Unknown)
         .listed(SETTLE, &[]);
-    let refused = Scene::recorded(None, |_| {}).post(Post::NotSent);
+    let refused = Scene::recorded(None, |_| {}).call_state(CallState::NotSent);
     let leaving = Scene::converged().deleting();
     let kept = retained(Scene::converged());
     let scenes = [
@@ -350,7 +357,7 @@ fn nothing_is_begun_while_a_pause_lasts() {
 
 #[test]
 fn a_pause_does_not_keep_a_lost_finalizer_lost() {
-    let unheld = Scene::converged().with(|seen| seen.facts.finalizers.clear());
+    let unheld = Scene::converged().with(|observed| observed.facts.finalizers.clear());
     let plan = paused(unheld, None).plan();
     assert!(matches!(plan.step, Step::Record { .. }), "{plan:?}");
 }
@@ -369,21 +376,22 @@ fn a_pause_ends_at_its_time_and_is_woken_for_it() {
 #[test]
 fn what_is_in_flight_is_followed_through_a_pause() {
     let running = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into()))
-        .with(|seen| seen.task = Fact::Known(TaskState::Running));
+        .with(|observed| observed.task = Fact::Known(TaskState::Running));
     let plan = paused(running, None).plan();
     assert_eq!(
         reason(&plan),
         Some((State::Reconciling, Reason::Creating)),
         "what runs is what is told"
     );
-    let done = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into())).with(|seen| {
-        seen.task = Fact::Known(TaskState::Succeeded);
-        seen.detail = Fact::Known(detail(&[]));
-    });
+    let done =
+        Scene::recorded(Some(ID), |record| record.task = Some("t-1".into())).with(|observed| {
+            observed.task = Fact::Known(TaskState::Succeeded);
+            observed.detail = Fact::Known(detail(&[]));
+        });
     let plan = paused(done, None).plan();
-    assert_eq!(plan.tell.ended.as_ref().map(|e| e.succeeded), Some(true));
+    assert_eq!(plan.update.ended.as_ref().map(|e| e.succeeded), Some(true));
     assert_eq!(reason(&plan), Some((State::Reconciling, Reason::Paused)));
-    let given = Scene::recorded(None, |_| {}).post(Post::Accepted {
+    let given = Scene::recorded(None, |_| {}).call_state(CallState::Accepted {
         id: ServerId::from(ID),
         task: Some(TaskId::from("t-1")),
     });
@@ -411,7 +419,8 @@ fn a_server_that_is_as_specified_says_how_to_pause_it_again() {
 #[test]
 fn another_account_is_a_way_out_only_while_no_server_can_have_been_bought() {
     let told = |scene: Scene| {
-        let gone = scene.with(|seen| seen.account = AccountFact::NotFound("default".into()));
+        let gone =
+            scene.with(|observed| observed.account = AccountFact::NotFound("default".into()));
         message(&gone.plan()).to_owned()
     };
     let other = "or name another one in spec.accountRef";

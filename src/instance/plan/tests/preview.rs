@@ -83,9 +83,9 @@ fn what_is_wanted_of_a_server_is_told_whole_and_its_turn_begins_with_the_first()
 
 #[test]
 fn a_secret_that_changed_is_a_password_change() {
-    let scene = server(as_bought(), &[]).with(|seen| {
-        seen.secret_version = Some("login/2".into());
-        seen.login = LoginFact::NotAsked;
+    let scene = server(as_bought(), &[]).with(|observed| {
+        observed.secret_version = Some("login/2".into());
+        observed.login = LoginFact::NotAsked;
     });
     assert_eq!(verbs(&told(&scene)), [Verb::ModifyPassword]);
 }
@@ -123,7 +123,7 @@ fn what_is_in_flight_counts_as_done() {
             image: "img-2".into(),
             ..as_bought()
         };
-        let scene = open_operation(Verb::Reinstall, target, Post::Unknown);
+        let scene = open_operation(Verb::Reinstall, target, CallState::Unknown);
         let busy = [("ecsPendingStatus", "REINSTALLING")];
         let scene = with_task(scene, Fact::NotAsked, &busy);
         with_spec(scene, |spec| spec.image.id = Some(image.into()))
@@ -151,7 +151,7 @@ fn what_is_in_flight_does_not_hide_a_later_wish_for_the_same() {
             restart: Some("a".into()),
             ..as_bought()
         };
-        let scene = open_operation(verb, target, Post::Unknown);
+        let scene = open_operation(verb, target, CallState::Unknown);
         let busy = [("ecsPendingStatus", "BUSY")];
         let scene = with_task(scene, Fact::NotAsked, &busy);
         let restart = Restart {
@@ -169,8 +169,8 @@ fn what_is_in_flight_does_not_hide_a_later_wish_for_the_same() {
     assert!(verbs(&told(&stops(PowerState::Stopped))).is_empty());
     assert_eq!(verbs(&told(&stops(PowerState::Running))), [Verb::Start]);
     // A start does not carry out a token that came after it.
-    let starts = open(Verb::Start, PowerState::Running, "b").with(|seen| {
-        seen.detail = Fact::Known(detail(&[OFF]));
+    let starts = open(Verb::Start, PowerState::Running, "b").with(|observed| {
+        observed.detail = Fact::Known(detail(&[OFF]));
     });
     assert_eq!(verbs(&told(&starts)), [Verb::Restart]);
 }
@@ -193,9 +193,9 @@ fn a_new_object_buys_and_one_that_imports_takes_over() {
         address: None,
     });
     let scene = Scene::of(&instance, true).listed(Duration::ZERO, &[(ID, "by-hand")]);
-    let scene = scene.with(|seen| {
-        seen.candidate = Fact::Known(detail(&[("instanceName", "by-hand")]));
-        seen.claim = Claim::Taken;
+    let scene = scene.with(|observed| {
+        observed.candidate = Fact::Known(detail(&[("instanceName", "by-hand")]));
+        observed.claim = Claim::Taken;
     });
     assert_eq!(
         told(&scene).acts[0].planned,
@@ -209,12 +209,12 @@ fn a_new_object_buys_and_one_that_imports_takes_over() {
 #[test]
 fn what_cannot_be_looked_at_is_judged_by_status_or_not_at_all() {
     let away = |scene: Scene| {
-        scene.with(|seen| {
-            seen.account = AccountFact::Unusable(Problem {
+        scene.with(|observed| {
+            observed.account = AccountFact::Unusable(Problem {
                 reason: Reason::ServiceUnreachable,
                 message: "no answer".into(),
             });
-            seen.detail = Fact::NotAsked;
+            observed.detail = Fact::NotAsked;
         })
     };
     assert!(told(&away(Scene::fresh())).unknown.is_some());
@@ -237,7 +237,7 @@ fn a_server_that_is_gone_is_bought_again_only_where_the_spec_says_so() {
             spec.on_external_deletion = policy;
             spec.recreate_limit = 1;
         })
-        .with(|seen| seen.detail = Fact::Absent)
+        .with(|observed| observed.detail = Fact::Absent)
     };
     let preview = told(&gone(OnExternalDeletion::Recreate));
     assert_eq!(verbs(&preview), [Verb::Create]);
@@ -258,8 +258,8 @@ fn a_server_that_is_gone_is_bought_again_only_where_the_spec_says_so() {
             });
         })
         .memory(|memory| {
-            memory.looks.missing_since = Some(memory.origin.first_seen);
-            memory.looks.not_found = true;
+            memory.observations.missing_since = Some(memory.origin.first_seen);
+            memory.observations.not_found = true;
         })
         .listed(Duration::ZERO, &[]);
         let preview = told(&imports);

@@ -9,11 +9,11 @@ use crate::api::{InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
 fn missing(limit: i32, after: Duration) -> Scene {
     let scene = Scene::converged()
         .memory(|memory| {
-            memory.looks.missing_since = Some(memory.origin.first_seen);
-            memory.looks.not_found = true;
+            memory.observations.missing_since = Some(memory.origin.first_seen);
+            memory.observations.not_found = true;
         })
         .listed(after, &[])
-        .with(|seen| seen.detail = Fact::Absent);
+        .with(|observed| observed.detail = Fact::Absent);
     with_spec(scene, |spec| {
         spec.on_external_deletion = OnExternalDeletion::Recreate;
         spec.recreate_limit = limit;
@@ -36,18 +36,18 @@ fn forgotten(scene: Scene) -> Scene {
 #[test]
 fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_proven() {
     let first = missing(1, SETTLE).plan();
-    assert!(rests(&first) && first.tell.forget_server);
-    assert_eq!(first.tell.id, None);
+    assert!(rests(&first) && first.update.forget_server);
+    assert_eq!(first.update.id, None);
     let plan = forgotten(missing(1, SETTLE)).plan();
     let record = announced(&plan).unwrap();
     assert_eq!((record.attempt, record.recreated), (2, 1));
     assert_eq!(record.id, None);
-    assert!(plan.tell.forget_server);
+    assert!(plan.update.forget_server);
     let early = missing(1, Duration::ZERO);
     assert!(rests(&early.plan()), "the listings began too early");
     let missing_server = Some((State::Reconciling, Reason::ServerMissing));
     assert_eq!(reason(&early.plan()), missing_server);
-    let unread = forgotten(missing(1, SETTLE)).with(|seen| seen.detail = Fact::NotAsked);
+    let unread = forgotten(missing(1, SETTLE)).with(|observed| observed.detail = Fact::NotAsked);
     assert!(rests(&unread.plan()));
     assert_eq!(unread.plan().needs, Needs::Detail);
     let left_alone = with_spec(missing(1, SETTLE), |spec| {
@@ -73,17 +73,17 @@ fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_p
 #[test]
 fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_task_says_so() {
     let open = |task| {
-        let open = missing(1, SETTLE).untold().with(|seen| {
-            seen.task = task;
+        let open = missing(1, SETTLE).untold().with(|observed| {
+            observed.task = task;
             // A listing that began so long after the purchase would show it.
-            seen.memory.calls.attempts.clear();
+            observed.memory.calls.attempts.clear();
         });
         open.status(|status| status.detail.clear())
     };
     // It is let go first, and then another one is bought.
     let recreated = |open: Scene| {
         assert!(rests(&open.plan()), "{:?}", open.plan());
-        let let_go = open.plan().tell.forget_server;
+        let let_go = open.plan().update.forget_server;
         let plan = open.written().plan();
         let recreated = announced(&plan).map(|record| record.recreated);
         assert_eq!(recreated.is_some(), let_go, "{plan:?}");
@@ -99,22 +99,26 @@ fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_
     assert_eq!(imported, Some(1), "nobody of us made what was taken over");
     let done = || open(Fact::Known(TaskState::Succeeded));
     assert_eq!(recreated(done()), Some(1));
-    let unread = done().written().with(|seen| {
-        seen.detail = Fact::Unknown("it fails".to_owned());
-        (seen.memory.looks.unread, seen.memory.looks.looked) = (true, Some(seen.now));
+    let unread = done().written().with(|observed| {
+        observed.detail = Fact::Unknown("it fails".to_owned());
+        (
+            observed.memory.observations.unread,
+            observed.memory.observations.observed_at,
+        ) = (true, Some(observed.now));
     });
     let unread = unread.plan();
     assert!(rests(&unread) && unread.needs == Needs::Nothing);
-    assert_eq!(unread.tell.id, None, "status has let it go");
+    assert_eq!(unread.update.id, None, "status has let it go");
     let operated = |verb| {
-        let known = missing(1, SETTLE).with(|seen| seen.memory.calls.attempts.clear());
+        let known = missing(1, SETTLE).with(|observed| observed.memory.calls.attempts.clear());
         known.status(|status| status.operation = Some(operation(verb, as_bought())))
     };
     let lost = recreated(operated(Verb::Stop));
     assert_eq!(lost, Some(1), "a call without a task is over by now");
     assert_eq!(recreated(open(Fact::Absent)), None, "it may come yet");
     let shown = operated(Verb::ModifyPassword);
-    let forgotten = with_task(shown, Fact::Absent, &[]).with(|seen| seen.detail = Fact::Absent);
+    let forgotten =
+        with_task(shown, Fact::Absent, &[]).with(|observed| observed.detail = Fact::Absent);
     assert_eq!(recreated(forgotten), Some(1));
 }
 
@@ -130,8 +134,8 @@ fn the_budget_of_purchases_ends() {
 
 #[test]
 fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_back() {
-    let given = |seen: &mut Observation, number, id: &str| {
-        let since = seen.memory.origin.first_seen;
+    let given = |observed: &mut Observation, number, id: &str| {
+        let since = observed.memory.origin.first_seen;
         let task = Some(TaskId::from("t-2"));
         let id = ServerId::from(id);
         let attempt = Attempt {
@@ -143,10 +147,10 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
             is_newest: true,
             tries: 1,
             since,
-            post: Post::Accepted { id, task },
+            call_state: CallState::Accepted { id, task },
         };
-        seen.memory.calls.attempts.insert(number, attempt);
-        let Record::Speaks(recorded) = &seen.facts.record else {
+        observed.memory.calls.attempts.insert(number, attempt);
+        let Record::Speaks(recorded) = &observed.facts.record else {
             unreachable!()
         };
         let mut purchase = recorded.clone();
@@ -155,7 +159,7 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
         purchase.target.password_secret = Some("login/2".into());
         purchase.target.reinstall = Some("asked for later".into());
         purchase.target.image = "img-of-later".into();
-        seen.memory.origin.purchase = Some(purchase);
+        observed.memory.origin.purchase = Some(purchase);
     };
     let failed = |scene: Scene| {
         let purchase = of_purchase(scene.0.facts.purchase().unwrap());
@@ -172,7 +176,7 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
         })
     };
     for gone in [missing(5, SETTLE), failed(missing(5, SETTLE))] {
-        let plan = gone.with(|seen| given(seen, 2, "ecs-2")).plan();
+        let plan = gone.with(|observed| given(observed, 2, "ecs-2")).plan();
         let Step::Record { record } = &plan.step else {
             panic!("{plan:?}");
         };
@@ -197,9 +201,9 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
         spec.image.id = None;
         spec.image.name = Some("Ubuntu".into());
     });
-    let by_name = by_name.with(|seen| {
-        given(seen, 2, "ecs-2");
-        seen.facts.record = Record::None;
+    let by_name = by_name.with(|observed| {
+        given(observed, 2, "ecs-2");
+        observed.facts.record = Record::None;
     });
     let plan = by_name.plan();
     let Step::Record { record } = &plan.step else {
@@ -210,7 +214,7 @@ fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_
     assert_eq!(target.password_secret.as_deref(), Some("login/2"));
     for (number, id) in [(1, "ecs-2"), (2, ID)] {
         let plan = missing(5, SETTLE)
-            .with(|seen| given(seen, number, id))
+            .with(|observed| given(observed, number, id))
             .plan();
         assert!(rests(&plan), "{number} {id}: {plan:?}");
     }
@@ -228,8 +232,8 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     let early = doubled(Duration::ZERO).plan();
     assert!(rests(&early), "the listings began too early");
     let first = doubled(SETTLE).plan();
-    assert!(rests(&first) && first.tell.forget_server);
-    let unread = forgotten(doubled(SETTLE)).with(|seen| seen.detail = Fact::NotAsked);
+    assert!(rests(&first) && first.update.forget_server);
+    let unread = forgotten(doubled(SETTLE)).with(|observed| observed.detail = Fact::NotAsked);
     assert_eq!(unread.plan().needs, Needs::Detail, "not after an old look");
     // What is not bought needs no budget.
     let plan = forgotten(doubled(SETTLE)).plan();
@@ -238,7 +242,7 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     };
     assert_eq!(record.id.as_deref(), Some(SIBLING));
     assert_eq!((record.attempt, record.recreated), (2, 0));
-    assert_eq!(plan.tell.id, Some(ServerId::from(SIBLING)));
+    assert_eq!(plan.update.id, Some(ServerId::from(SIBLING)));
     // What the former one was reinstalled to, nobody asked of this one.
     let reinstalled = with_spec(forgotten(doubled(SETTLE)), |spec| {
         spec.image.id = Some("img-2".into());
@@ -259,7 +263,7 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
         );
     }
     assert!(
-        plan.tell
+        plan.update
             .events
             .iter()
             .any(|event| event.reason == "Adopted")
@@ -276,7 +280,7 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     });
     let fails = fails.plan();
     assert!(rests(&fails), "nobody asked for another one");
-    let told = fails.tell.readiness.unwrap().message;
+    let told = fails.update.readiness.unwrap().message;
     assert!(told.contains(SIBLING), "{told}");
 }
 
@@ -299,45 +303,45 @@ type Turn = fn(&mut Observation);
 /// What a turn may see that proves less than the one before, or the same.
 const TURNS: [(&str, Turn); 6] = [
     ("the same", |_| {}),
-    ("not read", |seen| seen.detail = Fact::NotAsked),
-    ("unreadable", |seen| {
-        seen.detail = Fact::Unknown("503".into());
+    ("not read", |observed| observed.detail = Fact::NotAsked),
+    ("unreadable", |observed| {
+        observed.detail = Fact::Unknown("503".into());
     }),
-    ("the listing moved", |seen| {
-        let began = seen.now + SETTLE;
+    ("the listing moved", |observed| {
+        let began = observed.now + SETTLE;
         let before = testing::pass(began, Vec::new(), Some(0));
         let rows = vec![row("ecs-7", "other")];
         let after = testing::pass(began + Duration::from_secs(5), rows, Some(1));
-        seen.listing = Some(Listing::of(
+        observed.listing = Some(Listing::of(
             here(),
             testing::view(Some(before), Some(after)),
         ));
     }),
-    ("no listing", |seen| {
-        seen.listing = Some(Listing::of(here(), testing::view(None, None)));
+    ("no listing", |observed| {
+        observed.listing = Some(Listing::of(here(), testing::view(None, None)));
     }),
-    ("another process", |seen| {
-        seen.memory.forget_looks();
-        seen.detail = Fact::NotAsked;
-        seen.listing = Some(Listing::of(here(), testing::view(None, None)));
+    ("another process", |observed| {
+        observed.memory.forget_looks();
+        observed.detail = Fact::NotAsked;
+        observed.listing = Some(Listing::of(here(), testing::view(None, None)));
     }),
 ];
 
 #[test]
 fn status_stands_still_while_another_server_cannot_be_had() {
-    let full = |scene: Scene| scene.with(|seen| seen.room = Reservation::Full(3));
+    let full = |scene: Scene| scene.with(|observed| observed.room = Reservation::Full(3));
     let slow = |scene: Scene| {
-        scene.with(|seen| {
-            seen.room = Reservation::TooFast {
+        scene.with(|observed| {
+            observed.room = Reservation::TooFast {
                 per_minute: 1,
                 wait: Duration::from_secs(9),
             };
         })
     };
     let no_login = |scene: Scene| {
-        scene.with(|seen| {
+        scene.with(|observed| {
             let problem = Readiness::reconciling(Reason::LoginSecretNotFound, "no Secret");
-            seen.login = LoginFact::Problem(problem);
+            observed.login = LoginFact::Problem(problem);
         })
     };
     let imports = |scene: Scene| {
@@ -360,9 +364,9 @@ fn status_stands_still_while_another_server_cannot_be_had() {
         assert_eq!(stands.id, None);
         assert_eq!(stands.conditions[0].reason, why.as_str());
         for (what, turn) in TURNS {
-            let scene = no_room(forgotten(missing(1, SETTLE))).with(|seen| {
-                seen.facts.status = stands.clone();
-                turn(seen);
+            let scene = no_room(forgotten(missing(1, SETTLE))).with(|observed| {
+                observed.facts.status = stands.clone();
+                turn(observed);
             });
             assert_eq!(scene.written().0.facts.status, stands, "{why:?}: {what}");
         }
@@ -372,10 +376,10 @@ fn status_stands_still_while_another_server_cannot_be_had() {
 #[test]
 fn a_server_that_was_let_go_before_the_end_of_its_operation_was_told_is_named_no_more() {
     let open = || {
-        missing(1, SETTLE).untold().with(|seen| {
-            seen.task = Fact::Known(TaskState::Succeeded);
-            seen.memory.calls.attempts.clear();
-            seen.room = Reservation::Full(3);
+        missing(1, SETTLE).untold().with(|observed| {
+            observed.task = Fact::Known(TaskState::Succeeded);
+            observed.memory.calls.attempts.clear();
+            observed.room = Reservation::Full(3);
         })
     };
     let waits = open().written().written();
@@ -384,15 +388,15 @@ fn a_server_that_was_let_go_before_the_end_of_its_operation_was_told_is_named_no
     assert!(!waits.0.facts.is_open(), "its end is told");
     let full = Reason::AccountLimitReached.as_str();
     assert_eq!(stands.conditions[0].reason, full);
-    let restarted: Turn = |seen| {
-        seen.memory.forget_looks();
-        seen.detail = Fact::NotAsked;
-        seen.task = Fact::Unknown("503".into());
+    let restarted: Turn = |observed| {
+        observed.memory.forget_looks();
+        observed.detail = Fact::NotAsked;
+        observed.task = Fact::Unknown("503".into());
     };
     for (what, turn) in TURNS.into_iter().chain([("no task", restarted)]) {
-        let scene = open().with(|seen| {
-            seen.facts.status = stands.clone();
-            turn(seen);
+        let scene = open().with(|observed| {
+            observed.facts.status = stands.clone();
+            turn(observed);
         });
         assert_eq!(scene.written().0.facts.status, stands, "{what}");
     }
@@ -420,13 +424,13 @@ fn what_erased_a_server_that_was_let_go_counts_as_done() {
                 ..operation(verb, as_bought())
             });
         });
-        let scene = scene.with(|seen| {
-            seen.task = task;
-            seen.memory.calls.attempts.clear();
+        let scene = scene.with(|observed| {
+            observed.task = task;
+            observed.memory.calls.attempts.clear();
         });
         let plan = scene.plan();
-        assert!(plan.tell.forget_server);
-        let ended = plan.tell.ended.map(|ended| (ended.verb, ended.reason));
+        assert!(plan.update.forget_server);
+        let ended = plan.update.ended.map(|ended| (ended.verb, ended.reason));
         assert_eq!(ended, Some((verb, reason)));
     }
 }
@@ -438,18 +442,19 @@ fn a_server_that_was_let_go_and_shows_again_is_not_reinstalled_as_it_was_bought(
         spec.login.password_secret_ref = None;
         spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
     });
-    let back = back.with(|seen| seen.detail = Fact::Known(detail(&[])));
+    let back = back.with(|observed| observed.detail = Fact::Known(detail(&[])));
     assert_eq!(begins(&back), None);
     assert_eq!(begins(&back.written()), None);
 }
 
 #[test]
 fn a_server_that_was_let_go_and_shows_again_is_named_again() {
-    let back = forgotten(missing(1, SETTLE)).with(|seen| seen.detail = Fact::Known(detail(&[])));
-    assert_eq!(back.plan().tell.id, Some(ServerId::from(ID)));
+    let back =
+        forgotten(missing(1, SETTLE)).with(|observed| observed.detail = Fact::Known(detail(&[])));
+    assert_eq!(back.plan().update.id, Some(ServerId::from(ID)));
     let lost = Scene::recorded(Some(ID), |_| {});
     assert_eq!(
-        lost.0.facts.told_id(),
+        lost.0.facts.status_id(),
         Some(ServerId::from(ID)),
         "status was lost and knows of nothing"
     );

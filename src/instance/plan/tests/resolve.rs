@@ -24,16 +24,16 @@ fn named(name: &str) -> ImageRef {
     }
 }
 
-fn change(seen: &mut Observation, change: impl FnOnce(&mut InstanceSpec)) {
-    let mut spec = InstanceSpec::clone(&seen.facts.spec);
+fn change(observed: &mut Observation, change: impl FnOnce(&mut InstanceSpec)) {
+    let mut spec = InstanceSpec::clone(&observed.facts.spec);
     change(&mut spec);
-    seen.facts.spec = spec.into();
+    observed.facts.spec = spec.into();
 }
 
 /// A spec that names package, image and security group by what they are.
 fn by_name(scene: Scene) -> Scene {
-    scene.with(|seen| {
-        change(seen, |spec| {
+    scene.with(|observed| {
+        change(observed, |spec| {
             spec.package = PackageRef {
                 cpu: Some(2),
                 ..PackageRef::default()
@@ -65,18 +65,18 @@ fn converged(recorded: Option<ResolvedReference>, status: Option<ResolvedReferen
     told.applied = Some(scene.0.facts.purchase().unwrap().target.clone());
     told.detail.insert("imageName".into(), json!("Ubuntu"));
     scene.0.facts.status = told.into();
-    scene.with(|seen| change(seen, |spec| spec.image = named("Ubuntu")))
+    scene.with(|observed| change(observed, |spec| spec.image = named("Ubuntu")))
 }
 
 /// The server's detail was read in this turn and shows an image of this name.
 fn shown(scene: Scene, name: &str) -> Scene {
-    scene.with(|seen| seen.detail = Fact::Known(detail(&[("imageName", name)])))
+    scene.with(|observed| observed.detail = Fact::Known(detail(&[("imageName", name)])))
 }
 
 fn found(scene: Scene, scope: Scope, fill: impl FnOnce(&mut Found)) -> Scene {
-    scene.with(|seen| {
-        seen.found.scope = scope;
-        fill(&mut seen.found);
+    scene.with(|observed| {
+        observed.found.scope = scope;
+        fill(&mut observed.found);
     })
 }
 
@@ -133,22 +133,22 @@ fn what_is_not_found_is_said_and_nothing_is_called() {
 #[test]
 fn a_place_by_name_comes_before_any_listing() {
     let nowhere = |scene: Scene| {
-        scene.with(|seen| {
-            seen.facts.here = None;
-            seen.facts.places.clear();
-            seen.listing = Some(Listing::of(here(), testing::view(None, None)));
+        scene.with(|observed| {
+            observed.facts.here = None;
+            observed.facts.places.clear();
+            observed.listing = Some(Listing::of(here(), testing::view(None, None)));
         })
     };
     let fresh = nowhere(Scene::fresh()).plan();
     assert!(rests(&fresh) && reason(&fresh).is_some());
-    let deleting = nowhere(Scene::fresh()).deleting().with(|seen| {
-        seen.facts.finalizers = vec![crate::api::names::FINALIZER.into()];
+    let deleting = nowhere(Scene::fresh()).deleting().with(|observed| {
+        observed.facts.finalizers = vec![crate::api::names::FINALIZER.into()];
     });
     assert!(
         rests(&deleting.plan()),
         "an unknown place proves no absence"
     );
-    let found = Scene::fresh().with(|seen| seen.facts.here = Some(Place::new("r", "z")));
+    let found = Scene::fresh().with(|observed| observed.facts.here = Some(Place::new("r", "z")));
     assert!(announced(&found.plan()).is_some());
 }
 
@@ -183,7 +183,7 @@ fn where_no_pin_is_left_the_server_itself_tells() {
 fn another_selector_is_looked_up_and_reinstalls_if_it_means_another_image() {
     let other = || {
         let scene = converged(None, Some(pin("img-1", IMAGE)));
-        let scene = scene.with(|seen| change(seen, |spec| spec.image = named("Debian")));
+        let scene = scene.with(|observed| change(observed, |spec| spec.image = named("Debian")));
         shown(scene, "Ubuntu")
     };
     assert_eq!(other().plan().needs, Needs::References(Scope::Installation));
@@ -213,22 +213,22 @@ fn another_selector_is_looked_up_and_reinstalls_if_it_means_another_image() {
 #[test]
 fn an_unknown_image_or_key_holds_up_nothing_else_and_takes_nothing_for_applied() {
     let off = || {
-        let scene = converged(None, Some(pin("img-1", IMAGE))).with(|seen| {
-            change(seen, |spec| {
+        let scene = converged(None, Some(pin("img-1", IMAGE))).with(|observed| {
+            change(observed, |spec| {
                 spec.login.ssh_key = Some(SshKeyRef {
                     name: Some("laptop".into()),
                     ..SshKeyRef::default()
                 });
                 spec.login.password_secret_ref = None;
             });
-            seen.secret_version = None;
+            observed.secret_version = None;
         });
         found(scene, Scope::Installation, |found| {
             found.key = Some(Err(Readiness::reconciling(Reason::ReferenceUnread, "down")));
         })
     };
-    let stopped = off().with(|seen| {
-        seen.detail = Fact::Known(detail(&[("ecsStatus", "STOPPED"), ("imageName", "Ubuntu")]));
+    let stopped = off().with(|observed| {
+        observed.detail = Fact::Known(detail(&[("ecsStatus", "STOPPED"), ("imageName", "Ubuntu")]));
     });
     assert_eq!(begins(&stopped), Some(Verb::Start));
     let plan = shown(off(), "Ubuntu").plan();
@@ -236,7 +236,7 @@ fn an_unknown_image_or_key_holds_up_nothing_else_and_takes_nothing_for_applied()
         reason(&plan),
         Some((State::Reconciling, Reason::ReferenceUnread))
     );
-    let applied = plan.tell.applied.expect("what is applied");
+    let applied = plan.update.applied.expect("what is applied");
     assert_eq!((applied.image.as_str(), applied.key), ("img-1", None));
 }
 
@@ -245,7 +245,7 @@ fn a_record_that_says_nothing_of_the_installation_erases_nothing() {
     let scene = shown(converged(None, None), "Something else")
         .record(|record| record.target = Applied::default())
         .status(|status| status.applied = None)
-        .with(|seen| seen.task = Fact::Known(TaskState::Succeeded));
+        .with(|observed| observed.task = Fact::Known(TaskState::Succeeded));
     let scene = found(scene, Scope::Installation, |found| {
         found.image = Some(Ok(pin("img-9", IMAGE)));
     });
@@ -287,7 +287,7 @@ fn a_filter_that_was_edited_after_the_purchase_is_told() {
 #[test]
 fn a_filter_that_means_something_else_by_now_makes_another_attempt() {
     let refused = || {
-        let refusal = Post::Refused {
+        let refusal = CallState::Refused {
             message: "sold out".into(),
             reason: Reason::CreateRefused,
         };
@@ -300,12 +300,12 @@ fn a_filter_that_means_something_else_by_now_makes_another_attempt() {
                 ..Resolved::default()
             });
         });
-        all_found(by_name(scene.post(refusal)))
+        all_found(by_name(scene.call_state(refusal)))
     };
     let plan = refused().plan();
     let record = announced(&plan).expect("an announcement");
     assert_eq!((record.attempt, record.package.as_str()), (2, "p-2"));
-    let same = refused().with(|seen| seen.found.package = Some(Ok(pin("p-1", PACKAGE))));
+    let same = refused().with(|observed| observed.found.package = Some(Ok(pin("p-1", PACKAGE))));
     let plan = same.plan();
     assert!(
         matches!(

@@ -23,9 +23,9 @@ fn generated(scene: Scene, every: Option<&str>) -> Scene {
 
 /// The Secret in this version, as it was read.
 fn read(scene: Scene, version: &str, generated: Generated) -> Scene {
-    scene.with(|seen| {
-        seen.secret_version = Some(version.into());
-        seen.login = LoginFact::Ready(Credentials {
+    scene.with(|observed| {
+        observed.secret_version = Some(version.into());
+        observed.login = LoginFact::Ready(Credentials {
             login: Login::Password("Abcdef1!".into()),
             secret: Some(version.into()),
             digest: Some([1; 32]),
@@ -62,22 +62,22 @@ fn daily(version: &str) -> Scene {
 }
 
 fn since(scene: Scene, version: &str, hours: i64) -> Scene {
-    scene.with(|seen| {
-        let stamp = seen.wall_clock.as_second() - hours * 3600;
+    scene.with(|observed| {
+        let stamp = observed.wall_clock.as_second() - hours * 3600;
         let stamp = Timestamp::from_second(stamp).unwrap();
-        seen.memory.secrets.rotation = Some((version.into(), Some(stamp)));
+        observed.memory.secrets.rotation = Some((version.into(), Some(stamp)));
     })
 }
 
 #[test]
 fn a_first_password_is_written_before_anything_is_bought() {
-    let scene = generated(Scene::fresh(), None).with(|seen| seen.secret_version = None);
-    let asks = Scene(scene.0.clone()).with(|seen| seen.login = LoginFact::NotAsked);
+    let scene = generated(Scene::fresh(), None).with(|observed| observed.secret_version = None);
+    let asks = Scene(scene.0.clone()).with(|observed| observed.login = LoginFact::NotAsked);
     assert_eq!(asks.plan().needs, Needs::Login);
-    let missing = Scene(scene.0.clone()).with(|seen| seen.login = LoginFact::Missing);
+    let missing = Scene(scene.0.clone()).with(|observed| observed.login = LoginFact::Missing);
     let plan = missing.plan();
     assert_eq!(step(&plan), Some(SecretStep::Generate));
-    assert!(plan.tell.readiness.is_none(), "nothing was bought");
+    assert!(plan.update.readiness.is_none(), "nothing was bought");
     let there = read(scene, FIRST, settled()).plan();
     let sent = announced(&there).unwrap().target.password_secret.as_deref();
     assert_eq!(sent, Some(FIRST));
@@ -86,9 +86,9 @@ fn a_first_password_is_written_before_anything_is_bought() {
 #[test]
 fn a_secret_that_is_somebody_elses_stops_the_purchase() {
     let problem = Readiness::stalled(Reason::SecretNotOurs, "not ours");
-    let scene = generated(Scene::fresh(), None).with(|seen| {
-        seen.secret_version = Some(FIRST.into());
-        seen.login = LoginFact::Problem(problem);
+    let scene = generated(Scene::fresh(), None).with(|observed| {
+        observed.secret_version = Some(FIRST.into());
+        observed.login = LoginFact::Problem(problem);
     });
     let plan = scene.plan();
     assert!(rests(&plan));
@@ -97,12 +97,12 @@ fn a_secret_that_is_somebody_elses_stops_the_purchase() {
 
 #[test]
 fn a_secret_that_was_taken_away_is_made_again_and_its_password_set() {
-    let gone = daily(FIRST).with(|seen| {
-        seen.secret_version = None;
-        seen.login = LoginFact::NotAsked;
+    let gone = daily(FIRST).with(|observed| {
+        observed.secret_version = None;
+        observed.login = LoginFact::NotAsked;
     });
     assert_eq!(gone.plan().needs, Needs::Login);
-    let gone = gone.with(|seen| seen.login = LoginFact::Missing);
+    let gone = gone.with(|observed| observed.login = LoginFact::Missing);
     assert_eq!(step(&gone.plan()), Some(SecretStep::Generate));
     let made = read(daily(FIRST), SECOND, settled());
     assert_eq!(begins(&made), Some(Verb::ModifyPassword));
@@ -110,7 +110,7 @@ fn a_secret_that_was_taken_away_is_made_again_and_its_password_set() {
 
 #[test]
 fn a_secret_that_the_watch_has_not_told_of_yet_asks_for_nothing() {
-    let scene = daily(FIRST).with(|seen| seen.secret_version = None);
+    let scene = daily(FIRST).with(|observed| observed.secret_version = None);
     assert!(rests(&scene.plan()), "what was read is what was applied");
 }
 
@@ -124,10 +124,10 @@ fn another_password_is_made_when_the_old_one_is_old_enough() {
     );
     let young = since(daily(FIRST), FIRST, 23).plan();
     assert!(rests(&young) && young.again <= times::IDLE_REQUEUE);
-    let almost = since(daily(FIRST), FIRST, 23).with(|seen| {
-        let stamp = seen.wall_clock.as_second() - 24 * 3600 + 5;
+    let almost = since(daily(FIRST), FIRST, 23).with(|observed| {
+        let stamp = observed.wall_clock.as_second() - 24 * 3600 + 5;
         let stamp = Timestamp::from_second(stamp).ok();
-        seen.memory.secrets.rotation = Some((FIRST.into(), stamp));
+        observed.memory.secrets.rotation = Some((FIRST.into(), stamp));
     });
     assert_eq!(almost.plan().again, Duration::from_secs(5));
     let old = since(daily(FIRST), FIRST, 24).plan();
@@ -150,10 +150,10 @@ fn no_password_is_made_while_anything_else_is_the_matter() {
     let stopped = with_spec(old(), |spec| {
         spec.power_state = crate::api::PowerState::Unmanaged;
     })
-    .with(|seen| seen.detail = Fact::Known(detail(&[("ecsStatus", "STOPPED")])));
+    .with(|observed| observed.detail = Fact::Known(detail(&[("ecsStatus", "STOPPED")])));
     assert_eq!(step(&stopped.plan()), None);
-    let busy = old().with(|seen| {
-        seen.detail = Fact::Known(detail(&[("ecsPendingStatus", "RESTARTING")]));
+    let busy = old().with(|observed| {
+        observed.detail = Fact::Known(detail(&[("ecsPendingStatus", "RESTARTING")]));
     });
     assert_eq!(step(&busy.plan()), None);
     let other = read(old(), SECOND, Generated::default());
@@ -169,11 +169,11 @@ fn server_with(version: &str) -> Scene {
 
 /// A password change that the service took, and what its task says.
 fn changing(task: TaskState) -> Scene {
-    let post = Post::Accepted {
+    let call_state = CallState::Accepted {
         id: ID.into(),
         task: Some(TaskId::from("t-9")),
     };
-    let scene = open_operation(Verb::ModifyPassword, applied(SECOND), post);
+    let scene = open_operation(Verb::ModifyPassword, applied(SECOND), call_state);
     let scene = scene.status(|status| status.applied = Some(applied(FIRST)));
     let scene = generated(with_task(scene, Fact::Known(task), &[]), None);
     read(scene, SECOND, Generated::default())
@@ -192,12 +192,12 @@ fn a_new_password_is_in_force_only_once_the_service_says_so() {
         reason(&failed),
         Some((State::Reconciling, Reason::OperationFailed))
     );
-    let asks = changing(TaskState::Succeeded).with(|seen| seen.login = LoginFact::NotAsked);
+    let asks = changing(TaskState::Succeeded).with(|observed| observed.login = LoginFact::NotAsked);
     assert_eq!(asks.plan().needs, Needs::Login);
     let done = changing(TaskState::Succeeded).plan();
     let version = SECOND.to_owned();
     assert_eq!(step(&done), Some(SecretStep::Settle { version }));
-    assert!(done.tell.ended.is_none(), "told only once it is written");
+    assert!(done.update.ended.is_none(), "told only once it is written");
 }
 
 #[test]
@@ -209,9 +209,9 @@ fn what_was_settled_from_the_version_that_was_sent_is_not_sent_again() {
     };
     let plan = read(changing(TaskState::Succeeded), third, settled).plan();
     assert!(rests(&plan));
-    let ended = plan.tell.ended.unwrap();
+    let ended = plan.update.ended.unwrap();
     assert!(ended.succeeded && ended.verb == Verb::ModifyPassword);
-    let version = plan.tell.applied.unwrap().password_secret;
+    let version = plan.update.applied.unwrap().password_secret;
     assert_eq!(version.as_deref(), Some(third));
     // Somebody edited it meanwhile: what was sent counts, and the edit is the next wish.
     let edited = Generated {
@@ -219,7 +219,7 @@ fn what_was_settled_from_the_version_that_was_sent_is_not_sent_again() {
         settled_from: Some(SECOND.into()),
     };
     let plan = read(changing(TaskState::Succeeded), third, edited).plan();
-    let version = plan.tell.applied.unwrap().password_secret;
+    let version = plan.update.applied.unwrap().password_secret;
     assert_eq!(version.as_deref(), Some(SECOND));
 }
 
@@ -230,7 +230,7 @@ fn a_given_password_is_set_after_one_of_the_operator_that_waited_in_its_place() 
             .status(|status| {
                 status.operation.as_mut().unwrap().waiting_password = waiting;
             })
-            .with(|seen| seen.login = LoginFact::NotAsked);
+            .with(|observed| observed.login = LoginFact::NotAsked);
         with_spec(scene, |spec| {
             spec.login.generate = None;
             spec.login.password_secret_ref = Some(crate::api::SecretKeyRef {
@@ -242,12 +242,12 @@ fn a_given_password_is_set_after_one_of_the_operator_that_waited_in_its_place() 
     };
     // The same Secret, key and version, which holds another password under the key that is named now.
     let plan = given(true);
-    let applied = plan.tell.applied.clone().unwrap();
-    assert!(plan.tell.ended.as_ref().is_some_and(|end| end.succeeded));
+    let applied = plan.update.applied.clone().unwrap();
+    assert!(plan.update.ended.as_ref().is_some_and(|end| end.succeeded));
     assert_eq!(applied.password_secret, None);
     let wish = Some((State::Reconciling, Reason::ChangingPassword));
     assert_eq!(reason(&plan), wish);
-    let applied = given(false).tell.applied.unwrap();
+    let applied = given(false).update.applied.unwrap();
     assert_eq!(applied.password_secret.as_deref(), Some(SECOND));
     // It is on record what was sent.
     let waits = read(server_with(FIRST), SECOND, Generated::default()).plan();
@@ -260,8 +260,8 @@ fn a_given_password_is_set_after_one_of_the_operator_that_waited_in_its_place() 
 fn one_that_waits_is_set_once_more_where_its_secret_was_touched_meanwhile() {
     let touched = "web-login/password/u/3";
     let scene = generated(server(applied(SECOND), &[]), None);
-    let waits = read(scene, touched, Generated::default()).with(|seen| {
-        seen.memory.calls.password.current = Some([1; 32]);
+    let waits = read(scene, touched, Generated::default()).with(|observed| {
+        observed.memory.calls.password.current = Some([1; 32]);
     });
     assert_eq!(begins(&waits), Some(Verb::ModifyPassword));
     let settled = read(waits, touched, settled());
@@ -271,26 +271,26 @@ fn one_that_waits_is_set_once_more_where_its_secret_was_touched_meanwhile() {
 #[test]
 fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
     let lost = || {
-        let scene = open_operation(Verb::ModifyPassword, applied(SECOND), Post::Unknown);
-        let scene = generated(scene, None).with(|seen| {
-            seen.memory.calls.followed = seen.facts.status.operation.clone().map(Box::new);
-            seen.detail = Fact::Known(detail(&[]));
-            seen.now += SETTLE * 2;
+        let scene = open_operation(Verb::ModifyPassword, applied(SECOND), CallState::Unknown);
+        let scene = generated(scene, None).with(|observed| {
+            observed.memory.calls.followed = observed.facts.status.operation.clone().map(Box::new);
+            observed.detail = Fact::Known(detail(&[]));
+            observed.now += SETTLE * 2;
         });
         let scene = scene.record(|record| record.target = applied(FIRST));
         read(scene.wiped(), SECOND, Generated::default())
     };
     let plan = lost().plan();
-    let ended = plan.tell.ended.unwrap();
+    let ended = plan.update.ended.unwrap();
     assert_eq!(ended.reason, Some(EndReason::AnswerLost));
-    assert!(plan.tell.applied.is_none());
+    assert!(plan.update.applied.is_none());
     // Nor does a process that never heard of it take the one in the Secret for the one in force.
     let unheard = lost().memory(|memory| {
         memory.calls.followed = None;
         memory.calls.attempts.clear();
     });
-    let unheard = unheard.with(|seen| seen.task = Fact::Known(TaskState::Succeeded));
-    let applied = unheard.plan().tell.applied.unwrap();
+    let unheard = unheard.with(|observed| observed.task = Fact::Known(TaskState::Succeeded));
+    let applied = unheard.plan().update.applied.unwrap();
     assert_eq!(applied.password_secret.as_deref(), Some(FIRST));
     assert_eq!(begins(&unheard.written()), Some(Verb::ModifyPassword));
 }
@@ -309,13 +309,13 @@ fn one_that_waited_in_the_place_of_a_given_password_is_not_taken_for_it_where_st
                 key: "password".into(),
             });
         });
-        let scene = scene.with(|seen| {
-            seen.task = Fact::Known(TaskState::Succeeded);
-            seen.detail = Fact::Known(detail(&[]));
-            seen.secret_version = Some(FIRST.into());
-            seen.login = LoginFact::NotAsked;
+        let scene = scene.with(|observed| {
+            observed.task = Fact::Known(TaskState::Succeeded);
+            observed.detail = Fact::Known(detail(&[]));
+            observed.secret_version = Some(FIRST.into());
+            observed.login = LoginFact::NotAsked;
         });
-        scene.plan().tell.applied.unwrap().password_secret
+        scene.plan().update.applied.unwrap().password_secret
     };
     assert_eq!(bought(false).as_deref(), Some(FIRST));
     assert_eq!(bought(true), None, "the one that stands there is set");
@@ -327,15 +327,15 @@ fn connected(scene: Scene) -> Scene {
             name: "web-connection".into(),
         });
     })
-    .with(|seen| {
+    .with(|observed| {
         let status = InstanceStatus {
             addresses: Some(crate::api::Addresses {
                 public: Some("203.0.113.5".into()),
                 internal: None,
             }),
-            ..InstanceStatus::clone(&seen.facts.status)
+            ..InstanceStatus::clone(&observed.facts.status)
         };
-        seen.facts.status = status.into();
+        observed.facts.status = status.into();
     })
 }
 
@@ -346,13 +346,13 @@ fn converged() -> Scene {
 #[test]
 fn a_connection_secret_is_read_once_and_written_where_it_differs() {
     assert_eq!(converged().plan().needs, Needs::Connection);
-    let differs = converged().with(|seen| seen.connection = ConnectionFact::Differs(None));
+    let differs = converged().with(|observed| observed.connection = ConnectionFact::Differs(None));
     assert_eq!(step(&differs.plan()), Some(SecretStep::Connect));
     let known = |trouble: Option<ConnectionTrouble>, version: &str| {
-        converged().with(|seen| {
-            seen.connection_version = Some("u/1".into());
-            seen.memory.secrets.connection = Some(Connected {
-                wanted: connection::wanted(seen).unwrap(),
+        converged().with(|observed| {
+            observed.connection_version = Some("u/1".into());
+            observed.memory.secrets.connection = Some(Connected {
+                wanted: connection::wanted(observed).unwrap(),
                 version: Some(version.into()),
                 trouble,
             });
@@ -368,7 +368,7 @@ fn a_connection_secret_is_read_once_and_written_where_it_differs() {
     };
     let foreign = known(Some(trouble), "u/1").plan();
     assert!(rests(&foreign));
-    let readiness = foreign.tell.readiness.unwrap();
+    let readiness = foreign.update.readiness.unwrap();
     assert_eq!(
         readiness.state,
         State::Ready,
@@ -383,7 +383,7 @@ fn a_connection_secret_is_read_once_and_written_where_it_differs() {
 
 #[test]
 fn a_connection_secret_waits_for_the_password_that_is_in_force() {
-    let newer = converged().with(|seen| seen.secret_version = Some("login/2".into()));
+    let newer = converged().with(|observed| observed.secret_version = Some("login/2".into()));
     assert!(connection::wanted(&newer.0).is_none());
     let bought = converged().untold();
     assert!(connection::wanted(&bought.0).is_none(), "an operation runs");
@@ -399,14 +399,14 @@ fn a_connection_secret_waits_for_the_password_that_is_in_force() {
         connection::wanted(&by_key.0).is_none(),
         "it is to be reinstalled first"
     );
-    let by_key = by_key.with(|seen| {
-        let mut status = InstanceStatus::clone(&seen.facts.status);
+    let by_key = by_key.with(|observed| {
+        let mut status = InstanceStatus::clone(&observed.facts.status);
         status.applied = Some(Applied {
             key: Some("key-1".into()),
             password_secret: None,
             ..as_bought()
         });
-        seen.facts.status = status.into();
+        observed.facts.status = status.into();
     });
     let wanted = connection::wanted(&by_key.0).unwrap();
     assert_eq!(
@@ -423,13 +423,13 @@ fn a_password_change_that_ended_badly_is_wanted_still_where_no_image_is_on_recor
             password_secret: Some(version.into()),
             ..as_bought()
         };
-        let open = open_operation(Verb::ModifyPassword, applied("login/2"), Post::Unknown)
+        let open = open_operation(Verb::ModifyPassword, applied("login/2"), CallState::Unknown)
             .record(|record| record.target = applied("login/1"))
             .status(|status| status.applied = Some(applied("login/1")));
-        let open = with_task(open, Fact::Known(state), &[]).with(|seen| {
-            seen.secret_version = Some("login/2".into());
-            if let LoginFact::Ready(credentials) = &mut seen.login {
-                credentials.secret.clone_from(&seen.secret_version);
+        let open = with_task(open, Fact::Known(state), &[]).with(|observed| {
+            observed.secret_version = Some("login/2".into());
+            if let LoginFact::Ready(credentials) = &mut observed.login {
+                credentials.secret.clone_from(&observed.secret_version);
             }
         });
         open.written()

@@ -5,9 +5,9 @@ use super::*;
 #[test]
 fn a_running_create_is_followed_and_done_only_when_task_and_detail_agree() {
     let scene = |task, detail| {
-        Scene::recorded(Some(ID), |record| record.task = Some("t-1".into())).with(|seen| {
-            seen.task = task;
-            seen.detail = detail;
+        Scene::recorded(Some(ID), |record| record.task = Some("t-1".into())).with(|observed| {
+            observed.task = task;
+            observed.detail = detail;
         })
     };
     let at_rest = || Fact::Known(detail(&[]));
@@ -38,7 +38,7 @@ fn a_running_create_is_followed_and_done_only_when_task_and_detail_agree() {
         assert!(rests(&plan));
         let (state, _) = reason(&plan).unwrap();
         assert_eq!(state == State::Ready, ready, "{task:?} {found:?}");
-        assert_eq!(plan.tell.ended.is_some(), ready);
+        assert_eq!(plan.update.ended.is_some(), ready);
     }
 }
 
@@ -48,14 +48,14 @@ fn a_failed_create_is_told_cleaned_up_and_tried_again() {
         reason: Some("no host".into()),
     });
     let scene = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into()))
-        .with(|seen| seen.task = failed);
+        .with(|observed| observed.task = failed);
     let plan = scene.plan();
     assert_eq!(
         reason(&plan),
         Some((State::Reconciling, Reason::CreateFailed))
     );
     assert!(
-        plan.tell
+        plan.update
             .readiness
             .as_ref()
             .unwrap()
@@ -63,19 +63,19 @@ fn a_failed_create_is_told_cleaned_up_and_tried_again() {
             .contains("no host")
     );
     assert_eq!(
-        plan.tell.ended.as_ref().map(|entry| entry.succeeded),
+        plan.update.ended.as_ref().map(|entry| entry.succeeded),
         Some(false)
     );
 
     let left_behind = scene
         .written()
-        .with(|seen| seen.detail = Fact::Known(detail(&[])));
+        .with(|observed| observed.detail = Fact::Known(detail(&[])));
     assert!(
         matches!(&left_behind.plan().step, Step::Release { why: ReleaseReason::Failed, id } if id.as_str() == ID)
     );
 
     let gone = left_behind
-        .with(|seen| seen.detail = Fact::Absent)
+        .with(|observed| observed.detail = Fact::Absent)
         .memory(|memory| {
             memory.calls.gone.insert(
                 ServerId::from(ID),
@@ -96,7 +96,7 @@ fn what_the_listing_shows_unchanged_is_left_alone() {
     let plan = scene.plan();
     assert!(rests(&plan));
     assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
-    assert!(plan.tell.detail.is_none());
+    assert!(plan.update.detail.is_none());
     assert_eq!(plan.wants, Wants::default());
 }
 
@@ -104,7 +104,12 @@ fn what_the_listing_shows_unchanged_is_left_alone() {
 fn the_server_is_judged_by_what_it_shows() {
     let judged = |changes: &[(&str, &str)]| {
         let found = Fact::Known(detail(changes));
-        reason(&Scene::converged().with(|seen| seen.detail = found).plan()).unwrap()
+        reason(
+            &Scene::converged()
+                .with(|observed| observed.detail = found)
+                .plan(),
+        )
+        .unwrap()
     };
     assert_eq!(judged(&[]), (State::Ready, Reason::Available));
     assert_eq!(
@@ -133,7 +138,7 @@ fn the_server_is_judged_by_what_it_shows() {
 fn a_recorded_server_that_is_missing_is_reported_and_not_bought_again() {
     let missing = Scene::converged()
         .listed(SETTLE, &[])
-        .with(|seen| seen.detail = Fact::Absent);
+        .with(|observed| observed.detail = Fact::Absent);
     assert_eq!(
         reason(&missing.plan()),
         Some((State::Stalled, Reason::ServerMissing))
@@ -141,12 +146,12 @@ fn a_recorded_server_that_is_missing_is_reported_and_not_bought_again() {
     assert!(rests(&missing.plan()));
     let unread = Scene::converged()
         .listed(SETTLE, &[])
-        .with(|seen| seen.detail = Fact::Unknown("503".into()));
+        .with(|observed| observed.detail = Fact::Unknown("503".into()));
     assert_eq!(reason(&unread.plan()), None, "a listing alone says nothing");
     let foreign = Scene::recorded(Some(ID), |record| record.credential = "secret/old".into());
     let mut foreign = foreign
         .listed(SETTLE, &[])
-        .with(|seen| seen.detail = Fact::Absent);
+        .with(|observed| observed.detail = Fact::Absent);
     foreign.0.facts.status = Scene::converged().0.facts.status;
     assert_eq!(
         reason(&foreign.plan()),
@@ -170,8 +175,9 @@ fn a_listing_from_before_the_purchase_does_not_make_the_server_missing() {
     let scene = Scene::converged()
         .listed(Duration::ZERO, &[])
         .memory(|memory| {
-            memory.looks.looked = Some(memory.origin.first_seen + Duration::from_secs(30));
-            memory.looks.led_by = Some(0);
+            memory.observations.observed_at =
+                Some(memory.origin.first_seen + Duration::from_secs(30));
+            memory.observations.led_by = Some(0);
         });
     assert!(rests(&scene.plan()));
     let available = (State::Ready, Reason::Available);

@@ -15,7 +15,12 @@ fn a_lost_answer_is_settled_by_what_the_server_shows() {
         (Verb::ModifyPassword, as_bought(), vec![], None, Some(false)),
         (Verb::Restart, as_bought(), vec![], None, Some(false)),
     ] {
-        let lost = || shows(open_operation(verb, target.clone(), Post::Unknown), &shown);
+        let lost = || {
+            shows(
+                open_operation(verb, target.clone(), CallState::Unknown),
+                &shown,
+            )
+        };
         assert_eq!(end(&lost()), early, "{verb} {shown:?}, at once");
         let after = later(lost(), SETTLE * 2);
         assert_eq!(end(&after), settled, "{verb} {shown:?}, settled");
@@ -27,7 +32,7 @@ fn a_lost_answer_is_settled_by_what_the_server_shows() {
             None,
             "{verb}: not while it is busy"
         );
-        let unread = lost().with(|seen| seen.detail = Fact::Unknown("odd".into()));
+        let unread = lost().with(|observed| observed.detail = Fact::Unknown("odd".into()));
         assert_eq!(end(&later(unread, SETTLE * 2)), None, "{verb}: not unseen");
     }
 }
@@ -40,9 +45,12 @@ fn evidence_that_the_service_took_it_ends_the_wait() {
         (Verb::Restart, vec![], Some(true)),
         (Verb::ModifyPassword, vec![], None),
     ] {
-        let lost = shows(open_operation(verb, to_second(), Post::Unknown), &shown);
-        let seen = lost.memory(|memory| memory.calls.pending_seen = true);
-        assert_eq!(end(&seen), ends, "{verb} {shown:?}");
+        let lost = shows(
+            open_operation(verb, to_second(), CallState::Unknown),
+            &shown,
+        );
+        let observed = lost.memory(|memory| memory.calls.pending_seen = true);
+        assert_eq!(end(&observed), ends, "{verb} {shown:?}");
     }
 }
 
@@ -50,7 +58,7 @@ fn evidence_that_the_service_took_it_ends_the_wait() {
 fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
     let lost = || {
         shows(
-            open_operation(Verb::Reinstall, to_key(), Post::Unknown),
+            open_operation(Verb::Reinstall, to_key(), CallState::Unknown),
             &[],
         )
     };
@@ -64,7 +72,7 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
     let plan = later(lost(), SETTLE * 2).plan();
     let unknown = (State::Stalled, Reason::OutcomeUnknown);
     assert_eq!(reason(&plan), Some(unknown));
-    assert!(rests(&plan) && plan.tell.ended.is_none());
+    assert!(rests(&plan) && plan.update.ended.is_none());
     // It stands until somebody looks at it, and keeps no second server meanwhile.
     let both = later(lost(), SETTLE * 2)
         .listed(Duration::ZERO, &[(ID, &ours()), ("ecs-2", &ours())])
@@ -86,8 +94,8 @@ fn the_same_image_asked_for_again_is_never_repeated_by_itself() {
 
 /// This process follows it, and status was lost.
 fn wiped(scene: Scene) -> Scene {
-    let scene = scene.with(|seen| {
-        seen.memory.calls.followed = seen.facts.status.operation.clone().map(Box::new);
+    let scene = scene.with(|observed| {
+        observed.memory.calls.followed = observed.facts.status.operation.clone().map(Box::new);
     });
     scene.wiped()
 }
@@ -100,7 +108,7 @@ fn an_operation_of_a_lost_status_ends_as_any_other() {
         (Verb::Stop, vec![OFF], Some(true)),
     ] {
         let scene = || {
-            let scene = open_operation(verb, as_bought(), Post::Unknown);
+            let scene = open_operation(verb, as_bought(), CallState::Unknown);
             let scene = shows(scene, &shown).memory(|memory| {
                 memory.calls.attempts.get_mut(&2).unwrap().is_own = false;
             });
@@ -108,7 +116,7 @@ fn an_operation_of_a_lost_status_ends_as_any_other() {
         };
         assert_eq!(end(&scene()), settled, "{verb}");
         assert_eq!(end(&wiped(scene())), settled, "{verb}");
-        let told = |scene: Scene| scene.plan().tell.operation;
+        let told = |scene: Scene| scene.plan().update.operation;
         assert_eq!(told(wiped(scene())), told(scene()), "{verb}");
     }
 }
@@ -121,7 +129,7 @@ fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that
         spec.login.generate = Some(GeneratedLogin::default());
     };
     for change in [generated, |_: &mut crate::api::InstanceSpec| {}] {
-        let scene = open_operation(Verb::Reinstall, as_bought(), Post::Unknown);
+        let scene = open_operation(Verb::Reinstall, as_bought(), CallState::Unknown);
         let scene = with_spec(shows(scene, &[]), change);
         let scene =
             scene.memory(|memory| memory.calls.attempts.get_mut(&2).unwrap().is_own = false);
@@ -129,8 +137,8 @@ fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that
         let plan = wiped.plan();
         let unknown = (State::Stalled, Reason::OutcomeUnknown);
         assert_eq!(reason(&plan), Some(unknown));
-        assert!(rests(&plan) && plan.tell.ended.is_none());
-        assert_eq!(plan.tell.applied, None);
+        assert!(rests(&plan) && plan.update.ended.is_none());
+        assert_eq!(plan.update.applied, None);
         // It stands in status again, with all that it was asked for.
         let told = wiped.written();
         let operation = told.0.facts.operation();
@@ -141,26 +149,26 @@ fn a_reinstall_whose_status_was_lost_is_not_repeated_and_brings_no_password_that
 /// The service denies the task, and shows the image from before it: neither image nor password came.
 #[test]
 fn a_reinstall_that_did_not_come_about_brought_no_password() {
-    let denied = open_operation(Verb::Reinstall, to_second(), Post::Unknown);
-    let denied = with_task(denied, Fact::Absent, &[]).with(|seen| {
-        seen.memory.looks.at_rest_since = Some(seen.now);
-        seen.memory.calls.password.sent = Some([2; 32]);
+    let denied = open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
+    let denied = with_task(denied, Fact::Absent, &[]).with(|observed| {
+        observed.memory.observations.at_rest_since = Some(observed.now);
+        observed.memory.calls.password.sent = Some([2; 32]);
     });
     let denied = later(denied, SETTLE * 2);
     let plan = denied.plan();
     assert_eq!(end(&denied), Some(true), "a receipt forbids a repeat");
-    let applied = plan.tell.applied.clone().unwrap();
+    let applied = plan.update.applied.clone().unwrap();
     assert_eq!(applied.image, to_second().image);
     assert_eq!(applied.password_secret, None);
     let mut memory = denied.0.memory.clone();
-    memory.operation_ended(plan.tell.ended.as_ref().unwrap(), false, denied.0.now);
+    memory.operation_ended(plan.update.ended.as_ref().unwrap(), false, denied.0.now);
     assert_eq!(memory.calls.password.current, None);
 }
 
 /// Neither the image that was there nor the one that was asked for: a human was there, whose work nothing may erase.
 #[test]
 fn an_image_of_somebody_else_after_a_lost_reinstall_is_left_alone() {
-    let lost = || open_operation(Verb::Reinstall, to_second(), Post::Unknown);
+    let lost = || open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
     let wanted = |scene| {
         with_spec(scene, |spec| {
             spec.image = crate::api::ImageRef::of_id("img-2");
@@ -176,15 +184,15 @@ fn an_image_of_somebody_else_after_a_lost_reinstall_is_left_alone() {
     // Said once, it is said until another look.
     let told = json!({"type": "Ready", "status": "False", "reason": "OutcomeUnknown", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    let said = shown("img-3").with(|seen| {
-        let mut status = InstanceStatus::clone(&seen.facts.status);
-        status.observed_generation = seen.facts.generation;
+    let written = shown("img-3").with(|observed| {
+        let mut status = InstanceStatus::clone(&observed.facts.status);
+        status.observed_generation = observed.facts.generation;
         status.conditions = vec![serde_json::from_value(told).unwrap()];
-        seen.facts.status = status.into();
-        seen.memory.looks.looked = Some(seen.now);
-        seen.detail = Fact::NotAsked;
+        observed.facts.status = status.into();
+        observed.memory.observations.observed_at = Some(observed.now);
+        observed.detail = Fact::NotAsked;
     });
-    assert_eq!(reason(&said.plan()), Some(unknown));
+    assert_eq!(reason(&written.plan()), Some(unknown));
 }
 
 #[test]
@@ -195,13 +203,13 @@ fn an_unknown_outcome_is_said_without_another_look() {
     };
     let lost = || {
         let scene = with_spec(
-            open_operation(Verb::Reinstall, to_key(), Post::Unknown),
+            open_operation(Verb::Reinstall, to_key(), CallState::Unknown),
             by_key,
         );
         let scene = later(scene, SETTLE * 2);
-        scene.with(|seen| {
-            seen.memory.looks.looked = Some(seen.now);
-            seen.memory.looks.at_rest_since = Some(seen.now);
+        scene.with(|observed| {
+            observed.memory.observations.observed_at = Some(observed.now);
+            observed.memory.observations.at_rest_since = Some(observed.now);
         })
     };
     let plan = lost().plan();
@@ -231,14 +239,14 @@ fn an_operation_that_a_restored_object_brought_along_counts_as_it_was_asked_for(
         password_secret: Some("login/of-then".into()),
         ..as_bought()
     };
-    let open = open_operation(Verb::ModifyPassword, target, Post::Unknown);
+    let open = open_operation(Verb::ModifyPassword, target, CallState::Unknown);
     let scene = with_task(open, Fact::Known(TaskState::Succeeded), &[])
         .record(|record| record.uid = "of-its-former-life".into());
-    let restored = scene.with(|seen| {
-        seen.memory.calls.attempts.clear();
-        seen.secret_version = Some("login/of-now".into());
+    let restored = scene.with(|observed| {
+        observed.memory.calls.attempts.clear();
+        observed.secret_version = Some("login/of-now".into());
     });
-    let applied = restored.plan().tell.applied.unwrap();
+    let applied = restored.plan().update.applied.unwrap();
     assert_eq!(applied.password_secret.as_deref(), Some("login/of-then"));
 }
 
@@ -251,7 +259,7 @@ fn a_reinstall_token_whose_answer_was_lost_can_be_taken_back() {
     let lost = || {
         later(
             shows(
-                open_operation(Verb::Reinstall, with_token(), Post::Unknown),
+                open_operation(Verb::Reinstall, with_token(), CallState::Unknown),
                 &[],
             ),
             SETTLE * 2,

@@ -11,9 +11,9 @@ fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() 
     let is_stop: fn(&Request) -> bool = |request| matches!(request, Request::Stop { .. });
     let is_start: fn(&Request) -> bool = |request| matches!(request, Request::Start(_));
     assert!(is_auxiliary(&refused(), is_stop));
-    let asked = refused().with(|seen| {
-        let at = seen.now;
-        seen.memory.calls.auxiliary = Some(Auxiliary {
+    let asked = refused().with(|observed| {
+        let at = observed.now;
+        observed.memory.calls.auxiliary = Some(Auxiliary {
             verb: Verb::Stop,
             at,
             trouble: None,
@@ -32,7 +32,7 @@ fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() 
     ));
 
     let done = || {
-        let scene = open_operation(Verb::Reinstall, to_second(), Post::Unknown);
+        let scene = open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
         with_task(scene, Fact::Known(TaskState::Succeeded), &[OFF, SECOND])
     };
     assert!(is_auxiliary(&done(), is_start));
@@ -41,16 +41,16 @@ fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() 
     let left_alone = || with_spec(done(), |spec| spec.power_state = PowerState::Unmanaged);
     assert!(is_auxiliary(&left_alone(), is_start), "it ran before");
     // A start that does not come about is an operation of its own.
-    let in_vain = done().with(|seen| {
-        let at = seen.now;
-        seen.memory.calls.auxiliary = Some(Auxiliary {
+    let in_vain = done().with(|observed| {
+        let at = observed.now;
+        observed.memory.calls.auxiliary = Some(Auxiliary {
             verb: Verb::Start,
             at,
             trouble: None,
             is_unknown: false,
             is_refused: false,
         });
-        seen.now += Duration::from_secs(31);
+        observed.now += Duration::from_secs(31);
     });
     assert_eq!(end(&in_vain), Some(true));
 }
@@ -69,9 +69,9 @@ fn a_server_stopped_for_a_reinstall_that_does_not_come_is_started_again() {
     // A stop that does not show yet is waited for, for a while.
     let on_its_way = super::refused(Verb::Reinstall, Reason::Stopping);
     let on_its_way = with_spec(shows(on_its_way, &[]), |_| {});
-    let on_its_way = on_its_way.with(|seen| {
-        let at = seen.now;
-        seen.memory.calls.auxiliary = Some(Auxiliary {
+    let on_its_way = on_its_way.with(|observed| {
+        let at = observed.now;
+        observed.memory.calls.auxiliary = Some(Auxiliary {
             verb: Verb::Stop,
             at,
             trouble: None,
@@ -82,16 +82,16 @@ fn a_server_stopped_for_a_reinstall_that_does_not_come_is_started_again() {
     assert_eq!(end(&on_its_way), None);
     let long_ago = later(on_its_way, Duration::from_secs(31));
     assert_eq!(end(&long_ago), Some(false));
-    let in_vain = refused().with(|seen| {
-        let at = seen.now;
-        seen.memory.calls.auxiliary = Some(Auxiliary {
+    let in_vain = refused().with(|observed| {
+        let at = observed.now;
+        observed.memory.calls.auxiliary = Some(Auxiliary {
             verb: Verb::Start,
             at,
             trouble: Some("no".into()),
             is_unknown: false,
             is_refused: false,
         });
-        seen.now += Duration::from_secs(31);
+        observed.now += Duration::from_secs(31);
     });
     assert_eq!(end(&in_vain), Some(false));
 }
@@ -99,14 +99,14 @@ fn a_server_stopped_for_a_reinstall_that_does_not_come_is_started_again() {
 #[test]
 fn a_server_stopped_for_a_reinstall_of_which_nothing_tells_is_started() {
     let lost = shows(
-        open_operation(Verb::Reinstall, to_key(), Post::Unknown),
+        open_operation(Verb::Reinstall, to_key(), CallState::Unknown),
         &[OFF],
     );
-    let lost = later(lost, SETTLE * 2).with(|seen| {
-        let mut spec = crate::api::InstanceSpec::clone(&seen.facts.spec);
+    let lost = later(lost, SETTLE * 2).with(|observed| {
+        let mut spec = crate::api::InstanceSpec::clone(&observed.facts.spec);
         spec.login.password_secret_ref = None;
         spec.login.ssh_key = Some(crate::api::SshKeyRef::of_id("key-1"));
-        seen.facts.spec = spec.into();
+        observed.facts.spec = spec.into();
     });
     let Step::Auxiliary { request } = lost.plan().step else {
         panic!("{:?}", lost.plan())

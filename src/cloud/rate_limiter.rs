@@ -1,7 +1,7 @@
 //! The request limit of one (endpoint, token): a rate, a number at once, and three lanes.
 //!
 //! The rate is what the user allows, and less as long as the service refuses it (halved at each refusal, then slowly more).
-//! Whoever waits in a higher lane goes first, and within a lane whoever came first; one in eight has waited longest. No task of its own: the first in
+//! Whoever waits with a higher priority goes first, and within a priority whoever came first; one in eight has waited longest. No task of its own: the first in
 //! line keeps the time itself and wakes the next. The rate is reckoned on tokio's clock, so that a test with paused
 //! time is exact.
 
@@ -18,7 +18,7 @@ use bucket::Bucket;
 
 /// Who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Lane {
+pub enum CallPriority {
     /// A user's change: everything that mutates, and the looks right before it.
     Urgent,
     /// The progress of an operation that is running.
@@ -92,9 +92,9 @@ const OLDEST: u32 = 8;
 /// What asks whether the service answers waits for so long behind requests that may be waiting for just that.
 const BESIDE: Duration = Duration::from_secs(1);
 
-/// The gate that every request to the service passes. Cheap to clone; all clones are one gate.
+/// The rate limiter that every request to the service passes. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub struct Gate {
+pub struct RateLimiter {
     state: Arc<Mutex<State>>,
 }
 
@@ -123,10 +123,10 @@ enum ReconcileGuard {
     At(Instant),
 }
 
-/// A place at the gate, for one request. Dropping it frees its place.
-#[must_use = "it holds a place at the gate until it is dropped"]
+/// A place at the rate limiter, for one request. Dropping it frees its place.
+#[must_use = "it holds a place at the rate limiter until it is dropped"]
 pub(super) struct Passage {
-    gate: Gate,
+    limiter: RateLimiter,
 }
 
 impl std::fmt::Debug for Passage {
@@ -135,7 +135,7 @@ impl std::fmt::Debug for Passage {
     }
 }
 
-impl std::fmt::Debug for Gate {
+impl std::fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gate")
             .field("limits", &self.lock().limits)
@@ -143,8 +143,8 @@ impl std::fmt::Debug for Gate {
     }
 }
 
-impl Gate {
-    /// A gate with a full burst.
+impl RateLimiter {
+    /// A rate limiter with a full burst.
     pub fn new(limits: Limits) -> Self {
         let state = State {
             limits,
@@ -164,10 +164,10 @@ impl Gate {
     }
 
     /// Waits for leave to make one request. Dropping the future gives the place in the line up and loses nothing.
-    pub(super) async fn pass(&self, lane: Lane) -> Passage {
-        let waiting = self.line_up(lane);
+    pub(super) async fn pass(&self, priority: CallPriority) -> Passage {
+        let waiting = self.line_up(priority);
         loop {
-            let reconcile = self.lock().turn_of(lane, waiting.number);
+            let reconcile = self.lock().turn_of(priority, waiting.number);
             match reconcile {
                 ReconcileGuard::Pass => return self.passage(),
                 ReconcileGuard::Later => waiting.reconcile.notified().await,
@@ -187,9 +187,9 @@ impl Gate {
     }
 
     /// The same, but for the number of requests in flight: where that is reached, one goes beside them, within rate and pauses.
-    pub(super) async fn pass_beside(&self, lane: Lane) -> Passage {
+    pub(super) async fn pass_beside(&self, priority: CallPriority) -> Passage {
         loop {
-            if let Ok(passage) = tokio::time::timeout(BESIDE, self.pass(lane)).await {
+            if let Ok(passage) = tokio::time::timeout(BESIDE, self.pass(priority)).await {
                 return passage;
             }
             if let Some(passage) = self.lock().beside(Instant::now()).then(|| self.passage()) {
@@ -199,7 +199,9 @@ impl Gate {
     }
 
     fn passage(&self) -> Passage {
-        Passage { gate: self.clone() }
+        Passage {
+            limiter: self.clone(),
+        }
     }
 
     /// New limits for every request from now on. Equal ones change nothing, so that a reconcile may call this freely.
@@ -247,19 +249,19 @@ impl Gate {
         self.lock().refusals_in_a_row = 0;
     }
 
-    fn line_up(&self, lane: Lane) -> Waiting<'_> {
+    fn line_up(&self, priority: CallPriority) -> Waiting<'_> {
         let reconcile = Arc::new(Notify::new());
         let mut state = self.lock();
         let number = state.next_ticket;
         state.next_ticket += 1;
-        state.lanes[lane as usize].push_back(Ticket {
+        state.lanes[priority as usize].push_back(Ticket {
             number,
             reconcile: reconcile.clone(),
         });
         drop(state);
         Waiting {
-            gate: self,
-            lane,
+            limiter: self,
+            priority,
             number,
             reconcile,
         }
@@ -272,7 +274,7 @@ impl Gate {
 
 impl State {
     /// Whether it is this ticket's turn, which takes it out of the line when it is.
-    fn turn_of(&mut self, lane: Lane, number: u64) -> ReconcileGuard {
+    fn turn_of(&mut self, priority: CallPriority, number: u64) -> ReconcileGuard {
         let first = self.first().is_some_and(|ticket| ticket.number == number);
         if !first || self.in_flight >= self.limits.concurrent.max(1) {
             return ReconcileGuard::Later;
@@ -290,7 +292,7 @@ impl State {
         if let Err(earliest) = self.limiter.take(now) {
             return ReconcileGuard::At(earliest);
         }
-        self.lanes[lane as usize].pop_front();
+        self.lanes[priority as usize].pop_front();
         self.in_flight += 1;
         self.passed = self.passed.wrapping_add(1);
         self.wake_first();
@@ -306,7 +308,7 @@ impl State {
         passes
     }
 
-    /// Who passes next: the first of the highest lane, or once in a while whoever has waited longest.
+    /// Who passes next: the first of the highest priority, or once in a while whoever has waited longest.
     fn first(&self) -> Option<&Ticket> {
         let mut heads = self.lanes.iter().filter_map(VecDeque::front);
         if self.passed % OLDEST == OLDEST - 1 {
@@ -335,7 +337,7 @@ impl State {
 
 impl Drop for Passage {
     fn drop(&mut self) {
-        let mut state = self.gate.lock();
+        let mut state = self.limiter.lock();
         state.in_flight -= 1;
         state.wake_first();
     }
@@ -343,16 +345,16 @@ impl Drop for Passage {
 
 /// A place in the line, given up when the waiter goes away.
 struct Waiting<'a> {
-    gate: &'a Gate,
-    lane: Lane,
+    limiter: &'a RateLimiter,
+    priority: CallPriority,
     number: u64,
     reconcile: Arc<Notify>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut state = self.gate.lock();
-        let line = &mut state.lanes[self.lane as usize];
+        let mut state = self.limiter.lock();
+        let line = &mut state.lanes[self.priority as usize];
         let before = line.len();
         line.retain(|ticket| ticket.number != self.number);
         if line.len() < before {

@@ -20,14 +20,14 @@ async fn settle() {
 
 #[tokio::test(start_paused = true)]
 async fn a_burst_passes_at_once_and_the_rest_at_the_rate() {
-    let gate = Gate::new(limits(5.0, 10, 100));
+    let limiter = RateLimiter::new(limits(5.0, 10, 100));
     let start = Instant::now();
     for _ in 0..10 {
-        drop(gate.pass(Lane::Resync).await);
+        drop(limiter.pass(CallPriority::Resync).await);
     }
     assert_eq!(start.elapsed(), Duration::ZERO);
     for _ in 0..10 {
-        drop(gate.pass(Lane::Resync).await);
+        drop(limiter.pass(CallPriority::Resync).await);
     }
     let elapsed = start.elapsed();
     assert!(
@@ -38,21 +38,21 @@ async fn a_burst_passes_at_once_and_the_rest_at_the_rate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_higher_lane_goes_first_and_a_lane_keeps_its_order() {
-    let gate = Gate::new(limits(1000.0, 1000, 1));
+    let limiter = RateLimiter::new(limits(1000.0, 1000, 1));
     let order = Arc::new(StdMutex::new(Vec::new()));
-    let held = gate.pass(Lane::Resync).await;
+    let held = limiter.pass(CallPriority::Resync).await;
     let mut tasks = Vec::new();
-    for (lane, name) in [
-        (Lane::Resync, "r1"),
-        (Lane::Operation, "o1"),
-        (Lane::Resync, "r2"),
-        (Lane::Urgent, "u1"),
-        (Lane::Operation, "o2"),
-        (Lane::Urgent, "u2"),
+    for (priority, name) in [
+        (CallPriority::Resync, "r1"),
+        (CallPriority::Operation, "o1"),
+        (CallPriority::Resync, "r2"),
+        (CallPriority::Urgent, "u1"),
+        (CallPriority::Operation, "o2"),
+        (CallPriority::Urgent, "u2"),
     ] {
-        let (gate, order) = (gate.clone(), order.clone());
+        let (limiter, order) = (limiter.clone(), order.clone());
         tasks.push(tokio::spawn(async move {
-            let _permit = gate.pass(lane).await;
+            let _permit = limiter.pass(priority).await;
             order.lock().unwrap().push(name);
             tokio::task::yield_now().await;
         }));
@@ -67,27 +67,27 @@ async fn a_higher_lane_goes_first_and_a_lane_keeps_its_order() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_asks_whether_the_service_answers_goes_beside_those_that_wait_for_it() {
-    let gate = Gate::new(limits(1.0, 2, 1));
-    let silent = gate.pass(Lane::Urgent).await;
+    let limiter = RateLimiter::new(limits(1.0, 2, 1));
+    let silent = limiter.pass(CallPriority::Urgent).await;
     let start = Instant::now();
-    let probe = gate.pass_beside(Lane::Urgent).await;
+    let probe = limiter.pass_beside(CallPriority::Urgent).await;
     assert_eq!(start.elapsed(), BESIDE);
     // Within the rate, and no longer than a pause lasts.
-    gate.hold_off(Duration::from_secs(20));
-    let another = gate.pass_beside(Lane::Urgent).await;
+    limiter.hold_off(Duration::from_secs(20));
+    let another = limiter.pass_beside(CallPriority::Urgent).await;
     assert!(start.elapsed() >= Duration::from_secs(20));
     drop((silent, probe, another));
-    assert_eq!(gate.lock().in_flight, 0);
+    assert_eq!(limiter.lock().in_flight, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_more_than_allowed_are_in_flight() {
-    let gate = Gate::new(limits(1e4, 1000, 3));
+    let limiter = RateLimiter::new(limits(1e4, 1000, 3));
     let (now, most) = (Arc::new(StdMutex::new(0)), Arc::new(StdMutex::new(0)));
     let tasks = (0..50).map(|_| {
-        let (gate, now, most) = (gate.clone(), now.clone(), most.clone());
+        let (limiter, now, most) = (limiter.clone(), now.clone(), most.clone());
         tokio::spawn(async move {
-            let _permit = gate.pass(Lane::Operation).await;
+            let _permit = limiter.pass(CallPriority::Operation).await;
             let current = {
                 let mut now = now.lock().unwrap();
                 *now += 1;
@@ -109,41 +109,41 @@ async fn no_more_than_allowed_are_in_flight() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_goes_away_loses_nothing() {
-    let gate = Gate::new(limits(1000.0, 1000, 1));
-    let held = gate.pass(Lane::Urgent).await;
+    let limiter = RateLimiter::new(limits(1000.0, 1000, 1));
+    let held = limiter.pass(CallPriority::Urgent).await;
     // One that never got its turn, and one that is woken and goes away before it takes it.
     for release_first in [false, true] {
         let waiter = tokio::spawn({
-            let gate = gate.clone();
-            async move { gate.pass(Lane::Urgent).await }
+            let limiter = limiter.clone();
+            async move { limiter.pass(CallPriority::Urgent).await }
         });
         let second = tokio::spawn({
-            let gate = gate.clone();
-            async move { drop(gate.pass(Lane::Resync).await) }
+            let limiter = limiter.clone();
+            async move { drop(limiter.pass(CallPriority::Resync).await) }
         });
         settle().await;
         if release_first {
             // The wake goes to the waiter, which is aborted before it runs.
-            gate.lock().wake_first();
+            limiter.lock().wake_first();
         }
         waiter.abort();
         settle().await;
         second.abort();
     }
     drop(held);
-    drop(gate.pass(Lane::Resync).await);
-    let state = gate.lock();
+    drop(limiter.pass(CallPriority::Resync).await);
+    let state = limiter.lock();
     assert_eq!(state.in_flight, 0);
     assert!(state.lanes.iter().all(VecDeque::is_empty));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nobody_passes_while_held_off_and_an_earlier_end_does_not_shorten_it() {
-    let gate = Gate::new(Limits::default());
+    let limiter = RateLimiter::new(Limits::default());
     let start = Instant::now();
-    gate.hold_off(Duration::from_secs(7));
-    gate.hold_off(Duration::from_secs(2));
-    drop(gate.pass(Lane::Urgent).await);
+    limiter.hold_off(Duration::from_secs(7));
+    limiter.hold_off(Duration::from_secs(2));
+    drop(limiter.pass(CallPriority::Urgent).await);
     let elapsed = start.elapsed();
     assert!(
         elapsed >= Duration::from_secs(7) && elapsed < Duration::from_millis(7010),
@@ -153,39 +153,39 @@ async fn nobody_passes_while_held_off_and_an_earlier_end_does_not_shorten_it() {
 
 #[tokio::test(start_paused = true)]
 async fn refusals_in_a_row_double_the_pause_and_an_answer_ends_that() {
-    let gate = Gate::new(limits(1e4, 1000, 100));
+    let limiter = RateLimiter::new(limits(1e4, 1000, 100));
     for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
         let start = Instant::now();
-        gate.refused(None);
+        limiter.refused(None);
         // One that was on its way already does not double it again.
-        gate.refused(None);
-        drop(gate.pass(Lane::Urgent).await);
+        limiter.refused(None);
+        drop(limiter.pass(CallPriority::Urgent).await);
         assert_eq!(start.elapsed().as_secs(), expected);
     }
-    gate.answered();
+    limiter.answered();
     let start = Instant::now();
-    gate.refused(Some(Duration::from_secs(3)));
-    drop(gate.pass(Lane::Urgent).await);
+    limiter.refused(Some(Duration::from_secs(3)));
+    drop(limiter.pass(CallPriority::Urgent).await);
     assert_eq!(start.elapsed().as_secs(), 3);
 }
 
 /// The service allows four a second, we were told twenty.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_allows_less_than_we_were_told_refuses_few() {
-    let gate = Gate::new(limits(20.0, 20, 8));
+    let limiter = RateLimiter::new(limits(20.0, 20, 8));
     let (start, mut tokens, mut at) = (Instant::now(), 4.0_f64, Instant::now());
     let (mut taken, mut refused) = (0, 0);
     while start.elapsed() < Duration::from_secs(300) {
-        let permit = gate.pass(Lane::Operation).await;
+        let permit = limiter.pass(CallPriority::Operation).await;
         tokens = (tokens + at.elapsed().as_secs_f64() * 4.0).min(4.0);
         at = Instant::now();
         if tokens >= 1.0 {
             tokens -= 1.0;
             taken += 1;
-            gate.answered();
+            limiter.answered();
         } else {
             refused += 1;
-            gate.refused(None);
+            limiter.refused(None);
         }
         drop(permit);
     }
@@ -196,16 +196,16 @@ async fn a_service_that_allows_less_than_we_were_told_refuses_few() {
 
 #[tokio::test(start_paused = true)]
 async fn a_passing_squeeze_is_forgotten() {
-    let gate = Gate::new(limits(10.0, 10, 8));
-    gate.refused(None);
-    gate.answered();
+    let limiter = RateLimiter::new(limits(10.0, 10, 8));
+    limiter.refused(None);
+    limiter.answered();
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(100) {
-        drop(gate.pass(Lane::Operation).await);
+        drop(limiter.pass(CallPriority::Operation).await);
     }
     let start = Instant::now();
     for _ in 0..50 {
-        drop(gate.pass(Lane::Operation).await);
+        drop(limiter.pass(CallPriority::Operation).await);
     }
     assert!(
         start.elapsed() <= Duration::from_secs(5),
@@ -216,15 +216,15 @@ async fn a_passing_squeeze_is_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn new_limits_hold_at_once_also_for_who_waits() {
-    let gate = Gate::new(limits(0.01, 1, 1));
-    drop(gate.pass(Lane::Urgent).await);
+    let limiter = RateLimiter::new(limits(0.01, 1, 1));
+    drop(limiter.pass(CallPriority::Urgent).await);
     let start = Instant::now();
     let waiter = tokio::spawn({
-        let gate = gate.clone();
-        async move { drop(gate.pass(Lane::Urgent).await) }
+        let limiter = limiter.clone();
+        async move { drop(limiter.pass(CallPriority::Urgent).await) }
     });
     settle().await;
-    gate.set_limits(limits(100.0, 1, 1));
+    limiter.set_limits(limits(100.0, 1, 1));
     waiter.await.unwrap();
     assert!(start.elapsed() < Duration::from_secs(1));
 }
@@ -256,15 +256,15 @@ async fn limits_that_make_no_sense_are_brought_into_range() {
 
 #[tokio::test(start_paused = true)]
 async fn changes_without_end_stop_nothing_else_for_ever() {
-    let gate = Gate::new(limits(1000.0, 1000, 1));
-    let held = gate.pass(Lane::Urgent).await;
+    let limiter = RateLimiter::new(limits(1000.0, 1000, 1));
+    let held = limiter.pass(CallPriority::Urgent).await;
     let passed = Arc::new(StdMutex::new(Vec::new()));
     let mut tasks = Vec::new();
-    for lane in std::iter::once(Lane::Resync).chain([Lane::Urgent; 20]) {
-        let (gate, passed) = (gate.clone(), passed.clone());
+    for priority in std::iter::once(CallPriority::Resync).chain([CallPriority::Urgent; 20]) {
+        let (limiter, passed) = (limiter.clone(), passed.clone());
         tasks.push(tokio::spawn(async move {
-            let _permit = gate.pass(lane).await;
-            passed.lock().unwrap().push(lane);
+            let _permit = limiter.pass(priority).await;
+            passed.lock().unwrap().push(priority);
         }));
         settle().await;
     }
@@ -276,6 +276,6 @@ async fn changes_without_end_stop_nothing_else_for_ever() {
         .lock()
         .unwrap()
         .iter()
-        .position(|lane| *lane == Lane::Resync);
+        .position(|priority| *priority == CallPriority::Resync);
     assert_eq!(at, Some(6), "behind six that are more urgent");
 }
