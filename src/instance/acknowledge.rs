@@ -117,7 +117,16 @@ pub(super) async fn while_waiting(
         match written.await {
             Ok(_) => (tried, wait) = (Some(facts.generation), times::ACKNOWLEDGE_AFTER),
             Err(error) => {
-                tracing::debug!(namespace = of.key.namespace, name = of.key.name, %error, "an edit was not acknowledged");
+                // A reconcile has written since: that is no trouble.
+                if !error.is_overtaken() {
+                    tracing::debug!(
+                        namespace = of.key.namespace,
+                        name = of.key.name,
+                        generation = facts.generation,
+                        %error,
+                        "an edit was not acknowledged"
+                    );
+                }
                 wait = (wait * 2).min(times::ACKNOWLEDGE_RETRY_MAX);
             }
         }

@@ -70,32 +70,47 @@ pub async fn act(
     memory: &Mutex<Memory>,
     reconcile_ends: Instant,
 ) -> Outcome {
-    let Announced { step, text } = announced;
-    let mut told = None;
-    let outcome = {
-        let attempt = Attempt {
-            context,
-            observed,
-            facts: &observed.facts,
-            account: &observed.account_key,
-            memory,
-            reconcile_ends,
-        };
-        match (step, permit, session) {
+    let attempt = Attempt {
+        context,
+        observed,
+        facts: &observed.facts,
+        account: &observed.account_key,
+        memory,
+        reconcile_ends,
+    };
+    let (outcome, operation) = attempt.carry_out(announced, permit, session).await;
+    if let (Some(operation), Outcome::Accepted { recorded: true, .. }) = (operation, &outcome) {
+        let mut status = observed.facts.status.as_ref().clone();
+        status.operation = Some(*operation);
+        observed.facts.status = Arc::new(status);
+    }
+    outcome
+}
+
+impl Attempt<'_> {
+    /// The one step, and the operation as it stands in status after its call.
+    async fn carry_out(
+        &self,
+        announced: Announced,
+        permit: Option<Permit>,
+        session: Option<&AccountSession>,
+    ) -> (Outcome, Option<Box<Operation>>) {
+        let Announced { step, text } = announced;
+        let outcome = match (step, permit, session) {
             (Step::Rest, ..) => Outcome::Rested,
             (Step::Record { .. }, ..) => Outcome::Written,
             (Step::Secret(step), ..) => {
-                managed_secrets::write(context, observed, &step, memory).await
+                managed_secrets::write(self.context, self.observed, &step, self.memory).await
             }
-            (Step::Finish, _, session) => attempt.finish(session).await,
-            (Step::LetGo { event }, ..) => attempt.let_go(event).await,
+            (Step::Finish, _, session) => self.finish(session).await,
+            (Step::LetGo { event }, ..) => self.let_go(event).await,
             (
                 Step::Buy {
                     record, request, ..
                 },
                 Some(permit),
                 Some(session),
-            ) => attempt.buy(*record, &text, &request, permit, session).await,
+            ) => self.buy(*record, &text, &request, permit, session).await,
             (
                 Step::Operate {
                     mut operation,
@@ -105,18 +120,15 @@ pub async fn act(
                 Some(permit),
                 Some(session),
             ) => {
-                let outcome = attempt
+                let outcome = self
                     .operate(&mut operation, &request, permit, session)
                     .await;
-                told = Some(operation);
-                outcome
+                return (outcome, Some(operation));
             }
             (Step::Auxiliary { request }, _, Some(session)) => {
-                attempt.auxiliary(&request, session).await
+                self.auxiliary(&request, session).await
             }
-            (Step::Release { id, why }, _, Some(session)) => {
-                attempt.release(session, id, why).await
-            }
+            (Step::Release { id, why }, _, Some(session)) => self.release(session, id, why).await,
             (
                 Step::Buy { .. }
                 | Step::Operate { .. }
@@ -125,14 +137,9 @@ pub async fn act(
                 _,
                 _,
             ) => Outcome::not_done("no request was admitted"),
-        }
-    };
-    if let (Some(operation), Outcome::Accepted { recorded: true, .. }) = (told, &outcome) {
-        let mut status = observed.facts.status.as_ref().clone();
-        status.operation = Some(*operation);
-        observed.facts.status = Arc::new(status);
+        };
+        (outcome, None)
     }
-    outcome
 }
 
 impl Attempt<'_> {

@@ -90,74 +90,45 @@ mod tests {
             "package": "p", "firewall": "f", "places": ["r/z"], "account": "first", "credential": "c",
         });
         let recorded = json!({"annotations": {BINDING: record.to_string()}});
-        let applied = json!({"image": "i"});
         let open = json!({"verb": "Stop", "attempt": 4, "startedAt": "2026-11-21T15:34:43Z"});
         let end = json!({"reason": "Failed", "finishedAt": "2026-11-21T15:34:43Z"});
         let mut ended = open.clone();
         ended["end"] = end;
-        let table = [
-            (Value::Null, json!({}), "second", Priority::Change),
-            (
-                json!({"observedGeneration": -1}),
-                json!({}),
-                "second",
-                Priority::Change,
-            ),
+        let unrecorded = [
+            (Value::Null, Priority::Change),
+            (json!({"observedGeneration": -1}), Priority::Change),
             (
                 json!({"observedGeneration": 1, "id": "ecs-1"}),
-                json!({}),
-                "second",
                 Priority::Change,
             ),
-            (
-                json!({"observedGeneration": 2}),
-                json!({}),
-                "second",
-                Priority::Operation,
-            ),
+            (json!({"observedGeneration": 2}), Priority::Operation),
             (
                 json!({"observedGeneration": 2, "id": "ecs-1"}),
-                json!({}),
-                "second",
                 Priority::Resync,
-            ),
-            (
-                json!({"observedGeneration": 2, "id": "ecs-1"}),
-                recorded.clone(),
-                "first",
-                Priority::Operation,
-            ),
-            (
-                json!({"observedGeneration": 2, "id": "ecs-1", "applied": applied}),
-                recorded.clone(),
-                "first",
-                Priority::Resync,
-            ),
-            (
-                json!({"observedGeneration": 2, "id": "ecs-1", "applied": applied, "operation": open}),
-                recorded.clone(),
-                "first",
-                Priority::Operation,
-            ),
-            (
-                json!({"observedGeneration": 2, "id": "ecs-1", "applied": applied, "operation": ended}),
-                recorded,
-                "first",
-                Priority::Resync,
-            ),
-            (
-                json!({"observedGeneration": 2, "id": "ecs-1"}),
-                json!({"deletionTimestamp": "2026-11-21T15:34:43Z"}),
-                "second",
-                Priority::Operation,
             ),
         ];
-        for (status, meta, account, priority) in table {
-            assert_eq!(
-                told(status.clone(), meta),
-                (account.to_owned(), priority),
-                "{status}"
-            );
+        for (status, priority) in unrecorded {
+            let expected = ("second".to_owned(), priority);
+            assert_eq!(told(status.clone(), json!({})), expected, "{status}");
         }
+        let known = json!({"observedGeneration": 2, "id": "ecs-1"});
+        let with = |field: &str, value: Value| {
+            let mut status = known.clone();
+            status["applied"] = json!({"image": "i"});
+            status[field] = value;
+            status
+        };
+        for (status, priority) in [
+            (known.clone(), Priority::Operation),
+            (with("id", json!("ecs-1")), Priority::Resync),
+            (with("operation", open), Priority::Operation),
+            (with("operation", ended), Priority::Resync),
+        ] {
+            let expected = ("first".to_owned(), priority);
+            assert_eq!(told(status.clone(), recorded.clone()), expected, "{status}");
+        }
+        let deleted = json!({"deletionTimestamp": "2026-11-21T15:34:43Z"});
+        let expected = ("second".to_owned(), Priority::Operation);
+        assert_eq!(told(known, deleted), expected);
     }
 }

@@ -32,49 +32,13 @@ pub async fn observe(
     memory: &Mutex<Memory>,
 ) -> (Observation, Option<Access>) {
     let now = Instant::now();
-    let mut remembered = open(memory).clone();
-    remembered.meet(facts.purchase(), context.memories.doubts(), now);
-    // Its record was lost with whoever wrote it: from the first look on, whatever stands in status later.
-    remembered.origin.ever_intended |= facts.purchase().is_none() && facts.tells_of_a_purchase();
-    remembered.meet_operation(&facts, now);
-    let token = facts.spec.reconcile.as_ref();
-    let token = token.map(|reconcile| reconcile.token.as_str());
-    let done = facts.status.last_reconcile_token.as_deref();
-    remembered.asked_to_look(token, done, now);
-    if facts.deleting {
-        remembered.origin.releasing_since.get_or_insert(now);
-    }
+    let remembered = remembered(context, &facts, memory, now);
     let key = account_of(&facts, &remembered);
     let (account, session) = account(context, &facts, &key);
     let session = session.map(|session| Access::new(session, facts.uid.as_str().into()));
-    let mut observed = Observation {
-        account,
-        account_key: key,
-        listing: None,
-        task: Fact::NotAsked,
-        following: None,
-        look_again: None,
-        detail: Fact::NotAsked,
-        secret_version: secret_version(context, &facts),
-        login: LoginFact::NotAsked,
-        found: Found::default(),
-        connection_version: facts
-            .spec
-            .connection_secret
-            .as_ref()
-            .and_then(|secret| version_of(context, &facts, &secret.name)),
-        connection: ConnectionFact::NotAsked,
-        room: Reservation::NotAsked,
-        candidate: Fact::NotAsked,
-        claim: Claim::NotAsked,
-        rival: rival(context, &facts, session.as_deref()),
-        memory: remembered,
-        now,
-        // Whole seconds, as status keeps them: a fraction would look like a change at every reconcile.
-        wall_clock: chance::time_of_day(),
-        day: chance::day(),
-        facts,
-    };
+    let rival = rival(context, &facts, session.as_deref());
+    let mut observed = unread(context, facts, remembered, account, key, now);
+    observed.rival = rival;
     // An object that others hold while it is deleted is no matter of ours any more.
     let ours = !observed.facts.deleting || observed.facts.is_held();
     if let Some(session) = session.as_ref().filter(|_| ours) {
@@ -110,6 +74,62 @@ pub async fn observe(
     observed.memory.observations.confirmed = observed.memory.observations.confirmed.max(confirmed);
     open(memory).has_looked(&observed.memory);
     (observed, session)
+}
+
+/// What is remembered, brought up to this object and this instant.
+fn remembered(context: &Context, facts: &Facts, memory: &Mutex<Memory>, now: Instant) -> Memory {
+    let mut remembered = open(memory).clone();
+    remembered.meet(facts.purchase(), context.memories.doubts(), now);
+    // Its record was lost with whoever wrote it: from the first look on, whatever stands in status later.
+    remembered.origin.ever_intended |= facts.purchase().is_none() && facts.tells_of_a_purchase();
+    remembered.meet_operation(facts, now);
+    let token = facts.spec.reconcile.as_ref();
+    let token = token.map(|reconcile| reconcile.token.as_str());
+    let done = facts.status.last_reconcile_token.as_deref();
+    remembered.asked_to_look(token, done, now);
+    if facts.deleting {
+        remembered.origin.releasing_since.get_or_insert(now);
+    }
+    remembered
+}
+
+/// An observation of the object alone: nothing is asked for yet.
+fn unread(
+    context: &Context,
+    facts: Facts,
+    memory: Memory,
+    account: AccountFact,
+    account_key: ObjectKey,
+    now: Instant,
+) -> Observation {
+    Observation {
+        account,
+        account_key,
+        listing: None,
+        task: Fact::NotAsked,
+        following: None,
+        look_again: None,
+        detail: Fact::NotAsked,
+        secret_version: secret_version(context, &facts),
+        login: LoginFact::NotAsked,
+        found: Found::default(),
+        connection_version: facts
+            .spec
+            .connection_secret
+            .as_ref()
+            .and_then(|secret| version_of(context, &facts, &secret.name)),
+        connection: ConnectionFact::NotAsked,
+        room: Reservation::NotAsked,
+        candidate: Fact::NotAsked,
+        claim: Claim::NotAsked,
+        rival: Rival::None,
+        memory,
+        now,
+        // Whole seconds, as status keeps them: a fraction would look like a change at every reconcile.
+        wall_clock: chance::time_of_day(),
+        day: chance::day(),
+        facts,
+    }
 }
 
 /// When the service showed last whether the recorded server is there. What the listings of an account session that cannot be used for now have

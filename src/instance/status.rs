@@ -63,27 +63,7 @@ pub fn status(
     if let Some(token) = &update.reconciled {
         next.last_reconcile_token = Some(token.clone());
     }
-    // What a server shows is told with what follows from it: it may not be as the Ready of before says.
-    let says_ready = ready(&former.conditions).is_some_and(|c| c.status == "True");
-    if let Some(detail) = &update.detail
-        && (readiness.is_some() || !says_ready)
-    {
-        next.detail = detail.clone();
-        next.addresses = addresses(detail);
-    }
-    let is_gone = |readiness: &Readiness| {
-        matches!(
-            readiness.reason,
-            Reason::ServerMissing | Reason::RecreateLimitReached
-        )
-    };
-    if readiness.is_some_and(is_gone) {
-        // Neither is known of a server that is not there.
-        next.addresses = None;
-        for field in STATES {
-            next.detail.remove(field);
-        }
-    }
+    take_detail(&mut next, update, readiness, &former.conditions);
     if let Some(entry) = &update.ended {
         take_end(&mut next, update, entry);
     }
@@ -103,6 +83,35 @@ pub fn status(
         next
     } else {
         InstanceStatus::clone(former)
+    }
+}
+
+/// What the server shows. It is written with what follows from it: the server may not be as the Ready of before says.
+fn take_detail(
+    next: &mut InstanceStatus,
+    update: &StatusUpdate,
+    readiness: Option<&Readiness>,
+    former: &[Condition],
+) {
+    let says_ready = ready(former).is_some_and(|c| c.status == "True");
+    if let Some(detail) = &update.detail
+        && (readiness.is_some() || !says_ready)
+    {
+        next.detail = detail.clone();
+        next.addresses = addresses(detail);
+    }
+    let is_gone = |readiness: &Readiness| {
+        matches!(
+            readiness.reason,
+            Reason::ServerMissing | Reason::RecreateLimitReached
+        )
+    };
+    if readiness.is_some_and(is_gone) {
+        // Neither is known of a server that is not there.
+        next.addresses = None;
+        for field in STATES {
+            next.detail.remove(field);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::api::PurchaseRecord;
 use crate::api::names::{BINDING, FINALIZER};
 use crate::cloud::{Error, ServerId};
 use crate::instance::memory::kinds::ReleaseCall;
-use crate::instance::memory::open;
+use crate::instance::memory::{Memory, open};
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::ReleaseReason;
 use crate::instance::{journal, times};
@@ -32,7 +32,6 @@ impl Attempt<'_> {
         }
         let answer = session.shared.client.release(permit, &id).await;
         let now = Instant::now();
-        let is_unknown = answer.as_ref().err().is_some_and(Error::may_have_happened);
         let mut memory = open(self.memory);
         let former = memory.calls.releases.get(&id).cloned();
         let is_first = !former.as_ref().is_some_and(|call| call.accepted);
@@ -45,36 +44,13 @@ impl Attempt<'_> {
                     task: accepted.task,
                     accepted: true,
                     trouble: None,
-                    is_unknown,
+                    is_unknown: false,
                     not_before: None,
                 }
             }
-            Err(error) => {
-                let wait = memory
-                    .pace
-                    .backoff
-                    .fail()
-                    .max(error.retry_after().unwrap_or_default());
-                let wait = if error.is_retryable() {
-                    wait.min(times::DEPENDENCY_RETRY_MAX)
-                } else {
-                    wait
-                };
-                if error.is_unauthorized() {
-                    (self.context.doubt_account)(self.account);
-                }
-                // A call that was taken before goes on, whatever became of its repetition.
-                let taken = former.filter(|call| call.accepted);
-                ReleaseCall {
-                    at: now,
-                    accepted: taken.is_some(),
-                    task: taken.and_then(|call| call.task),
-                    trouble: Some(error.to_string()),
-                    is_unknown,
-                    not_before: Some(now + wait),
-                }
-            }
+            Err(error) => self.not_released(&error, former, &mut memory, now),
         };
+        let is_unknown = call.is_unknown;
         let trouble = call.trouble.clone();
         if why == ReleaseReason::Surplus && trouble.is_none() {
             self.context.metrics.surplus_released();
@@ -87,6 +63,39 @@ impl Attempt<'_> {
             is_first,
             trouble,
             is_unknown,
+        }
+    }
+
+    /// The service did not take the call, or nobody knows.
+    fn not_released(
+        &self,
+        error: &Error,
+        former: Option<ReleaseCall>,
+        memory: &mut Memory,
+        now: Instant,
+    ) -> ReleaseCall {
+        let wait = memory
+            .pace
+            .backoff
+            .fail()
+            .max(error.retry_after().unwrap_or_default());
+        let wait = if error.is_retryable() {
+            wait.min(times::DEPENDENCY_RETRY_MAX)
+        } else {
+            wait
+        };
+        if error.is_unauthorized() {
+            (self.context.doubt_account)(self.account);
+        }
+        // A call that was taken before goes on, whatever became of its repetition.
+        let taken = former.filter(|call| call.accepted);
+        ReleaseCall {
+            at: now,
+            accepted: taken.is_some(),
+            task: taken.and_then(|call| call.task),
+            trouble: Some(error.to_string()),
+            is_unknown: error.may_have_happened(),
+            not_before: Some(now + wait),
         }
     }
 

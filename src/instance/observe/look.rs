@@ -51,24 +51,7 @@ async fn at_operation(
     let began = observed.memory.began(open);
     let attempt = observed.memory.call(open);
     let attempt = attempt.map(|attempt| (attempt.is_own, attempt.tries, attempt.since));
-    let since = attempt.map(|(.., since)| since);
-    let sight = observed.sight(&id);
-    let listed = observed
-        .listing
-        .as_ref()
-        .and_then(|listing| listing.row(&id));
-    let listed = listed.map(|(row, at)| (row.pending.clone(), at));
-    if listed.as_ref().is_some_and(|(pending, at)| {
-        let observed_at = observed.memory.observations.observed_at;
-        !is_idle(pending.as_deref()) && observed_at.max(since).is_none_or(|known| *at > known)
-    }) {
-        observed.memory.observations.at_rest_since = None;
-    }
-    // A row without the field says nothing, other than a detail without it.
-    let idle = listed.is_some_and(|(pending, _)| pending.is_some() && is_idle(pending.as_deref()));
-    let idle = sight.filter(|_| idle);
-    let vanished =
-        sight.is_some_and(|sight| sight.digest == 0 && since.is_none_or(|since| sight.at > since));
+    let (idle, vanished) = as_listed(observed, &id, attempt.map(|(.., since)| since));
     let task = observed.task_id();
     if let Some(task) = &task {
         at_task(observed, session, context, verb, task, began, idle).await;
@@ -105,6 +88,42 @@ async fn at_operation(
         .await;
     }
     observed.look_again = look_again(observed, schedule).filter(|_| tells);
+    as_shown(observed, session, id, attempt);
+}
+
+/// What the listing tells of a server with an open operation that was met at `since`: a sight of it at rest, and whether it has
+/// vanished.
+fn as_listed(
+    observed: &mut Observation,
+    id: &ServerId,
+    since: Option<Instant>,
+) -> (Option<Sight>, bool) {
+    let sight = observed.sight(id);
+    let listed = observed
+        .listing
+        .as_ref()
+        .and_then(|listing| listing.row(id));
+    let listed = listed.map(|(row, at)| (row.pending.clone(), at));
+    if listed.as_ref().is_some_and(|(pending, at)| {
+        let observed_at = observed.memory.observations.observed_at;
+        !is_idle(pending.as_deref()) && observed_at.max(since).is_none_or(|known| *at > known)
+    }) {
+        observed.memory.observations.at_rest_since = None;
+    }
+    // A row without the field says nothing, other than a detail without it.
+    let idle = listed.is_some_and(|(pending, _)| pending.is_some() && is_idle(pending.as_deref()));
+    let vanished =
+        sight.is_some_and(|sight| sight.digest == 0 && since.is_none_or(|since| sight.at > since));
+    (sight.filter(|_| idle), vanished)
+}
+
+/// Remembers what the detail tells of an open operation; its attempt by whether it is ours, its calls, and when it was met.
+fn as_shown(
+    observed: &mut Observation,
+    session: &AccountSession,
+    id: ServerId,
+    attempt: Option<(bool, u32, Instant)>,
+) {
     let (idle, busy) = match &observed.detail {
         Fact::Known(detail) => (is_idle(detail.pending()), !is_idle(detail.pending())),
         Fact::Absent => (false, false),

@@ -237,15 +237,7 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
         &observed.facts.spec.account_ref.name,
     );
     if account != wanted {
-        // A server of an earlier attempt may still turn up there, and the spec does not want another one there.
-        let message = format!(
-            "an attempt was made with Account {account}, the spec wants {wanted}: set spec.accountRef back, or delete this \
-             Instance and create a new one"
-        );
-        return Plan::rest(
-            StatusUpdate::of(Readiness::drifted(Reason::PurchaseDiffers, message)),
-            times::IDLE_REQUEUE,
-        );
+        return of_another_account(account, wanted);
     }
     if let Some(wanted) = &observed.facts.spec.import {
         return imported(observed, session, wanted);
@@ -287,18 +279,7 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
     record.waiting_password = login.is_waiting();
     record.resolved.clone_from(&purchase.pins);
     if let Some(former) = former {
-        // A restored object goes on under the marker of the one that it was.
-        record.uid.clone_from(&former.uid);
-        // The newest place last; where every call was refused nothing can be.
-        let was_refused = observed.memory.nothing_bought(former) || former.bought_nothing();
-        let here = std::mem::take(&mut record.places);
-        record.places = former
-            .places
-            .iter()
-            .filter(|place| !was_refused && !here.contains(place))
-            .cloned()
-            .chain(here.clone())
-            .collect();
+        goes_on_from(observed, former, &mut record);
     }
     let update = StatusUpdate::progress(Reason::Creating, creating(observed));
     let request = Box::new(request(observed, purchase, login.login));
@@ -310,6 +291,32 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
         },
         update,
     )
+}
+
+/// A server of an earlier attempt may still turn up in the account of that one, and the spec does not want another one there.
+fn of_another_account(account: &str, wanted: &str) -> Plan {
+    let message = format!(
+        "an attempt was made with Account {account}, the spec wants {wanted}: set spec.accountRef back, or delete this \
+         Instance and create a new one"
+    );
+    let readiness = Readiness::drifted(Reason::PurchaseDiffers, message);
+    Plan::rest(StatusUpdate::of(readiness), times::IDLE_REQUEUE)
+}
+
+/// The attempt comes after another one: where that may have left a server is looked through too.
+fn goes_on_from(observed: &Observation, former: &PurchaseRecord, record: &mut PurchaseRecord) {
+    // A restored object goes on under the marker of the one that it was.
+    record.uid.clone_from(&former.uid);
+    // The newest place last; where every call was refused nothing can be.
+    let was_refused = observed.memory.nothing_bought(former) || former.bought_nothing();
+    let here = std::mem::take(&mut record.places);
+    record.places = former
+        .places
+        .iter()
+        .filter(|place| !was_refused && !here.contains(place))
+        .cloned()
+        .chain(here.clone())
+        .collect();
 }
 
 /// The call of a recorded attempt, once more: the spec may have been mended since, so it is made from the spec of now. A

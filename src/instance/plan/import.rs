@@ -234,6 +234,12 @@ fn fits(
         let word = detail.status().unwrap_or_default();
         return Err(Box::new(looking(format!("server {id} is {word}"))));
     }
+    fits_in_kind(observed, id, detail)?;
+    fits_in_size(observed, id, detail).map(|()| name.to_owned())
+}
+
+/// Whether the server stands where the spec says and has its image, as far as it tells.
+fn fits_in_kind(observed: &Observation, id: &ServerId, detail: &Detail) -> Result<(), Box<Plan>> {
     let (place, image) = (
         observed.facts.place(),
         detail.image().map(|image| image.to_string()),
@@ -250,20 +256,18 @@ fn fits(
     let differs = told.into_iter().find_map(|(field, has, wanted)| {
         Some((field, has?, wanted)).filter(|_| has != Some(wanted))
     });
-    match differs {
-        None => fits_in_size(observed, id, detail).map(|()| name.to_owned()),
-        Some((field, has, wanted)) => {
-            // What a name in the spec means is told by its identifier, and so is what it is to be.
-            let set = match field {
-                "spec.image" => "spec.image.id",
-                field => field,
-            };
-            let message = format!(
-                "server {id} has {has}, and {field} asks for {wanted}: set {set} to {has} to import it as it is"
-            );
-            Err(wrong(Reason::ImportDiffers, message))
-        }
-    }
+    let Some((field, has, wanted)) = differs else {
+        return Ok(());
+    };
+    // What a name in the spec means is told by its identifier, and so is what it is to be.
+    let set = match field {
+        "spec.image" => "spec.image.id",
+        field => field,
+    };
+    let message = format!(
+        "server {id} has {has}, and {field} asks for {wanted}: set {set} to {has} to import it as it is"
+    );
+    Err(wrong(Reason::ImportDiffers, message))
 }
 
 /// Whether the server is as large as the package that the spec names: what a server was bought as the service does not tell.

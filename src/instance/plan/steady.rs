@@ -362,10 +362,6 @@ fn watch(
         .listing
         .as_ref()
         .map(|listing| listing.sighting(id));
-    let told = |readiness: Readiness| StatusUpdate::of(readiness).with_id(Some(id.clone()));
-    // One that status has let go is not named again before it is seen again: another one is to take its place.
-    let nothing = || StatusUpdate::default().with_id(observed.facts.status_id());
-    let is_let_go = observed.facts.status_id().is_none();
     // The detail was read after that listing.
     let is_past = |at| {
         !observed.memory.observations.unread
@@ -407,25 +403,36 @@ fn watch(
         {
             decide(observed, record, id, former)
         }
-        (Fact::Absent, _) | (Fact::NotAsked, Some(Sighting::Absent { .. })) => {
-            Plan::rest(nothing(), times::PASS_RECHECK).in_flight()
-        }
+        (Fact::Absent, _) | (Fact::NotAsked, Some(Sighting::Absent { .. })) => Plan::rest(
+            StatusUpdate::default().with_id(observed.facts.status_id()),
+            times::PASS_RECHECK,
+        )
+        .in_flight(),
+        (Fact::NotAsked | Fact::Unknown(_), _) => unread(observed, id),
+    }
+}
+
+/// Nothing was learnt of the server in this reconcile: what stands is the best that is known, and is read again in its time.
+fn unread(observed: &Observation, id: &ServerId) -> Plan {
+    // One that status has let go is not named again before it is seen again: another one is to take its place.
+    let nothing = || StatusUpdate::default().with_id(observed.facts.status_id());
+    let is_let_go = observed.facts.status_id().is_none();
+    match &observed.detail {
         // What could not be read is read again soon; until then what stands is the best that is known.
-        (Fact::NotAsked, _) if observed.memory.observations.unread => {
+        Fact::NotAsked if observed.memory.observations.unread => {
             Plan::rest(nothing(), times::UNREADABLE_RETRY)
         }
         // It was never seen, and its detail cannot be read.
-        (Fact::Unknown(why), _) if former.is_empty() && !is_let_go => {
+        Fact::Unknown(why) if observed.facts.status.detail.is_empty() && !is_let_go => {
             let message = format!("server {id} is recorded; its detail could not be read: {why}");
-            Plan::rest(
-                told(Readiness::reconciling(Reason::ServerUnobserved, message)),
-                times::UNREADABLE_RETRY,
-            )
+            let readiness = Readiness::reconciling(Reason::ServerUnobserved, message);
+            let update = StatusUpdate::of(readiness).with_id(Some(id.clone()));
+            Plan::rest(update, times::UNREADABLE_RETRY)
         }
         // Something changed and could not be read: again, soon.
-        (Fact::Unknown(_), _) => Plan::rest(nothing(), times::UNREADABLE_RETRY),
+        Fact::Unknown(_) => Plan::rest(nothing(), times::UNREADABLE_RETRY),
         // Somebody waits for this very spec: where the listing cannot be read, the server itself tells.
-        (Fact::NotAsked, _) if is_awaited(observed) => {
+        Fact::NotAsked if is_awaited(observed) => {
             let mut plan = Plan::rest(nothing(), times::UNREADABLE_RETRY);
             if is_unlisted(observed) && observed.has_not_looked_for(times::UNREADABLE_RETRY) {
                 plan.needs = Needs::Detail;
@@ -433,7 +440,9 @@ fn watch(
             plan
         }
         // Nothing was learnt: what stands is the best that is known.
-        (Fact::NotAsked, _) => Plan::rest(nothing(), times::IDLE_REQUEUE),
+        Fact::NotAsked | Fact::Known(_) | Fact::Absent => {
+            Plan::rest(nothing(), times::IDLE_REQUEUE)
+        }
     }
 }
 

@@ -99,71 +99,29 @@ fn a_task_tells_how_it_ended() {
     let failed = TaskState::Failed {
         reason: Some("no mood".into()),
     };
-    let odd = || TaskState::Unknown {
-        word: "RETRY".into(),
+    let odd = || {
+        Fact::Known(TaskState::Unknown {
+            word: "RETRY".into(),
+        })
     };
+    let (yes, no, never) = (Some(true), Some(false), None);
+    let done = || Fact::Known(TaskState::Succeeded);
+    let runs = || Fact::Known(TaskState::Running);
+    let away = || Fact::Unknown("odd".into());
     for (verb, state, shown, ends, at_rest_ends) in [
-        (
-            Verb::Reinstall,
-            Fact::Known(failed),
-            vec![],
-            Some(false),
-            Some(false),
-        ),
-        (
-            Verb::Reinstall,
-            Fact::Known(TaskState::Succeeded),
-            vec![SECOND],
-            Some(true),
-            Some(true),
-        ),
+        (Verb::Reinstall, Fact::Known(failed), vec![], no, no),
+        (Verb::Reinstall, done(), vec![SECOND], yes, yes),
         // The image comes a moment later, or it is a drift; it is not asked for again.
-        (
-            Verb::Reinstall,
-            Fact::Known(TaskState::Succeeded),
-            vec![],
-            None,
-            Some(true),
-        ),
-        (Verb::Reinstall, Fact::Absent, vec![], None, Some(true)),
-        (
-            Verb::Reinstall,
-            Fact::Known(odd()),
-            vec![SECOND],
-            None,
-            Some(true),
-        ),
+        (Verb::Reinstall, done(), vec![], never, yes),
+        (Verb::Reinstall, Fact::Absent, vec![], never, yes),
+        (Verb::Reinstall, odd(), vec![SECOND], never, yes),
         // A task that says that it runs is believed for ever.
-        (
-            Verb::Reinstall,
-            Fact::Known(TaskState::Running),
-            vec![SECOND],
-            None,
-            None,
-        ),
-        (Verb::Restart, Fact::Absent, vec![], None, Some(true)),
-        (
-            Verb::Restart,
-            Fact::Unknown("odd".into()),
-            vec![],
-            None,
-            Some(true),
-        ),
-        (Verb::ModifyPassword, Fact::Absent, vec![], None, Some(true)),
-        (
-            Verb::Stop,
-            Fact::Known(TaskState::Succeeded),
-            vec![OFF],
-            Some(true),
-            Some(true),
-        ),
-        (
-            Verb::Stop,
-            Fact::Known(TaskState::Succeeded),
-            vec![],
-            None,
-            Some(false),
-        ),
+        (Verb::Reinstall, runs(), vec![SECOND], never, never),
+        (Verb::Restart, Fact::Absent, vec![], never, yes),
+        (Verb::Restart, away(), vec![], never, yes),
+        (Verb::ModifyPassword, Fact::Absent, vec![], never, yes),
+        (Verb::Stop, done(), vec![OFF], yes, yes),
+        (Verb::Stop, done(), vec![], never, no),
     ] {
         let scene = || {
             with_task(

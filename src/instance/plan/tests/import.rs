@@ -145,21 +145,25 @@ fn what_does_not_fit_or_cannot_be_seen_is_not_taken_over() {
     }
 }
 
+/// The package as the service sells it.
+fn sells(cpu: u64) -> Fact<Package> {
+    let row = json!({"packageCode": "p", "cpu": cpu, "memory": 2});
+    Fact::Known(Package::read(row.as_object().unwrap()).unwrap())
+}
+
+/// A server with one CPU, whose package is on sale like this.
+fn small(on_sale: Fact<Package>) -> Scene {
+    scene(by_id(ID), BY_HAND).with(|observed| {
+        let mut shown = detail(&[("instanceName", "by-hand")]);
+        shown.fields.insert("cpu".to_owned(), json!(1));
+        shown.fields.insert("memory".to_owned(), json!(2));
+        observed.candidate = Fact::Known(shown);
+        observed.found.on_sale = on_sale;
+    })
+}
+
 #[test]
 fn a_server_of_another_size_than_the_package_is_not_taken_over() {
-    let sells = |cpu: u64| {
-        let row = json!({"packageCode": "p", "cpu": cpu, "memory": 2});
-        Fact::Known(Package::read(row.as_object().unwrap()).unwrap())
-    };
-    let small = |on_sale: Fact<Package>| {
-        scene(by_id(ID), BY_HAND).with(|observed| {
-            let mut shown = detail(&[("instanceName", "by-hand")]);
-            shown.fields.insert("cpu".to_owned(), json!(1));
-            shown.fields.insert("memory".to_owned(), json!(2));
-            observed.candidate = Fact::Known(shown);
-            observed.found.on_sale = on_sale;
-        })
-    };
     let plan = small(sells(8)).plan();
     let (reason, state, message) = told(&plan);
     assert_eq!((reason, state), (Reason::ImportDiffers, State::Stalled));
@@ -194,7 +198,10 @@ fn a_server_of_another_size_than_the_package_is_not_taken_over() {
     );
     let words = "nobody can check whether the server was bought with it";
     assert!(written.contains(words), "{written}");
+}
 
+#[test]
+fn a_server_of_another_size_than_the_filter_is_not_taken_over() {
     let filtered = |cpu: i32| {
         let scene = small(Fact::NotAsked).with(|observed| {
             let mut spec = (*observed.facts.spec).clone();

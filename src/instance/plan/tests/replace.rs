@@ -132,35 +132,37 @@ fn the_budget_of_purchases_ends() {
     assert_eq!(announced(&plan).map(|record| record.recreated), Some(2));
 }
 
+/// This process was given this server by its attempt of that number.
+fn given(observed: &mut Observation, number: u32, id: &str) {
+    let since = observed.memory.origin.first_seen;
+    let task = Some(TaskId::from("t-2"));
+    let id = ServerId::from(id);
+    let attempt = Attempt {
+        doubt: None,
+        nonce: "n2".into(),
+        account: "default".into(),
+        verb: Verb::Create,
+        is_own: true,
+        is_newest: true,
+        tries: 1,
+        since,
+        call_state: CallState::Accepted { id, task },
+    };
+    observed.memory.calls.attempts.insert(number, attempt);
+    let Record::Speaks(recorded) = &observed.facts.record else {
+        unreachable!()
+    };
+    let mut purchase = recorded.clone();
+    (purchase.attempt, purchase.nonce, purchase.id) = (number, "n2".into(), None);
+    (purchase.recreated, purchase.package) = (1, "another".into());
+    purchase.target.password_secret = Some("login/2".into());
+    purchase.target.reinstall = Some("asked for later".into());
+    purchase.target.image = "img-of-later".into();
+    observed.memory.origin.purchase = Some(purchase);
+}
+
 #[test]
 fn what_this_process_bought_in_its_place_is_recorded_again_where_the_store_went_back() {
-    let given = |observed: &mut Observation, number, id: &str| {
-        let since = observed.memory.origin.first_seen;
-        let task = Some(TaskId::from("t-2"));
-        let id = ServerId::from(id);
-        let attempt = Attempt {
-            doubt: None,
-            nonce: "n2".into(),
-            account: "default".into(),
-            verb: Verb::Create,
-            is_own: true,
-            is_newest: true,
-            tries: 1,
-            since,
-            call_state: CallState::Accepted { id, task },
-        };
-        observed.memory.calls.attempts.insert(number, attempt);
-        let Record::Speaks(recorded) = &observed.facts.record else {
-            unreachable!()
-        };
-        let mut purchase = recorded.clone();
-        (purchase.attempt, purchase.nonce, purchase.id) = (number, "n2".into(), None);
-        (purchase.recreated, purchase.package) = (1, "another".into());
-        purchase.target.password_secret = Some("login/2".into());
-        purchase.target.reinstall = Some("asked for later".into());
-        purchase.target.image = "img-of-later".into();
-        observed.memory.origin.purchase = Some(purchase);
-    };
     let failed = |scene: Scene| {
         let purchase = of_purchase(scene.0.facts.purchase().unwrap());
         let failed = scene.status(|status| {
