@@ -1,7 +1,7 @@
 //! Cloud servers as Kubernetes objects: exactly one server for each Instance, whatever crashes, and no human needed.
 //!
-//! Arrows between the rooms go one way: `api` ← `runtime` ← `cloud` ← `inventory` ← `catalog` ← `session` ← `instance`, `account` ←
-//! `cli`. A test holds them to it.
+//! Imports between the modules go one way: `api` ← `runtime` ← `cloud` ← `inventory` ← `catalog` ← `session` ← `instance`,
+//! `account` ← `wiring` ← `cli`. A test holds them to it.
 
 pub mod account;
 pub mod api;
@@ -12,6 +12,7 @@ pub mod instance;
 pub mod inventory;
 pub mod runtime;
 pub mod session;
+pub mod wiring;
 
 use kube::CustomResourceExt;
 

@@ -10,8 +10,8 @@ use imports::Crate;
 use std::fs;
 use std::path::Path;
 
-/// From the bottom up. Rooms of one line are neighbours that do not know each other.
-const FLOORS: [&[&str]; 9] = [
+/// From the bottom up. Modules of one line are neighbours that do not know each other.
+const LAYERS: [&[&str]; 10] = [
     &["api"],
     &["runtime"],
     &["cloud"],
@@ -19,12 +19,13 @@ const FLOORS: [&[&str]; 9] = [
     &["catalog"],
     &["session"],
     &["instance", "account"],
+    &["wiring"],
     &["cli"],
     &["tests"],
 ];
 
-fn floor(room: &str) -> Option<usize> {
-    FLOORS.iter().position(|rooms| rooms.contains(&room))
+fn layer(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|modules| modules.contains(&module))
 }
 
 fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
@@ -39,14 +40,14 @@ fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
 }
 
 #[test]
-fn rooms_use_only_the_rooms_below_them() {
+fn modules_use_only_the_modules_below_them() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     sources(&root, &mut files);
     let mut wrong = Vec::new();
     for file in files {
         let inside = file.strip_prefix(&root).unwrap();
-        let room = inside
+        let module = inside
             .components()
             .next()
             .unwrap()
@@ -54,20 +55,20 @@ fn rooms_use_only_the_rooms_below_them() {
             .to_str()
             .unwrap();
         if inside.components().count() == 1 {
-            // lib.rs and main.rs stand outside of the house.
+            // lib.rs and main.rs stand outside of the layers.
             continue;
         }
-        let Some(own) = floor(room) else {
+        let Some(own) = layer(module) else {
             wrong.push(format!(
-                "{}: the room {room} has no floor in this test",
+                "{}: the module {module} has no layer in this test",
                 inside.display()
             ));
             continue;
         };
-        for used in imports::rooms(&fs::read_to_string(&file).unwrap()) {
-            let allowed = used == room || floor(&used).is_none_or(|other| other < own);
+        for used in imports::modules(&fs::read_to_string(&file).unwrap()) {
+            let allowed = used == module || layer(&used).is_none_or(|other| other < own);
             if !allowed {
-                wrong.push(format!("{}: {room} uses {used}", inside.display()));
+                wrong.push(format!("{}: {module} uses {used}", inside.display()));
             }
         }
     }
@@ -138,7 +139,7 @@ fn is_test(file: &Path) -> bool {
 fn groups_of_imports_are_taken_apart() {
     let source = "use crate::{account, instance};\nuse crate::api::{PurchaseRecord, Verb};\nuse crate::{cloud::{Place, ServerId}, session::AccountSession};\nfn f() { crate::cli::g(); }";
     assert_eq!(
-        imports::rooms(source),
+        imports::modules(source),
         ["account", "api", "cli", "cloud", "instance", "session"]
             .map(ToOwned::to_owned)
             .into()

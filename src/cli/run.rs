@@ -18,6 +18,7 @@ use crate::runtime::chain;
 use crate::runtime::rights::{self, Trial};
 use crate::runtime::watch::Synced;
 use crate::runtime::{Metrics, Term, health, kubernetes};
+use crate::wiring::Process;
 use election::Election;
 use fleet::Fleet;
 use futures::future::{join_all, select_all};
@@ -89,7 +90,15 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
     };
     let client = kubernetes::writes_within(client, term.clone());
     let http = Http::guarded(args.allowed_endpoints.into()).map_err(|error| chain(&error))?;
-    let mut parts = Parts::new(client, cluster, http, metrics.clone(), term.clone(), &stop);
+    let process = Process {
+        client,
+        cluster,
+        http,
+        metrics: metrics.clone(),
+        term: term.clone(),
+        pod: std::env::var("POD_NAME").ok(),
+    };
+    let mut parts = Parts::new(process, &stop);
     parts.own_namespace = own_namespace(args.keep_tokens_namespace.as_deref());
     keeping::begin(&parts, args.keep_tokens);
     let mut fleets: Vec<Fleet> = scopes(&args.namespaces)

@@ -1,17 +1,14 @@
-//! What the scopes share, and how one thing wakes another.
+//! What the scopes share, and the stores of each.
 
 use super::referrers::Referrers;
 use crate::api::{Account, Instance};
 use crate::cli::owners;
-use crate::cloud::{Doubt, Http};
 use crate::instance::facts::Facts;
-use crate::instance::memory::all::Memories;
-use crate::inventory::{Settings as ListingSettings, Subject};
-use crate::runtime::events::Events;
 use crate::runtime::queue::{Priority, Trigger};
 use crate::runtime::watch::ObjectKey;
-use crate::runtime::{Heartbeats, Metrics, Rights, Term};
-use crate::session::{Reservations, SecretVersions, Sessions};
+use crate::runtime::{Heartbeats, Metrics};
+use crate::session::{Reservations, SecretVersions};
+use crate::wiring::{Contexts, Objects, Process};
 use crate::{account, instance};
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -56,68 +53,22 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn new(
-        client: Client,
-        cluster: String,
-        http: Http,
-        metrics: Metrics,
-        term: Term,
-        stop: &CancellationToken,
-    ) -> Self {
-        let stores: Arc<OnceLock<Vec<Stores>>> = Arc::default();
-        let memories = Memories::default();
-        let sessions = Sessions::new(
-            cluster.clone(),
-            http,
-            ListingSettings::default(),
-            metrics.clone(),
-            wake(&stores, &memories),
-            stop.child_token(),
-        );
-        let events = Events::new(client.clone(), std::env::var("POD_NAME").ok());
-        let account_memories = account::Memories::default();
-        let look_at_account = {
-            let (stores, memories) = (stores.clone(), account_memories.clone());
-            move |key: &ObjectKey, doubt| {
-                memories.doubt(key, doubt);
-                scopes_of(&stores, &key.namespace).for_each(|scope| scope.wake_account.wake(key));
-            }
-        };
-        sessions.on_doubt(look_at_account.clone());
-        let doubt_account = move |key: &ObjectKey| look_at_account(key, Doubt::Credentials);
-        let (secrets, rights) = (SecretVersions::default(), Rights::default());
+    pub(super) fn new(process: Process, stop: &CancellationToken) -> Self {
+        let (client, metrics) = (process.client.clone(), process.metrics.clone());
         // A process that stands by has given birth to nothing yet; one without a Lease is active all its life.
-        let born_after = if term.holds() { 0 } else { u64::MAX };
+        let born_after = if process.term.holds() { 0 } else { u64::MAX };
+        let scopes = Scopes::default();
+        let Contexts {
+            instances,
+            accounts,
+        } = Contexts::new(process, &scopes, stop);
         Self {
-            instances: instance::context::Context {
-                client: client.clone(),
-                sessions: sessions.clone(),
-                secrets: secrets.clone(),
-                latest: Arc::new(latest(&stores, &cluster)),
-                settings: instance::context::Settings { cluster },
-                memories,
-                events: events.clone(),
-                metrics: metrics.clone(),
-                term: term.clone(),
-                rights: rights.clone(),
-                highest_version: Arc::new(AtomicU64::new(0)),
-                doubt_account: Arc::new(doubt_account),
-            },
-            accounts: account::Context {
-                client: client.clone(),
-                sessions,
-                secrets: secrets.clone(),
-                events,
-                metrics: metrics.clone(),
-                term,
-                rights,
-                memories: account_memories,
-                wake_instances: Arc::new(wake_instances(&stores)),
-            },
-            secrets,
+            secrets: instances.secrets.clone(),
+            instances,
+            accounts,
             metrics,
             client,
-            stores,
+            stores: scopes.0,
             born_after: Arc::new(AtomicU64::new(born_after)),
             heartbeats: Heartbeats::default(),
             own_namespace: None,
@@ -125,59 +76,47 @@ impl Parts {
     }
 }
 
-/// What came of a listing wakes the Instance.
-fn wake(
-    stores: &Arc<OnceLock<Vec<Stores>>>,
-    memories: &Memories,
-) -> impl Fn(Subject, Option<Priority>) + Send + Sync + use<> {
-    let (stores, memories) = (stores.clone(), memories.clone());
-    move |subject, priority| {
-        if let Some(key) = memories.key_of(&subject) {
-            scopes_of(&stores, &key.namespace)
-                .for_each(|scope| scope.wake_instance.wake_as(&key, priority));
-        }
+/// The stores of all scopes, once they are there.
+#[derive(Clone, Default)]
+struct Scopes(Arc<OnceLock<Vec<Stores>>>);
+
+impl Scopes {
+    fn of<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Stores> {
+        self.0.get().into_iter().flatten().filter(move |scope| {
+            scope
+                .namespace
+                .as_deref()
+                .is_none_or(|own| own == namespace)
+        })
     }
 }
 
-/// What came of an Account wakes the Instances that refer to it.
-fn wake_instances(
-    stores: &Arc<OnceLock<Vec<Stores>>>,
-) -> impl Fn(&ObjectKey) + Send + Sync + use<> {
-    let stores = stores.clone();
-    move |account| {
-        for scope in scopes_of(&stores, &account.namespace) {
+impl Objects for Scopes {
+    fn wake_instance(&self, key: &ObjectKey, priority: Option<Priority>) {
+        self.of(&key.namespace)
+            .for_each(|scope| scope.wake_instance.wake_as(key, priority));
+    }
+
+    fn wake_account(&self, key: &ObjectKey) {
+        self.of(&key.namespace)
+            .for_each(|scope| scope.wake_account.wake(key));
+    }
+
+    fn wake_instances_of(&self, account: &ObjectKey) {
+        for scope in self.of(&account.namespace) {
             let instances = scope.by_account.of(account);
             instances
                 .iter()
                 .for_each(|key| scope.wake_instance.wake(key));
         }
     }
-}
 
-/// An Instance as the watch shows it now.
-fn latest(
-    stores: &Arc<OnceLock<Vec<Stores>>>,
-    cluster: &str,
-) -> impl Fn(&ObjectKey) -> Option<Facts> + Send + Sync + use<> {
-    let (stores, cluster) = (stores.clone(), cluster.to_owned());
-    move |key| {
-        let mut scopes = scopes_of(&stores, &key.namespace);
+    fn facts(&self, key: &ObjectKey, cluster: &str) -> Option<Facts> {
+        let mut scopes = self.of(&key.namespace);
         let object = scopes.find_map(|scope| find(&scope.instances, key))?;
         let instance = object.0.as_ref().ok()?;
-        Some(Facts::of(&cluster, instance))
+        Some(Facts::of(cluster, instance))
     }
-}
-
-fn scopes_of<'a>(
-    stores: &'a Arc<OnceLock<Vec<Stores>>>,
-    namespace: &'a str,
-) -> impl Iterator<Item = &'a Stores> {
-    stores.get().into_iter().flatten().filter(move |scope| {
-        scope
-            .namespace
-            .as_deref()
-            .is_none_or(|own| own == namespace)
-    })
 }
 
 impl Stores {

@@ -1,17 +1,15 @@
-//! How the parts of a process hang together: as in the operator itself, but for stores and queue.
+//! How the parts of a process hang together: as in the operator itself, over stores and a queue of its own.
 
 use super::{Due, Known, Running, Who};
 use crate::apiserver::{name_in, place};
 use crate::link::Link;
-use cloud_server_operator::cloud::Doubt;
-use cloud_server_operator::inventory::{Settings as ListingSettings, Subject};
-use cloud_server_operator::runtime::events::Events;
+use cloud_server_operator::instance::facts::{Facts, accounts};
 use cloud_server_operator::runtime::kubernetes::writes_within;
+use cloud_server_operator::runtime::queue::Priority;
 use cloud_server_operator::runtime::requests::well_formed;
 use cloud_server_operator::runtime::watch::ObjectKey;
-use cloud_server_operator::runtime::{Metrics, Rights, Term};
-use cloud_server_operator::session::{SecretVersions, Sessions};
-use cloud_server_operator::{account, instance};
+use cloud_server_operator::runtime::{Metrics, Term};
+use cloud_server_operator::wiring::{Contexts, Objects, Process};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,95 +23,64 @@ impl Running {
         stop: &CancellationToken,
         born_after: &Arc<AtomicU64>,
     ) -> Self {
-        let (due, metrics) = (Due::default(), Metrics::default());
-        let client = writes_within(well_formed(link.client()), term.clone());
-        let memories = instance::memory::all::Memories::default();
-        let known: Arc<Mutex<Known>> = Arc::default();
-        let wake = {
-            let (due, memories) = (due.clone(), memories.clone());
-            move |subject: Subject, priority| {
-                if let Some(key) = memories.key_of(&subject) {
-                    due.now(Who::Instance(name_of(&key)), priority);
-                }
-            }
+        let objects = Heard::default();
+        let process = Process {
+            client: writes_within(well_formed(link.client()), term.clone()),
+            cluster: "cluster-1".to_owned(),
+            http: link.http(),
+            metrics: Metrics::default(),
+            term: term.clone(),
+            pod: None,
         };
-        let cluster = "cluster-1".to_owned();
-        let sessions = Sessions::new(
-            cluster.clone(),
-            link.http(),
-            ListingSettings::default(),
-            metrics.clone(),
-            wake,
-            stop.child_token(),
-        );
-        sessions.key_credentials(link.credential_key());
-        let events = Events::new(client.clone(), None);
-        let (secrets, rights) = (SecretVersions::default(), Rights::default());
-        let account_memories = account::Memories::default();
-        let look_at_account = {
-            let (due, memories) = (due.clone(), account_memories.clone());
-            move |key: &ObjectKey, doubt| {
-                memories.doubt(key, doubt);
-                due.now(Who::Account(name_of(key)), None);
-            }
-        };
-        sessions.on_doubt(look_at_account.clone());
-        let doubt_account = move |key: &ObjectKey| look_at_account(key, Doubt::Credentials);
-        let wake_instances = {
-            let (due, known) = (due.clone(), known.clone());
-            move |account: &ObjectKey| {
-                for (name, found) in known.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-                    let is_near = place(name).0 == account.namespace;
-                    if is_near && instance::facts::accounts(found).any(|name| name == account.name)
-                    {
-                        due.now(Who::Instance(name.clone()), None);
-                    }
-                }
-            }
-        };
-        let latest = {
-            let (known, cluster) = (known.clone(), cluster.clone());
-            move |key: &ObjectKey| {
-                let known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                let object = known.get(&name_of(key))?;
-                Some(instance::facts::Facts::of(&cluster, object))
-            }
-        };
+        let Contexts {
+            instances,
+            accounts,
+        } = Contexts::new(process, &objects, stop);
+        instances.sessions.key_credentials(link.credential_key());
         Self {
-            instances: instance::context::Context {
-                client: client.clone(),
-                sessions: sessions.clone(),
-                secrets: secrets.clone(),
-                settings: instance::context::Settings { cluster },
-                memories,
-                events: events.clone(),
-                metrics: metrics.clone(),
-                term: term.clone(),
-                rights: rights.clone(),
-                highest_version: Arc::new(AtomicU64::new(0)),
-                latest: Arc::new(latest),
-                doubt_account: Arc::new(doubt_account),
-            },
-            accounts: account::Context {
-                client,
-                sessions,
-                secrets: secrets.clone(),
-                events,
-                metrics,
-                term: term.clone(),
-                rights,
-                memories: account_memories,
-                wake_instances: Arc::new(wake_instances),
-            },
-            secrets,
+            secrets: instances.secrets.clone(),
+            instances,
+            accounts,
             link: link.clone(),
-            due,
+            due: objects.due,
             term: term.clone(),
             born_after: born_after.clone(),
             known_instances: BTreeMap::new(),
             known_accounts: BTreeMap::new(),
-            known,
+            known: objects.known,
         }
+    }
+}
+
+/// What the watch has brought, and what is due.
+#[derive(Clone, Default)]
+struct Heard {
+    due: Due,
+    known: Arc<Mutex<Known>>,
+}
+
+impl Objects for Heard {
+    fn wake_instance(&self, key: &ObjectKey, priority: Option<Priority>) {
+        self.due.now(Who::Instance(name_of(key)), priority);
+    }
+
+    fn wake_account(&self, key: &ObjectKey) {
+        self.due.now(Who::Account(name_of(key)), None);
+    }
+
+    fn wake_instances_of(&self, account: &ObjectKey) {
+        for (name, found) in self.known.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let is_near = place(name).0 == account.namespace;
+            if is_near && accounts(found).any(|name| name == account.name) {
+                self.due.now(Who::Instance(name.clone()), None);
+            }
+        }
+    }
+
+    fn facts(&self, key: &ObjectKey, cluster: &str) -> Option<Facts> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let object = known.get(&name_of(key))?;
+        Some(Facts::of(cluster, object))
     }
 }
 
