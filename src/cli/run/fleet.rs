@@ -7,9 +7,9 @@ use super::wiring::{Guarded, Parts, Stores};
 use crate::api::names::BINDING;
 use crate::api::{Account, Instance};
 use crate::inventory::Subject;
-use crate::runtime::kubernetes;
 use crate::runtime::queue::{self, Flow, Priority, Requests, Rules};
 use crate::runtime::watch::{self, Change, Notice, Synced, Watch};
+use crate::runtime::{kubernetes, times};
 use crate::{account, instance};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PartialObjectMeta};
@@ -89,7 +89,7 @@ impl Fleet {
         let scope = scope.as_deref().unwrap_or("all namespaces");
         let heartbeat = |kind: &str| {
             let name = format!("queue of {kind} of {scope}");
-            parts.heartbeats.expect(name, queue::SILENCE)
+            parts.heartbeats.expect(name, times::QUEUE_SILENCE_MAX)
         };
         let (account_heartbeat, instance_heartbeat) =
             (heartbeat("Accounts"), heartbeat("Instances"));
@@ -145,7 +145,7 @@ fn watches(
     let heartbeats = kinds.each_ref().map(|kind| {
         parts
             .heartbeats
-            .expect(format!("watch of {kind}"), watch::SILENCE)
+            .expect(format!("watch of {kind}"), times::WATCH_SILENCE_MAX)
     });
     let [secret_client, account_client, instance_client] = heartbeats
         .each_ref()
