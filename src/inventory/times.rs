@@ -1,4 +1,4 @@
-//! Times of the driver that are the same everywhere, each with its reason; the others are in [`Settings`](super::Settings).
+//! Times of the driver that are the same everywhere, each with its reason; the others are its `Settings`.
 
 use std::time::Duration;
 
