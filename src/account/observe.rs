@@ -1,9 +1,9 @@
 //! Looks at the token Secret and, when there is reason to, at the service.
 
 use super::context::Context;
-use super::probe;
 use super::usable::{Usable, allow, name_it, token_place, token_secret};
 use super::zones::UNOWNED;
+use super::{probe, times};
 use crate::api::conditions::Reason;
 use crate::api::{Account, Marker};
 use crate::cloud::{BuildError, ServerId, Target, Tls};
@@ -14,12 +14,7 @@ use crate::session::{
     bundle_version, names_config_map, read_tls, read_token, tls_version,
 };
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
-
-/// A ConfigMap is read again after this time: less than an Account rests, so that each look at a quiet one reads it once. No watch
-/// tells of ConfigMaps: a right to list all of them is more than one name in an Account is worth.
-const BUNDLE_AGAIN: Duration = Duration::from_secs(25);
 
 /// What was seen.
 #[derive(Debug)]
@@ -66,7 +61,7 @@ async fn session(
     let read_last = bundle.as_ref().map(|(_, version)| version.as_str());
     let is_fresh = bundle
         .as_ref()
-        .is_some_and(|(at, _)| at.elapsed() < BUNDLE_AGAIN);
+        .is_some_and(|(at, _)| at.elapsed() < times::BUNDLE_REREAD);
     let (secrets, spec) = (&context.secrets, &account.spec);
     let told = tls_version(secrets, &key.namespace, spec, read_last);
     let former = told.as_deref().and_then(known);
