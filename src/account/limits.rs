@@ -1,17 +1,13 @@
 //! What status tells of the limits of an Account: used, allowed, and who waits in which order.
 
+use super::times;
 use crate::api::conditions::Reason;
 use crate::api::{AccountSpec, LimitUse, LimitsStatus, WaitingInstance};
 use crate::session::{Limit, Usage};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// As many names as the schema allows.
 const NAMED: usize = 10;
-
-/// Since the Account can be used, every Instance that waits has asked by then: before that, fewer wait than is told only because they
-/// had no reconcile yet.
-const ASKED: Duration = Duration::from_secs(25);
 
 /// What is told.
 pub(super) fn told(
@@ -34,7 +30,8 @@ pub(super) fn told(
         waiting: count(used.waiting.len()),
         next: named.map(waiting).collect(),
     };
-    let have_asked = usable_since.is_some_and(|since| since.elapsed() >= ASKED);
+    let have_asked =
+        usable_since.is_some_and(|since| since.elapsed() >= times::WAITING_HAVE_ASKED_WITHIN);
     match former {
         Some(former) if !have_asked && former.waiting > next.waiting => LimitsStatus {
             waiting: former.waiting,
@@ -96,7 +93,7 @@ mod tests {
         for since in [None, Some(now)] {
             assert_eq!(told(&none, &spec(), Some(&full), since), full);
         }
-        tokio::time::advance(ASKED).await;
+        tokio::time::advance(times::WAITING_HAVE_ASKED_WITHIN).await;
         assert_eq!(told(&none, &spec(), Some(&full), Some(now)).waiting, 0);
         assert_eq!(told(&none, &spec(), Some(&full), None).waiting, 12);
     }

@@ -15,7 +15,7 @@ pub use context::{Context, Memories};
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Account, Marker};
-use crate::cloud::{CallPriority, ServerId};
+use crate::cloud::{CallPriority, Error, Place, ServerId};
 use crate::runtime::events::EventNote;
 use crate::runtime::queue::{ADMISSION, Flow, Priority, RECONCILE_LIMIT};
 use crate::runtime::watch::ObjectKey;
@@ -33,7 +33,7 @@ pub async fn reconcile(context: &Context, account: &Account) -> Duration {
     let key = ObjectKey::of(account);
     let seen = observe::observe(context, account, &key).await; // reads
     let (readiness, again) = plan(context, account, &key, &seen); // decides and remembers
-    act(context, account, &key, &seen, reconcile_ends).await; // takes the account session; releases what was buried and lives
+    act(context, account, &key, &seen, reconcile_ends).await; // takes the account session; releases late servers
     match report::report(context, account, &key, &seen, &readiness).await {
         Ok(held) => held.map_or(again, |held| again.min(held)),
         Err(error) => {
@@ -139,13 +139,13 @@ async fn act(
         if context.sessions.reservations().needs(key) {
             context.sessions.copy(key, session).await; // a token that is new follows, one that could not be copied is
         }
-        release_buried(context, account, key, session, reconcile_ends).await;
+        release_late_servers(context, account, key, session, reconcile_ends).await;
     }
 }
 
-/// A server with the marker of an Instance that was finalised turned up late, from a request that was executed after
-/// everything: nobody else will ever release it (design section 4, rule 8).
-async fn release_buried(
+/// Releases late servers: each has the marker of a finalised Instance, for which a tombstone stands, and turned up from a request
+/// that was executed after everything. Nobody else will ever release it (design section 4, rule 8).
+async fn release_late_servers(
     context: &Context,
     account: &Account,
     key: &ObjectKey,
@@ -189,36 +189,49 @@ async fn release_buried(
                 .retain(|_, at| now < *at + times::LATE_RELEASE_RETRY);
             memory.late.insert(id.clone(), now);
         });
-        let (namespace, name) = (&key.namespace, &key.name);
-        let event = match &answer {
-            Ok(_) => {
-                context.metrics.surplus_released();
-                let note = format!(
-                    "the service took the release of server {id} in {place}: it turned up after its Instance had been deleted"
-                );
-                tracing::info!(namespace, name, %id, %place, "the service took the release of a late server");
-                EventNote::warning("LateServerReleased", note)
-            }
-            // The listing that showed it is older.
-            Err(error) if error.is_no_such_instance() => {
-                tracing::info!(namespace, name, %id, %place, "a late server is gone");
-                continue;
-            }
-            Err(error) => {
-                let note = format!(
-                    "server {id} in {place} turned up after its Instance had been deleted, and its release is called again as long as \
-                     it is listed: {error}"
-                );
-                // The Event has the service's words; a log goes further.
-                let why = error.category();
-                tracing::warn!(namespace, name, %id, %place, why, "the release of a late server is not known to be taken");
-                EventNote::warning("LateServerNotReleased", note)
-            }
-        };
-        context
-            .events
-            .publish(&account.object_ref(&()), &event)
-            .await;
+        let failure = answer.err();
+        if let Some(event) = late_release_event(context, key, (&id, &place), failure.as_ref()) {
+            context
+                .events
+                .publish(&account.object_ref(&()), &event)
+                .await;
+        }
+    }
+}
+
+/// Counts and logs what came of the release of a late server; gives the Event to publish, and none for a server that was gone
+/// already.
+fn late_release_event(
+    context: &Context,
+    key: &ObjectKey,
+    (id, place): (&ServerId, &Place),
+    failure: Option<&Error>,
+) -> Option<EventNote> {
+    let (namespace, name) = (&key.namespace, &key.name);
+    match failure {
+        None => {
+            context.metrics.surplus_released();
+            let note = format!(
+                "the service took the release of server {id} in {place}: it turned up after its Instance had been deleted"
+            );
+            tracing::info!(namespace, name, %id, %place, "the service took the release of a late server");
+            Some(EventNote::warning("LateServerReleased", note))
+        }
+        // The listing that showed it is older.
+        Some(error) if error.is_no_such_instance() => {
+            tracing::info!(namespace, name, %id, %place, "a late server is gone");
+            None
+        }
+        Some(error) => {
+            let note = format!(
+                "server {id} in {place} turned up after its Instance had been deleted, and its release is called again as long as \
+                 it is listed: {error}"
+            );
+            // The Event has the service's words; a log goes further.
+            let why = error.category();
+            tracing::warn!(namespace, name, %id, %place, why, "the release of a late server is not known to be taken");
+            Some(EventNote::warning("LateServerNotReleased", note))
+        }
     }
 }
 

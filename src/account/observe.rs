@@ -1,25 +1,20 @@
 //! Looks at the token Secret and, when there is reason to, at the service.
 
 use super::context::Context;
-use super::probe;
 use super::usable::{Usable, allow, name_it, token_place, token_secret};
 use super::zones::UNOWNED;
+use super::{probe, times};
 use crate::api::conditions::Reason;
 use crate::api::{Account, Marker};
-use crate::cloud::{BuildError, ServerId, Target};
+use crate::cloud::{BuildError, ServerId, Target, Tls};
 use crate::inventory::InventorySummary;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{
-    AccountSession, Credentials, MadeFrom, Problem, SecretProblem, UseProblem, bundle_version,
-    names_config_map, read_tls, read_token, tls_version,
+    AccountSession, Credentials, Destination, MadeFrom, Problem, SecretProblem, UseProblem,
+    bundle_version, names_config_map, read_tls, read_token, tls_version,
 };
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
-
-/// A ConfigMap is read again after this time: less than an Account rests, so that each look at a quiet one reads it once. No watch
-/// tells of ConfigMaps: a right to list all of them is more than one name in an Account is worth.
-const BUNDLE_AGAIN: Duration = Duration::from_secs(25);
 
 /// What was seen.
 #[derive(Debug)]
@@ -58,20 +53,15 @@ async fn session(
         let missing = SecretProblem::missing(&reference.name);
         no_token(&missing.into(), account)
     })?;
-    let made_from = |secret: &str, tls: &str| MadeFrom {
-        secret: secret.to_owned(),
-        tls: tls.to_owned(),
-        account: account.metadata.uid.clone().unwrap_or_default(),
-    };
     let known = |tls: &str| {
-        let from = made_from(&secret, tls);
+        let from = made_from(account, &secret, tls);
         context.sessions.made_from(key, &account.spec, &from)
     };
     let bundle = context.memories.get(key).bundle;
     let read_last = bundle.as_ref().map(|(_, version)| version.as_str());
     let is_fresh = bundle
         .as_ref()
-        .is_some_and(|(at, _)| at.elapsed() < BUNDLE_AGAIN);
+        .is_some_and(|(at, _)| at.elapsed() < times::BUNDLE_REREAD);
     let (secrets, spec) = (&context.secrets, &account.spec);
     let told = tls_version(secrets, &key.namespace, spec, read_last);
     let former = told.as_deref().and_then(known);
@@ -100,7 +90,20 @@ async fn session(
     if let Some(session) = known(&version) {
         return Ok(session);
     }
-    let (token, secret) = read_token(&context.client, &key.namespace, reference, &destination)
+    let credentials = (tls, version.as_str());
+    new_session(context, account, key, &destination, credentials).await
+}
+
+/// A session made from the token that is read now, and from TLS material of this version; the service was not yet tried with it.
+async fn new_session(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+    destination: &Destination,
+    (tls, tls_version): (Tls, &str),
+) -> Result<Arc<AccountSession>, Problem> {
+    let (reference, spec) = (&account.spec.token_secret_ref, &account.spec);
+    let (token, secret) = read_token(&context.client, &key.namespace, reference, destination)
         .await
         .map_err(|error| no_token(&error, account))?;
     let session = context
@@ -109,7 +112,7 @@ async fn session(
             key,
             spec,
             &Credentials { token, tls },
-            made_from(&secret, &version),
+            made_from(account, &secret, tls_version),
         )
         .map_err(|error| not_usable(&error, account))?;
     context.memories.update(key, |memory| {
@@ -117,6 +120,15 @@ async fn session(
         (memory.outage, memory.problem) = (None, None);
     });
     Ok(session)
+}
+
+/// What a session is made from: the token Secret and the TLS material in these versions, and this Account.
+fn made_from(account: &Account, secret: &str, tls: &str) -> MadeFrom {
+    MadeFrom {
+        secret: secret.to_owned(),
+        tls: tls.to_owned(),
+        account: account.metadata.uid.clone().unwrap_or_default(),
+    }
 }
 
 /// The Secret gives no token.

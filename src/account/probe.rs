@@ -1,7 +1,10 @@
 //! Whether the service answers and takes the token: one cheap authorised call, where nothing else has shown it lately.
 
 use super::context::Context;
-use super::times;
+use super::times::{
+    PROBE_DEADLINE, PROBE_RECHECK, PROBE_UNANSWERED_AFTER, PROBES_APART, TOKEN_REFUSED_RETRY,
+    UNREACHABLE_CERTAIN_AFTER, UNREACHABLE_RETRY_MAX, USABLE_SHOWN_WITHIN,
+};
 use super::usable::{Usable, name_it, token_place};
 use crate::api::Account;
 use crate::api::conditions::{READY, Reason};
@@ -14,27 +17,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
-
-/// A listing or a probe that succeeded within this time shows that the account can be used, unless a call failed since.
-const FRESH: Duration = Duration::from_secs(150);
-
-/// Where calls fail now and then, the service is asked no more often than this whether it answers.
-const ASKED_AGAIN: Duration = Duration::from_secs(10);
-
-/// An Account that could be used can be used until nothing was answered for so long, the probe included: a service that breaks a
-/// connection now and then is not away.
-const CERTAIN: Duration = Duration::from_secs(5);
-
-/// A probe that is not answered for so long is told as unanswered, if nobody else was answered meanwhile. With the time in which
-/// the first call casts doubt that is less than half a minute; and a service that is slower than this is of no use.
-const PATIENCE: Duration = Duration::from_secs(15);
-
-/// How often it is looked whether somebody was answered.
-const TICK: Duration = Duration::from_secs(1);
-
-/// Longest wait for a probe, the wait for the request limit included: longer than its own deadline, so that only a pause that the
-/// service asked for takes it.
-const PROBE: Duration = Duration::from_secs(50);
 
 /// What a probe came to.
 enum Probed {
@@ -61,8 +43,9 @@ pub(super) async fn try_account_session(
         let probed = memory.probed.filter(|_| !is_new);
         probed.is_some_and(|(at, well)| well && now < at + time)
     };
-    let is_shown = session.shared.inventory.listed_within(FRESH) || probed_within(FRESH);
-    let is_asked = trouble().is_none() || probed_within(ASKED_AGAIN);
+    let is_shown = session.shared.inventory.listed_within(USABLE_SHOWN_WITHIN)
+        || probed_within(USABLE_SHOWN_WITHIN);
+    let is_asked = trouble().is_none() || probed_within(PROBES_APART);
     if !is_new && !memory.doubted && is_shown && is_asked {
         return Usable::Yes(session);
     }
@@ -70,7 +53,7 @@ pub(super) async fn try_account_session(
     if let Standing::Unusable(known) = standing
         && known.reason == Reason::TokenRefused
         && memory.probed.is_some_and(|(at, well)| {
-            !well && now < at + times::TOKEN_REFUSED_RETRY - Duration::from_secs(1)
+            !well && now < at + TOKEN_REFUSED_RETRY - Duration::from_secs(1)
         })
     {
         return Usable::No(known, Some(session));
@@ -88,25 +71,22 @@ pub(super) async fn try_account_session(
         Probed::Answered(Err(error)) => match what_is_wrong(&error, account) {
             Some(problem) => problem,
             None => {
-                let lasts = trouble().map_or(CERTAIN, |trouble| trouble.since.elapsed());
-                if !is_new && lasts < CERTAIN {
+                let lasts =
+                    trouble().map_or(UNREACHABLE_CERTAIN_AFTER, |trouble| trouble.since.elapsed());
+                if !is_new && lasts < UNREACHABLE_CERTAIN_AFTER {
                     return Usable::Yes(session);
                 }
                 unreachable(context, account, key, trouble(), &error.to_string())
             }
         },
         Probed::Silent => {
-            let seen = format!("no call is answered within {} s", PATIENCE.as_secs());
+            let seen = format!(
+                "no call is answered within {} s",
+                PROBE_UNANSWERED_AFTER.as_secs()
+            );
             unreachable(context, account, key, trouble(), &seen)
         }
-        Probed::NotMade => {
-            let message = "the service was not asked for a while, since the request limit, or a pause that the service asked for, left no \
-                           room: it goes on by itself";
-            Problem {
-                reason: Reason::RateLimited,
-                message: message.to_owned(),
-            }
-        }
+        Probed::NotMade => not_asked(),
     };
     let mut told = problem.clone();
     context
@@ -118,18 +98,29 @@ pub(super) async fn try_account_session(
 async fn probe(session: &AccountSession) -> Probed {
     let client = &session.shared.client;
     let began = Instant::now();
-    let mut probe = pin!(timeout(PROBE, client.probe(CallPriority::Urgent)));
+    let mut probe = pin!(timeout(PROBE_DEADLINE, client.probe(CallPriority::Urgent)));
     loop {
         tokio::select! {
             biased;
             probed = probe.as_mut() => return probed.map_or(Probed::NotMade, Probed::Answered),
-            () = sleep(TICK) => {
-                let is_silent = |trouble: Trouble| trouble.since.elapsed() >= PATIENCE;
-                if began.elapsed() >= PATIENCE && client.health().trouble().is_some_and(is_silent) {
+            () = sleep(PROBE_RECHECK) => {
+                let is_over = |since: Instant| since.elapsed() >= PROBE_UNANSWERED_AFTER;
+                let is_silent = |trouble: Trouble| is_over(trouble.since);
+                if is_over(began) && client.health().trouble().is_some_and(is_silent) {
                     return Probed::Silent;
                 }
             }
         }
+    }
+}
+
+/// The probe was not made.
+fn not_asked() -> Problem {
+    let message = "the service was not asked for a while, since the request limit, or a pause that the service asked for, left no \
+                   room: it goes on by itself";
+    Problem {
+        reason: Reason::RateLimited,
+        message: message.to_owned(),
     }
 }
 
@@ -150,10 +141,7 @@ fn unreachable(
     context
         .memories
         .update(key, |memory| memory.outage = Some(since));
-    let (endpoint, seconds) = (
-        &account.spec.endpoint,
-        times::UNREACHABLE_RETRY_MAX.as_secs(),
-    );
+    let (endpoint, seconds) = (&account.spec.endpoint, UNREACHABLE_RETRY_MAX.as_secs());
     Problem {
         reason: Reason::ServiceUnreachable,
         message: format!(

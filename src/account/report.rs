@@ -4,7 +4,7 @@
 use super::context::{Context, Written};
 use super::observe::Observation;
 use super::usable::Usable;
-use super::{limits, tell, zones};
+use super::{limits, tell, times, zones};
 use crate::api::conditions::{INSECURE_ENDPOINT, Readiness, Reason, Warning};
 use crate::api::{Account, AccountStatus};
 use crate::cloud::goes_in_the_clear;
@@ -17,10 +17,6 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// Counts move with every create of anybody: this often is enough to show them. And so often is said again what somebody
-/// else took back: two who see it differently must not write for ever.
-const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// Writes what changed. Gives the rest of the wait when a change of counts has to wait.
 pub(super) async fn report(
@@ -53,8 +49,8 @@ pub(super) async fn report(
     let generation = next.observed_generation;
     if let Some(Written { at, status, said }) = written {
         let is_repeated = status.observed_generation == generation && said == *readiness;
-        if (only_counts || is_repeated) && now < at + AGAIN_AFTER {
-            return Ok(Some(at + AGAIN_AFTER - now));
+        if (only_counts || is_repeated) && now < at + times::STATUS_REWRITE {
+            return Ok(Some(at + times::STATUS_REWRITE - now));
         }
     }
     let next = AccountStatus {

@@ -1,15 +1,11 @@
 //! How the account stands at the service: whether it may buy.
 
+use super::times;
 use crate::api::Account;
 use crate::api::conditions::{READY, Readiness, Reason};
 use crate::cloud::Standing;
 use crate::session::AccountSession;
-use std::time::Duration;
 use tokio::time::Instant;
-
-/// A refusal for the account's standing counts for so long: an Instance that is refused is tried again sooner, and once none is, nobody
-/// knows how the account stands.
-const COUNTS: Duration = Duration::from_secs(600);
 
 /// What is told of an Account that can be used and may not do all that is asked. `began`: since when this process uses it.
 pub(super) fn judge(
@@ -18,7 +14,9 @@ pub(super) fn judge(
     began: Instant,
 ) -> Option<Readiness> {
     let message = match session.shared.client.health().standing() {
-        Standing::Abnormal(refused) if refused.at.elapsed() < COUNTS => {
+        Standing::Abnormal(refused)
+            if refused.at.elapsed() < times::STANDING_REFUSAL_COUNTS_FOR =>
+        {
             let (what, message) = (refused.operation, refused.message);
             format!(
                 "the service refuses {what} for this account ({message}): settle the account's status at the service. It is tried again \
@@ -26,7 +24,9 @@ pub(super) fn judge(
             )
         }
         // A former process was refused.
-        Standing::Unknown if began.elapsed() < COUNTS => told(account)?.to_owned(),
+        Standing::Unknown if began.elapsed() < times::STANDING_REFUSAL_COUNTS_FOR => {
+            told(account)?.to_owned()
+        }
         Standing::Abnormal(_) | Standing::Unknown | Standing::Normal => return None,
     };
     Some(Readiness::reconciling(Reason::AccountNotNormal, message))

@@ -1,12 +1,12 @@
 //! What status tells of the zones: each for itself, so that one which cannot be listed hides nothing of another.
 
+use super::times;
 use crate::api::names::DEFAULT_ACCOUNT;
 use crate::api::{Account, AccountStatus, Imports, PlaceInventory, UnownedServer, printable};
 use crate::cloud::Place;
 use crate::inventory::{Failing, InventorySummary, PlaceSummary};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// As many places and servers stand in status as the schema allows: it is no database. All of them are counted.
@@ -18,14 +18,6 @@ const LONGEST_ID: usize = 253;
 
 /// Longest message of a zone, in characters.
 const MESSAGE_MAX: usize = 500;
-
-/// A zone that has failed for so long is told as failing: a single listing that was lost is nobody's concern, and after an outage each zone was
-/// listed again within this time (pauses between tries end at 20 s).
-const LASTS: Duration = Duration::from_secs(25);
-
-/// Times of listings alone are written this seldom: often enough to tell a zone that is listed from one that is not, and a write of an
-/// Account in five minutes is nothing, however many there are.
-const FRESHER: Duration = Duration::from_secs(300);
 
 /// Whether status says the same, but for when zones were listed.
 pub(super) fn differ_in_times_alone(next: &AccountStatus, former: &AccountStatus) -> bool {
@@ -47,7 +39,7 @@ pub(super) fn is_out_of_date(next: &AccountStatus, former: &AccountStatus) -> bo
         match (&next.last_listed_time, &former.last_listed_time) {
             (Some(next), Some(former)) => {
                 let apart = next.0.duration_since(former.0).unsigned_abs();
-                apart >= FRESHER
+                apart >= times::LISTED_TIMES_REWRITE
             }
             (next, former) => next != former,
         }
@@ -145,7 +137,8 @@ fn zone(
 }
 
 fn has_lasted(failing: &Failing, trusted_since: Option<Instant>) -> bool {
-    trusted_since.is_some_and(|since| failing.since.max(since).elapsed() >= LASTS)
+    trusted_since
+        .is_some_and(|since| failing.since.max(since).elapsed() >= times::ZONE_FAILING_SHOWN_AFTER)
 }
 
 fn words(message: &str) -> String {

@@ -10,15 +10,15 @@ use tokio::sync::Mutex as ReconcileGuard;
 use tokio::time::Instant;
 
 /// How long a listing is used in which somebody found what he looked for: things get new names seldom.
-const LIFETIME: Duration = Duration::from_secs(300);
+const TTL: Duration = Duration::from_secs(300);
 /// A listing without what somebody looks for is read again no sooner, however many Instances look.
-const AGAIN: Duration = Duration::from_secs(30);
+const REREAD_AFTER_MISS: Duration = Duration::from_secs(30);
 /// The same for each call that it takes: one object that asks in vain costs four calls a minute, however long the list.
-const AGAIN_A_CALL: Duration = Duration::from_secs(15);
+const REREAD_AFTER_MISS_PER_CALL: Duration = Duration::from_secs(15);
 /// A listing that moved while it was read, or could not be read, is read again no sooner.
-const TROUBLE: Duration = Duration::from_secs(10);
+const REREAD_AFTER_TROUBLE: Duration = Duration::from_secs(10);
 /// Longest wait for a reading, the request limit included: a reconcile has other things to do.
-const READING: Duration = Duration::from_secs(60);
+const READ_DEADLINE: Duration = Duration::from_secs(60);
 /// More regions or zones than one process has Instances in; beyond, those that nobody waits for are dropped.
 const MOST: usize = 256;
 
@@ -62,7 +62,7 @@ impl<K: Clone + Eq + Hash, T> Shelves<K, T> {
         if let Some(standing) = kept.standing(serves, Instant::now()) {
             return standing;
         }
-        let outcome = tokio::time::timeout(READING, read()).await;
+        let outcome = tokio::time::timeout(READ_DEADLINE, read()).await;
         let outcome = outcome.unwrap_or_else(|_| {
             Err(Unread {
                 why: "the request limit left no room to read it".to_owned(),
@@ -108,12 +108,12 @@ impl<T> Kept<T> {
     ) -> Option<Result<Arc<Listing<T>>, Unread>> {
         let known = self.listing.as_ref();
         let known = known.map(|(listing, at)| (listing, now.saturating_duration_since(*at)));
-        let good = known.filter(|(listing, age)| *age < LIFETIME && serves(listing));
+        let good = known.filter(|(listing, age)| *age < TTL && serves(listing));
         if let Some((listing, _)) = good {
             return Some(Ok(listing.clone()));
         }
         let trouble = self.trouble.as_ref();
-        if let Some((unread, _)) = trouble.filter(|(_, at)| now < *at + TROUBLE) {
+        if let Some((unread, _)) = trouble.filter(|(_, at)| now < *at + REREAD_AFTER_TROUBLE) {
             return Some(Err(unread.clone()));
         }
         let fresh = known.filter(|(listing, age)| *age < again(listing));
@@ -124,9 +124,9 @@ impl<T> Kept<T> {
 /// How long a listing stands in which somebody did not find what he looked for.
 fn again<T>(listing: &Listing<T>) -> Duration {
     if listing.steady {
-        AGAIN.max(AGAIN_A_CALL * listing.pages)
+        REREAD_AFTER_MISS.max(REREAD_AFTER_MISS_PER_CALL * listing.pages)
     } else {
-        TROUBLE.max(AGAIN_A_CALL * listing.pages)
+        REREAD_AFTER_TROUBLE.max(REREAD_AFTER_MISS_PER_CALL * listing.pages)
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
             assert_eq!(found, Ok(true));
         }
         assert_eq!(bench.reads(), 1, "whoever comes meanwhile waits");
-        tokio::time::advance(LIFETIME - Duration::from_secs(1)).await;
+        tokio::time::advance(TTL - Duration::from_secs(1)).await;
         assert_eq!(bench.look(1, Ok(vec![])).await, Ok(true));
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(bench.look(1, Ok(vec![])).await, Ok(false));
@@ -212,7 +212,7 @@ mod tests {
             Ok(true),
             "others are served"
         );
-        tokio::time::advance(AGAIN).await;
+        tokio::time::advance(REREAD_AFTER_MISS).await;
         assert_eq!(bench.look(2, Ok(vec![1, 2])).await, Ok(true));
     }
 
@@ -221,9 +221,9 @@ mod tests {
         let bench = Bench::new();
         assert_eq!(bench.look(1, Err("down")).await, Err("down".to_owned()));
         assert_eq!(bench.look(1, Ok(vec![1])).await, Err("down".to_owned()));
-        tokio::time::advance(TROUBLE).await;
+        tokio::time::advance(REREAD_AFTER_TROUBLE).await;
         assert_eq!(bench.look(1, Ok(vec![1])).await, Ok(true));
-        tokio::time::advance(AGAIN).await;
+        tokio::time::advance(REREAD_AFTER_MISS).await;
         assert_eq!(bench.look(2, Err("down")).await, Err("down".to_owned()));
         assert_eq!(
             bench.look(1, Err("down")).await,

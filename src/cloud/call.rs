@@ -20,16 +20,11 @@ use super::health::Health;
 use super::operation::Operation;
 use super::paths::Paths;
 use super::rate_limiter::{CallPriority, Passage, RateLimiter};
+use super::times;
 use super::transport::{Incoming, Line};
 
 /// Told of each call: what, how it ended (the error's category), how long it took.
 pub type Observer = Arc<dyn Fn(Operation, Result<(), &'static str>, Duration) + Send + Sync>;
-
-/// A read is repeated soon anyway; a longer wait would only hold a place at the rate limiter.
-const READ_DEADLINE: Duration = Duration::from_secs(30);
-/// A mutating call that is given up is an unknown outcome, so it gets twice the patience, and still ends well within
-/// the settling time that follows an unknown outcome.
-const MUTATION_DEADLINE: Duration = Duration::from_secs(60);
 
 /// The header that carries the token.
 const TOKEN_HEADER: &str = "x-open-token";
@@ -210,9 +205,9 @@ impl Caller {
 
 fn deadline(operation: Operation) -> Duration {
     if operation.is_mutating() {
-        MUTATION_DEADLINE
+        times::MUTATION_DEADLINE
     } else {
-        READ_DEADLINE
+        times::READ_DEADLINE
     }
 }
 

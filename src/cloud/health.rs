@@ -2,16 +2,13 @@
 
 use super::error::Error;
 use super::operation::Operation;
+use super::times;
 use crate::runtime::chance;
 use jiff::Timestamp;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
-
-/// A call that was not answered for so long casts doubt on the service: longer than a service takes that is merely slow, and short
-/// enough that an outage is told within half a minute although the calls themselves are waited for longer.
-const SILENT: Duration = Duration::from_secs(8);
 
 /// What one client has seen of the service; cheap to clone, all clones are one.
 #[derive(Clone, Default)]
@@ -92,7 +89,7 @@ impl Health {
     pub(super) async fn subscribe<T>(&self, call: impl Future<Output = T>) -> T {
         let began = Instant::now();
         let mut call = pin!(call);
-        match timeout(SILENT, call.as_mut()).await {
+        match timeout(times::DOUBTED_UNANSWERED_AFTER, call.as_mut()).await {
             Ok(done) => done,
             Err(_) => {
                 self.trouble_since(began);

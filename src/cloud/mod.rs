@@ -22,6 +22,7 @@ mod operation;
 pub mod password;
 mod paths;
 mod rate_limiter;
+mod times;
 mod tls;
 mod transport;
 mod wire;

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 mod bucket;
 
+use super::times;
 use bucket::Bucket;
 
 /// Who goes first.
@@ -70,27 +71,15 @@ impl Limits {
     }
 }
 
-/// First pause after a refusal for rate that names no time, doubled while refusals go on.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause of our own making.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
 /// The share of the rate that is left after each refusal for rate: the service allows less than we were told.
 const SLOWER: f64 = 0.5;
-/// At most one halving in this time: what was refused together is one refusal.
-const SLOWER_EVERY: Duration = Duration::from_secs(1);
 /// The least share: beyond it the pauses are what helps, and the way back takes three and a half minutes.
 const SLOWEST: f64 = 1.0 / 8.0;
-/// How much more is tried, and how often, while nothing is refused: slow enough that a service which allows less for good
-/// refuses about one call in a hundred, and a passing squeeze is forgotten in a minute or two.
+/// How much more is tried while nothing is refused, each time that [`times::FASTER_EVERY`] has passed.
 const FASTER: f64 = 1.1;
-const FASTER_EVERY: Duration = Duration::from_secs(10);
 
 /// One permit in so many goes to whoever has waited longest: a stream of changes without end stops nothing else for ever.
 const OLDEST: u32 = 8;
-
-/// What asks whether the service answers waits for so long behind requests that may be waiting for just that.
-const BESIDE: Duration = Duration::from_secs(1);
 
 /// The rate limiter that every request to the service passes. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -189,7 +178,9 @@ impl RateLimiter {
     /// The same, but for the number of requests in flight: where that is reached, one goes beside them, within rate and pauses.
     pub(super) async fn pass_beside(&self, priority: CallPriority) -> Passage {
         loop {
-            if let Ok(passage) = tokio::time::timeout(BESIDE, self.pass(priority)).await {
+            if let Ok(passage) =
+                tokio::time::timeout(times::PROBE_WAITS_IN_LINE, self.pass(priority)).await
+            {
                 return passage;
             }
             if let Some(passage) = self.lock().beside(Instant::now()).then(|| self.passage()) {
@@ -231,7 +222,8 @@ impl RateLimiter {
             let in_pause = state.held_until.is_some_and(|held| Instant::now() < held);
             if !in_pause {
                 state.refusals_in_a_row = state.refusals_in_a_row.saturating_add(1);
-                let lately = state.share < 1.0 && Instant::now() < state.share_since + SLOWER_EVERY;
+                let lately =
+                    state.share < 1.0 && Instant::now() < state.share_since + times::SLOWER_EVERY;
                 if !lately {
                     let share = (state.share * SLOWER).max(SLOWEST);
                     state.set_share(share);
@@ -239,9 +231,10 @@ impl RateLimiter {
             }
             state.refusals_in_a_row.saturating_sub(1).min(6)
         };
-        self.hold_off(
-            retry_after.unwrap_or_else(|| (FIRST_PAUSE * 2u32.pow(exponent)).min(LONGEST_PAUSE)),
-        );
+        self.hold_off(retry_after.unwrap_or_else(|| {
+            (times::RATE_REFUSED_PAUSE_FIRST * 2u32.pow(exponent))
+                .min(times::RATE_REFUSED_PAUSE_MAX)
+        }));
     }
 
     /// The service answered a request without complaint of its rate.
@@ -284,9 +277,9 @@ impl State {
             return ReconcileGuard::At(held);
         }
         let rested = now.saturating_duration_since(self.share_since);
-        if self.share < 1.0 && rested >= FASTER_EVERY {
+        if self.share < 1.0 && rested >= times::FASTER_EVERY {
             // A time in which nobody asked counts as well.
-            let steps = rested.as_secs_f64() / FASTER_EVERY.as_secs_f64();
+            let steps = rested.as_secs_f64() / times::FASTER_EVERY.as_secs_f64();
             self.set_share((self.share * FASTER.powf(steps)).min(1.0));
         }
         if let Err(earliest) = self.limiter.take(now) {

@@ -12,16 +12,8 @@ use reqwest::{Request, Response, redirect};
 
 use super::error::Fault;
 use super::error::cause::{Cause, Lost};
+use super::times;
 
-/// A connection that takes longer to open than this will not be a good one.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
-/// An idle connection is closed from our side before the usual server or middlebox (60 s and more) does it.
-const IDLE: Duration = Duration::from_secs(30);
-/// A connection of HTTP/2 carries every read, so a dead one is looked for while reads wait on it.
-const PING_EVERY: Duration = Duration::from_secs(10);
-const PING_DEADLINE: Duration = Duration::from_secs(5);
-/// The longest pause that a service may ask for. Beyond it, asking again is the lesser evil.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 /// Idle connections kept for an endpoint. Each holds on to the buffer that its largest answer needed.
 const IDLE_AT_MOST: usize = 2;
 /// What a service may send ahead of being read, for one answer and for one connection of HTTP/2 (whose default is 5 MiB). On a slow
@@ -61,16 +53,13 @@ pub struct Carried {
     pub body: Vec<u8>,
 }
 
-/// How long a carried request may take that names no deadline of its own.
-const CARRIED_DEADLINE: Duration = Duration::from_secs(60);
-
 impl Pair {
     /// Makes both of what is the same for them.
     pub(super) fn of(
         common: impl Fn() -> reqwest::Result<reqwest::ClientBuilder>,
     ) -> reqwest::Result<Self> {
         let reads = common()?
-            .pool_idle_timeout(IDLE)
+            .pool_idle_timeout(times::CONNECTION_IDLE_MAX)
             .pool_max_idle_per_host(IDLE_AT_MOST);
         Ok(Self {
             reads: reads.build()?,
@@ -108,13 +97,13 @@ pub(super) fn builder() -> reqwest::ClientBuilder {
             "/",
             env!("CARGO_PKG_VERSION")
         ))
-        .connect_timeout(CONNECT_DEADLINE)
+        .connect_timeout(times::CONNECT_DEADLINE)
         // A redirect would carry the token to a place that nobody configured.
         .redirect(redirect::Policy::none())
         // Whether a call may be repeated is decided by whoever knows what it does.
         .retry(reqwest::retry::never())
-        .http2_keep_alive_interval(PING_EVERY)
-        .http2_keep_alive_timeout(PING_DEADLINE)
+        .http2_keep_alive_interval(times::PING_EVERY)
+        .http2_keep_alive_timeout(times::PING_DEADLINE)
         .http2_initial_stream_window_size(HTTP2_AHEAD)
         .http2_initial_connection_window_size(HTTP2_AHEAD_IN_ALL)
         .http2_max_header_list_size(HTTP2_HEAD)
@@ -169,7 +158,10 @@ impl Incoming {
 }
 
 async fn carried(carrier: &Carrier, request: Request) -> Result<Incoming, Fault> {
-    let deadline = request.timeout().copied().unwrap_or(CARRIED_DEADLINE);
+    let deadline = request
+        .timeout()
+        .copied()
+        .unwrap_or(times::CARRIED_DEADLINE);
     match tokio::time::timeout(deadline, carrier(request)).await {
         Ok(Ok(answer)) => Ok(Incoming {
             status: answer.status,
@@ -216,7 +208,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
                 .unwrap_or(Duration::ZERO)
         }
     };
-    Some(pause.min(LONGEST_RETRY_AFTER))
+    Some(pause.min(times::RETRY_AFTER_MAX))
 }
 
 fn http_date(text: &str) -> Option<Timestamp> {

@@ -12,6 +12,7 @@ mod state;
 mod summary;
 #[cfg(test)]
 pub(crate) mod testing;
+mod times;
 mod tombstones;
 mod view;
 mod watched;
@@ -207,9 +208,6 @@ pub struct Inventory {
     shared: Arc<Shared>,
 }
 
-/// Pause before a driver that panicked begins again: what made it panic may well be there still.
-const BEGINS_AGAIN: Duration = Duration::from_secs(1);
-
 /// What the handles and the driver have in common. The lock is never held across a wait or a call.
 struct Shared {
     state: Mutex<state::State>,
@@ -249,7 +247,7 @@ async fn drive(
             Ok(()) | Err(_) => return,
         }
         shared.lock().abandon();
-        tokio::time::sleep(BEGINS_AGAIN).await;
+        tokio::time::sleep(times::RESTART_AFTER_PANIC).await;
     }
 }
 

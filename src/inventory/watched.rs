@@ -10,16 +10,11 @@ use tokio::time::Instant;
 
 use super::breaker::Breaker;
 use super::pass::{Pass, PassError};
+use super::times;
 use super::view::{View, Why};
 use super::{Failing, Settings, Subject, Subscription};
 use crate::cloud::ServerId;
 use crate::runtime::chance;
-
-/// Longest pause between two tries of a pass: a service that came back is to be found within half a minute.
-const LONGEST_PAUSE: Duration = Duration::from_secs(20);
-
-/// The same where the token is refused; with its jitter it stays within half a minute.
-const REFUSED_PAUSE: Duration = Duration::from_secs(25);
 
 /// One place that somebody is interested in.
 #[derive(Default)]
@@ -87,9 +82,9 @@ impl Watched {
             // have been the service's own trouble, which tells nobody that it is over.
             let refused = matches!(self.view.last_error(), Some(PassError::Cloud(error)) if error.is_unauthorized());
             let most = if refused {
-                REFUSED_PAUSE.min(settings.quiet)
+                times::REFUSED_PASS_RETRY_MAX.min(settings.quiet)
             } else {
-                LONGEST_PAUSE.min(settings.quiet)
+                times::FAILED_PASS_RETRY_MAX.min(settings.quiet)
             };
             let pause = doubled(settings.failure_pause, self.failures_in_a_row - 1, most);
             due = due.max(self.ended.unwrap_or(now) + pause.mul_f64(self.stretch));

@@ -1,6 +1,7 @@
 //! Who may read metrics, where that is asked: the apiserver says who the caller is and whether it lets him get `/metrics`.
 
 use super::kubernetes::call;
+use super::times;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
@@ -10,15 +11,9 @@ use kube::{Api, Client};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// How long an answer is believed: a scraper's next visit costs the apiserver nothing, and rights that were taken away last no
-/// longer than this.
-const BELIEVED: Duration = Duration::from_secs(60);
-/// How long a refusal is: whoever was just allowed to is not kept waiting.
-const REFUSED: Duration = Duration::from_secs(10);
 /// Answers that are remembered. Scrapers are a handful; more are somebody's guesses.
 const REMEMBERED: usize = 256;
 /// Questions to the apiserver at the same time: whoever asks with many tokens waits for himself.
@@ -73,8 +68,8 @@ impl MetricsAuthorizer {
         }
         let answer = self.review(token, path).await;
         let believed = match answer {
-            Access::Allowed => BELIEVED,
-            Access::Unknown | Access::Forbidden => REFUSED,
+            Access::Allowed => times::ACCESS_BELIEVED,
+            Access::Unknown | Access::Forbidden => times::ACCESS_REFUSAL_BELIEVED,
             Access::Untold => return answer,
         };
         let now = Instant::now();

@@ -1,12 +1,9 @@
 //! How long an object that failed waits before it is tried again.
 
 use super::chance;
+use super::times::{OBJECT_RETRY_FIRST, OBJECT_RETRY_MAX};
 use std::time::Duration;
 
-/// First wait (design section 9). A second is shorter than anybody watches and longer than most hiccups.
-const FIRST: Duration = Duration::from_secs(1);
-/// Longest wait: a cause that was mended without an event is noticed within five minutes.
-const LONGEST: Duration = Duration::from_secs(300);
 /// Half width of the jitter, as a part of the wait: objects that failed together come back apart.
 const JITTER: f64 = 0.2;
 
@@ -37,9 +34,9 @@ impl Backoff {
 
 /// The wait after this many earlier failures; `jitter` between -1 and 1 moves it within ± 20 %.
 pub fn delay(earlier: u32, jitter: f64) -> Duration {
-    let plain = FIRST
+    let plain = OBJECT_RETRY_FIRST
         .saturating_mul(1u32.checked_shl(earlier.min(16)).unwrap_or(u32::MAX))
-        .min(LONGEST);
+        .min(OBJECT_RETRY_MAX);
     plain.mul_f64(1.0 + JITTER * jitter.clamp(-1.0, 1.0))
 }
 
@@ -51,7 +48,7 @@ mod tests {
     fn the_wait_doubles_from_a_second_to_five_minutes() {
         let waits: Vec<u64> = (0..12).map(|n| delay(n, 0.0).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
-        assert_eq!(delay(u32::MAX, 0.0), LONGEST);
+        assert_eq!(delay(u32::MAX, 0.0), OBJECT_RETRY_MAX);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Events: what a user would want to know, told once. An Event that fails is never an error of ours.
 
-use super::kubernetes;
+use super::times;
 use crate::api::names::REPORTING_CONTROLLER;
 use crate::api::printable;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -8,12 +8,10 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::time::Instant;
 
-/// The same Event of the same object is told again only after this time, unless another one came in between; and then so
-/// often within it, so that a flapping cause costs a few writes.
-const AGAIN: Duration = Duration::from_secs(300);
+/// How often the same Event of the same object is told at most within [`times::EVENT_REPEATED_AFTER`], where others come in between: a
+/// flapping cause costs a few writes.
 const OFTEN: u32 = 5;
 /// Entries after which old ones are dropped.
 const REMEMBERED: usize = 4096;
@@ -102,7 +100,7 @@ impl Events {
         // A recorder of its own: one that lives folds Events of the same reason, and goes on telling the words of the first.
         let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
         let published =
-            tokio::time::timeout(kubernetes::DEADLINE, recorder.publish(&event, about)).await;
+            tokio::time::timeout(times::KUBE_CALL_DEADLINE, recorder.publish(&event, about)).await;
         if !matches!(published, Ok(Ok(()))) {
             tracing::debug!(reason = event.reason, "an Event was not taken");
         }
@@ -119,20 +117,20 @@ impl Told {
     fn is_new(&mut self, words: Words, now: Instant) -> bool {
         if self.often.len() >= REMEMBERED {
             self.often
-                .retain(|_, (since, _)| now.duration_since(*since) < AGAIN);
+                .retain(|_, (since, _)| now.duration_since(*since) < times::EVENT_REPEATED_AFTER);
             let often = &self.often;
             self.last.retain(|_, last| often.contains_key(last));
         }
         let is_last = self.last.get(&words.0) == Some(&words);
         let former = self.often.get(&words).copied();
-        let (since, times) = former
-            .filter(|(since, _)| now.duration_since(*since) < AGAIN)
+        let (since, count) = former
+            .filter(|(since, _)| now.duration_since(*since) < times::EVENT_REPEATED_AFTER)
             .unwrap_or((now, 0));
-        if times > 0 && (is_last || times >= OFTEN) {
+        if count > 0 && (is_last || count >= OFTEN) {
             return false;
         }
         self.last.insert(words.0.clone(), words.clone());
-        self.often.insert(words, (since, times + 1));
+        self.often.insert(words, (since, count + 1));
         true
     }
 }
@@ -140,6 +138,7 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn the_same_is_told_again_after_something_else_and_not_without_end() {

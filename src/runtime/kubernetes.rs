@@ -1,6 +1,7 @@
 //! Calls to the kube-apiserver, each under a deadline of its own, none repeated by a transport.
 
 use super::requests::{Malformed, well_formed};
+use super::times::{KUBE_CALL_DEADLINE, WATCH_REOPEN_MIN, WATCH_TIMEOUT_SECONDS};
 use super::{Heartbeat, Term};
 use crate::api::names::MANAGER;
 use data_encoding::BASE64;
@@ -13,13 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::time::Instant;
-
-/// Deadline of one call (design section 9). An apiserver that needs longer is down for our purposes.
-pub const DEADLINE: Duration = Duration::from_secs(15);
-
-/// A watch with nothing to tell is ended by the server after this many seconds and noticed as half-open 5 s later: with the
-/// time that another needs to begin, events are late by half a minute when a connection dies without a word.
-pub const WATCH_SECONDS: u32 = 20;
 
 /// How the apiserver's audit log names us.
 const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
@@ -166,7 +160,7 @@ impl KubeError {
     }
 }
 
-/// Waits for one call, at most [`DEADLINE`].
+/// Waits for one call, at most [`KUBE_CALL_DEADLINE`].
 ///
 /// # Errors
 /// See [`KubeError`].
@@ -174,7 +168,7 @@ pub async fn call<T>(
     operation: &'static str,
     future: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, KubeError> {
-    call_within(DEADLINE, operation, future).await
+    call_within(KUBE_CALL_DEADLINE, operation, future).await
 }
 
 /// Waits for one call, at most so long.
@@ -288,7 +282,7 @@ fn built(mut config: Config) -> Result<Client, ClientError> {
         http::HeaderValue::from_static(USER_AGENT),
     ));
     config.connect_timeout = Some(Duration::from_secs(5));
-    config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_SECONDS) + 10));
+    config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_TIMEOUT_SECONDS) + 10));
     config.reset_reader_on_write = true;
     let unusable = |source| ClientError::Client {
         source: Box::new(source),
@@ -320,14 +314,10 @@ pub fn writes_within(client: Client, term: Term) -> Client {
 
 /// Why a watch was not begun.
 #[derive(Debug, Error)]
-#[error("no answer within {} s", DEADLINE.as_secs())]
+#[error("no answer within {} s", KUBE_CALL_DEADLINE.as_secs())]
 struct NoAnswer;
 
-/// Between the beginnings of two watches: one that is opened and closed at once is opened again without a pause by the client
-/// library, which sees no error in it.
-const WATCH_AGAIN: Duration = Duration::from_millis(500);
-
-/// The same client, but each answer has to begin within [`DEADLINE`]: for watches, whose streams have no end. Each request
+/// The same client, but each answer has to begin within [`KUBE_CALL_DEADLINE`]: for watches, whose streams have no end. Each request
 /// that was answered, or was not, is a sign of life of the watch.
 pub fn watching(client: Client, heartbeat: Heartbeat) -> Client {
     let namespace = client.default_namespace().to_owned();
@@ -340,12 +330,12 @@ pub fn watching(client: Client, heartbeat: Heartbeat) -> Client {
                 let at = {
                     let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
                     let at = Instant::now().max(*next);
-                    *next = at + WATCH_AGAIN;
+                    *next = at + WATCH_REOPEN_MIN;
                     at
                 };
                 tokio::time::sleep_until(at).await;
             }
-            let answered = tokio::time::timeout(DEADLINE, client.send(request)).await;
+            let answered = tokio::time::timeout(KUBE_CALL_DEADLINE, client.send(request)).await;
             heartbeat.beat();
             answered.unwrap_or_else(|_| Err(kube::Error::Service(Box::new(NoAnswer))))
         }
@@ -432,7 +422,9 @@ mod tests {
         assert!(error.may_have_happened());
         // What the runtime's clock rounds up.
         let took = began.elapsed();
-        assert!(took >= DEADLINE && took < DEADLINE + Duration::from_millis(10));
+        assert!(
+            took >= KUBE_CALL_DEADLINE && took < KUBE_CALL_DEADLINE + Duration::from_millis(10)
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod requests;
 pub mod rights;
 pub mod serve;
 pub mod term;
+pub mod times;
 pub mod watch;
 
 pub use backoff::Backoff;

@@ -4,7 +4,7 @@
 pub mod schedule;
 
 use super::watch::ObjectKey;
-use super::{Heartbeat, Metrics};
+use super::{Heartbeat, Metrics, times};
 use futures::StreamExt;
 use futures::channel::mpsc;
 use futures::future::BoxFuture;
@@ -21,22 +21,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+pub use super::times::{ADMISSION, RECONCILE_LIMIT};
 pub use schedule::{Flow, Priority};
-
-/// Longest reconcile (design section 9): longer than the longest mutating call (60 s) and what stands around it.
-pub const RECONCILE_LIMIT: Duration = Duration::from_secs(120);
-
-/// Longest wait of a reconcile for the request limit. Longer than a burst needs, and short enough that the reconcile has time left
-/// for its record, its call and its receipt.
-pub const ADMISSION: Duration = Duration::from_secs(20);
-
-/// How soon an object is looked at again whose reconcile panicked or overran: its error is a defect of ours, so not often.
-const AFTER_DEFECT: Duration = Duration::from_secs(60);
-
-/// How often the queue goes round at least, to show that it runs.
-const ROUND: Duration = Duration::from_secs(10);
-/// How long it may not have gone round before it counts as stuck.
-pub const SILENCE: Duration = Duration::from_secs(150);
 
 /// Asks for reconciles.
 #[derive(Clone)]
@@ -128,7 +114,7 @@ pub async fn run<K, F>(
     let kind = K::kind(&()).into_owned();
     let mut schedule = Schedule::new(rules.places);
     let mut reconciles = FuturesUnordered::new();
-    let mut rounds = interval(ROUND);
+    let mut rounds = interval(times::QUEUE_ROUND);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let find = |key: &ObjectKey| {
         let reference = ObjectRef::new(&key.name).within(&key.namespace);
@@ -190,7 +176,7 @@ fn told(metrics: &Metrics, kind: &str, result: Result<Duration, Defect>) -> Dura
         Err(error) => {
             metrics.reconcile(kind, "defect");
             tracing::error!(kind, %error, "reconcile failed");
-            AFTER_DEFECT
+            times::RECHECK_AFTER_DEFECT
         }
     }
 }

@@ -3,7 +3,7 @@
 //! nothing else would tell before somebody makes use of it. It takes no right to be refused.
 
 use super::kubernetes::call;
-use super::{KubeError, Metrics};
+use super::{KubeError, Metrics, times};
 use crate::api::conditions::{Reason, UNSAFE_RIGHTS, Warning};
 use crate::api::names::{GROUP, MANAGER, SECRET_ROLE};
 use k8s_openapi::api::core::v1::Secret;
@@ -12,15 +12,8 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Between two looks: policies and roles are changed by people. A look costs less than ten requests, and one alone at a time.
-const AGAIN: Duration = Duration::from_secs(60);
-/// The same while something is wrong: whoever mends it waits for it to be seen.
-const SOON: Duration = Duration::from_secs(15);
-/// Longest wait for the first answers.
-const FIRST: Duration = Duration::from_secs(5);
 /// The namespace of the cluster itself that is tried.
 const SYSTEM: &str = "kube-system";
 /// Tried where all namespaces are watched: every cluster has it.
@@ -158,7 +151,9 @@ impl Trial {
     /// Tries for the first time: to be awaited before anything is done, so that no right is made use of that is too wide. An
     /// apiserver that does not answer keeps nobody waiting for long. Tells whether it came to its end.
     pub async fn begin(&self) -> bool {
-        let is_tried = tokio::time::timeout(FIRST, self.once()).await.is_ok();
+        let is_tried = tokio::time::timeout(times::RIGHTS_FIRST_CHECK_MAX, self.once())
+            .await
+            .is_ok();
         if !is_tried {
             tracing::warn!("the operator's own rights are not known yet: the apiserver is slow");
         }
@@ -172,8 +167,8 @@ impl Trial {
         }
         loop {
             let pause = match self.rights.unsafe_words() {
-                Some(_) => SOON,
-                None => AGAIN,
+                Some(_) => times::UNSAFE_RIGHTS_RECHECK,
+                None => times::RIGHTS_RECHECK,
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}

@@ -3,6 +3,7 @@
 //! Nobody who only holds connections keeps others out: where there are as many as there may be, the oldest makes room. A probe
 //! comes, is answered and goes within milliseconds, and is the youngest meanwhile.
 
+use super::times;
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -25,18 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Probes of a kubelet and the scrapers of a cluster are a handful; each connection costs some 30 KiB.
 const CONNECTIONS: usize = 64;
-/// How long a TLS handshake may take, and how long the head of a request: whoever asks has it ready.
-const HEAD: Duration = Duration::from_secs(5);
 /// The head of a request with a ServiceAccount's token is some 2 KiB.
 const HEAD_BYTES: usize = 16 * 1024;
-/// Then a connection takes no further request. Longer than most scrapers' interval, so that they can keep theirs.
-const LIFE: Duration = Duration::from_secs(75);
-/// Then it is cut, also in the middle of an answer that nobody reads.
-const LAST: Duration = Duration::from_secs(10);
-/// The accept failed for want of descriptors or memory: others have to give some back first.
-const SHORTAGE: Duration = Duration::from_millis(100);
-/// How often the files of a certificate are looked at, when somebody connects.
-const REREAD: Duration = Duration::from_secs(10);
 
 /// Serves until cancelled; gives the address it listens on, which matters when the port was 0.
 ///
@@ -50,7 +41,13 @@ pub(super) async fn serve(
 ) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind(listen).await?;
     let address = listener.local_addr()?;
-    tokio::spawn(accept(listener, app, tls, HEAD, cancel));
+    tokio::spawn(accept(
+        listener,
+        app,
+        tls,
+        times::REQUEST_HEAD_DEADLINE,
+        cancel,
+    ));
     Ok(address)
 }
 
@@ -75,13 +72,13 @@ async fn accept(
                     let connection = connection(stream, app.clone(), tls.clone(), head);
                     open.push_back(connections.spawn(connection));
                 }
-                Err(_) => sleep(SHORTAGE).await,
+                Err(_) => sleep(times::ACCEPT_RETRY).await,
             },
         }
     }
     // What is being answered is answered; a probe that comes from here on is refused.
     drop(listener);
-    let _ = timeout(LAST, async {
+    let _ = timeout(times::LAST_ANSWER_DEADLINE, async {
         while connections.join_next().await.is_some() {}
     })
     .await;
@@ -107,9 +104,12 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, head: 
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
     let mut connection = pin!(connection);
     // How it ends is the other side's matter.
-    if timeout(LIFE, connection.as_mut()).await.is_err() {
+    if timeout(times::CONNECTION_LIFE, connection.as_mut())
+        .await
+        .is_err()
+    {
         connection.as_mut().graceful_shutdown();
-        let _ = timeout(LAST, connection).await;
+        let _ = timeout(times::LAST_ANSWER_DEADLINE, connection).await;
     }
 }
 
@@ -153,7 +153,7 @@ impl Certificate {
     async fn config(&self) -> Option<Arc<ServerConfig>> {
         let loaded = {
             let mut loaded = self.lock();
-            let is_due = loaded.looked.elapsed() >= REREAD;
+            let is_due = loaded.looked.elapsed() >= times::CERTIFICATE_RECHECK;
             if !is_due {
                 return Some(loaded.config.clone());
             }

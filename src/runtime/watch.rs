@@ -11,7 +11,7 @@
 
 mod pacing;
 
-use super::{Heartbeat, Metrics};
+use super::{Heartbeat, Metrics, times};
 use futures::{Stream, StreamExt};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -23,17 +23,10 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::pin::pin;
-use std::time::Duration;
 use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-
-/// Longest wait for the next object or page of a listing, whose pages hold 500 objects.
-const LISTING: Duration = Duration::from_secs(45);
-/// How long a watch may show no sign of life: idle for 25 s, a wait of 10 s, a request of 15 s, or a stuck listing and the
-/// next; with something to spare.
-pub const SILENCE: Duration = Duration::from_secs(90);
 
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -138,10 +131,7 @@ where
             loop {
                 let stream = watcher(
                     subject.api.clone(),
-                    subject
-                        .config
-                        .clone()
-                        .timeout(super::kubernetes::WATCH_SECONDS),
+                    subject.config.clone().timeout(times::WATCH_TIMEOUT_SECONDS),
                 );
                 follower.follow(stream.modify(subject.prune)).await;
                 sleep(pacing.fail()).await;
@@ -178,7 +168,7 @@ where
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
-                () = sleep(LISTING), if is_listing => {
+                () = sleep(times::LISTING_STUCK_AFTER), if is_listing => {
                     self.metrics.watch_error(&kind);
                     tracing::warn!(kind, "a listing got stuck, beginning anew");
                     return;

@@ -135,6 +135,22 @@ fn scripts() -> Vec<(&'static str, Schedule)> {
 
 /// What came after the model-checked protocol.
 fn newer_scripts() -> Vec<(&'static str, Schedule)> {
+    let release = script(&[(4_000, Step::ConsoleRelease(1))]);
+    let offer_image = script(&[(800, Step::OfferImage)]);
+    [
+        imports(),
+        vec![("recreate", with(specs::recreates(1), release))],
+        made_logins(),
+        policies(),
+        vec![
+            ("forced stop", forced_stop()),
+            ("by name", with(specs::by_name(), offer_image)),
+        ],
+    ]
+    .concat()
+}
+
+fn imports() -> Vec<(&'static str, Schedule)> {
     vec![
         ("import", import(script(&[]))),
         ("import by two", import(script(&[(520, Step::Apply(2))]))),
@@ -142,13 +158,12 @@ fn newer_scripts() -> Vec<(&'static str, Schedule)> {
             "import, delete",
             import(script(&[(4_000, Step::Delete(1))])),
         ),
-        (
-            "recreate",
-            with(
-                specs::recreates(1),
-                script(&[(4_000, Step::ConsoleRelease(1))]),
-            ),
-        ),
+    ]
+}
+
+/// The operator makes the password.
+fn made_logins() -> Vec<(&'static str, Schedule)> {
+    vec![
         ("made login", with(specs::generated(), script(&[]))),
         (
             "made login, edited",
@@ -164,6 +179,12 @@ fn newer_scripts() -> Vec<(&'static str, Schedule)> {
                 ]),
             ),
         ),
+    ]
+}
+
+/// The spec holds back what the operator would do.
+fn policies() -> Vec<(&'static str, Schedule)> {
+    vec![
         (
             "reinstall on request",
             with(
@@ -200,11 +221,6 @@ fn newer_scripts() -> Vec<(&'static str, Schedule)> {
                 (4_000, Step::EditPower(1)),
                 (15_000, Step::Spec(1, specs::goes_on())),
             ]),
-        ),
-        ("forced stop", forced_stop()),
-        (
-            "by name",
-            with(specs::by_name(), script(&[(800, Step::OfferImage)])),
         ),
     ]
 }

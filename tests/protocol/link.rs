@@ -137,13 +137,7 @@ impl Link {
     }
 
     async fn carry(&self, kind: Kind, about: &About, mut effect: Effect) -> Result<Reply, Lost> {
-        // What stands still between its last look at the clock and the wire is excused, what did not look is not.
-        if kind.is_mutating_call() && !self.is_dead() {
-            let is_over = !self.state.term.holds();
-            let why = is_over.then(|| format!("S1b: {kind:?} was called when the term was over"));
-            let mut universe = self.universe.lock();
-            universe.oracle.judge(Rule::Term, Verdict::of(why, false));
-        }
+        self.judge_term(kind);
         self.passable().await;
         self.travel().await;
         self.passable().await;
@@ -176,11 +170,7 @@ impl Link {
             Some(Act::Before(step)) => self.universe.with(|u| u.step(step)),
             Some(Act::Meddle) => self.universe.with(|u| u.step(&Step::Label(1))),
             Some(Act::Late(seconds)) => {
-                let (universe, after) = (self.universe.clone(), u64::from(*seconds));
-                tokio::spawn(async move {
-                    sleep(Duration::from_secs(after)).await;
-                    universe.with(|u| effect(u, None));
-                });
+                self.execute_later(*seconds, effect);
                 return Err(Lost::Broken);
             }
             _ => {}
@@ -207,6 +197,26 @@ impl Link {
         self.passable().await;
         self.universe.lock().answers(kind);
         Ok(reply)
+    }
+
+    /// A process calls nothing that changes something when its term is over. What stands still between its last look at the clock and
+    /// the wire is excused, what did not look is not.
+    fn judge_term(&self, kind: Kind) {
+        if kind.is_mutating_call() && !self.is_dead() {
+            let is_over = !self.state.term.holds();
+            let why = is_over.then(|| format!("S1b: {kind:?} was called when the term was over"));
+            let mut universe = self.universe.lock();
+            universe.oracle.judge(Rule::Term, Verdict::of(why, false));
+        }
+    }
+
+    /// The request takes its effect after this time, when nobody waits for the answer any more.
+    fn execute_later(&self, seconds: u32, mut effect: Effect) {
+        let (universe, after) = (self.universe.clone(), u64::from(seconds));
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(after)).await;
+            universe.with(|u| effect(u, None));
+        });
     }
 
     /// The key of the credentials in records.

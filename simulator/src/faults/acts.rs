@@ -269,13 +269,8 @@ impl Act {
                 retry_after,
                 when,
             } => {
-                let body = json!({ "code": code, "httpStatus": status, "message": message });
-                let retry_after = *retry_after;
-                steps(plan, *when).push(Step::Answer(Override {
-                    status: *status,
-                    body,
-                    retry_after,
-                }));
+                let answer = envelope(*status, code, message, *retry_after);
+                steps(plan, *when).push(Step::Answer(answer));
             }
             Self::Lose { when } => steps(plan, *when).push(Step::Lose),
             Self::Hang { when } => steps(plan, *when).push(Step::Hang),
@@ -291,15 +286,10 @@ impl Act {
                 success_false,
                 when,
             } => {
-                let mut body = json!({ "code": code, "httpStatus": status, "message": message });
+                let mut answer = envelope(*status, code, message, None);
                 if *success_false {
-                    body["success"] = json!(false);
+                    answer.body["success"] = json!(false);
                 }
-                let answer = Override {
-                    status: *status,
-                    body,
-                    retry_after: None,
-                };
                 steps(plan, *when).push(Step::Answer(answer));
             }
             Self::Truncate => plan.spoil = Some(Spoil::Truncate),
@@ -318,15 +308,11 @@ impl Act {
             }
             Self::Stale => plan.stale = snapshot.cloned(),
             Self::Listing(listing) => plan.listing = Some(listing.clone()),
-            Self::Limit { retry_after, .. } => plan.before.push(Step::Answer(Override {
-                status: 429,
-                body: json!({
-                    "code": "RequestLimit.Exceeded",
-                    "httpStatus": 429,
-                    "message": "too many requests",
-                }),
-                retry_after: *retry_after,
-            })),
+            Self::Limit { retry_after, .. } => {
+                let code = "RequestLimit.Exceeded";
+                let answer = envelope(429, code, "too many requests", *retry_after);
+                plan.before.push(Step::Answer(answer));
+            }
             Self::Task(script) => plan.script = script.clone(),
         }
     }
@@ -337,5 +323,14 @@ fn steps(plan: &mut Plan, when: When) -> &mut Vec<Step> {
     match when {
         When::BeforeEffect => &mut plan.before,
         When::AfterEffect | When::AfterReply => &mut plan.after,
+    }
+}
+
+/// An answer that is the service's envelope and nothing else.
+fn envelope(status: u16, code: &str, message: &str, retry_after: Option<u64>) -> Override {
+    Override {
+        status,
+        body: json!({ "code": code, "httpStatus": status, "message": message }),
+        retry_after,
     }
 }

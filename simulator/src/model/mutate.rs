@@ -32,27 +32,9 @@ impl World {
         let image = self.require_image(body.image.as_deref(), &region)?;
         let firewall = required(body.firewall.as_deref(), "FirewallUUID")?;
         let login = self.require_login(body.key.as_deref(), body.password.as_ref(), &image)?;
-        let sold = self
-            .catalogue
-            .package(package)
-            .ok_or_else(|| Refusal::unknown("PackageCode"))?;
-        if (&sold.region, &sold.zone) != (&region, &zone) {
-            return Err(Refusal::unknown("PackageCode"));
-        }
-        if self
-            .catalogue
-            .firewall(firewall)
-            .is_none_or(|each| each.region != region)
-        {
-            return Err(Refusal::unknown("FirewallUUID"));
-        }
-        if self.sold_out.contains(&region) {
-            return Err(Refusal::new(
-                409,
-                "OperationDenied.SoldOut",
-                "The package is sold out in this region",
-            ));
-        }
+        self.require_package(package, &region, &zone)?;
+        self.require_firewall(firewall, &region)?;
+        self.require_stock(&region)?;
         self.require_quota(account)?;
 
         let number = self.servers_made;

@@ -65,6 +65,45 @@ impl World {
         Ok((region.to_owned(), zone.to_owned()))
     }
 
+    /// The package, sold in this very zone.
+    pub(super) fn require_package(
+        &self,
+        package: &str,
+        region: &str,
+        zone: &str,
+    ) -> Result<(), Refusal> {
+        let sold = self
+            .catalogue
+            .package(package)
+            .ok_or_else(|| Refusal::unknown("PackageCode"))?;
+        if (sold.region.as_str(), sold.zone.as_str()) != (region, zone) {
+            return Err(Refusal::unknown("PackageCode"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn require_firewall(&self, firewall: &str, region: &str) -> Result<(), Refusal> {
+        if self
+            .catalogue
+            .firewall(firewall)
+            .is_none_or(|each| each.region != region)
+        {
+            return Err(Refusal::unknown("FirewallUUID"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn require_stock(&self, region: &str) -> Result<(), Refusal> {
+        if self.sold_out.contains(region) {
+            return Err(Refusal::new(
+                409,
+                "OperationDenied.SoldOut",
+                "The package is sold out in this region",
+            ));
+        }
+        Ok(())
+    }
+
     pub(super) fn require_image(
         &self,
         image: Option<&str>,

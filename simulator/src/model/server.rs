@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::request::Verb;
-use crate::catalogue::{Catalogue, Charge};
+use crate::catalogue::{Catalogue, Charge, Package};
 use crate::mix;
 use crate::readings::Readings;
 use crate::secret::Secret;
@@ -226,7 +226,7 @@ pub struct DiskView {
 const TRAFFIC_BANDWIDTH: u32 = 100;
 
 impl ServerView {
-    /// Addresses appear when the server is deployed; until then the fields are empty strings.
+    /// A server as the service shows it to whoever asks for it.
     pub(super) fn of(
         server: &Server,
         catalogue: &Catalogue,
@@ -235,16 +235,8 @@ impl ServerView {
     ) -> Self {
         let package = catalogue.package(&server.package);
         let image = catalogue.image(&server.image);
-        let deployed = !matches!(server.power, Power::Creating | Power::Broken);
-        let when_deployed = |text: String| if deployed { text } else { String::new() };
-        let place = mix::mix(seed, "address", server.number);
-        let octet = |shift: u32| (place >> shift) & 0xff;
-        let (charge_type, free_flow, bandwidth) = match package.map(|package| package.charge) {
-            Some(Charge::Bandwidth { bandwidth }) => ("PAY_BY_BANDWIDTH", 0, bandwidth),
-            Some(Charge::Traffic { free_flow }) => ("PAY_BY_TRAFFIC", free_flow, TRAFFIC_BANDWIDTH),
-            None => ("PAY_BY_TRAFFIC", 0, TRAFFIC_BANDWIDTH),
-        };
-        let disk = |purpose: &str| format!("disk-{}", mix::suffix(seed, purpose, server.number));
+        let addresses = Addresses::of(server, seed);
+        let (charge_type, free_flow, bandwidth) = charge(package);
         let data_disk = package.and_then(|package| package.data_disk);
         Self {
             id: server.id.clone(),
@@ -266,31 +258,17 @@ impl ServerView {
             limit_flow: "FALSE",
             internet_charge_type: charge_type,
             network_type: "PRIVATE_NETWORK",
-            internal_ip_address: when_deployed(format!(
-                "10.{}.{}.{}",
-                octet(0),
-                octet(8),
-                octet(16)
-            )),
-            // 198.18.0.0/15 is set aside for benchmarks: nothing on the Internet answers there.
-            public_ip_address: when_deployed(format!(
-                "198.{}.{}.{}",
-                18 + (octet(24) & 1),
-                octet(32),
-                octet(40)
-            )),
-            public_ip_id: when_deployed(format!(
-                "eip-{}",
-                mix::suffix(seed, "address", server.number)
-            )),
+            internal_ip_address: addresses.internal,
+            public_ip_address: addresses.public,
+            public_ip_id: addresses.public_id,
             secondary_public_ip_info_list: [],
-            system_disk_id: disk("system disk"),
+            system_disk_id: disk_id(server, seed, "system disk"),
             system_disk_category: "LOCAL_SSD",
             system_disk_size: package.map_or(0, |package| package.system_disk),
             data_disk_size: data_disk.unwrap_or(0),
             data_disk_info_list: data_disk
                 .map(|size| DiskView {
-                    id: disk("data disk"),
+                    id: disk_id(server, seed, "data disk"),
                     data_disk_category: "LOCAL_SSD",
                     data_disk_size: size,
                     snapshot_num: 0,
@@ -315,6 +293,44 @@ impl ServerView {
                 .zone(&server.region, &server.zone)
                 .map_or_else(String::new, |zone| zone.name.clone()),
             create_time: server.created_at.to_string(),
+        }
+    }
+}
+
+/// How a package is charged, its free traffic, and its Mbit/s.
+fn charge(package: Option<&Package>) -> (&'static str, u32, u32) {
+    match package.map(|package| package.charge) {
+        Some(Charge::Bandwidth { bandwidth }) => ("PAY_BY_BANDWIDTH", 0, bandwidth),
+        Some(Charge::Traffic { free_flow }) => ("PAY_BY_TRAFFIC", free_flow, TRAFFIC_BANDWIDTH),
+        None => ("PAY_BY_TRAFFIC", 0, TRAFFIC_BANDWIDTH),
+    }
+}
+
+fn disk_id(server: &Server, seed: u64, purpose: &str) -> String {
+    format!("disk-{}", mix::suffix(seed, purpose, server.number))
+}
+
+/// Where a server is reached.
+#[derive(Default)]
+struct Addresses {
+    internal: String,
+    public: String,
+    public_id: String,
+}
+
+impl Addresses {
+    /// They appear when the server is deployed; until then they are empty strings.
+    fn of(server: &Server, seed: u64) -> Self {
+        if matches!(server.power, Power::Creating | Power::Broken) {
+            return Self::default();
+        }
+        let place = mix::mix(seed, "address", server.number);
+        let octet = |shift: u32| (place >> shift) & 0xff;
+        Self {
+            internal: format!("10.{}.{}.{}", octet(0), octet(8), octet(16)),
+            // 198.18.0.0/15 is set aside for benchmarks: nothing on the Internet answers there.
+            public: format!("198.{}.{}.{}", 18 + (octet(24) & 1), octet(32), octet(40)),
+            public_id: format!("eip-{}", mix::suffix(seed, "address", server.number)),
         }
     }
 }

@@ -65,7 +65,7 @@ async fn a_zone_that_fails_hides_nothing_of_another_and_says_since_when() {
     assert_eq!((first.servers, first.unowned_servers), (Some(3), Some(1)));
     assert_eq!(first.listed_zones.as_deref(), Some("1/2"));
     assert_eq!(first.inventory[1].failing_since, None, "it may be a hiccup");
-    tokio::time::advance(LASTS).await;
+    tokio::time::advance(times::ZONE_FAILING_SHOWN_AFTER).await;
     let told = after(&first, &zones, began);
     let nope = &told.inventory[1];
     assert_eq!(nope.failing_since, Some(at(7)));
@@ -75,7 +75,7 @@ async fn a_zone_that_fails_hides_nothing_of_another_and_says_since_when() {
     // A new process finds it failing anew: the time stands.
     let again = [("a", listed(3, 1)), ("nope", failing(90, "no such zone"))];
     assert_eq!(after(&told, &again, began), told);
-    tokio::time::advance(LASTS).await;
+    tokio::time::advance(times::ZONE_FAILING_SHOWN_AFTER).await;
     assert_eq!(after(&told, &again, began), told);
     // Listed at last.
     let well = after(&told, &[("a", listed(3, 1)), ("nope", listed(2, 0))], began);
@@ -97,7 +97,7 @@ async fn a_zone_that_was_listed_counts_as_it_was_listed_last_while_it_fails() {
         failing: failing(7, "503").failing,
         ..listed(2, 2)
     };
-    tokio::time::advance(LASTS).await;
+    tokio::time::advance(times::ZONE_FAILING_SHOWN_AFTER).await;
     let told = after(&known, &[("a", listed(3, 1)), ("b", down)], began);
     assert_eq!((told.servers, told.unowned_servers), (Some(5), Some(3)));
     assert_eq!(told.listed_zones.as_deref(), Some("1/2"));
@@ -115,7 +115,7 @@ async fn more_zones_than_status_holds_are_all_counted_and_those_that_fail_stand_
             _ => (name.as_str(), listed(2, 1)),
         })
         .collect();
-    tokio::time::advance(LASTS).await;
+    tokio::time::advance(times::ZONE_FAILING_SHOWN_AFTER).await;
     let told = after(&AccountStatus::default(), &zones, began);
     assert_eq!(told.listed_zones.as_deref(), Some("149/150"));
     assert_eq!((told.servers, told.unowned_servers), (Some(298), Some(149)));
@@ -202,13 +202,13 @@ async fn an_outage_of_the_service_is_no_zones_failure() {
         ..listed(3, 1)
     };
     let zones = [("a", down)];
-    tokio::time::advance(10 * LASTS).await;
+    tokio::time::advance(10 * times::ZONE_FAILING_SHOWN_AFTER).await;
     let outage = counted(&summary(&zones), &known, &account("default"), None);
     assert_eq!(outage, known);
     // It answers again, and the zone is not tried yet.
     let back = Instant::now();
     assert_eq!(after(&known, &zones, back), known);
-    tokio::time::advance(LASTS).await;
+    tokio::time::advance(times::ZONE_FAILING_SHOWN_AFTER).await;
     assert_ne!(after(&known, &zones, back), known);
 }
 

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 const REASON: Duration = Duration::from_millis(50);
 const BROKEN: &str = "the task that renews the Lease broke";
 /// Between two tries to learn the cluster's state at the beginning of the term.
-const AGAIN: Duration = Duration::from_secs(2);
+const CLUSTER_STATE_RETRY: Duration = Duration::from_secs(2);
 
 /// The right to act.
 pub(super) struct Election {
@@ -151,6 +151,6 @@ pub(super) async fn find_births(api: Api<Instance>, born_after: &AtomicU64) {
                 "the state at the beginning of the term is not known"
             ),
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(CLUSTER_STATE_RETRY).await;
     }
 }

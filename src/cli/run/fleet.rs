@@ -7,12 +7,13 @@ use super::wiring::{Guarded, Parts, Stores};
 use crate::api::names::BINDING;
 use crate::api::{Account, Instance};
 use crate::inventory::Subject;
-use crate::runtime::kubernetes;
 use crate::runtime::queue::{self, Flow, Priority, Requests, Rules};
-use crate::runtime::watch::{self, Change, Notice, Synced};
+use crate::runtime::watch::{self, Change, Notice, Synced, Watch};
+use crate::runtime::{kubernetes, times};
 use crate::{account, instance};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::runtime::reflector::store::Writer;
 use kube::runtime::{reflector, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -56,68 +57,10 @@ impl Fleet {
             by_secret: Referrers::default(),
             accounts_by_secret: Referrers::default(),
         };
-        let told_of_secret = {
-            let (secrets, stores) = (parts.secrets.clone(), stores.clone());
-            move |notice: Notice| {
-                if secrets.note(&notice) {
-                    stores.secret_changed(&notice.key);
-                }
-            }
-        };
-        let scope = namespace.unwrap_or("all namespaces");
-        let kinds = ["Secrets", "Accounts", "Instances"].map(|kind| format!("{kind} of {scope}"));
-        let heartbeats = kinds.each_ref().map(|kind| {
-            parts
-                .heartbeats
-                .expect(format!("watch of {kind}"), watch::SILENCE)
-        });
-        let [secret_client, account_client, instance_client] = heartbeats
-            .each_ref()
-            .map(|heartbeat| kubernetes::watching(parts.client.clone(), heartbeat.clone()));
-        let [secret_heartbeat, account_heartbeat, instance_heartbeat] = heartbeats;
-        let metrics = &parts.metrics;
-        let watches = [
-            watch::spawn(
-                watch::Subject {
-                    api: api::<PartialObjectMeta<Secret>>(&secret_client, namespace),
-                    config: pages().fields(SECRET_FIELDS),
-                    prune: |secret| prune(secret.meta_mut(), &[]),
-                },
-                None,
-                metrics.clone(),
-                secret_heartbeat,
-                told_of_secret,
-                stop.clone(),
-            ),
-            watch::spawn(
-                watch::Subject {
-                    api: api::<Guarded<Account>>(&account_client, namespace),
-                    config: pages(),
-                    prune: |account| prune(account.meta_mut(), &[]),
-                },
-                Some(account_writer),
-                metrics.clone(),
-                account_heartbeat,
-                told_of_account(parts, &stores),
-                stop.clone(),
-            ),
-            watch::spawn(
-                watch::Subject {
-                    api: api::<Guarded<Instance>>(&instance_client, namespace),
-                    config: pages(),
-                    prune: |instance| prune(instance.meta_mut(), &[BINDING]),
-                },
-                Some(instance_writer),
-                metrics.clone(),
-                instance_heartbeat,
-                told_of_instance(parts, &stores),
-                stop.clone(),
-            ),
-        ];
-        let (synced, watches) = kinds
-            .into_iter()
-            .zip(watches)
+        let watches = watches(parts, &stores, account_writer, instance_writer, stop);
+        let (synced, watches) = watches
             .map(|(kind, watch)| ((kind, watch.synced), watch.task))
+            .into_iter()
             .unzip();
         Self {
             stores,
@@ -146,7 +89,7 @@ impl Fleet {
         let scope = scope.as_deref().unwrap_or("all namespaces");
         let heartbeat = |kind: &str| {
             let name = format!("queue of {kind} of {scope}");
-            parts.heartbeats.expect(name, queue::SILENCE)
+            parts.heartbeats.expect(name, times::QUEUE_SILENCE_MAX)
         };
         let (account_heartbeat, instance_heartbeat) =
             (heartbeat("Accounts"), heartbeat("Instances"));
@@ -188,6 +131,71 @@ impl Fleet {
     }
 }
 
+/// Begins the watches of a scope, each named after what it watches.
+fn watches(
+    parts: &Parts,
+    stores: &Stores,
+    account_writer: Writer<Guarded<Account>>,
+    instance_writer: Writer<Guarded<Instance>>,
+    stop: &CancellationToken,
+) -> [(String, Watch); 3] {
+    let namespace = stores.namespace.as_deref();
+    let scope = namespace.unwrap_or("all namespaces");
+    let kinds = ["Secrets", "Accounts", "Instances"].map(|kind| format!("{kind} of {scope}"));
+    let heartbeats = kinds.each_ref().map(|kind| {
+        parts
+            .heartbeats
+            .expect(format!("watch of {kind}"), times::WATCH_SILENCE_MAX)
+    });
+    let [secret_client, account_client, instance_client] = heartbeats
+        .each_ref()
+        .map(|heartbeat| kubernetes::watching(parts.client.clone(), heartbeat.clone()));
+    let [secret_heartbeat, account_heartbeat, instance_heartbeat] = heartbeats;
+    let [secrets, accounts, instances] = kinds;
+    let metrics = &parts.metrics;
+    let secret_watch = watch::spawn(
+        watch::Subject {
+            api: api::<PartialObjectMeta<Secret>>(&secret_client, namespace),
+            config: pages().fields(SECRET_FIELDS),
+            prune: |secret| prune(secret.meta_mut(), &[]),
+        },
+        None,
+        metrics.clone(),
+        secret_heartbeat,
+        told_of_secret(parts, stores),
+        stop.clone(),
+    );
+    let account_watch = watch::spawn(
+        watch::Subject {
+            api: api::<Guarded<Account>>(&account_client, namespace),
+            config: pages(),
+            prune: |account| prune(account.meta_mut(), &[]),
+        },
+        Some(account_writer),
+        metrics.clone(),
+        account_heartbeat,
+        told_of_account(parts, stores),
+        stop.clone(),
+    );
+    let instance_watch = watch::spawn(
+        watch::Subject {
+            api: api::<Guarded<Instance>>(&instance_client, namespace),
+            config: pages(),
+            prune: |instance| prune(instance.meta_mut(), &[BINDING]),
+        },
+        Some(instance_writer),
+        metrics.clone(),
+        instance_heartbeat,
+        told_of_instance(parts, stores),
+        stop.clone(),
+    );
+    [
+        (secrets, secret_watch),
+        (accounts, account_watch),
+        (instances, instance_watch),
+    ]
+}
+
 async fn account_turn(context: account::Context, object: Arc<Guarded<Account>>) -> Duration {
     match &object.0 {
         Ok(account) => account::reconcile(&context, account).await,
@@ -216,6 +224,15 @@ where
         || Api::all(client.clone()),
         |namespace| Api::namespaced(client.clone(), namespace),
     )
+}
+
+fn told_of_secret(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send + use<> {
+    let (secrets, stores) = (parts.secrets.clone(), stores.clone());
+    move |notice| {
+        if secrets.note(&notice) {
+            stores.secret_changed(&notice.key);
+        }
+    }
 }
 
 fn told_of_account(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send + use<> {

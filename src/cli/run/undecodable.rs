@@ -14,9 +14,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The next version of the object brings a reconcile; what could not be written is tried again sooner.
-const LONG: Duration = Duration::from_secs(600);
-const AGAIN: Duration = Duration::from_secs(20);
+/// An object whose trouble is told, or that is mended or gone, is looked at again after this time: its next version brings a reconcile.
+const UNDECODABLE_RECHECK: Duration = Duration::from_secs(600);
+/// What could not be read or written is tried again sooner: the apiserver's trouble is no event of the object.
+const RETRY_AFTER_KUBE_ERROR: Duration = Duration::from_secs(20);
 
 /// Tells of an object that does not decode. Writes only what does not stand there yet.
 pub(super) async fn tell<K>(client: &Client, events: &Events, object: &impl ResourceExt) -> Duration
@@ -28,30 +29,30 @@ where
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &kind);
     let now = match call("read the object", api.get(&name)).await {
         Ok(now) => now,
-        Err(error) if error.is_not_found() => return LONG,
+        Err(error) if error.is_not_found() => return UNDECODABLE_RECHECK,
         Err(error) => {
             tracing::warn!(name, namespace, %error, "an object that does not decode could not be looked at");
-            return AGAIN;
+            return RETRY_AFTER_KUBE_ERROR;
         }
     };
     let Some(why) = trouble::<K>(&now) else {
-        return LONG; // it was mended meanwhile
+        return UNDECODABLE_RECHECK; // it was mended meanwhile
     };
     let message = format!(
         "the object cannot be read by this version of the operator ({why}): install the version that wrote it, or mend the \
          object"
     );
     match write(&api, &now, message.clone()).await {
-        Ok(false) => LONG,
+        Ok(false) => UNDECODABLE_RECHECK,
         Ok(true) => {
             tracing::error!(name, namespace, why, "the object cannot be read");
             let event = EventNote::warning("Undecodable", message);
             events.publish(&now.object_ref(&kind), &event).await;
-            LONG
+            UNDECODABLE_RECHECK
         }
         Err(error) => {
             tracing::warn!(name, namespace, %error, "status not written");
-            AGAIN
+            RETRY_AFTER_KUBE_ERROR
         }
     }
 }

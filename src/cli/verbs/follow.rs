@@ -5,7 +5,7 @@ use crate::api::Instance;
 use crate::api::counted;
 use crate::cli::progress::Progress;
 use crate::cli::service::Cluster;
-use crate::runtime::kubernetes::WATCH_SECONDS;
+use crate::runtime::times::WATCH_TIMEOUT_SECONDS;
 use futures::{Stream, StreamExt};
 use kube::core::DeserializeGuard;
 use kube::runtime::WatchStreamExt;
@@ -195,7 +195,7 @@ impl Waiting<'_> {
 
 /// What is watched: the only object, or all of the namespace. Not those with a label: one that loses it would look deleted.
 fn config(goals: &BTreeMap<String, Goal>) -> watcher::Config {
-    let config = watcher::Config::default().timeout(WATCH_SECONDS);
+    let config = watcher::Config::default().timeout(WATCH_TIMEOUT_SECONDS);
     let mut names = goals.keys();
     match (names.next(), names.next()) {
         (Some(only), None) => config.fields(&format!("metadata.name={only}")),

@@ -51,162 +51,181 @@ fn on(operation: Operation, status: u16, body: &str) -> Result<String, Error> {
     })
 }
 
+const REFUSAL: &str = r#"{"code":"InvalidRegionCode.NotNull","httpStatus":400,"message":"no"}"#;
+const PAGE: &str = "<html>nginx</html>";
+const ODD: &str = r#"{"error":"Not Found","message":"no such route","status":404}"#;
+
+/// Status, body, may have happened, worth retrying, category.
+type Classified = (u16, &'static str, bool, bool, &'static str);
+
+const CLIENT_ERRORS: &[Classified] = &[
+    (400, REFUSAL, false, false, "refused"),
+    (400, PAGE, true, false, "unexpected_status"),
+    (400, ODD, true, false, "unexpected_status"),
+    (
+        401,
+        r#"{"code":"Authenticated.Error","httpStatus":401,"message":"m"}"#,
+        false,
+        false,
+        "unauthorized",
+    ),
+    (
+        403,
+        r#"{"code":"Forbidden","message":"m"}"#,
+        false,
+        false,
+        "unauthorized",
+    ),
+    (403, PAGE, true, false, "unauthorized"),
+    (
+        404,
+        r#"{"code":"X","message":"m"}"#,
+        false,
+        false,
+        "not_found",
+    ),
+    (404, PAGE, true, false, "unexpected_status"),
+    (408, REFUSAL, true, true, "refused"),
+    (
+        409,
+        r#"{"code":"Busy","message":"m"}"#,
+        false,
+        true,
+        "refused",
+    ),
+    (
+        429,
+        r#"{"code":"TooMany","message":"m"}"#,
+        false,
+        true,
+        "rate_limited",
+    ),
+    (429, PAGE, true, true, "rate_limited"),
+];
+
+const REDIRECTS_AND_SERVER_ERRORS: &[Classified] = &[
+    (302, REFUSAL, true, false, "refused"),
+    (500, REFUSAL, true, true, "server_error"),
+    (502, PAGE, true, true, "server_error"),
+    (
+        503,
+        r#"{"code":"Busy","success":false}"#,
+        true,
+        true,
+        "server_error",
+    ),
+];
+
+const ENVELOPES_AT_ODDS_WITH_THE_STATUS: &[Classified] = &[
+    (200, REFUSAL, false, false, "refused"),
+    (202, r#"{"success":false}"#, false, false, "refused"),
+    (
+        202,
+        r#"{"success":"false","message":"m"}"#,
+        false,
+        false,
+        "refused",
+    ),
+    (
+        202,
+        r#"{"success":false,"code":"Instance.NotFound"}"#,
+        false,
+        false,
+        "not_found",
+    ),
+    (
+        200,
+        r#"{"code":"Authenticated.Error","httpStatus":401,"message":"m"}"#,
+        false,
+        false,
+        "unauthorized",
+    ),
+    (
+        200,
+        r#"{"code":"System.Error","httpStatus":500,"message":"m"}"#,
+        true,
+        true,
+        "server_error",
+    ),
+    (
+        400,
+        r#"{"code":"System.Error","httpStatus":500,"message":"m"}"#,
+        true,
+        false,
+        "refused",
+    ),
+    (
+        202,
+        r#"{"code":"Too.Many","httpStatus":429,"message":"m"}"#,
+        false,
+        true,
+        "rate_limited",
+    ),
+];
+
+const NEITHER_RESULT_NOR_REFUSAL: &[Classified] = &[
+    (
+        202,
+        r#"{"httpStatus":202,"rowCount":0}"#,
+        true,
+        true,
+        "garbled",
+    ),
+    (
+        202,
+        r#"{"code":"OK","message":"accepted"}"#,
+        true,
+        true,
+        "garbled",
+    ),
+    (202, r#"{"code":"Something"}"#, true, true, "garbled"),
+    (202, r#"{"message":"hello"}"#, true, true, "garbled"),
+    (
+        202,
+        r#"{"success":true,"code":"X","message":"m"}"#,
+        true,
+        true,
+        "garbled",
+    ),
+    (
+        202,
+        r#"{"success":false,"id":"ecs-1"}"#,
+        true,
+        true,
+        "garbled",
+    ),
+    (
+        202,
+        r#"{"httpStatus":500,"id":"ecs-1"}"#,
+        true,
+        true,
+        "garbled",
+    ),
+    (202, r#"{"id":"ecs-"#, true, true, "garbled"),
+    (202, "[]", true, true, "garbled"),
+    (200, "", true, true, "garbled"),
+    (204, "", true, true, "garbled"),
+    (200, PAGE, true, true, "garbled"),
+];
+
 #[test]
 fn every_answer_is_classified_on_both_axes() {
-    let refused = r#"{"code":"InvalidRegionCode.NotNull","httpStatus":400,"message":"no"}"#;
-    let page = "<html>nginx</html>";
-    let odd = r#"{"error":"Not Found","message":"no such route","status":404}"#;
-    // status, body, may have happened, worth retrying, category
-    let rows: &[(u16, &str, bool, bool, &str)] = &[
-        (400, refused, false, false, "refused"),
-        (400, page, true, false, "unexpected_status"),
-        (400, odd, true, false, "unexpected_status"),
-        (
-            401,
-            r#"{"code":"Authenticated.Error","httpStatus":401,"message":"m"}"#,
-            false,
-            false,
-            "unauthorized",
-        ),
-        (
-            403,
-            r#"{"code":"Forbidden","message":"m"}"#,
-            false,
-            false,
-            "unauthorized",
-        ),
-        (403, page, true, false, "unauthorized"),
-        (
-            404,
-            r#"{"code":"X","message":"m"}"#,
-            false,
-            false,
-            "not_found",
-        ),
-        (404, page, true, false, "unexpected_status"),
-        (408, refused, true, true, "refused"),
-        (
-            409,
-            r#"{"code":"Busy","message":"m"}"#,
-            false,
-            true,
-            "refused",
-        ),
-        (
-            429,
-            r#"{"code":"TooMany","message":"m"}"#,
-            false,
-            true,
-            "rate_limited",
-        ),
-        (429, page, true, true, "rate_limited"),
-        (302, refused, true, false, "refused"),
-        (500, refused, true, true, "server_error"),
-        (502, page, true, true, "server_error"),
-        (
-            503,
-            r#"{"code":"Busy","success":false}"#,
-            true,
-            true,
-            "server_error",
-        ),
-        (200, refused, false, false, "refused"),
-        (202, r#"{"success":false}"#, false, false, "refused"),
-        (
-            202,
-            r#"{"success":"false","message":"m"}"#,
-            false,
-            false,
-            "refused",
-        ),
-        (
-            202,
-            r#"{"success":false,"code":"Instance.NotFound"}"#,
-            false,
-            false,
-            "not_found",
-        ),
-        (
-            200,
-            r#"{"code":"Authenticated.Error","httpStatus":401,"message":"m"}"#,
-            false,
-            false,
-            "unauthorized",
-        ),
-        (
-            200,
-            r#"{"code":"System.Error","httpStatus":500,"message":"m"}"#,
-            true,
-            true,
-            "server_error",
-        ),
-        (
-            400,
-            r#"{"code":"System.Error","httpStatus":500,"message":"m"}"#,
-            true,
-            false,
-            "refused",
-        ),
-        (
-            202,
-            r#"{"code":"Too.Many","httpStatus":429,"message":"m"}"#,
-            false,
-            true,
-            "rate_limited",
-        ),
-        // Neither a result nor a refusal.
-        (
-            202,
-            r#"{"httpStatus":202,"rowCount":0}"#,
-            true,
-            true,
-            "garbled",
-        ),
-        (
-            202,
-            r#"{"code":"OK","message":"accepted"}"#,
-            true,
-            true,
-            "garbled",
-        ),
-        (202, r#"{"code":"Something"}"#, true, true, "garbled"),
-        (202, r#"{"message":"hello"}"#, true, true, "garbled"),
-        (
-            202,
-            r#"{"success":true,"code":"X","message":"m"}"#,
-            true,
-            true,
-            "garbled",
-        ),
-        (
-            202,
-            r#"{"success":false,"id":"ecs-1"}"#,
-            true,
-            true,
-            "garbled",
-        ),
-        (
-            202,
-            r#"{"httpStatus":500,"id":"ecs-1"}"#,
-            true,
-            true,
-            "garbled",
-        ),
-        (202, r#"{"id":"ecs-"#, true, true, "garbled"),
-        (202, "[]", true, true, "garbled"),
-        (200, "", true, true, "garbled"),
-        (204, "", true, true, "garbled"),
-        (200, page, true, true, "garbled"),
-    ];
+    let rows = [
+        CLIENT_ERRORS,
+        REDIRECTS_AND_SERVER_ERRORS,
+        ENVELOPES_AT_ODDS_WITH_THE_STATUS,
+        NEITHER_RESULT_NOR_REFUSAL,
+    ]
+    .concat();
     for (status, body, happened, retry, category) in rows {
-        let error = create(*status, body).expect_err(body);
+        let error = create(status, body).expect_err(body);
         assert_eq!(
             error.may_have_happened(),
-            *happened,
+            happened,
             "may have happened: {status} {body}"
         );
-        assert_eq!(error.is_retryable(), *retry, "retryable: {status} {body}");
-        assert_eq!(error.category(), *category, "category: {status} {body}");
+        assert_eq!(error.is_retryable(), retry, "retryable: {status} {body}");
+        assert_eq!(error.category(), category, "category: {status} {body}");
     }
 }
 

@@ -67,12 +67,15 @@ async fn a_call_that_waits_casts_doubt_long_before_its_deadline() {
     let began = Instant::now();
     let waits = health.subscribe(tokio::time::sleep(30 * S));
     let watched = async {
-        tokio::time::sleep(SILENT - S).await;
+        tokio::time::sleep(times::DOUBTED_UNANSWERED_AFTER - S).await;
         assert_eq!(health.trouble(), None);
         // Others are answered meanwhile: only since then nobody is.
         health.heard(Operation::Task, began, None);
         tokio::time::sleep(2 * S).await;
-        assert_eq!(health.trouble().unwrap().since, began + SILENT - S);
+        assert_eq!(
+            health.trouble().unwrap().since,
+            began + times::DOUBTED_UNANSWERED_AFTER - S
+        );
     };
     tokio::join!(waits, watched);
     assert_eq!(began.elapsed(), 30 * S, "it is waited for all the same");

@@ -71,7 +71,7 @@ async fn one_that_asks_whether_the_service_answers_goes_beside_those_that_wait_f
     let silent = limiter.pass(CallPriority::Urgent).await;
     let start = Instant::now();
     let probe = limiter.pass_beside(CallPriority::Urgent).await;
-    assert_eq!(start.elapsed(), BESIDE);
+    assert_eq!(start.elapsed(), times::PROBE_WAITS_IN_LINE);
     // Within the rate, and no longer than a pause lasts.
     limiter.hold_off(Duration::from_secs(20));
     let another = limiter.pass_beside(CallPriority::Urgent).await;

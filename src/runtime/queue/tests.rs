@@ -109,7 +109,7 @@ async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_p
         requests,
         rules(1),
         Metrics::default(),
-        heartbeats.expect("queue", SILENCE),
+        heartbeats.expect("queue", times::QUEUE_SILENCE_MAX),
         CancellationToken::new(),
         // The only place is always taken, by a reconcile that does not end by itself.
         |_| Box::pin(std::future::pending()),
@@ -120,7 +120,7 @@ async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_p
         let _ = timeout(Duration::from_secs(20), &mut queue).await;
         assert!(heartbeats.missing().is_empty());
     }
-    advance(SILENCE + Duration::from_secs(1)).await;
+    advance(times::QUEUE_SILENCE_MAX + Duration::from_secs(1)).await;
     assert_eq!(heartbeats.missing(), ["queue"]);
 }
 

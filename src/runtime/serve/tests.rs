@@ -36,24 +36,26 @@ async fn end(stream: &mut TcpStream) -> Vec<u8> {
 #[tokio::test]
 async fn five_hundred_idle_connections_keep_no_probe_out_and_most_are_ended_at_once() {
     // Not for the time that they are silent.
-    let address = begin(HEAD * 100).await;
+    let address = begin(times::REQUEST_HEAD_DEADLINE * 100).await;
     let mut idle = Vec::new();
     for _ in 0..500 {
         // One after the other: what does not fit into the kernel's queue would be no connection of ours.
         idle.push(TcpStream::connect(address).await.unwrap());
         tokio::task::yield_now().await;
     }
-    let answer = timeout(HEAD * 2, probe(address)).await;
+    let answer = timeout(times::REQUEST_HEAD_DEADLINE * 2, probe(address)).await;
     assert!(answer.unwrap().starts_with("HTTP/1.1 200"));
     // The oldest made room.
     for stream in &mut idle[..500 - CONNECTIONS] {
-        timeout(HEAD * 2, end(stream)).await.unwrap();
+        timeout(times::REQUEST_HEAD_DEADLINE * 2, end(stream))
+            .await
+            .unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_request_that_never_ends_is_ended_in_its_time() {
-    let address = begin(HEAD).await;
+    let address = begin(times::REQUEST_HEAD_DEADLINE).await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
     let (mut read, mut write) = stream.split();
@@ -69,13 +71,17 @@ async fn a_request_that_never_ends_is_ended_in_its_time() {
         _ = read.read_to_end(&mut answer) => {}
         () = dribble => {}
     }
-    assert!(begun.elapsed() < HEAD * 3, "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < times::REQUEST_HEAD_DEADLINE * 3,
+        "{:?}",
+        begun.elapsed()
+    );
     assert!(!answer.starts_with(b"HTTP/1.1 200"));
 }
 
 #[tokio::test]
 async fn a_head_without_end_costs_no_more_than_its_bound() {
-    let address = begin(HEAD).await;
+    let address = begin(times::REQUEST_HEAD_DEADLINE).await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
     let mut sent = 0;
@@ -108,14 +114,14 @@ async fn a_certificate_is_read_again_when_it_changes_and_kept_when_it_breaks() {
     let first = files.config().await.unwrap();
     issue();
     assert!(Arc::ptr_eq(&first, &files.config().await.unwrap()));
-    tokio::time::advance(REREAD).await;
+    tokio::time::advance(times::CERTIFICATE_RECHECK).await;
     let second = files.config().await.unwrap();
     assert!(!Arc::ptr_eq(&first, &second), "it was not read again");
     std::fs::write(&certificate, "half of it").unwrap();
-    tokio::time::advance(REREAD).await;
+    tokio::time::advance(times::CERTIFICATE_RECHECK).await;
     assert!(Arc::ptr_eq(&second, &files.config().await.unwrap()));
     issue();
-    tokio::time::advance(REREAD).await;
+    tokio::time::advance(times::CERTIFICATE_RECHECK).await;
     assert!(!Arc::ptr_eq(&second, &files.config().await.unwrap()));
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(Certificate::read(certificate, key).is_err());

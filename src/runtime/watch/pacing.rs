@@ -1,16 +1,12 @@
 //! How long a watch that failed waits. Ten seconds at most, so that it goes on soon after the apiserver is back, and with
 //! jitter, so that not all come back at once.
 
+use crate::runtime::times::{WATCH_FAILURE_FORGOTTEN, WATCH_RETRY_FIRST, WATCH_RETRY_MAX};
 use rand::RngExt;
 use std::time::Duration;
 use tokio::time::Instant;
 
-const FIRST: Duration = Duration::from_millis(500);
-const LONGEST: Duration = Duration::from_secs(8);
 const JITTER: f64 = 0.2;
-/// Failures that lie further back do not count. Success does not show otherwise: an idle watch that goes on says nothing,
-/// and a listing says that it begins before it fails.
-const FORGOTTEN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 pub(super) struct Pacing {
@@ -22,12 +18,15 @@ impl Pacing {
     /// Notes a failure and gives the wait before the next try.
     pub(super) fn fail(&mut self) -> Duration {
         let now = Instant::now();
-        if self.last.is_some_and(|last| now > last + FORGOTTEN) {
+        if self
+            .last
+            .is_some_and(|last| now > last + WATCH_FAILURE_FORGOTTEN)
+        {
             self.failures = 0;
         }
-        let plain = FIRST
+        let plain = WATCH_RETRY_FIRST
             .saturating_mul(1 << self.failures.min(16))
-            .min(LONGEST);
+            .min(WATCH_RETRY_MAX);
         self.failures = self.failures.saturating_add(1);
         let wait = plain.mul_f64(1.0 + JITTER * rand::rng().random_range(-1.0..=1.0));
         self.last = Some(now + wait);
@@ -63,7 +62,7 @@ mod tests {
         }
         assert!(waits[0] <= Duration::from_millis(600));
         assert!(waits.iter().all(|wait| *wait < Duration::from_secs(10)));
-        tokio::time::advance(FORGOTTEN + FIRST).await;
+        tokio::time::advance(WATCH_FAILURE_FORGOTTEN + WATCH_RETRY_FIRST).await;
         assert!(pacing.fail() <= Duration::from_millis(600));
     }
 }

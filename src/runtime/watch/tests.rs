@@ -7,6 +7,7 @@ use kube::Client;
 use kube::api::ObjectMeta;
 use kube::client::Body;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 fn object(name: &str, uid: &str) -> ConfigMap {
@@ -120,7 +121,7 @@ impl Server {
             let uri = request.uri().to_string();
             async move { server.answer(&uri).await }
         });
-        let heartbeat = heartbeats.expect("watch", SILENCE);
+        let heartbeat = heartbeats.expect("watch", times::WATCH_SILENCE_MAX);
         let client = watching(Client::new(service, "default"), heartbeat.clone());
         let subject = Subject::<ConfigMap> {
             api: Api::default_namespaced(client),

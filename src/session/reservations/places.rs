@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Who came later asks again after this time, where there is room for those before it.
-const SOON: Duration = Duration::from_secs(1);
+const RECHECK_BEHIND_OTHERS: Duration = Duration::from_secs(1);
 
 impl State {
     /// See [`Reservations::take`].
@@ -46,7 +46,7 @@ impl State {
                 // The one whose minute is over when it is this one's turn.
                 let room = (creates.len() + ahead).saturating_sub(per_minute);
                 let at = creates.get(room).or(creates.back());
-                let wait = at.map_or(SOON, |(at, _)| {
+                let wait = at.map_or(RECHECK_BEHIND_OTHERS, |(at, _)| {
                     (*at + MINUTE).saturating_duration_since(now)
                 });
                 return Reservation::TooFast { per_minute, wait };

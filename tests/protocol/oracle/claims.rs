@@ -104,24 +104,9 @@ impl Oracle {
         if begun.iter().any(has_ended) {
             return Some(Verdict::Right);
         }
-        // It was there once: that is all that an import is.
-        let mut shown = self.talk.shown(process, &id);
-        let row = match imported {
-            Some(_) => shown.find_map(|shown| shown.row.as_ref()),
-            None => shown.next().and_then(|shown| shown.row.as_ref()),
-        };
-        let shows = |field: &str, values: &[&str]| {
-            row.is_some_and(|row| values.iter().any(|value| row[field] == *value))
-        };
         let target = now["status"]["applied"]["image"].as_str();
-        let is_shown = match verb {
-            Verb::Create => shows("ecsStatus", &["STARTED", "STOPPED"]),
-            Verb::Start => shows("ecsStatus", &["STARTED"]),
-            Verb::Stop => shows("ecsStatus", &["STOPPED"]),
-            Verb::Reinstall => target.is_some_and(|image| shows("imageResourceUUID", &[image])),
-            Verb::Restart | Verb::Password | Verb::Release => false,
-        };
-        if is_shown {
+        let shown = self.row_shown(process, &id, imported.is_some());
+        if shown.is_some_and(|row| is_done_by(row, verb, target)) {
             return Some(Verdict::Right);
         }
         // The service does not tell how a task ended that it says it does not know (docs).
@@ -139,6 +124,29 @@ impl Oracle {
         let is_excused = begun.iter().any(is_untold) || !heard || is_assumed;
         let why = format!("attempt {attempt} is told as done, and no {told} was");
         Some(Verdict::of(Some(why), is_excused))
+    }
+
+    /// The row that the newest answer to this process has of the server. An import is content with any: all that it says is that the
+    /// server was there once.
+    fn row_shown(&self, process: ProcessId, id: &str, is_import: bool) -> Option<&Value> {
+        let mut shown = self.talk.shown(process, id);
+        if is_import {
+            shown.find_map(|shown| shown.row.as_ref())
+        } else {
+            shown.next().and_then(|shown| shown.row.as_ref())
+        }
+    }
+}
+
+/// Whether a row alone shows that such an operation was done.
+fn is_done_by(row: &Value, verb: Verb, target_image: Option<&str>) -> bool {
+    let shows = |field: &str, values: &[&str]| values.iter().any(|value| row[field] == *value);
+    match verb {
+        Verb::Create => shows("ecsStatus", &["STARTED", "STOPPED"]),
+        Verb::Start => shows("ecsStatus", &["STARTED"]),
+        Verb::Stop => shows("ecsStatus", &["STOPPED"]),
+        Verb::Reinstall => target_image.is_some_and(|image| shows("imageResourceUUID", &[image])),
+        Verb::Restart | Verb::Password | Verb::Release => false,
     }
 }
 

@@ -25,22 +25,18 @@ impl Universe {
         if has_object {
             self.oracle.steps(step);
         }
+        self.take(step);
+        if step.changes_objects() && self.kube.version() == before {
+            self.finds_nothing(step);
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
         match *step {
             Step::Apply(n) => self.apply(n),
-            Step::EditImage(n) => self.edit_spec(n, |spec| {
-                let example = catalogue::example();
-                let is_first = spec["image"]["id"] == example.image;
-                let other = [example.image, example.other_image][usize::from(is_first)];
-                spec["image"] = json!({"id": other});
-            }),
+            Step::EditImage(n) => self.edit_image(n),
             Step::Spec(n, ref patch) => self.edit_spec(n, |spec| merge(spec, patch)),
-            Step::Acknowledge(n) => {
-                let token = self.token();
-                self.edit_spec(n, |spec| {
-                    let image = spec["image"]["id"].clone();
-                    spec["reinstall"] = json!({"token": token, "image": image});
-                });
-            }
+            Step::Acknowledge(n) => self.acknowledge_reinstall(n),
             Step::EditLogin(_)
             | Step::DropLogin(_)
             | Step::DropConnection(_)
@@ -54,10 +50,7 @@ impl Universe {
             | Step::Imports(_)
             | Step::ApplyAccount
             | Step::Immigrate(_) => self.step_aside(step),
-            Step::EditPower(n) => self.edit_spec(n, |spec| {
-                let is_stopped = spec["powerState"] == "Stopped";
-                spec["powerState"] = json!(if is_stopped { "Running" } else { "Stopped" });
-            }),
+            Step::EditPower(n) => self.edit_power(n),
             Step::Restart(n) => {
                 let token = self.token();
                 self.edit_spec(n, |spec| spec["restart"] = json!({"token": token}));
@@ -66,19 +59,8 @@ impl Universe {
                 let token = self.token();
                 self.edit_spec(n, |spec| spec["reinstall"] = json!({"token": token}));
             }
-            Step::RotatePassword => {
-                self.password = 1 - self.password;
-                let value = base64(self.password());
-                let key = (SECRETS, "login".to_owned());
-                self.kube
-                    .edit(&key, |secret| secret["data"]["value"] = json!(value));
-            }
-            Step::Label(n) => {
-                let token = self.token();
-                self.kube.edit(&instance(n), |object| {
-                    object["metadata"]["labels"]["touched"] = json!(token);
-                });
-            }
+            Step::RotatePassword => self.rotate_password(),
+            Step::Label(n) => self.label(n),
             Step::Delete(n) => self.kube.delete(&instance(n)),
             Step::WipeStatus(n) => self.kube.edit(&instance(n), |object| {
                 object["status"] = json!({"observedGeneration": -1, "attempt": 0});
@@ -94,25 +76,9 @@ impl Universe {
                 None => self.finds_nothing(step),
             },
             Step::RestoreBackup(n) => self.put_back(n, n),
-            Step::Copy(n) => {
-                if let Some(object) = self.kube.get(&instance(n)) {
-                    self.backups.insert(n, object.clone());
-                    self.put_back(n, n + 5);
-                }
-            }
+            Step::Copy(n) => self.copy(n),
             Step::SnapshotEtcd => self.snapshot = Some(self.kube.clone()),
-            Step::RestoreEtcd => {
-                if let Some(snapshot) = self.snapshot.clone() {
-                    for (_, object) in self.kube.all() {
-                        self.oracle.interferes(object);
-                    }
-                    self.kube.restore(&snapshot);
-                    let account = self.kube.get(&(ACCOUNTS, "default".to_owned()));
-                    let most = account.and_then(|account| account["spec"]["maxInstances"].as_u64());
-                    self.oracle.is_limited(most);
-                    self.oracle.went_back(&self.kube);
-                }
-            }
+            Step::RestoreEtcd => self.restore_etcd(),
             Step::ConsoleRelease(n) => self.console(step, n, |server| Console::Release { server }),
             Step::ConsoleOff(n) => self.console(step, n, |server| Console::PowerOff { server }),
             Step::ConsoleRebuild(n) => {
@@ -124,9 +90,6 @@ impl Universe {
             Step::Away(dependency) => self.goes(dependency, Absence::Silent),
             Step::Answers(dependency, status) => self.goes(dependency, Absence::Answers(status)),
             Step::Back(dependency) => self.back(dependency),
-        }
-        if step.changes_objects() && self.kube.version() == before {
-            self.finds_nothing(step);
         }
     }
 
@@ -228,6 +191,48 @@ impl Universe {
         }
     }
 
+    /// The other one of two images.
+    fn edit_image(&mut self, n: u8) {
+        self.edit_spec(n, |spec| {
+            let example = catalogue::example();
+            let is_first = spec["image"]["id"] == example.image;
+            let other = [example.image, example.other_image][usize::from(is_first)];
+            spec["image"] = json!({"id": other});
+        });
+    }
+
+    fn edit_power(&mut self, n: u8) {
+        self.edit_spec(n, |spec| {
+            let is_stopped = spec["powerState"] == "Stopped";
+            spec["powerState"] = json!(if is_stopped { "Running" } else { "Stopped" });
+        });
+    }
+
+    /// A reinstall is asked for that erases the disk for the image that the spec has now.
+    fn acknowledge_reinstall(&mut self, n: u8) {
+        let token = self.token();
+        self.edit_spec(n, |spec| {
+            let image = spec["image"]["id"].clone();
+            spec["reinstall"] = json!({"token": token, "image": image});
+        });
+    }
+
+    fn label(&mut self, n: u8) {
+        let token = self.token();
+        self.kube.edit(&instance(n), |object| {
+            object["metadata"]["labels"]["touched"] = json!(token);
+        });
+    }
+
+    /// The Secret that Instances name gets the other one of two passwords.
+    fn rotate_password(&mut self) {
+        self.password = 1 - self.password;
+        let value = base64(self.password());
+        let key = (SECRETS, "login".to_owned());
+        self.kube
+            .edit(&key, |secret| secret["data"]["value"] = json!(value));
+    }
+
     /// No password is replaced for its age any more: nothing that does so again and again comes to rest.
     pub(super) fn rotates_no_more(&mut self) {
         let rotates =
@@ -286,6 +291,29 @@ impl Universe {
             "finalizers": [FINALIZER],
         });
         self.create(&instance(to), object);
+    }
+
+    /// The manifest is applied under another name as well.
+    fn copy(&mut self, n: u8) {
+        if let Some(object) = self.kube.get(&instance(n)) {
+            self.backups.insert(n, object.clone());
+            self.put_back(n, n + 5);
+        }
+    }
+
+    /// The whole store goes back to its snapshot, where there is one.
+    fn restore_etcd(&mut self) {
+        let Some(snapshot) = self.snapshot.clone() else {
+            return;
+        };
+        for (_, object) in self.kube.all() {
+            self.oracle.interferes(object);
+        }
+        self.kube.restore(&snapshot);
+        let account = self.kube.get(&(ACCOUNTS, "default".to_owned()));
+        let most = account.and_then(|account| account["spec"]["maxInstances"].as_u64());
+        self.oracle.is_limited(most);
+        self.oracle.went_back(&self.kube);
     }
 
     /// The object comes here with its record from another cluster, where it has the name that it gets here.
