@@ -319,8 +319,7 @@ impl Placed {
     fn of(detail: &Detail) -> Result<Self, String> {
         let lacking = |what: &str| {
             format!(
-                "the service does not tell the {what} of server {}: write the manifest by hand, as in docs/operations.md \
-                 (importing a server)",
+                "the service does not tell the {what} of server {}: write the manifest by hand, as in docs/operations/import.md",
                 detail.id
             )
         };

@@ -165,7 +165,7 @@ impl Attempt<'_> {
             | LoginFact::Unread(_) => None,
         };
         open(self.memory).calls(verb, digest);
-        self.set_post(number, CallState::Unknown);
+        self.set_call_state(number, CallState::Unknown);
         Ok(())
     }
 
@@ -174,7 +174,7 @@ impl Attempt<'_> {
             id: id.clone(),
             task: task.cloned(),
         };
-        self.set_post(number, call_state);
+        self.set_call_state(number, call_state);
         open(self.memory).may_have_password();
     }
 
@@ -183,7 +183,7 @@ impl Attempt<'_> {
         if !error.may_have_happened() {
             return self.refused(number, verb, error);
         }
-        self.set_post(number, CallState::Unknown);
+        self.set_call_state(number, CallState::Unknown);
         let mut memory = open(self.memory);
         if let Some(attempt) = memory.calls.attempts.get_mut(&number) {
             attempt.doubt = Some(error.to_string());
@@ -252,7 +252,7 @@ impl Attempt<'_> {
         if let Err(late) = self.begins_call(number, verb) {
             return late;
         }
-        match call_state(session, permit, request).await {
+        match send(session, permit, request).await {
             Ok(task) => {
                 let id = self.facts.id().unwrap_or_else(|| ServerId::from(""));
                 self.was_accepted(number, &id, task.as_ref());
@@ -306,7 +306,7 @@ impl Attempt<'_> {
             message: message.clone(),
             reason,
         };
-        self.set_post(number, call_state);
+        self.set_call_state(number, call_state);
         // The server may be in another state than it seemed to be.
         open(self.memory).observations.observed_at = None;
         Outcome::Refused {
@@ -324,7 +324,7 @@ impl Attempt<'_> {
         if let Err(late) = self.has_time() {
             return late;
         }
-        let answer = call_state(session, permit, request).await;
+        let answer = send(session, permit, request).await;
         let power_cut = matches!(request, Request::Stop { force: true, .. });
         let may_have_happened = answer.as_ref().err().is_none_or(Error::may_have_happened);
         let refusal = answer.as_ref().err();
@@ -374,7 +374,7 @@ impl Attempt<'_> {
         }
     }
 
-    fn set_post(&self, attempt: u32, call_state: CallState) {
+    fn set_call_state(&self, attempt: u32, call_state: CallState) {
         if let Some(attempt) = open(self.memory).calls.attempts.get_mut(&attempt) {
             attempt.tries += u32::from(
                 call_state == CallState::Unknown && attempt.call_state != CallState::Unknown,
@@ -386,7 +386,7 @@ impl Attempt<'_> {
 }
 
 /// Asks the service for an operation. Gives the task where the answer names one.
-async fn call_state(
+async fn send(
     session: &AccountSession,
     permit: Permit,
     request: &Request,

@@ -11,7 +11,7 @@ use crate::api::{HistoryEntry, Operation, OperationEnd, PurchaseRecord, Verb};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::facts::Facts;
 use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, Orphan, Pause, Poll};
-use crate::instance::memory::parts::{Calls, Looks, Origin, Pacing, Secrets, Told};
+use crate::instance::memory::parts::{Calls, Observations, Origin, Pacing, Secrets, Statuses};
 use crate::instance::memory::version::Lag;
 use crate::instance::times;
 use kinds::Power;
@@ -27,13 +27,13 @@ pub struct Memory {
     /// What was called.
     pub calls: Calls,
     /// What was seen.
-    pub observations: Looks,
+    pub observations: Observations,
     /// When it is its turn.
     pub pace: Pacing,
     /// Its Secrets.
     pub secrets: Secrets,
     /// What was written.
-    pub told: Told,
+    pub told: Statuses,
     /// The doubts (see [`Memories::doubt_all`](all::Memories::doubt_all)) that this memory has taken in.
     epoch: u64,
 }
@@ -43,10 +43,10 @@ impl Memory {
         Self {
             origin: Origin::new(born_here, now),
             calls: Calls::default(),
-            observations: Looks::default(),
+            observations: Observations::default(),
             pace: Pacing::default(),
             secrets: Secrets::default(),
-            told: Told::default(),
+            told: Statuses::default(),
             epoch: 0,
         }
     }

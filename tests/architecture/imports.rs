@@ -78,7 +78,7 @@ impl<'a> Visit<'a> for Imports {
 }
 
 /// The folders of the crate that a source uses.
-pub fn rooms(source: &str) -> BTreeSet<String> {
+pub fn modules(source: &str) -> BTreeSet<String> {
     let imports = Imports::of(source).0.into_iter();
     let ours = imports.filter(|import| import.path[0] == "crate");
     ours.filter_map(|import| import.path.get(1).cloned())

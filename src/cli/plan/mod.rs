@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use verdict::{Answer, Effect, WrittenStatus};
+use verdict::{Answer, Effect, Finding};
 
 /// Objects that are asked about at the same time.
 const AT_ONCE: usize = 8;
@@ -209,16 +209,8 @@ fn twice<'a>(cluster: &Cluster, files: &'a Manifests) -> Option<(&'a Manifest, &
 
 async fn judged(stage: &Stage, cluster: &Cluster, manifest: &Manifest, outcome: &DryRun) -> Answer {
     let (effects, changes, notes) = match outcome {
-        DryRun::Refused(why) => (
-            vec![WrittenStatus::of(Effect::Refused, why)],
-            vec![],
-            vec![],
-        ),
-        DryRun::Unknown(why) => (
-            vec![WrittenStatus::of(Effect::Unknown, why)],
-            vec![],
-            vec![],
-        ),
+        DryRun::Refused(why) => (vec![Finding::of(Effect::Refused, why)], vec![], vec![]),
+        DryRun::Unknown(why) => (vec![Finding::of(Effect::Unknown, why)], vec![], vec![]),
         DryRun::Taken(taken) => {
             let foresight = stage.predict(taken).await;
             // All of a new object is new: nobody wants it line by line.

@@ -3,7 +3,7 @@
 //! The operator sends identifiers as they stand, and learns from the service's refusal that one is mistyped. Whoever plans
 //! wants to know it before.
 
-use super::verdict::{Effect, WrittenStatus};
+use super::verdict::{Effect, Finding};
 use crate::api::conditions::Reason;
 use crate::api::references::is_code;
 use crate::api::{InstanceSpec, Verb};
@@ -37,8 +37,8 @@ pub(super) async fn refused(
     catalog: &Catalog,
     foresight: &Foresight,
     spec: &InstanceSpec,
-    mut effects: Vec<WrittenStatus>,
-) -> (Vec<WrittenStatus>, Vec<String>) {
+    mut effects: Vec<Finding>,
+) -> (Vec<Finding>, Vec<String>) {
     let planned_changes = foresight.preview.acts.iter().map(|act| &act.planned);
     let is_asked = |wanted: Verb| {
         let mut planned_changes = planned_changes.clone();
@@ -59,9 +59,9 @@ pub(super) async fn refused(
     };
     if !found.strange.is_empty() {
         effects.retain(|said| said.effect != effect);
-        let refusals = found.strange.into_iter().map(|why| WrittenStatus {
+        let refusals = found.strange.into_iter().map(|why| Finding {
             reason: Some(reason.as_str()),
-            ..WrittenStatus::of(Effect::Refused, why)
+            ..Finding::of(Effect::Refused, why)
         });
         effects.extend(refusals);
     }

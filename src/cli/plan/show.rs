@@ -127,7 +127,7 @@ fn value(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::changes::Change;
-    use super::super::verdict::WrittenStatus;
+    use super::super::verdict::Finding;
     use super::*;
 
     #[test]
@@ -166,9 +166,9 @@ mod tests {
             file: "f".to_owned(),
             line: 1,
             verdict: Effect::ErasesDisk,
-            effects: vec![WrittenStatus {
+            effects: vec![Finding {
                 operation: Some("reinstall".to_owned()),
-                ..WrittenStatus::of(Effect::ErasesDisk, "image a → b\u{1b}[0m")
+                ..Finding::of(Effect::ErasesDisk, "image a → b\u{1b}[0m")
             }],
             changes: vec![Change {
                 field: "spec.image.id".to_owned(),

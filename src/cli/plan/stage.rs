@@ -7,7 +7,7 @@ use super::super::{chain, remedy};
 use super::dry_run::Taken;
 use super::files::Manifest;
 use super::offered;
-use super::verdict::WrittenStatus;
+use super::verdict::Finding;
 use crate::api::conditions::Reason;
 use crate::api::{Account, Instance};
 use crate::cloud::{AllowedEndpoints, Budget, Http};
@@ -190,8 +190,8 @@ impl Stage {
         &self,
         foresight: &predict::Foresight,
         instance: &Instance,
-        effects: Vec<WrittenStatus>,
-    ) -> (Vec<WrittenStatus>, Vec<String>) {
+        effects: Vec<Finding>,
+    ) -> (Vec<Finding>, Vec<String>) {
         let Standing::Usable(session) = self.context.sessions.standing(&foresight.account) else {
             return (effects, Vec::new());
         };

@@ -42,7 +42,7 @@ pub(super) struct Answer {
     pub(super) line: u64,
     /// The weightiest of the effects.
     pub(super) verdict: Effect,
-    pub(super) effects: Vec<WrittenStatus>,
+    pub(super) effects: Vec<Finding>,
     pub(super) changes: Vec<Change>,
     pub(super) notes: Vec<String>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Answer {
 /// One effect, and why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct WrittenStatus {
+pub(super) struct Finding {
     pub(super) effect: Effect,
     /// What the service would be asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ pub(super) fn status(effects: impl IntoIterator<Item = Effect>) -> u8 {
     }
 }
 
-impl WrittenStatus {
+impl Finding {
     pub(super) fn of(effect: Effect, why: impl Into<String>) -> Self {
         Self {
             effect,
@@ -143,10 +143,7 @@ fn effect(act: &Act) -> (Effect, Option<String>) {
 }
 
 /// Everything that would come of an Instance that the cluster takes.
-pub(super) fn effects(
-    foresight: &Foresight,
-    changes: &[Change],
-) -> (Vec<WrittenStatus>, Vec<String>) {
+pub(super) fn effects(foresight: &Foresight, changes: &[Change]) -> (Vec<Finding>, Vec<String>) {
     let Foresight {
         preview,
         restrained,
@@ -158,12 +155,12 @@ pub(super) fn effects(
         let why = &unseen.why;
         notes.push(format!("the server is judged as status shows it: {why}"));
     }
-    let mut all: Vec<WrittenStatus> = preview
+    let mut all: Vec<Finding> = preview
         .acts
         .iter()
         .map(|act| {
             let (effect, operation) = effect(act);
-            WrittenStatus {
+            Finding {
                 effect,
                 operation,
                 reason: None,
@@ -191,18 +188,18 @@ pub(super) fn effects(
     }
     all.extend(preview.held.as_ref().map(waits));
     if let Some(unknown) = &preview.unknown {
-        all.push(WrittenStatus {
+        all.push(Finding {
             reason: unknown.reason.map(Reason::as_str),
-            ..WrittenStatus::of(Effect::Unknown, unknown.why.clone())
+            ..Finding::of(Effect::Unknown, unknown.why.clone())
         });
     }
     if all.is_empty() {
         all.push(match changes.is_empty() {
-            true => WrittenStatus::of(
+            true => Finding::of(
                 Effect::Nothing,
                 "the object and its server are as the file says",
             ),
-            false => WrittenStatus::of(
+            false => Finding::of(
                 Effect::InPlace,
                 "only the object changes: the service is asked for nothing",
             ),
@@ -211,15 +208,15 @@ pub(super) fn effects(
     (all, notes)
 }
 
-fn waits(verdict: &Readiness) -> WrittenStatus {
-    WrittenStatus {
+fn waits(verdict: &Readiness) -> Finding {
+    Finding {
         reason: Some(verdict.reason.as_str()),
-        ..WrittenStatus::of(Effect::Waits, verdict.message.clone())
+        ..Finding::of(Effect::Waits, verdict.message.clone())
     }
 }
 
 /// The weightiest.
-pub(super) fn weightiest(effects: &[WrittenStatus]) -> Effect {
+pub(super) fn weightiest(effects: &[Finding]) -> Effect {
     let all = effects.iter().map(|said| said.effect);
     all.max().unwrap_or(Effect::Nothing)
 }

@@ -68,7 +68,7 @@ pub struct Calls {
 
 /// What the service showed, and when it was asked. Owned by `observe`.
 #[derive(Clone, Debug, Default)]
-pub struct Looks {
+pub struct Observations {
     /// The task that is being asked for.
     pub poll: Option<Poll>,
     /// The last time that the detail was asked for.
@@ -125,7 +125,7 @@ pub struct Secrets {
 /// What was written to the object, and which of its versions is the newest. Owned by `report`, `acknowledge` and the watch, which all go
 /// on while another reconcile stage waits: a look never writes it back.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct Statuses {
     /// The newest resourceVersion that is known: an older object in the cache is not acted upon.
     pub(super) newest: Option<Newest>,
     /// What was last said in status.

@@ -76,7 +76,7 @@ const READY: &str = "condition Ready changed";
 const TOOK: &str = "the service took the call";
 const ENDED: &str = "the operation ended";
 
-/// The lines that docs/operations.md tells of: one for each decision.
+/// The lines that docs/operations/monitoring.md tells of: one for each decision.
 const LINES: [(&str, &str); 9] = [
     (TOOK, "create"),
     (READY, "Available"),

@@ -230,7 +230,7 @@ async fn metrics_for_those_alone_who_may_read_them_go_with_every_form_of_install
             .await;
         }
     }
-    // As docs/operations.md says.
+    // As docs/operations/monitoring.md says.
     let bind = [
         "create",
         "clusterrolebinding",

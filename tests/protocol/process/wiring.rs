@@ -69,7 +69,12 @@ impl Objects for Heard {
     }
 
     fn wake_instances_of(&self, account: &ObjectKey) {
-        for (name, found) in self.known.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (name, found) in self
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+        {
             let is_near = place(name).0 == account.namespace;
             if is_near && accounts(found).any(|name| name == account.name) {
                 self.due.now(Who::Instance(name.clone()), None);
