@@ -193,7 +193,7 @@ schedules! {
         recreated(5).on(Intent, 2, Before(SnapshotEtcd)).on(Receipt, 2, After(RestoreEtcd));
     recreated_and_etcd_put_back_to_when_all_was_well => "bought 2, left 1; web-1 Available":
         one().spec(recreates(5)).at(5_000, SnapshotEtcd).at(6_000, ConsoleRelease(1)).on(Receipt, 2, After(RestoreEtcd));
-    made_anew_after_a_failure_unanswered_and_etcd_put_back_to_before_that => "bought 2, left 1; web-1 Available":
+    made_anew_after_a_failure_unanswered_and_etcd_put_back_to_before_that => "bought 2, left 1, passwords 1; web-1 Available":
         one().on(Create, 1, TaskFails).on(Intent, 2, Before(SnapshotEtcd)).on(Create, 2, Late(15)).at(26_000, RestoreEtcd);
     recreated_with_another_image_and_etcd_put_back_to_before_that => "bought 2, left 1; web-1 ImageDiffers":
         one().spec(recreates(5)).at(5_000, SnapshotEtcd).at(6_000, ConsoleRelease(1)).at(6_100, EditImage(1)).on(Receipt, 2, After(RestoreEtcd));
