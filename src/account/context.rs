@@ -95,8 +95,8 @@ impl Memory {
 }
 
 impl Memories {
-    /// What calls show of the service may make the Account unusable: the next reconcile looks. Where the service refused the Account's
-    /// token to somebody, it tries it in any case.
+    /// What calls show of the service may make the Account unusable: the next reconcile looks. Where the service refused the
+    /// Account's token to somebody, it tries it in any case.
     pub fn doubt(&self, account: &ObjectKey, doubt: Doubt) {
         if doubt == Doubt::Credentials {
             self.lock().entry(account.clone()).or_default().doubted = true;

@@ -29,14 +29,14 @@ pub(super) async fn tell(
     }
 }
 
-/// Whether the message has words of the service about a call that changes something. They stand in status and Event alone: they may
-/// say a password that the service refuses, and a log goes further.
+/// Whether the message has words of the service about a call that changes something. They stand in status and Event alone: they
+/// may say a password that the service refuses, and a log goes further.
 fn quotes_a_change(reason: &str) -> bool {
     reason == Reason::AccountNotNormal.as_str()
 }
 
-/// Whether the service said something, so that an outage is over. An Account whose Secret or endpoint is not usable any more says nothing
-/// of the service.
+/// Whether the service said something, so that an outage is over. An Account whose Secret or endpoint is not usable any more says
+/// nothing of the service.
 fn shows_an_answer(reason: Reason) -> bool {
     matches!(
         reason,

@@ -25,8 +25,8 @@ pub const LATE_RELEASE_RETRY: Duration = Duration::from_secs(400);
 /// What a release needs of a reconcile.
 pub const RELEASE_CALL: Duration = Duration::from_secs(60);
 
-/// The ConfigMap of a CA bundle is read again after this time: less than an Account rests, so that each look at a quiet one reads it
-/// once. No watch tells of ConfigMaps: a right to list all of them is more than one name in an Account is worth.
+/// The ConfigMap of a CA bundle is read again after this time: less than an Account rests, so that each look at a quiet one reads
+/// it once. No watch tells of ConfigMaps: a right to list all of them is more than one name in an Account is worth.
 pub const BUNDLE_REREAD: Duration = Duration::from_secs(25);
 
 /// A listing or a probe that succeeded within this time shows that the account can be used, unless a call failed since.
@@ -50,22 +50,22 @@ pub const PROBE_RECHECK: Duration = Duration::from_secs(1);
 /// service asked for takes it.
 pub const PROBE_DEADLINE: Duration = Duration::from_secs(50);
 
-/// A refusal for the account's standing counts for so long: an Instance that is refused is tried again sooner, and once none is, nobody
-/// knows how the account stands.
+/// A refusal for the account's standing counts for so long: an Instance that is refused is tried again sooner, and once none is,
+/// nobody knows how the account stands.
 pub const STANDING_REFUSAL_COUNTS_FOR: Duration = Duration::from_secs(600);
 
-/// Since the Account can be used, every Instance that waits has asked by then: before that, fewer wait than is told only because they
-/// had no reconcile yet.
+/// Since the Account can be used, every Instance that waits has asked by then: before that, fewer wait than is told only because
+/// they had no reconcile yet.
 pub const WAITING_HAVE_ASKED_WITHIN: Duration = Duration::from_secs(25);
 
-/// A zone that has failed for so long is told as failing: a single listing that was lost is nobody's concern, and after an outage each
-/// zone was listed again within this time (pauses between tries end at 20 s).
+/// A zone that has failed for so long is told as failing: a single listing that was lost is nobody's concern, and after an outage
+/// each zone was listed again within this time (pauses between tries end at 20 s).
 pub const ZONE_FAILING_SHOWN_AFTER: Duration = Duration::from_secs(25);
 
-/// Times of listings alone are written this seldom: often enough to tell a zone that is listed from one that is not, and a write of an
-/// Account in five minutes is nothing, however many there are.
+/// Times of listings alone are written this seldom: often enough to tell a zone that is listed from one that is not, and a write
+/// of an Account in five minutes is nothing, however many there are.
 pub const LISTED_TIMES_REWRITE: Duration = Duration::from_secs(300);
 
-/// Counts in status move with every create of anybody: this often is enough to show them. And so often is said again what somebody
-/// else took back: two who see it differently must not write for ever.
+/// Counts in status move with every create of anybody: this often is enough to show them. And so often is said again what
+/// somebody else took back: two who see it differently must not write for ever.
 pub const STATUS_REWRITE: Duration = Duration::from_secs(30);

@@ -48,8 +48,8 @@ pub(super) fn is_out_of_date(next: &AccountStatus, former: &AccountStatus) -> bo
 
 /// What status tells of the listings. A zone that was not listed since the process began stands as it stood.
 ///
-/// `trusted_since`: since when the service answers, so that a zone which fails since fails for itself; none while the service does
-/// not answer, and then the condition Ready tells of it.
+/// `trusted_since`: since when the service answers, so that a zone which fails since fails for itself; none while the service
+/// does not answer, and then the condition Ready tells of it.
 pub(super) fn counted(
     summary: &InventorySummary,
     former: &AccountStatus,
@@ -179,9 +179,9 @@ fn unowned(
     all
 }
 
-/// The command that makes a manifest of a server: what it says follows from the server and the Account alone, so that a status with it
-/// is as quiet as one without. Where nothing may be imported there is none. The service chooses the identifiers, and somebody pastes this into a shell: one that is no plain word
-/// gets none.
+/// The command that makes a manifest of a server: what it says follows from the server and the Account alone, so that a status
+/// with it is as quiet as one without. Where nothing may be imported there is none. The service chooses the identifiers, and
+/// somebody pastes this into a shell: one that is no plain word gets none.
 fn import(account: &Account, id: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_word = id.starts_with(|c: char| c.is_ascii_alphanumeric()) && id.chars().all(is_plain);

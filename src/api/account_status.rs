@@ -5,8 +5,8 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the operator has seen of the account. Written when something changes, counts at most once in 30 seconds; to say when zones
-/// were last listed, at most once in five minutes.
+/// What the operator has seen of the account. Written when something changes, counts at most once in 30 seconds; to say when
+/// zones were last listed, at most once in five minutes.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = {"observedGeneration": -1}))]
@@ -40,7 +40,8 @@ pub struct AccountStatus {
     /// When the values that stand here were first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_observed_time: Option<Time>,
-    /// Since when the service has not answered, while that is so; it stays the same while retries fail. The condition Ready says what was seen.
+    /// Since when the service has not answered, while that is so; it stays the same while retries fail. The condition Ready says
+    /// what was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable_since: Option<Time>,
     /// Ready: the service answers and takes the token.
@@ -54,11 +55,11 @@ pub struct AccountStatus {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitsStatus {
-    /// Instances that have a server or are about to have one, and how many may (spec.maxInstances). What is on record counts: also
-    /// where it is not known whether a create was carried out, and where the server was adopted or imported.
+    /// Instances that have a server or are about to have one, and how many may (spec.maxInstances). What is on record counts:
+    /// also where it is not known whether a create was carried out, and where the server was adopted or imported.
     pub instances: LimitUse,
-    /// Creates sent in the last minute that the service did not refuse, and how many may be (spec.createRate.perMinute). One whose
-    /// outcome is not known counts. A new process begins at 0. Left out without that limit.
+    /// Creates sent in the last minute that the service did not refuse, and how many may be (spec.createRate.perMinute). One
+    /// whose outcome is not known counts. A new process begins at 0. Left out without that limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creates_per_minute: Option<LimitUse>,
     /// Instances that wait for one of the two; while the Account cannot be used, and right after that, as it was before.
@@ -109,12 +110,13 @@ pub struct PlaceInventory {
     pub unowned: Option<i64>,
     /// Instances with something in flight there, when it was counted.
     pub in_flight: i64,
-    /// When the zone was last listed to its end, for all Instances in it: how old what their status shows may be. Written with other
-    /// changes, and by itself once it is five minutes newer than what stands here; zones are listed every minute, and every five
-    /// where only servers of Instances that are gone are looked for.
+    /// When the zone was last listed to its end, for all Instances in it: how old what their status shows may be. Written with
+    /// other changes, and by itself once it is five minutes newer than what stands here; zones are listed every minute, and every
+    /// five where only servers of Instances that are gone are looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_listed_time: Option<Time>,
-    /// Since when the zone cannot be listed, where that is so; message says why. It stays the same while retries fail. Where the service does not answer at all, the condition Ready says so.
+    /// Since when the zone cannot be listed, where that is so; message says why. It stays the same while retries fail. Where the
+    /// service does not answer at all, the condition Ready says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
     /// What is wrong with it.

@@ -1,5 +1,6 @@
 //! Conditions, as kstatus and people read them: `Ready` always, and `Reconciling`, `Stalled` and `Drifted` only while
-//! they are true (design section 7). Every reason has a meaning and a remedy, from which `docs/conditions.md` and `docs/reasons/` are made.
+//! they are true (design section 7). Every reason has a meaning and a remedy, from which `docs/conditions.md` and `docs/reasons/`
+//! are made.
 
 use super::printable;
 use jiff::Timestamp;
@@ -418,8 +419,8 @@ impl Readiness {
         }
     }
 
-    /// The conditions that say it: the message in Ready, the first sentence of the reason's meaning in the others. Transition times
-    /// are kept from `former` where the status value is the same.
+    /// The conditions that say it: the message in Ready, the first sentence of the reason's meaning in the others. Transition
+    /// times are kept from `former` where the status value is the same.
     pub fn to_conditions(
         &self,
         former: &[Condition],

@@ -93,7 +93,8 @@ pub struct InstanceSpec {
     #[schemars(length(min = 1, max = 63))]
     pub zone: String,
 
-    /// The package: CPUs, memory (GiB), disks (GiB) and traffic of the server, by code or by filter. Cannot be changed once a server exists.
+    /// The package: CPUs, memory (GiB), disks (GiB) and traffic of the server, by code or by filter. Cannot be changed once a
+    /// server exists.
     pub package: PackageRef,
 
     /// The image that the server is installed with. Another one reinstalls the server, which erases its disk.

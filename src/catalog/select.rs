@@ -93,8 +93,8 @@ fn pays(row: &Package, mode: &str) -> bool {
     row.charge_mode.as_deref() == Some(mode)
 }
 
-/// Whether a package is at least as large as the filter says. A figure that the service does not tell is not enough, but for a data disk, which
-/// some packages do not have.
+/// Whether a package is at least as large as the filter says. A figure that the service does not tell is not enough, but for a
+/// data disk, which some packages do not have.
 pub fn is_large_enough(row: &Package, wanted: &PackageRef) -> bool {
     let enough = |found: Option<u64>, least: Option<i32>| {
         let least = least.map(|least| u64::try_from(least).unwrap_or(0));

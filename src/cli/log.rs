@@ -19,8 +19,8 @@ use non_blocking::{Guard, NonBlocking, non_blocking};
 
 /// What is logged where `RUST_LOG` says nothing.
 const DEFAULT: &str = "info";
-/// What is not logged unless `RUST_LOG` names it: each request that fails is an error to the Kubernetes client, and a line of our own
-/// says what follows from it.
+/// What is not logged unless `RUST_LOG` names it: each request that fails is an error to the Kubernetes client, and a line of our
+/// own says what follows from it.
 const QUIET: &str = "kube_client=off,kube_runtime=off";
 
 /// The log of the process. Dropping it writes what waits, for a second at most.

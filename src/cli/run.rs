@@ -199,7 +199,8 @@ async fn act(
     let _begun = election.is_elected().then(|| begin_term(parts, &fleets));
     let synced = fleets.iter().flat_map(|fleet| fleet.synced.clone());
     let synced: Vec<Synced> = synced.map(|(_, synced)| synced).collect();
-    // Before any reconcile: what is being deleted may need a token that only a copy has, and all account sessions are made under one key.
+    // Before any reconcile: what is being deleted may need a token that only a copy has, and all account sessions are made under
+    // one key.
     let is_restored = tokio::select! {
         restored = async {
             keeping::find_key(parts).await;

@@ -129,8 +129,9 @@ impl Bounds {
         Self::object(REFUSAL)
     }
 
-    /// Memory that reading such an answer may take: the buffer in which the HTTP library collects the head, which cannot be set and
-    /// ends at 408 KiB; then pieces of the body, which never take more than the body may have. What is decoded of it is counted where it is kept.
+    /// Memory that reading such an answer may take: the buffer in which the HTTP library collects the head, which cannot be set
+    /// and ends at 408 KiB; then pieces of the body, which never take more than the body may have. What is decoded of it is
+    /// counted where it is kept.
     pub(super) fn memory(&self) -> usize {
         const HEAD: usize = 408 * KIBIBYTE;
         HEAD + self.body

@@ -86,8 +86,8 @@ impl Caller {
         }
     }
 
-    /// Makes the call, reads the answer, and tells the rate limiter, the observer and who asks whether the service answers. `rows` takes the rows of its list as they arrive; what
-    /// it took is worth nothing unless the call succeeds.
+    /// Makes the call, reads the answer, and tells the rate limiter, the observer and who asks whether the service answers.
+    /// `rows` takes the rows of its list as they arrive; what it took is worth nothing unless the call succeeds.
     pub(super) async fn run<T>(
         &self,
         call: Call<'_>,

@@ -198,8 +198,8 @@ impl Client {
         .await
     }
 
-    /// Field note 7: one page of the instances of a place, from page 1. `read` makes of each row what is kept of it, as it arrives; none
-    /// of one that is no server.
+    /// Field note 7: one page of the instances of a place, from page 1. `read` makes of each row what is kept of it, as it
+    /// arrives; none of one that is no server.
     ///
     /// # Errors
     /// See [`Error`].
@@ -243,8 +243,8 @@ impl Client {
     }
 
     /// Section 4.7, for one row: the cheapest call that an account must be allowed to make. Tells only whether the
-    /// service answers and takes the token. Goes beside calls that fill the rate limiter, since those may be waiting for a service that
-    /// does not answer.
+    /// service answers and takes the token. Goes beside calls that fill the rate limiter, since those may be waiting for a
+    /// service that does not answer.
     ///
     /// # Errors
     /// See [`Error`].

@@ -189,8 +189,8 @@ fn segments(url: &Url) -> impl Iterator<Item = &str> {
     path.split('/').skip(1)
 }
 
-/// Whether the path of an endpoint begins with these segments. What follows them has to be plain: an escaped slash, `..;`, `...` or
-/// an empty segment is read by some servers as the way up again.
+/// Whether the path of an endpoint begins with these segments. What follows them has to be plain: an escaped slash, `..;`, `...`
+/// or an empty segment is read by some servers as the way up again.
 fn is_below(endpoint: &Url, path: &[String]) -> bool {
     let mut segments = segments(endpoint);
     let begins = path

@@ -270,8 +270,8 @@ impl Error {
         }
     }
 
-    /// Whether it shows that the service cannot be reached, or does not answer as it does when all is well: nothing was heard of it, or
-    /// what was heard is no word of its own.
+    /// Whether it shows that the service cannot be reached, or does not answer as it does when all is well: nothing was heard of
+    /// it, or what was heard is no word of its own.
     pub fn is_outage(&self) -> bool {
         match &self.fault {
             Fault::NotSent(Cause::NoRoom) | Fault::Oversized { .. } | Fault::Unkept { .. } => false,

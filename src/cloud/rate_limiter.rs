@@ -1,9 +1,9 @@
 //! The request limit of one (endpoint, token): a rate, a number at once, and three lanes.
 //!
 //! The rate is what the user allows, and less as long as the service refuses it (halved at each refusal, then slowly more).
-//! Whoever waits with a higher priority goes first, and within a priority whoever came first; one in eight has waited longest. No task of its own: the first in
-//! line keeps the time itself and wakes the next. The rate is reckoned on tokio's clock, so that a test with paused
-//! time is exact.
+//! Whoever waits with a higher priority goes first, and within a priority whoever came first; one in eight has waited longest. No
+//! task of its own: the first in line keeps the time itself and wakes the next. The rate is reckoned on tokio's clock, so that a
+//! test with paused time is exact.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -43,6 +43,6 @@ pub(super) const FASTER_EVERY: Duration = Duration::from_secs(10);
 /// What asks whether the service answers waits for so long behind requests that may be waiting for just that.
 pub(super) const PROBE_WAITS_IN_LINE: Duration = Duration::from_secs(1);
 
-/// A call that was not answered for so long casts doubt on the service: longer than a service takes that is merely slow, and short
-/// enough that an outage is told within half a minute although the calls themselves are waited for longer.
+/// A call that was not answered for so long casts doubt on the service: longer than a service takes that is merely slow, and
+/// short enough that an outage is told within half a minute although the calls themselves are waited for longer.
 pub(super) const DOUBTED_UNANSWERED_AFTER: Duration = Duration::from_secs(8);

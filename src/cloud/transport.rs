@@ -16,11 +16,12 @@ use super::times;
 
 /// Idle connections kept for an endpoint. Each holds on to the buffer that its largest answer needed.
 const IDLE_AT_MOST: usize = 2;
-/// What a service may send ahead of being read, for one answer and for one connection of HTTP/2 (whose default is 5 MiB). On a slow
-/// way it costs one more round trip for a page.
+/// What a service may send ahead of being read, for one answer and for one connection of HTTP/2 (whose default is 5 MiB). On a
+/// slow way it costs one more round trip for a page.
 const HTTP2_AHEAD: u32 = 64 * 1024;
 const HTTP2_AHEAD_IN_ALL: u32 = 256 * 1024;
-/// The head of an answer in HTTP/2: the default, made explicit. In HTTP/1 the library ends it at 408 KiB, and at a hundred fields.
+/// The head of an answer in HTTP/2: the default, made explicit. In HTTP/1 the library ends it at 408 KiB, and at a hundred
+/// fields.
 const HTTP2_HEAD: u32 = 16 * 1024;
 
 /// What the calls to one service are made with. Cheap to clone.

@@ -17,7 +17,8 @@ use crate::runtime::chance;
 use std::convert::Infallible;
 use std::sync::Mutex;
 
-/// Whether status speaks of an older spec in a way that misleads: as if all were done, or as if nobody had asked for the deletion.
+/// Whether status speaks of an older spec in a way that misleads: as if all were done, or as if nobody had asked for the
+/// deletion.
 fn is_behind(facts: &Facts) -> bool {
     let status = &facts.status;
     // That a spec cannot be carried out is no word about another one.

@@ -147,7 +147,8 @@ impl Facts {
         record.imported.as_deref()
     }
 
-    /// Whether a server of this name is ours: by the marker, or, if it is the one that was taken over, by the name that it had then.
+    /// Whether a server of this name is ours: by the marker, or, if it is the one that was taken over, by the name that it had
+    /// then.
     pub fn is_own_name(&self, id: &ServerId, name: &str) -> bool {
         let was_imported = self.imported() == Some(name) && self.id().as_ref() == Some(id);
         was_imported || Marker::in_name(name).as_ref() == Some(&self.marker)

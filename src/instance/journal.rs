@@ -98,8 +98,8 @@ pub(super) fn ready(facts: &Facts, server: Option<&str>, is_ready: bool, event: 
     );
 }
 
-/// Whether the message of such a condition has words of the service about a call that changes something. They stand in status alone: they
-/// may say a password that the service refuses, and a log goes further.
+/// Whether the message of such a condition has words of the service about a call that changes something. They stand in status
+/// alone: they may say a password that the service refuses, and a log goes further.
 fn quotes_the_service(reason: &str) -> bool {
     let quotes = [
         Reason::CreateUnconfirmed,

@@ -136,8 +136,8 @@ impl Listing {
         unread.map(|(_, (place, _))| place)
     }
 
-    /// The views that count: all but those of former places that the service says it does not know, as often as asked for. The last
-    /// place is that of the recorded server.
+    /// The views that count: all but those of former places that the service says it does not know, as often as asked for. The
+    /// last place is that of the recorded server.
     fn known(&self, since: Option<Instant>, tries: u8) -> impl Iterator<Item = &View> {
         let last = self.views.len().saturating_sub(1);
         let views = self.views.iter().enumerate();

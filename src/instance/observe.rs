@@ -132,8 +132,8 @@ fn unread(
     }
 }
 
-/// When the service showed last whether the recorded server is there. What the listings of an account session that cannot be used for now have
-/// shown counts too.
+/// When the service showed last whether the recorded server is there. What the listings of an account session that cannot be used
+/// for now have shown counts too.
 fn confirmed(
     observed: &Observation,
     session: Option<&AccountSession>,
@@ -299,8 +299,8 @@ pub(super) fn account_of(facts: &Facts, memory: &Memory) -> ObjectKey {
     }
 }
 
-/// Which account session the object uses. One that is being deleted goes on with the last usable account session, whatever became of Account
-/// and Secret in the meantime, unless it is that very account session which the service refuses.
+/// Which account session the object uses. One that is being deleted goes on with the last usable account session, whatever became
+/// of Account and Secret in the meantime, unless it is that very account session which the service refuses.
 fn account(
     context: &Context,
     facts: &Facts,

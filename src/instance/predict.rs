@@ -1,7 +1,7 @@
 //! What a reconcile would do with an object as it is to be, found out without doing any of it.
 //!
-//! It looks with the looks of a reconcile and decides with its plan; what a reconcile spreads over minutes (a look, a listing, another
-//! look) is waited for here. Reads only: the client of the [`Context`] is to be one that sends no writes.
+//! It looks with the looks of a reconcile and decides with its plan; what a reconcile spreads over minutes (a look, a listing,
+//! another look) is waited for here. Reads only: the client of the [`Context`] is to be one that sends no writes.
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Instance, ManagementPolicy};

@@ -208,8 +208,8 @@ fn readiness(plan: &Plan, outcome: &Outcome) -> Option<Readiness> {
     }
 }
 
-/// Whether the readiness waits. A progress is shown when it has stood for [`times::PROGRESS_SHOWN_AFTER`] and the task, if there is one,
-/// was found running; while its reason stands in status, other words for it are not worth a write. Gives the rest of the
+/// Whether the readiness waits. A progress is shown when it has stood for [`times::PROGRESS_SHOWN_AFTER`] and the task, if there
+/// is one, was found running; while its reason stands in status, other words for it are not worth a write. Gives the rest of the
 /// wait.
 fn hold(
     observed: &Observation,
@@ -295,8 +295,8 @@ fn is_owed(facts: &Facts, update: &StatusUpdate) -> bool {
     holds_receipt || is_untrue || (is_current && says_ready)
 }
 
-/// Whether the package is all that a status lacks, which one of an older version does: told once in the life of a process. Where the
-/// older CustomResourceDefinition is still installed, the apiserver drops the field, and it would be written for ever.
+/// Whether the package is all that a status lacks, which one of an older version does: told once in the life of a process. Where
+/// the older CustomResourceDefinition is still installed, the apiserver drops the field, and it would be written for ever.
 fn is_owed_its_package(facts: &Facts, next: &InstanceStatus, memory: &Mutex<Memory>) -> bool {
     facts.status.package != next.package && open(memory).told.written.is_none()
 }

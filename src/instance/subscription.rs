@@ -38,8 +38,8 @@ pub fn subscribe(context: &Context, facts: &Facts, memory: &mut Memory, session:
     session.shared.inventory.subscribe(&subject, subscription);
 }
 
-/// What the plan wants of the listing, if that is new, and a copy of the Account's token before there is anything that needs it. An
-/// operation that has been running for long is not worth a listing every few seconds.
+/// What the plan wants of the listing, if that is new, and a copy of the Account's token before there is anything that needs it.
+/// An operation that has been running for long is not worth a listing every few seconds.
 pub async fn renew(
     context: &Context,
     observed: &Observation,

@@ -37,8 +37,8 @@ pub const RESYNC_DEFAULT: Duration = Duration::from_secs(600);
 /// How long the listing is read at the pace of running operations for one object.
 pub const FAST_LISTING_FOR: Duration = Duration::from_secs(300);
 
-/// What was refused as wrong is asked for again no sooner: each try costs two writes, and a mended spec or Secret brings a reconcile at
-/// once.
+/// What was refused as wrong is asked for again no sooner: each try costs two writes, and a mended spec or Secret brings a
+/// reconcile at once.
 pub const CREATE_REFUSED_RETRY: Duration = Duration::from_secs(30);
 
 /// A write that the apiserver refuses is tried again this often, at the longest. Rights that come back and a policy that

@@ -1,9 +1,10 @@
 //! One listing pass: every page of a place, from the first to the end, or an error.
 //!
 //! Three things are not taken on trust. `pageSize` may be ignored, so a short page is not the end: only an empty page
-//! is (or, at a service that gives its last page again for every number beyond, that page under a number far beyond). `rowCount` may be the total or the length of the page, so it never ends a pass; it only casts doubt on
-//! one. And the list may change between two pages, which can hide a server that was there all the time: a pass in which
-//! that may have happened is not *steady*, and proves no absence.
+//! is (or, at a service that gives its last page again for every number beyond, that page under a number far beyond). `rowCount`
+//! may be the total or the length of the page, so it never ends a pass; it only casts doubt on one. And the list may change
+//! between two pages, which can hide a server that was there all the time: a pass in which that may have happened is not
+//! *steady*, and proves no absence.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
-/// How often the same Event of the same object is told at most within [`times::EVENT_REPEATED_AFTER`], where others come in between: a
-/// flapping cause costs a few writes.
+/// How often the same Event of the same object is told at most within [`times::EVENT_REPEATED_AFTER`], where others come in
+/// between: a flapping cause costs a few writes.
 const OFTEN: u32 = 5;
 /// Entries after which old ones are dropped.
 const REMEMBERED: usize = 4096;

@@ -317,8 +317,8 @@ pub fn writes_within(client: Client, term: Term) -> Client {
 #[error("no answer within {} s", KUBE_CALL_DEADLINE.as_secs())]
 struct NoAnswer;
 
-/// The same client, but each answer has to begin within [`KUBE_CALL_DEADLINE`]: for watches, whose streams have no end. Each request
-/// that was answered, or was not, is a sign of life of the watch.
+/// The same client, but each answer has to begin within [`KUBE_CALL_DEADLINE`]: for watches, whose streams have no end. Each
+/// request that was answered, or was not, is a sign of life of the watch.
 pub fn watching(client: Client, heartbeat: Heartbeat) -> Client {
     let namespace = client.default_namespace().to_owned();
     let next = Arc::new(Mutex::new(Instant::now()));

@@ -1,8 +1,8 @@
 //! Which of several processes is the active one: a Lease of coordination.k8s.io, written only by compare-and-swap.
 //!
 //! No clock of another machine counts. A Lease is stale when *we* have seen it unchanged for as long as it is valid, by our
-//! own monotonic clock; and a holder counts from the *beginning* of its last successful renewal and stops well before the others may
-//! think so. What stands in the Lease's times is for people.
+//! own monotonic clock; and a holder counts from the *beginning* of its last successful renewal and stops well before the others
+//! may think so. What stands in the Lease's times is for people.
 //!
 //! ```text
 //! holder   renewal begins ──── renew deadline (10 s): the term is over, by the clock alone

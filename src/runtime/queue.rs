@@ -64,8 +64,8 @@ impl Debug for Trigger {
 /// The far end of a [`Trigger`].
 pub type Requests = mpsc::UnboundedReceiver<Request>;
 
-/// A queue that is not open yet, and its end. Requests for one object collapse in the schedule behind it, so its length is bounded by
-/// the number of changes between two of its polls.
+/// A queue that is not open yet, and its end. Requests for one object collapse in the schedule behind it, so its length is
+/// bounded by the number of changes between two of its polls.
 pub fn channel() -> (Trigger, Requests) {
     let (queue, requests) = mpsc::unbounded();
     let open = Arc::default();

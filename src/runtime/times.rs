@@ -33,8 +33,8 @@ pub(super) const WATCH_FAILURE_FORGOTTEN: Duration = Duration::from_secs(30);
 /// Longest reconcile (design section 9): longer than the longest mutating call (60 s) and what stands around it.
 pub const RECONCILE_LIMIT: Duration = Duration::from_secs(120);
 
-/// Longest wait of a reconcile for the request limit. Longer than a burst needs, and short enough that the reconcile has time left
-/// for its record, its call and its receipt.
+/// Longest wait of a reconcile for the request limit. Longer than a burst needs, and short enough that the reconcile has time
+/// left for its record, its call and its receipt.
 pub const ADMISSION: Duration = Duration::from_secs(20);
 
 /// How soon an object is looked at again whose reconcile panicked or overran: its error is a defect of ours, so not often.
@@ -65,8 +65,8 @@ pub(super) const UNSAFE_RIGHTS_RECHECK: Duration = Duration::from_secs(15);
 /// Longest wait for the first answers: an apiserver that does not give them keeps nobody waiting for long.
 pub(super) const RIGHTS_FIRST_CHECK_MAX: Duration = Duration::from_secs(5);
 
-/// How long it is believed that somebody may read metrics: a scraper's next visit costs the apiserver nothing, and rights that were
-/// taken away last no longer than this.
+/// How long it is believed that somebody may read metrics: a scraper's next visit costs the apiserver nothing, and rights that
+/// were taken away last no longer than this.
 pub(super) const ACCESS_BELIEVED: Duration = Duration::from_secs(60);
 
 /// How long it is believed that somebody may not: whoever was just allowed to is not kept waiting.

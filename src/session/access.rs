@@ -1,4 +1,5 @@
-//! What one reconcile of an Instance has of its Account: the account session, and once it asked for one, a slot for calls of the service.
+//! What one reconcile of an Instance has of its Account: the account session, and once it asked for one, a slot for calls of the
+//! service.
 
 use super::account_session::AccountSession;
 use super::line::Slot;

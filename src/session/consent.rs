@@ -2,8 +2,9 @@
 //!
 //! Whoever may create Accounts names a Secret and an endpoint, and need not be allowed to read that Secret. So what a Secret
 //! holds is used only where the Secret itself says so: by a label or its type for the use, by an annotation for the
-//! endpoint, and the proxy before it: with an authority of the Account's own, a proxy can read what goes through it. Both are written by somebody who may write the Secret. They are judged on the very object whose content is used, and
-//! not on what a watch showed of it.
+//! endpoint, and the proxy before it: with an authority of the Account's own, a proxy can read what goes through it. Both are
+//! written by somebody who may write the Secret. They are judged on the very object whose content is used, and not on what a
+//! watch showed of it.
 
 use super::secrets::{Content, SecretProblem, read};
 use crate::api::conditions::Reason;

@@ -1,5 +1,5 @@
-//! Who we are at a service: the client, request limit, inventory and catalog of one (endpoint, token), shared by all Accounts that
-//! name them, and the account session of each Account in it.
+//! Who we are at a service: the client, request limit, inventory and catalog of one (endpoint, token), shared by all Accounts
+//! that name them, and the account session of each Account in it.
 //!
 //! A token lives in memory only, as long as an account session uses it, and is read again when its Secret moves.
 
@@ -87,8 +87,8 @@ struct Inner {
 }
 
 impl Sessions {
-    /// No sessions yet. `cluster` is signed with what tells accounts apart in records; `wake` is called with the UID of an Instance
-    /// whose server changed in a listing, for which there may be room, or which may call the service now.
+    /// No sessions yet. `cluster` is signed with what tells accounts apart in records; `wake` is called with the UID of an
+    /// Instance whose server changed in a listing, for which there may be room, or which may call the service now.
     pub fn new(
         cluster: String,
         http: Http,
@@ -159,8 +159,9 @@ impl Sessions {
         &self.inner.reservations
     }
 
-    /// The reservations hold only Instances of the service that is looked at, and nothing is changed by what they say. That a server was
-    /// bought with the token of an account session is believed from here on: whoever only looks has no key to compare by.
+    /// The reservations hold only Instances of the service that is looked at, and nothing is changed by what they say. That a
+    /// server was bought with the token of an account session is believed from here on: whoever only looks has no key to compare
+    /// by.
     pub fn trust_records(&self) {
         self.inner.trusts_records.store(true, Ordering::Relaxed);
     }
@@ -175,8 +176,8 @@ impl Sessions {
         began.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether what another Instance says of a server counts for who looks at it from this account session: it was bought with the
-    /// same token, its Account has that token now, or its Account's own listing of this service shows the server.
+    /// Whether what another Instance says of a server counts for who looks at it from this account session: it was bought with
+    /// the same token, its Account has that token now, or its Account's own listing of this service shows the server.
     pub fn backing(&self, say: &Say<'_>, id: &ServerId, ours: &AccountSession) -> Backing {
         if self.inner.trusts_records.load(Ordering::Relaxed)
             || ours
@@ -273,8 +274,8 @@ impl Sessions {
         }
     }
 
-    /// The newest account session that was made for an Account, if it was made from this. By what the spec says, and not by its generation:
-    /// where etcd was put back, that comes again.
+    /// The newest account session that was made for an Account, if it was made from this. By what the spec says, and not by its
+    /// generation: where etcd was put back, that comes again.
     pub fn made_from(
         &self,
         account: &ObjectKey,

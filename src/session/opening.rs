@@ -19,8 +19,8 @@ use std::time::Duration;
 pub(super) type Doubted = dyn Fn(&ObjectKey, Doubt) + Send + Sync;
 
 impl Sessions {
-    /// A new account session for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session; the
-    /// request limits are shared by all with one endpoint and token, and are those of the Account that asked last.
+    /// A new account session for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session;
+    /// the request limits are shared by all with one endpoint and token, and are those of the Account that asked last.
     ///
     /// # Errors
     /// The endpoint or a path is not usable, or the endpoint is not allowed.
@@ -76,8 +76,8 @@ impl Sessions {
         Destination::of(spec)
     }
 
-    /// From here on credentials in records are made under this key. To be called before any account session is made; without it they are
-    /// made under one that is gone with the process, and each restart looks like another token.
+    /// From here on credentials in records are made under this key. To be called before any account session is made; without it
+    /// they are made under one that is gone with the process, and each restart looks like another token.
     pub fn key_credentials(&self, key: CredentialKey) {
         // Set once, before anybody asks.
         let _ = self.inner.key.set(key);
@@ -92,7 +92,8 @@ impl Sessions {
         Some(key.credential(&self.inner.cluster, spec, token))
     }
 
-    /// From here on somebody is told which Account ought to be looked at: what its calls show of the service may make it unusable.
+    /// From here on somebody is told which Account ought to be looked at: what its calls show of the service may make it
+    /// unusable.
     pub fn on_doubt(&self, told: impl Fn(&ObjectKey, Doubt) + Send + Sync + 'static) {
         // Set once, before any session is opened.
         let _ = self.inner.doubted.set(Box::new(told));

@@ -214,8 +214,8 @@ fn no_bundle(problem: &SecretProblem, namespace: &str, name: &str, key: &str) ->
     Problem { reason, message }
 }
 
-/// A Secret need not consent to be a CA bundle, and of one that does not nobody is told which keys it has: whether there is none of
-/// this name, or what stands there is no certificate, is told in the same words.
+/// A Secret need not consent to be a CA bundle, and of one that does not nobody is told which keys it has: whether there is none
+/// of this name, or what stands there is no certificate, is told in the same words.
 fn no_bundle_there(name: &str, key: &str) -> Problem {
     Problem {
         reason: Reason::CaBundleInvalid,

@@ -1,5 +1,5 @@
-//! How the reconcilers of one process hang together: what they share, and how one thing wakes another. The program has it over the
-//! stores of its watches, the closed loop of the tests over its own.
+//! How the reconcilers of one process hang together: what they share, and how one thing wakes another. The program has it over
+//! the stores of its watches, the closed loop of the tests over its own.
 
 use crate::cloud::{Doubt, Http};
 use crate::instance::facts::Facts;

@@ -286,8 +286,8 @@ async fn a_status_of_an_older_version_is_told_its_package_once() {
     quiet(&world, "web").await;
     let writes = written(&world, "web", &before).await;
     assert_eq!(writes.len(), 1, "{writes:?}");
-    // An older CustomResourceDefinition has the apiserver drop the field, as somebody does here who takes it out after it was told:
-    // nobody writes it for ever.
+    // An older CustomResourceDefinition has the apiserver drop the field, as somebody does here who takes it out after it was
+    // told: nobody writes it for ever.
     world.run(&patch, "").await;
     world
         .until("web", "is told it by this process", |web| {

@@ -50,8 +50,8 @@ fn applied(instance: &Instance) -> cloud_server_operator::api::Applied {
     instance.status.as_ref().unwrap().applied.clone().unwrap()
 }
 
-/// Short and long tasks, and what a reinstall and a restart may cost in writes with each: one beside intent, receipt and end, which
-/// says that Ready is false before the service is called, and one that shows the operation where it lasts.
+/// Short and long tasks, and what a reinstall and a restart may cost in writes with each: one beside intent, receipt and end,
+/// which says that Ready is false before the service is called, and one that shows the operation where it lasts.
 const DURATIONS: [(u64, usize); 2] = [(300, 5), (4_000, 5)];
 /// The effects of a reinstall.
 const REINSTALLED: [&str; 2] = ["ReinstallAccepted", "Reinstalled"];

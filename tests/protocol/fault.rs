@@ -316,7 +316,8 @@ impl Step {
 }
 
 impl Step {
-    /// Whether it is to change an object, and finds nothing to act on where it does not. Who applies what is there already may do so.
+    /// Whether it is to change an object, and finds nothing to act on where it does not. Who applies what is there already may do
+    /// so.
     pub fn changes_objects(&self) -> bool {
         match self {
             Self::EditImage(_)

@@ -199,8 +199,8 @@ impl Link {
         Ok(reply)
     }
 
-    /// A process calls nothing that changes something when its term is over. What stands still between its last look at the clock and
-    /// the wire is excused, what did not look is not.
+    /// A process calls nothing that changes something when its term is over. What stands still between its last look at the clock
+    /// and the wire is excused, what did not look is not.
     fn judge_term(&self, kind: Kind) {
         if kind.is_mutating_call() && !self.is_dead() {
             let is_over = !self.state.term.holds();

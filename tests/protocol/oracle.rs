@@ -3,8 +3,8 @@
 //!
 //! This file is about what is known of a run, and [`troubles`] about what cannot be promised in it; [`wishes`] is what users
 //! asked for, [`servers`] and [`releases`] judge what the service did, [`written`] what the operator wrote, [`passwords`] the
-//! Secrets that it made, [`rest`] and [`settled`] what is left at the end. [`heard`] is what the service told whom, and [`truth`] and [`claims`]
-//! judge status by that. [`counts`] are the rules, and how often each was judged.
+//! Secrets that it made, [`rest`] and [`settled`] what is left at the end. [`heard`] is what the service told whom, and [`truth`]
+//! and [`claims`] judge status by that. [`counts`] are the rules, and how often each was judged.
 
 mod claims;
 mod counts;

@@ -47,7 +47,8 @@ pub(super) fn command(directory: &Path) -> Command {
         .current_dir(directory)
         .env("CGO_ENABLED", "0")
         .env("GO111MODULE", "on")
-        // What go.mod and go.sum do not name is refused, not looked for. (An empty value would fall back to what `go env -w` has set.)
+        // What go.mod and go.sum do not name is refused, not looked for. (An empty value would fall back to what `go env -w` has
+        // set.)
         .env("GOFLAGS", "-mod=readonly")
         .env("GOTOOLCHAIN", "local")
         .env("GOWORK", "off")

@@ -10,8 +10,8 @@ use serde_json::Value;
 /// What nobody could check, for whoever reads the manifest.
 pub(super) type Doubts = Vec<String>;
 
-/// The package that is like the server; of several the smallest, as a filter would have it. One that was named is believed where CPU
-/// and memory agree: a disk or the traffic may have grown since.
+/// The package that is like the server; of several the smallest, as a filter would have it. One that was named is believed where
+/// CPU and memory agree: a disk or the traffic may have grown since.
 pub(super) async fn package(
     args: &ImportArgs,
     client: &Client,

@@ -119,8 +119,8 @@ fn secret_of(request: &Request<Body>) -> Option<ObjectKey> {
     }
 }
 
-/// A Secret of the cluster as it would be once the manifest is applied, or a new one. Where it has its values already it is the very
-/// one that is there.
+/// A Secret of the cluster as it would be once the manifest is applied, or a new one. Where it has its values already it is the
+/// very one that is there.
 async fn read(
     client: &Client,
     request: Request<Body>,

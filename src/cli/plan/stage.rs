@@ -216,7 +216,8 @@ impl Stage {
         is_of_service.then(|| remedy(&session.shared.client, refused.contains(account), &tokens))
     }
 
-    /// Takes an account session at the service of an Account. One that is nowhere is not announced: the operator would not find it either.
+    /// Takes an account session at the service of an Account. One that is nowhere is not announced: the operator would not find
+    /// it either.
     async fn session(&mut self, key: &ObjectKey, files: &[Manifest]) -> Result<(), Problem> {
         let ObjectKey { namespace, name } = key;
         let account = match read_account(&self.cluster, namespace, name).await {

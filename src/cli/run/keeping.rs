@@ -1,5 +1,5 @@
-//! Keeping what deletions need, and dropping it when nobody needs it any more: account sessions in memory, and copies of tokens in the
-//! operator's own namespace.
+//! Keeping what deletions need, and dropping it when nobody needs it any more: account sessions in memory, and copies of tokens
+//! in the operator's own namespace.
 
 use super::wiring::Parts;
 use crate::instance::facts::accounts;

@@ -14,7 +14,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// An object whose trouble is told, or that is mended or gone, is looked at again after this time: its next version brings a reconcile.
+/// An object whose trouble is told, or that is mended or gone, is looked at again after this time: its next version brings a
+/// reconcile.
 const UNDECODABLE_RECHECK: Duration = Duration::from_secs(600);
 /// What could not be read or written is tried again sooner: the apiserver's trouble is no event of the object.
 const RETRY_AFTER_KUBE_ERROR: Duration = Duration::from_secs(20);

@@ -13,7 +13,8 @@ use super::super::rate_limiter::CallPriority;
 use super::{Client, PAGE_SIZE};
 
 impl Client {
-    /// Field note 7: one page of the instances of a place, with each row whole: for showing. What a page proves about servers, [`Client::instances_page`] tells.
+    /// Field note 7: one page of the instances of a place, with each row whole: for showing. What a page proves about servers,
+    /// [`Client::instances_page`] tells.
     ///
     /// # Errors
     /// See [`Error`].

@@ -122,8 +122,8 @@ pub struct Secrets {
     pub connection: Option<Connected>,
 }
 
-/// What was written to the object, and which of its versions is the newest. Owned by `report`, `acknowledge` and the watch, which all go
-/// on while another reconcile stage waits: a look never writes it back.
+/// What was written to the object, and which of its versions is the newest. Owned by `report`, `acknowledge` and the watch, which
+/// all go on while another reconcile stage waits: a look never writes it back.
 #[derive(Clone, Debug, Default)]
 pub struct Statuses {
     /// The newest resourceVersion that is known: an older object in the cache is not acted upon.

@@ -250,8 +250,8 @@ fn worked_since(observed: &Observation) -> Instant {
     known.into_iter().flatten().max().unwrap_or(observed.now)
 }
 
-/// When the server is looked at again whose task is done or is not known: while it is seen at work, as often as a task is asked for;
-/// while its task is done and it does not show it yet, less and less.
+/// When the server is looked at again whose task is done or is not known: while it is seen at work, as often as a task is asked
+/// for; while its task is done and it does not show it yet, less and less.
 fn look_again(observed: &Observation, schedule: Schedule) -> Option<Instant> {
     let observed_at = observed.memory.observations.observed_at?;
     if tells_nothing(observed)

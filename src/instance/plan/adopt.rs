@@ -12,8 +12,8 @@ use crate::runtime::events::EventNote;
 use tokio::time::Instant;
 
 /// A server bears our marker and no record names it: it is ours. Of several the one that status knew, else the first by
-/// identifier; the others become surplus. `since` is when an attempt was met: all that came before it was proven absent when it was
-/// written, so that what an older listing shows is gone.
+/// identifier; the others become surplus. `since` is when an attempt was met: all that came before it was proven absent when it
+/// was written, so that what an older listing shows is gone.
 pub(super) fn adopt(
     observed: &Observation,
     session: &SessionFacts,

@@ -32,9 +32,9 @@ pub(super) fn of_purchase(former: Option<&PurchaseRecord>, somebody_released: bo
     }
 }
 
-/// Whether the server was as the spec says: what differs by now, somebody else did. Where the operator brought its power about before, the
-/// newest such operation tells, for whatever generation it was: an edit of anything else changed nothing about that. Else what status
-/// says of this very generation does.
+/// Whether the server was as the spec says: what differs by now, somebody else did. Where the operator brought its power about
+/// before, the newest such operation tells, for whatever generation it was: an edit of anything else changed nothing about that.
+/// Else what status says of this very generation does.
 fn was_as_specified(observed: &Observation) -> bool {
     let (status, generation) = (&observed.facts.status, observed.facts.generation);
     let wants_it_off = observed.facts.spec.power_state == PowerState::Stopped;

@@ -36,8 +36,8 @@ fn is_kept(observed: &Observation) -> bool {
     observed.facts.spec.deletion_policy == DeletionPolicy::Retain || policy::is_observed(observed)
 }
 
-/// What needs no look at the service: a protected Instance stays, one that bought nothing goes, and so does one whose server is known
-/// and kept.
+/// What needs no look at the service: a protected Instance stays, one that bought nothing goes, and so does one whose server is
+/// known and kept.
 pub(super) fn without_the_service(observed: &Observation) -> Option<Plan> {
     if !observed.facts.deleting {
         return None;

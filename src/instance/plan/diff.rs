@@ -1,7 +1,7 @@
 //! What the spec asks for, and what the service last took.
 //!
-//! The spec is compared with what the service last took ([`Applied`]), never with the last look, so that only a change of the spec or
-//! of a Secret erases or changes anything (design section 4, rules 10 and 11).
+//! The spec is compared with what the service last took ([`Applied`]), never with the last look, so that only a change of the
+//! spec or of a Secret erases or changes anything (design section 4, rules 10 and 11).
 
 use crate::api::{Applied, Operation, PurchaseRecord, Verb};
 use crate::instance::fact::Fact;
@@ -10,8 +10,8 @@ use crate::instance::observation::{Observation, of_purchase};
 use crate::instance::{observation, references};
 use serde_json::{Map, Value};
 
-/// What the spec asks for, as far as it can be told without reading a Secret. Without an image where that, or the key pair, is not
-/// looked up yet: then nothing is asked for.
+/// What the spec asks for, as far as it can be told without reading a Secret. Without an image where that, or the key pair, is
+/// not looked up yet: then nothing is asked for.
 pub(super) fn as_specified(observed: &Observation) -> Applied {
     let spec = &observed.facts.spec;
     let key = references::key(observed).map(|key| key.id);

@@ -59,7 +59,8 @@ pub(in crate::instance) fn pause_after(reason: EndReason, times: u32) -> Option<
     }
 }
 
-/// How often in a row an operation of this verb ended like that: as this process remembers it, or as status tells of the newest one.
+/// How often in a row an operation of this verb ended like that: as this process remembers it, or as status tells of the newest
+/// one.
 pub(in crate::instance) fn times(observed: &Observation, verb: Verb, reason: EndReason) -> u32 {
     let is_alike = |end: &OperationEnd| pause_after(end.reason, 1) == pause_after(reason, 1);
     let end = last_end(observed, verb).filter(|end| is_alike(end));

@@ -155,7 +155,8 @@ fn not_found(observed: &Observation, wanted: &Import, rows: Vec<&Row>) -> Box<Pl
     wrong(Reason::ImportNotFound, message)
 }
 
-/// Whether a listed server is the one that is meant; none where the row does not tell and nothing that it tells speaks against it.
+/// Whether a listed server is the one that is meant; none where the row does not tell and nothing that it tells speaks against
+/// it.
 fn is_meant(row: &Row, wanted: &Import) -> Option<bool> {
     let answers = answers(row, wanted);
     let is_told = answers.iter().all(Option::is_some);

@@ -101,8 +101,8 @@ fn at_rest(
     }
 }
 
-/// Whether the server bears our marker, or the name with which it was taken over, as far as it shows a name: another one may be somebody else's, by a record that
-/// was edited or an identifier that the service gave away again.
+/// Whether the server bears our marker, or the name with which it was taken over, as far as it shows a name: another one may be
+/// somebody else's, by a record that was edited or an identifier that the service gave away again.
 pub(super) fn is_ours(observed: &Observation, detail: &Map<String, Value>) -> bool {
     let name = text(detail, "instanceName");
     let id = observed.facts.id();

@@ -1,12 +1,13 @@
 //! Decides: a pure function of what was observed. At most one step, always a reason, no client, no clock of its own.
 //!
-//! [`step`] is what a plan is. One file for each stretch of an Instance's way: [`buy`] while no server is recorded, [`adopt`] where
-//! there is one all the same, [`import`] where one is to be taken over instead, [`steady`] while one is recorded, [`surplus`] where there
-//! is a second one, [`replace`] when it is gone for good, [`begin`] when it is to become another than it is, [`follow`] while such an
-//! operation is open, [`resolve`] where selectors are to be looked up, [`secret`] for what is kept in Secrets, and [`delete`] while the
-//! object is being deleted. [`policy`] takes out of every plan what the spec forbids. Below them stand [`diff`] (what of the spec
-//! is not applied), [`due`] (which operation that calls for), [`erase`], [`judge`] (what is said of a server), [`ended`] (what became of
-//! operations) and [`evidence`]. [`preview`](mod@preview) tells all that would come of an object before it is applied.
+//! [`step`] is what a plan is. One file for each stretch of an Instance's way: [`buy`] while no server is recorded, [`adopt`]
+//! where there is one all the same, [`import`] where one is to be taken over instead, [`steady`] while one is recorded,
+//! [`surplus`] where there is a second one, [`replace`] when it is gone for good, [`begin`] when it is to become another than it
+//! is, [`follow`] while such an operation is open, [`resolve`] where selectors are to be looked up, [`secret`] for what is kept
+//! in Secrets, and [`delete`] while the object is being deleted. [`policy`] takes out of every plan what the spec forbids. Below
+//! them stand [`diff`] (what of the spec is not applied), [`due`] (which operation that calls for), [`erase`], [`judge`] (what is
+//! said of a server), [`ended`] (what became of operations) and [`evidence`]. [`preview`](mod@preview) tells all that would come
+//! of an object before it is applied.
 
 mod adopt;
 mod attempt;

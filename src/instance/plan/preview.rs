@@ -1,5 +1,5 @@
-//! What would come of an object as it is to be, told before anybody applies it: made of the very decisions that a reconcile makes,
-//! and of all of them, where a reconcile makes one at a time.
+//! What would come of an object as it is to be, told before anybody applies it: made of the very decisions that a reconcile
+//! makes, and of all of them, where a reconcile makes one at a time.
 //!
 //! A reconcile does one thing and looks again; whoever reads a preview wants to know all that follows. So what is wanted of a
 //! server is listed whole, what is in flight counts as done, and what does not go on by itself is told in the words that

@@ -196,9 +196,9 @@ proptest! {
             let path = line.split([' ', '?']).nth(1).unwrap();
             let parts: Vec<&str> = path.split('/').collect();
             let at = parts.iter().position(|part| *part == "namespaces").unwrap();
-            // A fragment never gets as far as a request, so what stands before it is all that there is; nor does it tell the question
-            // mark that ends a name, with nothing to tell apart behind it, from the one that the library writes behind the name of
-            // what is deleted.
+            // A fragment never gets as far as a request, so what stands before it is all that there is; nor does it tell the
+            // question mark that ends a name, with nothing to tell apart behind it, from the one that the library writes behind
+            // the name of what is deleted.
             let before = |text: &str| {
                 let text = text.split('#').next().unwrap_or_default();
                 let is_empty = |query: &str| query.chars().all(|c| c == '&');

@@ -237,7 +237,8 @@ async fn without_copies_a_restart_in_the_middle_needs_a_human_as_before() {
 async fn the_operator_may_delete_secrets_in_its_own_namespace_alone() {
     let world = Setup::default().without_operator().begin("rights").await;
     let user = format!("--as=system:serviceaccount:{OWN}:cloud-server-operator");
-    // Writing them elsewhere is what `secret-writer` allows, which is applied here too; its policy confines it: `login/rights.rs`.
+    // Writing them elsewhere is what `secret-writer` allows, which is applied here too; its policy confines it:
+    // `login/rights.rs`.
     for verb in ["delete", "update", "deletecollection"] {
         for (namespace, may) in [(OWN, verb == "delete"), (world.namespace.as_str(), false)] {
             let asked = ["auth", "can-i", verb, "secrets", "-n", namespace, &user];

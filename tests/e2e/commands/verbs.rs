@@ -1,5 +1,5 @@
-//! `wait`, `start`, `stop`, `restart`, `reinstall`, `pause`, `resume`, `reconcile`: the service sees each once, and a wait ends when
-//! it is done, when it failed, when its time is over, or when the user has had enough.
+//! `wait`, `start`, `stop`, `restart`, `reinstall`, `pause`, `resume`, `reconcile`: the service sees each once, and a wait ends
+//! when it is done, when it failed, when its time is over, or when the user has had enough.
 
 use super::rights::{Limited, allow};
 use super::terminal::{BOTH, shown, terminal};

@@ -230,8 +230,8 @@ async fn a_namespace_with_two_hundred_instances_goes_at_the_pace_of_the_service(
     assert_eq!(world.sim.live_servers(), []);
     assert_eq!(counts(&world, Verb::Release, None), (MANY, MANY));
     assert_eq!(create_calls(&world.sim), MANY as u64);
-    // A release for each, a question after its task while it runs and one at its end, and the listings that all share, which go on
-    // as long as it takes.
+    // A release for each, a question after its task while it runs and one at its end, and the listings that all share, which go
+    // on as long as it takes.
     let seconds = usize::try_from(took.as_secs()).unwrap();
     assert!(
         calls as usize <= 3 * MANY + 4 * seconds,

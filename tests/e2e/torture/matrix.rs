@@ -124,8 +124,8 @@ async fn run(room: &Arc<Semaphore>, cases: Vec<Case>) {
     assert!(never.is_empty(), "never reached: {never:?}");
 }
 
-/// The boundaries that were never reached though each run of their operation has them. How often an operation looks depends on the
-/// moment; what it changes does not, but for the acknowledgement of an edit where the machine was busy as the way was learnt:
+/// The boundaries that were never reached though each run of their operation has them. How often an operation looks depends on
+/// the moment; what it changes does not, but for the acknowledgement of an edit where the machine was busy as the way was learnt:
 /// it is learnt once more.
 async fn still_on_the_way(room: &Arc<Semaphore>, done: &[(Case, Report)]) -> Vec<String> {
     let missed = done.iter().filter(|(_, report)| report.is_missed());

@@ -232,8 +232,8 @@ async fn count_attempts(world: &World, story: &Story, case: Option<&Case>, repor
 }
 
 /// What docs/maintainers/answers.md says of unknown outcomes: nothing shows a restart or a password change, so it is asked for
-/// again where the answer was lost together with the process, before it stood in status. A password is also set again where only the answer was lost. A process that was paused right before its call
-/// makes it when another one has done all there is to do.
+/// again where the answer was lost together with the process, before it stood in status. A password is also set again where only
+/// the answer was lost. A process that was paused right before its call makes it when another one has done all there is to do.
 fn may_repeat(case: &Case) -> bool {
     let call = match case.operation {
         Operation::Restart => Endpoint::Restart,

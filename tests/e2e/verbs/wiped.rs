@@ -51,8 +51,8 @@ async fn verbs_a_wiped_status_sets_the_password_once_more() {
     }
 }
 
-/// The server is busy with a restart when status is lost: that is no word of its purchase, and the request for a reinstall that was
-/// answered before is not answered again.
+/// The server is busy with a restart when status is lost: that is no word of its purchase, and the request for a reinstall that
+/// was answered before is not answered again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_a_status_wiped_while_the_server_is_busy_erases_nothing() {
     for running in [true, false] {

@@ -134,8 +134,8 @@ impl Play {
         self
     }
 
-    /// Plays it under several seeds, which move the network's delays and the watches. This comes of it under each, and all that it
-    /// tells happens.
+    /// Plays it under several seeds, which move the network's delays and the watches. This comes of it under each, and all that
+    /// it tells happens.
     pub fn holds(mut self, line: &str) {
         let seeds = std::env::var("NAMED_SEEDS").ok();
         let seeds = seeds.and_then(|text| text.parse().ok()).unwrap_or(ENOUGH);

@@ -116,7 +116,8 @@ impl Oracle {
             Verb::Create => on_record.as_ref().is_some_and(|r| r.task.is_some()),
             _ => operation(former).is_some_and(|told| told.task_id.is_some()),
         };
-        // A server that went before its end was known: what made or erased it counts as done, so that nothing does it again (docs).
+        // A server that went before its end was known: what made or erased it counts as done, so that nothing does it again
+        // (docs).
         let is_gone = cloud
             .server(&id)
             .is_none_or(|server| !super::is_alive(&server));
@@ -126,8 +127,8 @@ impl Oracle {
         Some(Verdict::of(Some(why), is_excused))
     }
 
-    /// The row that the newest answer to this process has of the server. An import is content with any: all that it says is that the
-    /// server was there once.
+    /// The row that the newest answer to this process has of the server. An import is content with any: all that it says is that
+    /// the server was there once.
     fn row_shown(&self, process: ProcessId, id: &str, is_import: bool) -> Option<&Value> {
         let mut shown = self.talk.shown(process, id);
         if is_import {

@@ -164,8 +164,8 @@ impl Oracle {
             begun.retain(|at| *at + MINUTE + GROWN > Instant::now());
             begun.push_back(Instant::now());
         }
-        // A server that is imported may be looked at for each Instance that wants it; and what one of two processes says is new to
-        // the other.
+        // A server that is imported may be looked at for each Instance that wants it; and what one of two processes says is new
+        // to the other.
         let is_shared = self.troubles.no_lease || !self.foreign.is_empty();
         let wanting = if is_shared { 2 } else { 1 };
         let cost = match follows_what_runs(request, cloud) {
@@ -194,7 +194,8 @@ impl Oracle {
         let said = said(now);
         let known = self.effort.said.get(&(process, uid(now)));
         let t = &self.troubles;
-        // Versions count anew where etcd went back: until a watch tells, nothing shows that the cache is older than the own write.
+        // Versions count anew where etcd went back: until a watch tells, nothing shows that the cache is older than the own
+        // write.
         let is_uncounted = t.restored.is_some_and(|at| at.elapsed() < WATCHES_LATE);
         // Of two processes at once each may say what the other one has just taken back. So does one that wakes up after another
         // one took over.

@@ -1,4 +1,5 @@
-//! What each process asked the service for, what it was answered, and what the service last showed it: what a status may stand on.
+//! What each process asked the service for, what it was answered, and what the service last showed it: what a status may stand
+//! on.
 
 use super::{Oracle, ProcessId, name_of, newest_attempt, record, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, uid};

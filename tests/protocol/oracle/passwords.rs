@@ -172,8 +172,8 @@ impl Oracle {
                 let password = cloud.password_of(&server.id);
                 let is_lost = password
                     .is_some_and(|password| !has(&password) && !of_users.contains(&password));
-                // What was on its way for a former owner, who let the server go, is nobody's promise, nor what another one sets who has
-                // it as well.
+                // What was on its way for a former owner, who let the server go, is nobody's promise, nor what another one sets
+                // who has it as well.
                 let is_handed_on =
                     self.kept.contains(&server.id) || self.were_imported_twice.contains(&server.id);
                 let why = is_lost.then(|| {

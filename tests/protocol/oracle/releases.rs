@@ -120,8 +120,8 @@ impl Oracle {
         self.judge(Rule::Surplus, Verdict::of(why, false));
     }
 
-    /// Whether an Instance that is deleted with its server imported one that another Instance has on record as well, which comes of
-    /// two processes (docs).
+    /// Whether an Instance that is deleted with its server imported one that another Instance has on record as well, which comes
+    /// of two processes (docs).
     fn is_shared(&self, server: &str, kube: &Apiserver) -> bool {
         let mut objects = kube.all().filter(|(key, _)| key.0 == INSTANCES);
         self.were_imported_twice.contains(server)

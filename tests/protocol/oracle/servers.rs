@@ -187,8 +187,8 @@ impl Oracle {
         // in a row leave it out, this cannot be had at every moment (docs: two operators, QBe, lies); it has to heal.
         let is_lied_to = t.lies > 1;
         let has_ended = t.crashes + t.ended + t.takeovers > 0;
-        // The record of a purchase in the place of a server that failed, or was released, went with the store, and then the process
-        // that knew of it, before any listing showed the new server (docs).
+        // The record of a purchase in the place of a server that failed, or was released, went with the store, and then the
+        // process that knew of it, before any listing showed the new server (docs).
         let is_of_it = |id: &String| {
             let failed = cloud.server(id);
             failed.is_some_and(|failed| Marker::in_name(&failed.name).as_ref() == Some(marker))
@@ -263,8 +263,8 @@ impl Oracle {
         let done = self.erasures_done.entry(name.clone()).or_default();
         *done += 1;
         let t = &self.troubles;
-        // Until a late watch tells, a version that comes again after a restore may be taken for the one before, and what was asked
-        // for there is announced and undone (docs: `--bump-revision`).
+        // Until a late watch tells, a version that comes again after a restore may be taken for the one before, and what was
+        // asked for there is announced and undone (docs: `--bump-revision`).
         let unseen = 2 * self.announced_unseen.get(&name).copied().unwrap_or(0);
         // While nobody knows what became of a reinstall, somebody who puts the old image back makes it look as if it had not come
         // (docs).
@@ -274,8 +274,8 @@ impl Oracle {
             false => 0,
         };
         // A process that was stopped before its call may make it after another one made it. A wish that leaves the image as it
-        // is, or whose image somebody took away at the console, is carried out again where the record of it is gone: with the store
-        // that went back, or dropped with the memory (docs).
+        // is, or whose image somebody took away at the console, is carried out again where the record of it is gone: with the
+        // store that went back, or dropped with the memory (docs).
         let forgotten = if t.crashes + t.ended > 0 { t.drops } else { 0 };
         let is_hidden = t.same_image || self.touched_at_console.contains(server);
         let again = if is_hidden { t.restores + forgotten } else { 0 };

@@ -273,8 +273,8 @@ impl Oracle {
         servers.all(|server| !is_alive(&server))
     }
 
-    /// Whether a server that somebody else released need not be bought anew, although the spec wants it. Where the service forgets
-    /// its tasks, nothing may tell whether the create had ended (docs).
+    /// Whether a server that somebody else released need not be bought anew, although the spec wants it. Where the service
+    /// forgets its tasks, nothing may tell whether the create had ended (docs).
     fn may_stay_missing(&self, object: &Value, world: Rest<'_>) -> bool {
         let t = &self.troubles;
         self.is_tampered(name_of(object))

@@ -37,7 +37,8 @@ pub(super) struct Troubles {
     pub(super) denials: usize,
     /// How often it said so of a task.
     pub(super) tasks_denied: usize,
-    /// The Instances whose finalizer was taken away by force, and those whose finalizer and record were dropped by `kubectl replace`.
+    /// The Instances whose finalizer was taken away by force, and those whose finalizer and record were dropped by `kubectl
+    /// replace`.
     pub(super) forced: BTreeSet<String>,
     pub(super) replaced: BTreeSet<String>,
     /// How often etcd went back, and how often a record was dropped.

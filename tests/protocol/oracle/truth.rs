@@ -1,5 +1,5 @@
-//! Judges whether status is true: Ready stands on what the service last showed, with nothing open at it; what is told of an outcome
-//! is what the service answered; and an edit is acknowledged before anything is called for it.
+//! Judges whether status is true: Ready stands on what the service last showed, with nothing open at it; what is told of an
+//! outcome is what the service answered; and an edit is acknowledged before anything is called for it.
 //!
 //! [`super::claims`] is about outcomes.
 
@@ -149,8 +149,8 @@ impl Oracle {
         let looked = self.talk.shown(process, id).next().map(|shown| shown.at);
         let open = self.talk.begun.iter().filter(|begun| begun.server == id);
         let mut open = open.filter(|begun| cloud.task(&begun.task).is_some_and(Task::is_open));
-        // Another process called after this one looked, or a call came late that was for a former owner of the server: nothing could
-        // tell it.
+        // Another process called after this one looked, or a call came late that was for a former owner of the server: nothing
+        // could tell it.
         let of = uids(now);
         let is_unseen = |begun: &Begun| {
             let is_others = begun.process != process || !of.contains(&begun.object);

@@ -100,7 +100,8 @@ impl Wishes {
         let is_new = wish(spec) != self.installation;
         let is_bought = object["status"]["applied"].is_object();
         self.differed |= is_new && !is_bought;
-        // A token that came before the server was told as bought may have come before the purchase, which carried it out, or after it.
+        // A token that came before the server was told as bought may have come before the purchase, which carried it out, or
+        // after it.
         let is_asked = is_acknowledged(spec, &self.installation[2])
             || (self.differed && is_acknowledged(spec, &former_token));
         if is_asked && (is_new || self.differed) {

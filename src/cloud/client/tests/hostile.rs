@@ -1,4 +1,5 @@
-//! Services that answer with anything, of any size, at any pace, for ever: the call ends, with a message that names what was too much.
+//! Services that answer with anything, of any size, at any pace, for ever: the call ends, with a message that names what was too
+//! much.
 
 use super::*;
 use futures::FutureExt;

@@ -63,7 +63,8 @@ impl Open<'_> {
             return self.outcome_unknown();
         }
         let mut plan = self.unconfirmed(settled);
-        // Each listing asks for a reconcile: where the apiserver refuses what follows from the look, none of them looks again at once.
+        // Each listing asks for a reconcile: where the apiserver refuses what follows from the look, none of them looks again at
+        // once.
         if observed.has_not_looked_for(times::UNREADABLE_RETRY) {
             plan.needs = Needs::Detail;
         }
