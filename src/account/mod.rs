@@ -161,7 +161,7 @@ async fn release_late_servers(
             .owner(id, Some(marker))
             .is_some()
     };
-    for (marker, id, place) in inventory.buried_alive() {
+    for (marker, id, place) in inventory.late_servers() {
         let now = Instant::now();
         let lately = context
             .memories

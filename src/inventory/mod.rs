@@ -85,7 +85,7 @@ pub struct Settings {
     /// The same while something is in flight: the listing leads the task queries, so that is how late they are.
     pub in_flight: Duration,
     /// The same where only finalised UIDs are watched for: such a server is rare, and an hour of it costs little.
-    pub buried: Duration,
+    pub tombstone_pause: Duration,
     /// Between the end of a pass and a further one that was asked for: two proofs must not make a storm.
     pub min_gap: Duration,
     /// First pause after a failed pass, doubled up to 20 s, or up to 25 s where the token is refused.
@@ -101,7 +101,7 @@ impl Default for Settings {
         Self {
             quiet: Duration::from_secs(60),
             in_flight: Duration::from_secs(5),
-            buried: Duration::from_secs(300),
+            tombstone_pause: Duration::from_secs(300),
             min_gap: Duration::from_millis(250),
             failure_pause: Duration::from_secs(1),
             jitter: 0.1,
@@ -305,10 +305,10 @@ impl Inventory {
         self.shared.changed.notify_one();
     }
 
-    /// Servers with a buried marker, seen in a pass that began after the burial; not those whose marker a live
+    /// Servers whose marker has a tombstone, seen in a pass that began after it was set; not those whose marker a live
     /// interest bears.
-    pub fn buried_alive(&self) -> Vec<(Marker, ServerId, Place)> {
-        self.shared.lock().buried_alive(Instant::now())
+    pub fn late_servers(&self) -> Vec<(Marker, ServerId, Place)> {
+        self.shared.lock().late_servers(Instant::now())
     }
 
     /// Whether any pass ever showed a server that was recorded under this credential, by its id or its marker: the
@@ -328,8 +328,8 @@ impl Inventory {
         if Arc::ptr_eq(&self.shared, &former.shared) {
             return;
         }
-        let buried = former.shared.lock().buried();
-        for (marker, places) in buried {
+        let tombstones = former.shared.lock().tombstones();
+        for (marker, places) in tombstones {
             self.add_tombstone(marker, places);
         }
     }

@@ -14,26 +14,26 @@ type Claim<'a> = &'a dyn Fn(&ServerId, Option<&Marker>) -> bool;
 impl State {
     pub(super) fn add_tombstone(&mut self, marker: Marker, places: Vec<Place>, now: Instant) {
         for place in &places {
-            self.places.entry(place.clone()).or_default().buried = true;
+            self.places.entry(place.clone()).or_default().has_tombstone = true;
         }
         self.tombstones.add_tombstone(marker, places, now);
     }
 
-    pub(super) fn buried_alive(&mut self, now: Instant) -> Vec<(Marker, ServerId, Place)> {
+    pub(super) fn late_servers(&mut self, now: Instant) -> Vec<(Marker, ServerId, Place)> {
         self.expire(now);
         let mut found = Vec::new();
         // A restored Instance goes on with its old marker: what bears it is not nobody's.
-        for (marker, tomb) in self
+        for (marker, tombstone) in self
             .tombstones
             .iter()
             .filter(|(marker, _)| !self.markers.contains_key(*marker))
         {
-            for place in &tomb.places {
+            for place in &tombstone.places {
                 let newest = self
                     .places
                     .get(place)
                     .and_then(|watched| watched.view.newest.as_ref());
-                let Some(pass) = newest.filter(|pass| pass.began > tomb.buried) else {
+                let Some(pass) = newest.filter(|pass| pass.began > tombstone.since) else {
                     continue;
                 };
                 found.extend(
@@ -62,8 +62,11 @@ impl State {
         let Self {
             tombstones, places, ..
         } = self;
-        for (place, watched) in places.iter_mut().filter(|(_, watched)| watched.buried) {
-            watched.buried = tombstones.watch(place);
+        for (place, watched) in places
+            .iter_mut()
+            .filter(|(_, watched)| watched.has_tombstone)
+        {
+            watched.has_tombstone = tombstones.watch(place);
         }
     }
 
@@ -72,10 +75,10 @@ impl State {
     }
 
     /// Every finalised UID that is remembered, and where its servers may be.
-    pub(super) fn buried(&self) -> Vec<(Marker, Vec<Place>)> {
+    pub(super) fn tombstones(&self) -> Vec<(Marker, Vec<Place>)> {
         let tombstones = self.tombstones.iter();
         tombstones
-            .map(|(marker, tomb)| (marker.clone(), tomb.places.clone()))
+            .map(|(marker, tombstone)| (marker.clone(), tombstone.places.clone()))
             .collect()
     }
 

@@ -14,44 +14,39 @@ const MOST: usize = 50_000;
 
 /// One finalised UID.
 #[derive(Debug)]
-pub(super) struct Tomb {
-    pub buried: Instant,
+pub(super) struct Tombstone {
+    pub since: Instant,
     pub places: Vec<Place>,
 }
 
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Tombstones {
-    by_marker: HashMap<Marker, Tomb>,
+    by_marker: HashMap<Marker, Tombstone>,
 }
 
 impl Tombstones {
-    /// Buries a marker, or buries it again: the later burial counts.
+    /// Sets a tombstone for a marker, or sets it again: the later one counts.
     pub(super) fn add_tombstone(&mut self, marker: Marker, places: Vec<Place>, now: Instant) {
         if self.by_marker.len() >= MOST && !self.by_marker.contains_key(&marker) {
             let oldest = self
                 .by_marker
                 .iter()
-                .min_by_key(|(_, tomb)| tomb.buried)
+                .min_by_key(|(_, tombstone)| tombstone.since)
                 .map(|(marker, _)| marker.clone());
             oldest.map(|oldest| self.by_marker.remove(&oldest));
         }
-        self.by_marker.insert(
-            marker,
-            Tomb {
-                buried: now,
-                places,
-            },
-        );
+        self.by_marker
+            .insert(marker, Tombstone { since: now, places });
     }
 
     /// Forgets what is older than the memory is long.
     pub(super) fn expire(&mut self, memory: Duration, now: Instant) {
         self.by_marker
-            .retain(|_, tomb| now.saturating_duration_since(tomb.buried) < memory);
+            .retain(|_, tombstone| now.saturating_duration_since(tombstone.since) < memory);
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Marker, &Tomb)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Marker, &Tombstone)> {
         self.by_marker.iter()
     }
 
@@ -59,7 +54,7 @@ impl Tombstones {
     pub(super) fn watch(&self, place: &Place) -> bool {
         self.by_marker
             .values()
-            .any(|tomb| tomb.places.contains(place))
+            .any(|tombstone| tombstone.places.contains(place))
     }
 }
 

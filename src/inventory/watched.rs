@@ -23,7 +23,7 @@ pub(super) struct Watched {
     pub in_flight: usize,
     /// Passes asked for and not had yet, by the instant after which they shall begin.
     pub unmet: BTreeSet<(Instant, Subject)>,
-    pub buried: bool,
+    pub has_tombstone: bool,
     pub view: View,
     pub breaker: Breaker,
     pub running: bool,
@@ -44,7 +44,7 @@ pub(super) struct Watched {
 
 impl Watched {
     pub(super) fn is_wanted(&self) -> bool {
-        self.buried || self.running || !self.members.is_empty()
+        self.has_tombstone || self.running || !self.members.is_empty()
     }
 
     pub(super) fn suspect(&mut self, id: &ServerId, on_record: usize) {
@@ -65,7 +65,7 @@ impl Watched {
         let interval = match (self.in_flight, self.members.is_empty()) {
             (1.., _) => settings.in_flight,
             (0, false) => settings.quiet,
-            (0, true) => settings.buried,
+            (0, true) => settings.tombstone_pause,
         };
         let Some(began) = self.began else {
             return Some(now);

@@ -399,17 +399,17 @@ async fn a_late_server_of_a_finalised_instance_is_found() {
     bench.now -= S;
     let late = || vec![row("ecs-7", "dead", "STARTED")];
     bench.end(late());
-    assert!(bench.state.buried_alive(bench.now).is_empty());
+    assert!(bench.state.late_servers(bench.now).is_empty());
     bench.wait(59 * S);
     bench.pass(late());
     let found = vec![(Marker::of_uid("dead"), ServerId::from("ecs-7"), place())];
-    assert_eq!(bench.state.buried_alive(bench.now), found);
+    assert_eq!(bench.state.late_servers(bench.now), found);
     assert_eq!(bench.state.unowned().len(), 1);
     // A restored Instance goes on with the old marker.
     bench
         .state
         .subscribe(&subject("again"), quiet("dead", None));
-    assert!(bench.state.buried_alive(bench.now).is_empty());
+    assert!(bench.state.late_servers(bench.now).is_empty());
     assert!(bench.state.unowned().is_empty());
     bench.state.leave(&subject("again"));
     bench.state.leave(&subject("a"));
@@ -418,7 +418,7 @@ async fn a_late_server_of_a_finalised_instance_is_found() {
         "the tomb alone is watched over, slowly"
     );
     bench.wait(6 * 3600 * S);
-    assert!(bench.state.buried_alive(bench.now).is_empty());
+    assert!(bench.state.late_servers(bench.now).is_empty());
     assert_eq!(bench.due_in(), None);
     assert!(bench.state.places.is_empty());
 }

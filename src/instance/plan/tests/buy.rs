@@ -19,7 +19,7 @@ fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
 #[test]
 fn a_first_intent_that_was_refused_waits_for_its_time_whatever_wakes_it() {
     let refused = Scene::fresh().with(|observed| {
-        observed.memory.pace.not_before = Some(observed.now + Duration::from_secs(8))
+        observed.memory.pace.not_before = Some(observed.now + Duration::from_secs(8));
     });
     let plan = refused.plan();
     assert!(rests(&plan));
@@ -172,7 +172,7 @@ fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
     let scene = Scene::recorded(None, |_| {}).call_state(refusal.clone());
     let waits = |scene: Scene| {
         scene.with(|observed| {
-            observed.memory.pace.not_before = Some(observed.now + Duration::from_secs(8))
+            observed.memory.pace.not_before = Some(observed.now + Duration::from_secs(8));
         })
     };
     let waiting = waits(scene);

@@ -470,7 +470,7 @@ fn an_operation_on_a_server_before_the_recorded_one_is_not_followed_on_this_one(
         .with(|observed| {
             observed
                 .memory
-                .meet_operation(&observed.facts, observed.now)
+                .meet_operation(&observed.facts, observed.now);
         });
     assert_eq!(another.0.open(), None);
     assert_eq!(another.0.memory.calls.followed, None);
