@@ -235,8 +235,10 @@ impl Reservations {
             Reservation::Taken | Reservation::NotAsked => None,
         };
         let stands = state.stands(&subject);
+        // An object that went while its reconcile ran waits for nothing, and must not stand before others for good.
+        let is_there = state.entries.contains_key(&subject);
         let queue = state.waiting.entry(account.clone()).or_default();
-        match limit {
+        match limit.filter(|_| is_there) {
             Some(limit) => queue.join(stands, limit),
             None => drop(queue.leave(uid)),
         }

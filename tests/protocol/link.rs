@@ -379,8 +379,10 @@ impl Link {
         }
         let mut universe = self.universe.lock();
         let oracle = &mut universe.oracle;
-        if reply.status == 200 && is_status {
-            oracle.has_said(self.state.process, key, &reply.body);
+        match reply.status {
+            200 if is_status => oracle.has_said(self.state.process, key, &reply.body),
+            409 | 422 if is_status => oracle.was_overtaken(self.state.process, key),
+            _ => {}
         }
         match reply.status {
             404 => oracle.hears(self.state.process, key, None),

@@ -135,7 +135,16 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         | Step::Finish
         | Step::LetGo { .. } => false,
     };
+    // Of a create that may have ended before status was lost, status does not say that it is open.
+    let is_create = observed.facts.is_creating()
+        && plan.update.readiness.as_ref().is_some_and(|readiness| {
+            matches!(
+                readiness.reason,
+                Reason::Creating | Reason::Importing | Reason::OperationOverdue
+            )
+        });
     let is_followed = plan.update.operation.is_some()
+        || is_create
         || (plan.update.readiness.is_none() && observed.is_open())
         || !matches!(plan.step, Step::Rest);
     let mut plan = match is_allowed {

@@ -153,7 +153,11 @@ fn running(observed: &Observation, record: &PurchaseRecord, id: &ServerId, note:
     } else {
         StatusUpdate::progress(reason, note)
     };
-    update.operation = observed.open();
+    // Of one that may have ended long ago, before status was lost, that is not said: what was bought would count as applied then,
+    // and the disk would be erased once more for a token that was carried out.
+    update.operation = observed
+        .open()
+        .filter(|_| diff::is_in_flight(observed, record));
     Plan::rest(update.with_id(Some(id.clone())), times::PASS_RECHECK)
         .in_flight_while_readable(observed)
 }
@@ -371,6 +375,8 @@ fn watch(
                 .observed_at
                 .is_some_and(|observed_at| at <= observed_at)
     };
+    // The service has said since that there is no such server.
+    let is_gone_since = |at| observed.memory.observations.not_found && is_past(at);
     match (&observed.detail, sighting) {
         // A fresh detail is the best there is.
         (Fact::Known(detail), _) => {
@@ -381,6 +387,7 @@ fn watch(
         // The listing shows what status shows, or what it showed when the detail was read, or is older: nothing to read.
         (Fact::NotAsked, Some(Sighting::Present(row, at)))
             if !former.is_empty()
+                && !is_gone_since(at)
                 && (row.agrees_with(former)
                     || observed.memory.observations.led_by == Some(row.digest())
                     || is_past(at)) =>
@@ -403,7 +410,11 @@ fn watch(
         {
             decide(observed, record, id, former)
         }
-        (Fact::Absent, _) | (Fact::NotAsked, Some(Sighting::Absent { .. })) => Plan::rest(
+        (Fact::NotAsked, Some(Sighting::Present(_, at))) if !is_gone_since(at) => {
+            unread(observed, id)
+        }
+        (Fact::Absent, _)
+        | (Fact::NotAsked, Some(Sighting::Absent { .. } | Sighting::Present(..))) => Plan::rest(
             StatusUpdate::default().with_id(observed.facts.status_id()),
             times::PASS_RECHECK,
         )

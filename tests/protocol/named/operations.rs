@@ -189,6 +189,8 @@ schedules! {
         one().stale(25).spec(recreates(1)).at(26_100, ConsoleRelease(1)).at(64_200, Replace(1)).at(150_000, ConsoleRelease(1));
     recreate_once_more_when_the_limit_is_raised => "bought 2, left 1; web-1 Available":
         recreated(0).at(60_000, Spec(1, recreates(1)));
+    recreated_where_it_was_released_right_before_an_edit => "bought 2, left 1; web-1 Available":
+        one().spec(recreates(1)).at(5_000, ConsoleRelease(1)).at(5_500, EditImage(1)).at(5_900, EditImage(1));
     recreated_and_etcd_put_back_to_before_that => "bought 2, left 1; web-1 Available":
         recreated(5).on(Intent, 2, Before(SnapshotEtcd)).on(Receipt, 2, After(RestoreEtcd));
     recreated_and_etcd_put_back_to_when_all_was_well => "bought 2, left 1; web-1 Available":

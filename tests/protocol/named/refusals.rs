@@ -223,6 +223,8 @@ schedules! {
         one().two_of(1).on(Create, 1, crate::fault::Act::CrashAfter).at(60_000, Delete(1)).at(61_000, Delete(2));
     most_of_none_until_there_may_be_some => "bought 2, left 2; web-1 Available, web-2 Available":
         one().two_of(0).at(200_000, Most(2));
+    most_of_none_and_one_that_went_while_it_was_looked_at => "bought 1, left 1; web-1 gone, web-2 Available":
+        one().two_of(0).at(529, Delete(1)).at(35_000, Most(1));
     most_lowered_below_what_there_is => "bought 2, left 1; web-1 AccountLimitReached, web-2 Available":
         one().two_of(2).at(10_000, Most(1)).at(200_000, Delete(1)).at(230_000, Apply(1));
     most_of_one_whose_answer_is_lost => "bought 1, left 1; web-1 Available, web-2 AccountLimitReached":

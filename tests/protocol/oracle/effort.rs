@@ -206,6 +206,11 @@ impl Oracle {
         self.judge(Rule::Silence, Verdict::of(why, is_excused));
     }
 
+    /// A process is told that another writer came before it: its status does not stand, and it knows.
+    pub fn was_overtaken(&mut self, process: ProcessId, key: &Key) {
+        self.says_status(process, key, true);
+    }
+
     /// A process is told that its status stands.
     pub fn has_said(&mut self, process: ProcessId, key: &Key, object: &Value) {
         self.says_status(process, key, true);

@@ -52,10 +52,10 @@ impl Oracle {
         }
     }
 
-    /// A status is on its way, or is known to stand.
-    pub(super) fn says_status(&mut self, process: ProcessId, key: &Key, stands: bool) {
+    /// A status is on its way, or it is known whether it stands.
+    pub(super) fn says_status(&mut self, process: ProcessId, key: &Key, is_known: bool) {
         let of = (process, key.1.clone());
-        match stands {
+        match is_known {
             true => self.truth.unreported.remove(&of),
             false => self.truth.unreported.insert(of),
         };
