@@ -126,7 +126,7 @@ impl std::fmt::Debug for Passage {
 
 impl std::fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gate")
+        f.debug_struct("RateLimiter")
             .field("limits", &self.lock().limits)
             .finish_non_exhaustive()
     }

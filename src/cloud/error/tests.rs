@@ -317,9 +317,8 @@ fn a_token_and_an_account_are_told_apart() {
     let overdue = create(400, r#"{"code":"Account.Overdue","message":"m"}"#).unwrap_err();
     assert!(overdue.is_account_not_normal() && !overdue.is_unauthorized());
     // Also with the status that otherwise speaks of the token.
-    let breaker_open =
-        create(403, r#"{"code":"AccountStatus.Abnormal","message":"m"}"#).unwrap_err();
-    assert!(breaker_open.is_account_not_normal() && !breaker_open.is_unauthorized());
+    let frozen = create(403, r#"{"code":"AccountStatus.Abnormal","message":"m"}"#).unwrap_err();
+    assert!(frozen.is_account_not_normal() && !frozen.is_unauthorized());
     let full = create(403, r#"{"code":"QuotaExceeded.Instance","message":"m"}"#).unwrap_err();
     assert!(!full.is_account_not_normal() && !full.is_unauthorized());
     assert!(
