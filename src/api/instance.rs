@@ -368,8 +368,8 @@ impl InstanceStatus {
         shown.end.as_ref().filter(|_| is_it)
     }
 
-    /// Whether it tells that the recorded server is there, and what was applied to it.
-    pub fn status_names(&self, record: &PurchaseRecord) -> bool {
+    /// Whether it says that the recorded create is done: that its server is there, and what was applied to it.
+    pub fn says_create_is_done(&self, record: &PurchaseRecord) -> bool {
         self.applied.is_some() && self.id.is_some() && self.id == record.id
     }
 }

@@ -174,7 +174,8 @@ impl Facts {
 
     /// The recorded create is not known to have ended; where status was lost it is looked at once more.
     pub fn is_creating(&self) -> bool {
-        let is_ended = |record| self.status.status_names(record) || self.create_end().is_some();
+        let is_ended =
+            |record| self.status.says_create_is_done(record) || self.create_end().is_some();
         self.purchase().is_some_and(|record| !is_ended(record))
     }
 

@@ -45,8 +45,9 @@ fn priority(instance: &Instance, record: Option<&PurchaseRecord>) -> Priority {
     }
     let told = status.operation.as_ref();
     let is_open = told.is_some_and(Operation::is_open)
-        || record
-            .is_some_and(|record| !status.status_names(record) && status.end_of(record).is_none());
+        || record.is_some_and(|record| {
+            !status.says_create_is_done(record) && status.end_of(record).is_none()
+        });
     let is_deleting = instance.metadata.deletion_timestamp.is_some();
     if is_open || is_deleting || status.id.is_none() {
         Priority::Operation

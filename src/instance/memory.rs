@@ -118,7 +118,10 @@ impl Memory {
     /// Takes in what status tells of operations on the server. One that this process follows and that a status does not tell of
     /// which knows no newer number goes on: that status was lost.
     pub fn meet_operation(&mut self, facts: &Facts, now: Instant) {
-        if let Some(record) = facts.purchase().filter(|it| facts.status.status_names(it)) {
+        if let Some(record) = facts
+            .purchase()
+            .filter(|it| facts.status.says_create_is_done(it))
+        {
             self.purchase_ended(record);
         }
         let newest = facts.status.operation.as_ref();

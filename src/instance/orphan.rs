@@ -30,7 +30,7 @@ pub fn gone(context: &Context, key: &ObjectKey, uid: &str) {
     tokio::spawn(async move {
         sleep(times::LAST_WRITE_UNDER_WAY).await;
         if is_gone(&context, &key, &uid).await {
-            update(&context, &key, &memory).await;
+            publish(&context, &key, &memory).await;
         }
     });
 }
@@ -69,7 +69,7 @@ async fn is_gone_at_the_service(
     detail.is_err_and(|error| error.is_no_such_instance())
 }
 
-async fn update(context: &Context, key: &ObjectKey, memory: &Arc<Mutex<Memory>>) {
+async fn publish(context: &Context, key: &ObjectKey, memory: &Arc<Mutex<Memory>>) {
     let Some(Orphan {
         id,
         account,

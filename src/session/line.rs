@@ -191,10 +191,10 @@ impl State {
     /// Takes it out of the line.
     fn forget(&mut self, subject: &Subject) {
         if let Some((priority, number)) = self.waiting.remove(subject) {
-            let priority = &mut self.lanes[priority as usize];
+            let waiting = &mut self.lanes[priority as usize];
             // In the order of their numbers.
-            if let Ok(at) = priority.binary_search_by_key(&number, |(number, _)| *number) {
-                priority.remove(at);
+            if let Ok(at) = waiting.binary_search_by_key(&number, |(number, _)| *number) {
+                waiting.remove(at);
             }
         }
     }

@@ -92,7 +92,7 @@ async fn at_operation(
 }
 
 /// What the listing tells of a server with an open operation that was met at `since`: a sight of it at rest, and whether it has
-/// vanished.
+/// vanished. A server that is listed at work is not remembered as at rest any more.
 fn as_listed(
     observed: &mut Observation,
     id: &ServerId,
