@@ -31,10 +31,10 @@ use usable::{Usable, token_secret};
 pub async fn reconcile(context: &Context, account: &Account) -> Duration {
     let reconcile_ends = Instant::now() + RECONCILE_LIMIT;
     let key = ObjectKey::of(account);
-    let seen = observe::observe(context, account, &key).await; // reads
-    let (readiness, again) = plan(context, account, &key, &seen); // decides and remembers
-    act(context, account, &key, &seen, reconcile_ends).await; // takes the account session; releases late servers
-    match report::report(context, account, &key, &seen, &readiness).await {
+    let observed = observe::observe(context, account, &key).await; // reads
+    let (readiness, again) = plan(context, account, &key, &observed); // decides and remembers
+    act(context, account, &key, &observed, reconcile_ends).await; // takes the account session; releases late servers
+    match report::report(context, account, &key, &observed, &readiness).await {
         Ok(held) => held.map_or(again, |held| again.min(held)),
         Err(error) => {
             tracing::warn!(namespace = key.namespace, name = key.name, %error, "status not written");
@@ -48,9 +48,9 @@ fn plan(
     context: &Context,
     account: &Account,
     key: &ObjectKey,
-    seen: &Observation,
+    observed: &Observation,
 ) -> (Readiness, Duration) {
-    match &seen.usable {
+    match &observed.usable {
         Usable::Yes(session) => {
             context.memories.update(key, |memory| {
                 memory.backoff.reset();
@@ -120,10 +120,10 @@ async fn act(
     context: &Context,
     account: &Account,
     key: &ObjectKey,
-    seen: &Observation,
+    observed: &Observation,
     reconcile_ends: Instant,
 ) {
-    let changed = match &seen.usable {
+    let changed = match &observed.usable {
         Usable::Yes(session) => context.sessions.install(key, session.clone()),
         Usable::No(problem, session) => {
             if let Some(session) = session {
@@ -135,7 +135,7 @@ async fn act(
     if changed {
         (context.wake_instances)(key);
     }
-    if let Usable::Yes(session) = &seen.usable {
+    if let Usable::Yes(session) = &observed.usable {
         if context.sessions.reservations().needs(key) {
             context.sessions.copy(key, session).await; // a token that is new follows, one that could not be copied is
         }

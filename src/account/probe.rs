@@ -80,11 +80,11 @@ pub(super) async fn try_account_session(
             }
         },
         Probed::Silent => {
-            let seen = format!(
+            let failure = format!(
                 "no call is answered within {} s",
                 PROBE_UNANSWERED_AFTER.as_secs()
             );
-            unreachable(context, account, key, trouble(), &seen)
+            unreachable(context, account, key, trouble(), &failure)
         }
         Probed::NotMade => not_asked(),
     };
@@ -130,7 +130,7 @@ fn unreachable(
     account: &Account,
     key: &ObjectKey,
     trouble: Option<Trouble>,
-    seen: &str,
+    failure: &str,
 ) -> Problem {
     let memory = context.memories.get(key);
     // A process that has told nothing yet goes on with what its predecessor told.
@@ -145,7 +145,7 @@ fn unreachable(
     Problem {
         reason: Reason::ServiceUnreachable,
         message: format!(
-            "the service does not answer as it should since {since}: {seen}. It is tried again every {seconds} s: check spec.endpoint \
+            "the service does not answer as it should since {since}: {failure}. It is tried again every {seconds} s: check spec.endpoint \
              ({endpoint}), the network and the service"
         ),
     }

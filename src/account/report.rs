@@ -23,14 +23,14 @@ pub(super) async fn report(
     context: &Context,
     account: &Account,
     key: &ObjectKey,
-    seen: &Observation,
+    observed: &Observation,
     readiness: &Readiness,
 ) -> Result<Option<Duration>, KubeError> {
     const WHAT: &str = "write the Account's status";
     let former = account.status.clone().unwrap_or_default();
     let wall_clock = chance::time_of_day();
     let memory = context.memories.get(key);
-    let next = next(context, account, key, seen, readiness, wall_clock);
+    let next = next(context, account, key, observed, readiness, wall_clock);
     let written = memory.written;
     // An older CustomResourceDefinition drops fields: what was written and is still so would be written for ever.
     let is_dropped = written.as_ref().is_some_and(|written| {
@@ -91,7 +91,7 @@ fn next(
     context: &Context,
     account: &Account,
     key: &ObjectKey,
-    seen: &Observation,
+    observed: &Observation,
     readiness: &Readiness,
     wall_clock: Timestamp,
 ) -> AccountStatus {
@@ -102,11 +102,11 @@ fn next(
     let mut next = status(account, &former, readiness, &warnings, wall_clock);
     next.unreachable_since = memory.outage.map(Time);
     let usable_since = memory.usable_since;
-    let usable_since = usable_since.filter(|_| matches!(seen.usable, Usable::Yes(_)));
+    let usable_since = usable_since.filter(|_| matches!(observed.usable, Usable::Yes(_)));
     let used = context.sessions.reservations().used(key, Instant::now());
     let limits = limits::told(&used, &account.spec, former.limits.as_ref(), usable_since);
     next.limits = Some(limits);
-    with_zones(next, account, &former, seen, usable_since)
+    with_zones(next, account, &former, observed, usable_since)
 }
 
 /// Without what an older version does not know.
@@ -136,10 +136,10 @@ fn with_zones(
     next: AccountStatus,
     account: &Account,
     former: &AccountStatus,
-    seen: &Observation,
+    observed: &Observation,
     usable_since: Option<Instant>,
 ) -> AccountStatus {
-    let summary = seen.summary.as_ref();
+    let summary = observed.summary.as_ref();
     let Some(summary) = summary.filter(|summary| !summary.places.is_empty()) else {
         // Nobody has asked for a listing since the process began: what stands is the best that is known.
         return next;

@@ -53,7 +53,8 @@ pub struct PurchaseRecord {
     #[serde(default)]
     pub target: Applied,
     /// Its password waits in a Secret of the operator, beside the one that whoever names the same Secret and key by
-    /// passwordSecretRef gets: the version in `target` says nothing about that one.
+    /// passwordSecretRef gets: the version in `target` says nothing about that one. Or the server was found where another one
+    /// stood on record, and nobody knows its password.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waiting_password: bool,
     /// The package that was asked for: the service does not tell it later.

@@ -1,4 +1,4 @@
-//! The request limit of one (endpoint, token): a rate, a number at once, and three lanes.
+//! The request limit of one (endpoint, token): a rate, a number at once, and a queue for each of the three priorities.
 //!
 //! The rate is what the user allows, and less as long as the service refuses it (halved at each refusal, then slowly more).
 //! Whoever waits with a higher priority goes first, and within a priority whoever came first; one in eight has waited longest. No
@@ -98,7 +98,7 @@ struct State {
     in_flight: usize,
     next_ticket: u64,
     passed: u32,
-    lanes: [VecDeque<Ticket>; 3],
+    queues: [VecDeque<Ticket>; 3],
 }
 
 struct Ticket {
@@ -145,7 +145,7 @@ impl RateLimiter {
             in_flight: 0,
             next_ticket: 0,
             passed: 0,
-            lanes: Default::default(),
+            queues: Default::default(),
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -247,7 +247,7 @@ impl RateLimiter {
         let mut state = self.lock();
         let number = state.next_ticket;
         state.next_ticket += 1;
-        state.lanes[priority as usize].push_back(Ticket {
+        state.queues[priority as usize].push_back(Ticket {
             number,
             reconcile: reconcile.clone(),
         });
@@ -285,7 +285,7 @@ impl State {
         if let Err(earliest) = self.limiter.take(now) {
             return ReconcileGuard::At(earliest);
         }
-        self.lanes[priority as usize].pop_front();
+        self.queues[priority as usize].pop_front();
         self.in_flight += 1;
         self.passed = self.passed.wrapping_add(1);
         self.wake_first();
@@ -303,7 +303,7 @@ impl State {
 
     /// Who passes next: the first of the highest priority, or once in a while whoever has waited longest.
     fn first(&self) -> Option<&Ticket> {
-        let mut heads = self.lanes.iter().filter_map(VecDeque::front);
+        let mut heads = self.queues.iter().filter_map(VecDeque::front);
         if self.passed % OLDEST == OLDEST - 1 {
             heads.min_by_key(|ticket| ticket.number)
         } else {
@@ -347,7 +347,7 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut state = self.limiter.lock();
-        let line = &mut state.lanes[self.priority as usize];
+        let line = &mut state.queues[self.priority as usize];
         let before = line.len();
         line.retain(|ticket| ticket.number != self.number);
         if line.len() < before {

@@ -65,10 +65,10 @@ impl Breaker {
         let vanished: HashSet<ServerId> = vanished.map(|server| server.id.clone()).collect();
         let on_record: HashSet<&ServerId> = recorded.iter().map(|server| server.id).collect();
 
-        let was_frozen = !self.missing.is_empty();
+        let was_open = !self.missing.is_empty();
         self.missing
             .retain(|id| on_record.contains(id) && !pass.rows.contains_key(id));
-        if was_frozen && !self.missing.is_empty() {
+        if was_open && !self.missing.is_empty() {
             self.missing.extend(vanished);
             self.known = self.known.max(known);
             return;

@@ -28,7 +28,7 @@ pub struct Session {
     /// Who may call the service now: shared as the request limit is.
     pub(super) line: Line,
     /// What the request limit is shared by.
-    pub(super) gate_key: [u8; 32],
+    pub(super) limiter_key: [u8; 32],
     pub(super) cancel: CancellationToken,
 }
 

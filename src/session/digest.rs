@@ -23,7 +23,7 @@ pub(super) fn session_key(spec: &AccountSpec, credentials: &Credentials) -> [u8;
 }
 
 /// The service limits a token, whatever paths and codes an Account names.
-pub(super) fn gate_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
+pub(super) fn limiter_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
     let endpoint = spec.endpoint.trim_end_matches('/');
     digest(&[endpoint.as_bytes(), token.expose_secret().as_bytes()])
 }

@@ -20,9 +20,9 @@ const SPARE: usize = 8;
 const OLDEST: u32 = 4;
 /// How long a slot is held for who was woken for it. Whoever does not come by then may well never do.
 const OFFER: Duration = Duration::from_secs(10);
-const LANES: usize = 3;
+const PRIORITIES: usize = 3;
 /// The most urgent first.
-const ALL: [CallPriority; LANES] = [
+const ALL: [CallPriority; PRIORITIES] = [
     CallPriority::Urgent,
     CallPriority::Operation,
     CallPriority::Resync,
@@ -46,12 +46,12 @@ struct Inner {
 struct State {
     slots: usize,
     /// By priority: those that are taken, and those that are held for somebody.
-    held: [usize; LANES],
+    held: [usize; PRIORITIES],
     /// For whom one is held, and since when.
     offers: HashMap<Subject, (Instant, Stands)>,
     /// Where those stood that did not come for theirs: there they stand again once they ask.
     lapsed: HashMap<Subject, u64>,
-    lanes: [VecDeque<(u64, Subject)>; LANES],
+    queues: [VecDeque<(u64, Subject)>; PRIORITIES],
     /// Where those stand that wait.
     waiting: HashMap<Subject, Stands>,
     numbers: u64,
@@ -78,7 +78,7 @@ impl Line {
                 held: Default::default(),
                 offers: HashMap::new(),
                 lapsed: HashMap::new(),
-                lanes: Default::default(),
+                queues: Default::default(),
                 waiting: HashMap::new(),
                 numbers: 0,
                 given: 0,
@@ -151,7 +151,7 @@ impl State {
             return Some(offered);
         }
         let stood = self.lapsed.remove(subject);
-        let is_first = self.lanes[..=priority as usize]
+        let is_first = self.queues[..=priority as usize]
             .iter()
             .all(|waiting| waiting.iter().all(|(_, other)| other == subject));
         if is_first && self.has_room(priority) {
@@ -164,7 +164,7 @@ impl State {
             self.forget(subject);
             let number = stood.unwrap_or(self.numbers);
             self.numbers += 1;
-            let waiting = &mut self.lanes[priority as usize];
+            let waiting = &mut self.queues[priority as usize];
             let at = waiting.partition_point(|(other, _)| *other < number);
             waiting.insert(at, (number, subject.clone()));
             self.waiting.insert(subject.clone(), (priority, number));
@@ -191,7 +191,7 @@ impl State {
     /// Takes it out of the line.
     fn forget(&mut self, subject: &Subject) {
         if let Some((priority, number)) = self.waiting.remove(subject) {
-            let waiting = &mut self.lanes[priority as usize];
+            let waiting = &mut self.queues[priority as usize];
             // In the order of their numbers.
             if let Ok(at) = waiting.binary_search_by_key(&number, |(number, _)| *number) {
                 waiting.remove(at);
@@ -203,7 +203,7 @@ impl State {
     fn offer(&mut self, now: Instant) -> Vec<Subject> {
         let mut offered = Vec::new();
         while let Some(priority) = self.next() {
-            let Some((number, subject)) = self.lanes[priority as usize].pop_front() else {
+            let Some((number, subject)) = self.queues[priority as usize].pop_front() else {
                 break;
             };
             self.waiting.remove(&subject);
@@ -219,7 +219,7 @@ impl State {
     /// The priority whose first gets the next slot, if one is free for anybody who waits.
     fn next(&self) -> Option<CallPriority> {
         let heads = ALL.into_iter().filter_map(|priority| {
-            let (number, _) = self.lanes[priority as usize].front()?;
+            let (number, _) = self.queues[priority as usize].front()?;
             self.has_room(priority).then_some((priority, *number))
         });
         let next = if self.given % OLDEST == OLDEST - 1 {

@@ -1,7 +1,7 @@
 //! Opening a session, or finding the one that is open, and the account session of an Account in it.
 
 use super::account_session::{AccountSession, Credentials, MadeFrom, Session, limits, most};
-use super::digest::{gate_key, session_key};
+use super::digest::{limiter_key, session_key};
 use super::line::Line;
 use super::{CredentialKey, Destination, Durations, Sessions, tls};
 use crate::api::AccountSpec;
@@ -128,13 +128,13 @@ impl Sessions {
             return Ok(session);
         }
         let paths = Paths::resolve(&spec.paths)?;
-        let shared = gate_key(spec, token);
+        let shared = limiter_key(spec, token);
         let others = open.values().filter_map(Weak::upgrade);
         let inner = self.inner.clone();
         let admit = move |subject| (inner.wake)(subject, Some(Priority::Admitted));
         let (limiter, line) = others
             .into_iter()
-            .find(|session| session.gate_key == shared)
+            .find(|session| session.limiter_key == shared)
             .map_or_else(
                 || {
                     (
@@ -171,7 +171,7 @@ impl Sessions {
         });
         let session = Arc::new(Session {
             number,
-            gate_key: shared,
+            limiter_key: shared,
             catalog: Catalog::new(client.clone()),
             client,
             inventory,

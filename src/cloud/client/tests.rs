@@ -393,7 +393,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_refusal_for_rate_closes_the_gate_for_as_long_as_it_says() {
+async fn a_refusal_for_rate_stops_the_calls_for_as_long_as_it_says() {
     let body = r#"{"code":"TooMany","message":"m"}"#;
     let bytes = format!(
         "HTTP/1.1 429 Slow\r\nretry-after: 2\r\ncontent-length: {}\r\n\r\n{body}",

@@ -37,7 +37,7 @@ async fn a_burst_passes_at_once_and_the_rest_at_the_rate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_higher_lane_goes_first_and_a_lane_keeps_its_order() {
+async fn a_higher_priority_goes_first_and_each_keeps_its_order() {
     let limiter = RateLimiter::new(limits(1000.0, 1000, 1));
     let order = Arc::new(StdMutex::new(Vec::new()));
     let held = limiter.pass(CallPriority::Resync).await;
@@ -134,7 +134,7 @@ async fn a_waiter_that_goes_away_loses_nothing() {
     drop(limiter.pass(CallPriority::Resync).await);
     let state = limiter.lock();
     assert_eq!(state.in_flight, 0);
-    assert!(state.lanes.iter().all(VecDeque::is_empty));
+    assert!(state.queues.iter().all(VecDeque::is_empty));
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,8 +22,8 @@ const RECEIPTS: u32 = 3;
 impl Attempt<'_> {
     /// Writes the receipt, conditional on the object's UID and on the intent as it was written. Tells whether it stands.
     ///
-    /// An object that is gone leaves a server without a home: it is released here, and should that fail, its marker is
-    /// buried, so that whoever sees it in a listing releases it.
+    /// An object that is gone leaves a server without a home: it is released here, and should that fail, a
+    /// tombstone of its marker stays, so that whoever sees it in a listing releases it.
     pub(super) async fn give_receipt(
         &self,
         intent: &str,

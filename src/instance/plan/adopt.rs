@@ -146,10 +146,12 @@ pub(super) fn record(
                 record.imported = None;
                 // It was ordered as the spec said then, and status may no longer tell what was done to the other one since.
                 // Nobody asked for the disk of this one to be erased to undo that: only the password is set once more.
+                // So it is where an image or a key is looked up only later.
                 record.target = Applied {
                     password_secret: None,
                     ..diff::as_specified(observed)
                 };
+                record.waiting_password = true;
             }
             record
         }

@@ -24,7 +24,7 @@ fn name(number: usize) -> Subject {
     number.to_string().into()
 }
 
-/// Takes every slot there is in a lane.
+/// Takes every slot there is of a priority.
 fn fill(line: &Line, priority: CallPriority) -> Vec<Slot> {
     let mut slots = Vec::new();
     for number in 1_000.. {
@@ -184,7 +184,7 @@ proptest! {
             let state = line.lock();
             let taken: usize = state.held.iter().sum();
             prop_assert_eq!(taken, held.len() + state.offers.len());
-            prop_assert_eq!(state.waiting.len(), state.lanes.iter().map(VecDeque::len).sum::<usize>());
+            prop_assert_eq!(state.waiting.len(), state.queues.iter().map(VecDeque::len).sum::<usize>());
             // Nobody waits for a slot that is free.
             prop_assert_eq!(state.next(), None);
         }
@@ -198,6 +198,6 @@ proptest! {
             rounds += 1;
             prop_assert!(rounds < 100, "somebody waits for ever");
         }
-        prop_assert_eq!(line.lock().held, [0; LANES]);
+        prop_assert_eq!(line.lock().held, [0; PRIORITIES]);
     }
 }

@@ -27,14 +27,11 @@ impl Open<'_> {
         match effect {
             Some(true) => self.finish(detail, true),
             Some(false) => self.conclude(self.lost("the server shows that it was not carried out")),
-            // A password that the operator made is in force only where the service has said so.
-            None if self.is_of_a_generated_password() => {
-                self.conclude(self.lost("nothing at the service tells whether it was carried out"))
-            }
             None if self.is_undecidable() && self.is_to_be_started(detail) => {
                 self.auxiliary(Verb::Start, Request::Start(self.id.clone()))
             }
             None if self.is_undecidable() => self.outcome_unknown(),
+            // A password too: one that the operator made is in force only where the service has said so.
             None => {
                 self.conclude(self.lost("nothing at the service tells whether it was carried out"))
             }
@@ -69,11 +66,6 @@ impl Open<'_> {
             plan.needs = Needs::Detail;
         }
         plan
-    }
-
-    fn is_of_a_generated_password(&self) -> bool {
-        let login = &self.observed.facts.spec.login;
-        self.verb() == Verb::ModifyPassword && login.generate.is_some()
     }
 
     /// A reinstall with the same image: executed unseen, and never executed, look alike. Another image, key or token asks

@@ -245,6 +245,7 @@ fn a_doubled_server_takes_the_place_of_the_one_that_is_gone_and_nothing_is_bough
     assert_eq!(record.id.as_deref(), Some(SIBLING));
     assert_eq!((record.attempt, record.recreated), (2, 0));
     assert_eq!(plan.update.id, Some(ServerId::from(SIBLING)));
+    assert!(record.target.password_secret.is_none() && record.waiting_password);
     // What the former one was reinstalled to, nobody asked of this one.
     let reinstalled = with_spec(forgotten(doubled(SETTLE)), |spec| {
         spec.image.id = Some("img-2".into());

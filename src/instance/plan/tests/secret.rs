@@ -295,12 +295,13 @@ fn a_generated_password_whose_outcome_went_with_the_status_is_set_again() {
     assert_eq!(begins(&unheard.written()), Some(Verb::ModifyPassword));
 }
 
-/// The server was bought with the one that waited, the spec names the Secret itself since, and no status tells of any of it.
+/// The server was bought with the one that waited, the spec names the Secret itself since, and no status tells of any of it. Or it
+/// was found where another one stood on record, before its image was looked up.
 #[test]
 fn one_that_waited_in_the_place_of_a_given_password_is_not_taken_for_it_where_status_is_lost() {
-    let bought = |waiting| {
+    let bought = |target: Applied, waiting| {
         let scene = Scene::recorded(Some(ID), |record| {
-            record.target = applied(FIRST);
+            record.target = target.clone();
             record.waiting_password = waiting;
         });
         let scene = with_spec(scene, |spec| {
@@ -317,8 +318,15 @@ fn one_that_waited_in_the_place_of_a_given_password_is_not_taken_for_it_where_st
         });
         scene.plan().update.applied.unwrap().password_secret
     };
-    assert_eq!(bought(false).as_deref(), Some(FIRST));
-    assert_eq!(bought(true), None, "the one that stands there is set");
+    let not_looked_up = Applied::default();
+    for target in [applied(FIRST), not_looked_up] {
+        assert_eq!(bought(target.clone(), false).as_deref(), Some(FIRST));
+        assert_eq!(
+            bought(target, true),
+            None,
+            "the one that stands there is set"
+        );
+    }
 }
 
 fn connected(scene: Scene) -> Scene {

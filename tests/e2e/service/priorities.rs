@@ -28,7 +28,7 @@ async fn limited(world: &World) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_purchase_and_a_change_do_not_wait_until_a_whole_fleet_has_been_looked_at() {
-    let world = Setup::default().begin("lanes").await;
+    let world = Setup::default().begin("priorities").await;
     let fleet = names("web", FLEET);
     let all = [&fleet[..], &["changed".to_owned()]].concat();
     world.apply_all(&all, instance).await;
@@ -79,7 +79,7 @@ async fn a_purchase_and_a_change_do_not_wait_until_a_whole_fleet_has_been_looked
     for path in [CREATE, STOP] {
         let at = calls.iter().position(|call| call.path == path).unwrap();
         let before = looks(&calls[..at]);
-        println!("LANES: {before} of {all} looks went before {path}");
+        println!("PRIORITIES: {before} of {all} looks went before {path}");
         // In the order in which they came, all would have gone before. A few may pass on a machine that stood still, when
         // the call gave up its place in the line and took another.
         assert!(
