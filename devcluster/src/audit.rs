@@ -129,19 +129,37 @@ impl Entry {
 /// # Errors
 /// When the file cannot be read, or a complete line is not an entry.
 pub fn read(path: impl AsRef<Path>) -> Result<Vec<Entry>, Error> {
-    let path = path.as_ref();
+    read_where(path.as_ref(), |_| true)
+}
+
+/// The same of what is in this namespace. The log of a cluster that many share is long, and most lines are decoded for nobody.
+///
+/// # Errors
+/// As [`read`], of the lines of the namespace.
+pub fn read_namespace(path: impl AsRef<Path>, namespace: &str) -> Result<Vec<Entry>, Error> {
+    let quoted = format!("\"{namespace}\"");
+    let names_it = |line: &[u8]| String::from_utf8_lossy(line).contains(&quoted);
+    let mut entries = read_where(path.as_ref(), names_it)?;
+    entries.retain(|entry| entry.namespace == namespace);
+    Ok(entries)
+}
+
+fn read_where(path: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> Result<Vec<Entry>, Error> {
     let bytes = fs::read(path).map_err(|source| Error::File {
         path: path.to_owned(),
         source,
     })?;
-    parse(&bytes).map_err(|(line, source)| Error::Line {
+    parse(&bytes, is_wanted).map_err(|(line, source)| Error::Line {
         path: path.to_owned(),
         line,
         source,
     })
 }
 
-fn parse(bytes: &[u8]) -> Result<Vec<Entry>, (usize, serde_json::Error)> {
+fn parse(
+    bytes: &[u8],
+    is_wanted: impl Fn(&[u8]) -> bool,
+) -> Result<Vec<Entry>, (usize, serde_json::Error)> {
     let complete = bytes
         .iter()
         .rposition(|byte| *byte == b'\n')
@@ -149,7 +167,7 @@ fn parse(bytes: &[u8]) -> Result<Vec<Entry>, (usize, serde_json::Error)> {
     bytes[..complete]
         .split(|byte| *byte == b'\n')
         .enumerate()
-        .filter(|(_, line)| !line.is_empty())
+        .filter(|(_, line)| !line.is_empty() && is_wanted(line))
         .map(|(index, line)| match serde_json::from_slice::<Line>(line) {
             Ok(line) => Ok(Entry::from(line)),
             Err(error) => Err((index + 1, error)),
@@ -234,9 +252,13 @@ mod tests {
 
     const STATUS_PATCH: &str = r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"a-1","stage":"ResponseComplete","requestURI":"/apis/example.dev/v1/namespaces/team-a/widgets/w/status?dryRun=All","verb":"patch","user":{"username":"system:serviceaccount:team-a:operator","groups":["system:authenticated"]},"sourceIPs":["127.0.0.1"],"userAgent":"operator/1","objectRef":{"resource":"widgets","namespace":"team-a","name":"w","apiGroup":"example.dev","apiVersion":"v1","subresource":"status"},"responseStatus":{"metadata":{},"code":200},"requestReceivedTimestamp":"2026-11-21T10:00:00.000000Z","stageTimestamp":"2026-11-21T10:00:00.250000Z","annotations":{"authorization.k8s.io/decision":"allow"}}"#;
 
+    fn all(bytes: &[u8]) -> Result<Vec<Entry>, (usize, serde_json::Error)> {
+        parse(bytes, |_| true)
+    }
+
     #[test]
     fn a_line_becomes_an_entry() {
-        let entries = parse(format!("{STATUS_PATCH}\n").as_bytes()).unwrap();
+        let entries = all(format!("{STATUS_PATCH}\n").as_bytes()).unwrap();
         let [entry] = entries.as_slice() else {
             panic!("{entries:?}")
         };
@@ -256,18 +278,18 @@ mod tests {
     fn a_line_that_is_still_being_written_is_left_out() {
         let half = &STATUS_PATCH[..STATUS_PATCH.len() / 2];
         assert_eq!(
-            parse(format!("{STATUS_PATCH}\n{half}").as_bytes())
+            all(format!("{STATUS_PATCH}\n{half}").as_bytes())
                 .unwrap()
                 .len(),
             1
         );
-        assert_eq!(parse(half.as_bytes()).unwrap().len(), 0);
-        assert_eq!(parse(b"").unwrap().len(), 0);
+        assert_eq!(all(half.as_bytes()).unwrap().len(), 0);
+        assert_eq!(all(b"").unwrap().len(), 0);
     }
 
     #[test]
     fn a_complete_line_that_is_not_an_entry_is_named() {
-        let (line, _) = parse(format!("{STATUS_PATCH}\n{{}}\n").as_bytes()).unwrap_err();
+        let (line, _) = all(format!("{STATUS_PATCH}\n{{}}\n").as_bytes()).unwrap_err();
         assert_eq!(line, 2);
     }
 }

@@ -18,7 +18,7 @@ const REREAD_AFTER_MISS_PER_CALL: Duration = Duration::from_secs(15);
 /// A listing that moved while it was read, or could not be read, is read again no sooner.
 const REREAD_AFTER_TROUBLE: Duration = Duration::from_secs(10);
 /// Longest wait for a reading, the request limit included: a reconcile has other things to do.
-const READ_DEADLINE: Duration = Duration::from_secs(60);
+const LIST_DEADLINE: Duration = Duration::from_secs(60);
 /// More regions or zones than one process has Instances in; beyond, those that nobody waits for are dropped.
 const MOST: usize = 256;
 
@@ -62,7 +62,7 @@ impl<K: Clone + Eq + Hash, T> Shelves<K, T> {
         if let Some(standing) = kept.standing(serves, Instant::now()) {
             return standing;
         }
-        let outcome = tokio::time::timeout(READ_DEADLINE, read()).await;
+        let outcome = tokio::time::timeout(LIST_DEADLINE, read()).await;
         let outcome = outcome.unwrap_or_else(|_| {
             Err(Unread {
                 why: "the request limit left no room to read it".to_owned(),

@@ -79,28 +79,12 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
     let elect = args.elect.settings()?;
     let stop = stop_signal().map_err(|error| format!("signals cannot be received: {error}"))?;
     let client = kubernetes::client().await.map_err(|error| chain(&error))?;
-    let cluster = match args.cluster_id {
-        Some(id) => id,
-        None => cluster_id(&client, &stop).await?,
-    };
     let port = args.metrics.port(&client)?;
     let term = match elect {
         Some(_) => Term::awaited(),
         None => Term::of_process(),
     };
-    let client = kubernetes::writes_within(client, term.clone());
-    let http = Http::guarded(args.allowed_endpoints.into()).map_err(|error| chain(&error))?;
-    let process = Process {
-        client,
-        cluster,
-        http,
-        metrics: metrics.clone(),
-        term: term.clone(),
-        pod: std::env::var("POD_NAME").ok(),
-    };
-    let mut parts = Parts::new(process, &stop);
-    parts.own_namespace = own_namespace(args.keep_tokens_namespace.as_deref());
-    keeping::begin(&parts, args.keep_tokens);
+    let parts = parts(&args, client, &metrics, &term, &stop).await?;
     let mut fleets: Vec<Fleet> = scopes(&args.namespaces)
         .iter()
         .map(|scope| Fleet::watch(&parts, scope.as_deref(), &stop))
@@ -150,6 +134,33 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         &stop,
     )
     .await
+}
+
+/// What every reconciler of the process shares.
+async fn parts(
+    args: &RunArgs,
+    client: Client,
+    metrics: &Metrics,
+    term: &Term,
+    stop: &CancellationToken,
+) -> Result<Parts, String> {
+    let cluster = match &args.cluster_id {
+        Some(id) => id.clone(),
+        None => cluster_id(&client, stop).await?,
+    };
+    let allowed = args.allowed_endpoints.clone();
+    let process = Process {
+        client: kubernetes::writes_within(client, term.clone()),
+        cluster,
+        http: Http::guarded(allowed.into()).map_err(|error| chain(&error))?,
+        metrics: metrics.clone(),
+        term: term.clone(),
+        pod: std::env::var("POD_NAME").ok(),
+    };
+    let mut parts = Parts::new(process, stop);
+    parts.own_namespace = own_namespace(args.keep_tokens_namespace.as_deref());
+    keeping::begin(&parts, args.keep_tokens);
+    Ok(parts)
 }
 
 fn tell_where(served: &health::Addresses) {

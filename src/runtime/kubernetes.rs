@@ -1,7 +1,9 @@
 //! Calls to the kube-apiserver, each under a deadline of its own, none repeated by a transport.
 
 use super::requests::{Malformed, well_formed};
-use super::times::{KUBE_CALL_DEADLINE, WATCH_REOPEN_MIN, WATCH_TIMEOUT_SECONDS};
+use super::times::{
+    KUBE_CALL_DEADLINE, KUBE_CONNECT_DEADLINE, WATCH_REOPEN_MIN, WATCH_TIMEOUT_SECONDS,
+};
 use super::{Heartbeat, Term};
 use crate::api::names::MANAGER;
 use data_encoding::BASE64;
@@ -281,7 +283,7 @@ fn built(mut config: Config) -> Result<Client, ClientError> {
         http::header::USER_AGENT,
         http::HeaderValue::from_static(USER_AGENT),
     ));
-    config.connect_timeout = Some(Duration::from_secs(5));
+    config.connect_timeout = Some(KUBE_CONNECT_DEADLINE);
     config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_TIMEOUT_SECONDS) + 10));
     config.reset_reader_on_write = true;
     let unusable = |source| ClientError::Client {

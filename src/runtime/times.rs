@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Deadline of one call to the apiserver (design section 9). An apiserver that needs longer is down for our purposes.
 pub const KUBE_CALL_DEADLINE: Duration = Duration::from_secs(15);
 
+/// How long a connection to the apiserver may take to come about.
+pub(super) const KUBE_CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+
 /// A watch with nothing to tell is ended by the server after this many seconds and noticed as half-open 5 s later: with the
 /// time that another needs to begin, events are late by half a minute when a connection dies without a word.
 pub const WATCH_TIMEOUT_SECONDS: u32 = 20;

@@ -155,10 +155,11 @@ impl World {
         lines.map(|line| format!("{line}\n")).collect()
     }
 
-    /// The log of all tests is long: read where nobody waits.
+    /// What the log tells of this namespace. That of all tests is long: read where nobody waits.
     async fn audit_log(&self) -> Vec<audit::Entry> {
         let path = self.shared.cluster.audit_log_path().to_owned();
-        let read = tokio::task::spawn_blocking(move || audit::read(&path));
+        let namespace = self.namespace.clone();
+        let read = tokio::task::spawn_blocking(move || audit::read_namespace(&path, &namespace));
         read.await.unwrap().unwrap()
     }
 

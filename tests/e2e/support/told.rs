@@ -179,7 +179,10 @@ impl World {
     /// The operator's writes of an Instance's status since then, in their order: those that were not refused.
     async fn status_writes(&self, name: &str, since: Timestamp) -> Vec<Entry> {
         let path = self.shared.cluster.audit_log_path().to_owned();
-        let read = tokio::task::spawn_blocking(move || devcluster::audit::read(&path));
+        let namespace = self.namespace.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            devcluster::audit::read_namespace(&path, &namespace)
+        });
         let mut writes = read.await.unwrap().unwrap();
         writes.retain(|write| {
             write.user == Shared::USER

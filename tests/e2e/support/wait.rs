@@ -5,21 +5,30 @@ use tokio::time::{Instant, sleep};
 
 /// Long enough for a slow machine that builds other things meanwhile; counts are asserted, times are not.
 pub const PATIENCE: Duration = Duration::from_secs(240);
-const POLL: Duration = Duration::from_millis(100);
+/// The first look after a look that failed comes this soon.
+const POLL: Duration = Duration::from_millis(50);
+/// What comes and goes again is seen by whoever looks this often.
+const POLL_MAX: Duration = Duration::from_millis(300);
+
+/// The time to the next look: a fixed share of what was waited already, so that a long wait costs few looks and no look comes
+/// late by much. Many tests share the machine, and most of what they do is to wait.
+fn pause(since: Instant) -> Duration {
+    (since.elapsed() / 16).clamp(POLL, POLL_MAX)
+}
 
 /// Waits until `look` gives a value. When it never does, says what was waited for and which half was missing last.
 pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let since = Instant::now();
     loop {
         let missing = match look().await {
             Ok(value) => return value,
             Err(missing) => missing,
         };
         assert!(
-            Instant::now() < deadline,
+            since.elapsed() < PATIENCE,
             "never came true in {PATIENCE:?}: {what}; last: {missing}"
         );
-        sleep(POLL).await;
+        sleep(pause(since)).await;
     }
 }
 
@@ -51,7 +60,7 @@ pub async fn stays(
         if let Err(why) = holds().await {
             panic!("did not stay so: {what}: {why}");
         }
-        sleep(POLL * 2).await;
+        sleep(POLL_MAX).await;
     }
 }
 
