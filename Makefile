@@ -73,7 +73,7 @@ run-tests:
 	$(phase) 'the protocol in a closed loop, in virtual time'
 	$(TEST) --test protocol -- --nocapture
 	$(phase) 'end-to-end tests on a real control plane'
-	INSTA_UPDATE=no RUST_TEST_THREADS=20 $(TEST) --test e2e
+	INSTA_UPDATE=no RUST_TEST_THREADS=28 $(TEST) --test e2e
 
 torture: tools build-tests control-plane ## a fault at every boundary of every operation, and what takes minutes; TORTURE_ONLY=create/ plays those
 	INSTA_UPDATE=no $(TEST) --test e2e -- --ignored --exact torture::torture --nocapture
