@@ -85,7 +85,7 @@ soak: tools ## the protocol in virtual time: all pairs of faults, then schedules
 	$(TEST) --test protocol every_two_faults -- --ignored --nocapture
 	SOAK_MINUTES=$(SOAK_MINUTES) $(TEST) --test protocol soak::soak -- --ignored --exact --nocapture
 
-defects: tools ## plants fifty-three defects, one at a time, and tells which tests notice
+defects: tools ## plants fifty-three defects, one at a time, and tells which test notices first
 	tests/defects/run
 
 generate: ## write crds/ and docs/conditions.md anew from the types

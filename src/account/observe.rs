@@ -16,7 +16,7 @@ use crate::session::{
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// What was seen.
+/// What was observed.
 #[derive(Debug)]
 pub(super) struct Observation {
     pub(super) usable: Usable,

@@ -36,7 +36,8 @@ pub struct Operation {
     #[serde(default)]
     pub target: Applied,
     /// The password that it brings waits in a Secret of the operator, beside the one that whoever names the same Secret and
-    /// key by passwordSecretRef gets: the version in target says nothing about that one.
+    /// key by passwordSecretRef gets: the version in target says nothing about that one. Or the server was found or taken over,
+    /// and which password it has is not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waiting_password: bool,
     /// What the server showed when it was announced.

@@ -25,7 +25,7 @@ pub struct PurchaseRecord {
     pub marker: Marker,
     /// Number of the newest attempt; strictly increasing.
     pub attempt: u32,
-    /// A random word of the turn that wrote the newest intent: an intent whose acknowledgement was lost is ours only if
+    /// A random word of the reconcile that wrote the newest intent: an intent whose acknowledgement was lost is ours only if
     /// it bears our word.
     pub nonce: String,
     /// The server's identifier, once it is known.
@@ -53,8 +53,8 @@ pub struct PurchaseRecord {
     #[serde(default)]
     pub target: Applied,
     /// Its password waits in a Secret of the operator, beside the one that whoever names the same Secret and key by
-    /// passwordSecretRef gets: the version in `target` says nothing about that one. Or the server was found where another one
-    /// stood on record, and nobody knows its password.
+    /// passwordSecretRef gets: the version in `target` says nothing about that one. Or the server was found or taken
+    /// over, and which password it has is not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waiting_password: bool,
     /// The package that was asked for: the service does not tell it later.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::Mutex as ReconcileGuard;
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
 /// How long a listing is used in which somebody found what he looked for: things get new names seldom.
@@ -23,8 +23,8 @@ const LIST_DEADLINE: Duration = Duration::from_secs(60);
 const MOST: usize = 256;
 
 /// The listings of one kind.
-pub(super) struct Shelves<K, T> {
-    all: Mutex<HashMap<K, Arc<ReconcileGuard<Kept<T>>>>>,
+pub(super) struct ListCache<K, T> {
+    all: Mutex<HashMap<K, Arc<AsyncMutex<Kept<T>>>>>,
 }
 
 struct Kept<T> {
@@ -32,7 +32,7 @@ struct Kept<T> {
     trouble: Option<(Unread, Instant)>,
 }
 
-impl<K, T> Default for Shelves<K, T> {
+impl<K, T> Default for ListCache<K, T> {
     fn default() -> Self {
         Self {
             all: Mutex::default(),
@@ -40,13 +40,13 @@ impl<K, T> Default for Shelves<K, T> {
     }
 }
 
-impl<K, T> fmt::Debug for Shelves<K, T> {
+impl<K, T> fmt::Debug for ListCache<K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shelves")
+        f.write_str("ListCache")
     }
 }
 
-impl<K: Clone + Eq + Hash, T> Shelves<K, T> {
+impl<K: Clone + Eq + Hash, T> ListCache<K, T> {
     /// The listing that stands, or a new one.
     pub(super) async fn get<F>(
         &self,
@@ -84,13 +84,13 @@ impl<K: Clone + Eq + Hash, T> Shelves<K, T> {
         }
     }
 
-    fn of(&self, key: &K) -> Arc<ReconcileGuard<Kept<T>>> {
+    fn of(&self, key: &K) -> Arc<AsyncMutex<Kept<T>>> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MOST && !all.contains_key(key) {
             all.retain(|_, list_cache| Arc::strong_count(list_cache) > 1);
         }
         let empty = || {
-            Arc::new(ReconcileGuard::new(Kept {
+            Arc::new(AsyncMutex::new(Kept {
                 listing: None,
                 trouble: None,
             }))
@@ -147,14 +147,14 @@ mod tests {
     }
 
     struct Bench {
-        shelves: Shelves<(), u32>,
+        lists: ListCache<(), u32>,
         reads: AtomicU32,
     }
 
     impl Bench {
         fn new() -> Self {
             Self {
-                shelves: Shelves::default(),
+                lists: ListCache::default(),
                 reads: AtomicU32::new(0),
             }
         }
@@ -173,7 +173,7 @@ mod tests {
                 })
             };
             let found = |listing: &Listing<u32>| listing.rows.contains(&wanted);
-            let looked = self.shelves.get(&(), found, read).await;
+            let looked = self.lists.get(&(), found, read).await;
             looked
                 .map(|listing| found(&listing))
                 .map_err(|unread| unread.why)

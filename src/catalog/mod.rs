@@ -17,7 +17,7 @@ pub use select::{
 pub use size::{Unlike, smaller, unlike};
 
 use crate::cloud::{CallPriority, Client, Firewall, Image, Key, Package, Place, Region};
-use list_cache::Shelves;
+use list_cache::ListCache;
 use std::sync::Arc;
 
 /// What one (endpoint, token) is offered; cheap to clone.
@@ -29,11 +29,11 @@ pub struct Catalog {
 #[derive(Debug)]
 struct Inner {
     client: Client,
-    regions: Shelves<(), Region>,
-    packages: Shelves<Place, Package>,
-    images: Shelves<String, Image>,
-    firewalls: Shelves<String, Firewall>,
-    keys: Shelves<(), Key>,
+    regions: ListCache<(), Region>,
+    packages: ListCache<Place, Package>,
+    images: ListCache<String, Image>,
+    firewalls: ListCache<String, Firewall>,
+    keys: ListCache<(), Key>,
 }
 
 /// The result of one look into a listing.
@@ -44,11 +44,11 @@ impl Catalog {
     pub fn new(client: Client) -> Self {
         let inner = Inner {
             client,
-            regions: Shelves::default(),
-            packages: Shelves::default(),
-            images: Shelves::default(),
-            firewalls: Shelves::default(),
-            keys: Shelves::default(),
+            regions: ListCache::default(),
+            packages: ListCache::default(),
+            images: ListCache::default(),
+            firewalls: ListCache::default(),
+            keys: ListCache::default(),
         };
         Self {
             inner: Arc::new(inner),

@@ -94,7 +94,7 @@ struct RunArgs {
     )]
     allowed_endpoints: Vec<EndpointPattern>,
 
-    /// Turns of Instances at the same time.
+    /// Reconciles of Instances at the same time.
     #[arg(long, env = "CSO_CONCURRENCY", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     concurrency: u16,
 

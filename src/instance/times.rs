@@ -75,7 +75,7 @@ pub const STALE_CACHE_RECHECK: Duration = Duration::from_secs(5);
 pub const CONFLICTING_STATUS_REWRITE: Duration = Duration::from_secs(30);
 
 /// Longest wait of a reconcile for one read, the wait for the request limit included. A read that comes later is made again.
-pub const LOOK_DEADLINE: Duration = Duration::from_secs(20);
+pub const OBSERVE_DEADLINE: Duration = Duration::from_secs(20);
 
 /// A server whose release the service did not take is looked at this often.
 pub const UNTAKEN_RELEASE_RECHECK: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Deadline of one call to the apiserver (design section 9). An apiserver that needs longer is down for our purposes.
 pub const KUBE_CALL_DEADLINE: Duration = Duration::from_secs(15);
 
-/// How long a connection to the apiserver may take to come about.
+/// How long a connection to the apiserver may take to come about: a second try still fits into [`KUBE_CALL_DEADLINE`].
 pub(super) const KUBE_CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A watch with nothing to tell is ended by the server after this many seconds and noticed as half-open 5 s later: with the

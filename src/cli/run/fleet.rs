@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 /// Secrets of these types are of no interest and often many.
 const SECRET_FIELDS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,\
                              type!=cloudserver.dev/token-copy,type!=cloudserver.dev/credential-key";
-/// Turns of Accounts at the same time. Most of them wait for the answer of a service, and cost no more than that.
+/// Reconciles of Accounts at the same time. Most of them wait for the answer of a service, and cost no more than that.
 const ACCOUNT_TURNS: usize = 256;
 /// Objects in a page of a list. One may have 256 KiB of annotations, and a Secret is listed with them.
 const PAGE: u32 = 50;

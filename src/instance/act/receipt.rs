@@ -137,7 +137,7 @@ impl Attempt<'_> {
             .sessions
             .add_tombstone(self.account, session, &receipt.marker, places);
         let permit = room(session).await;
-        // Buried, it is not left behind: whoever sees it releases it.
+        // With a tombstone it is not left behind: whoever sees it releases it.
         open(self.memory).origin.is_finished = true;
         let Ok(permit) = permit else {
             tracing::error!(server = %id, "a server without an Instance was not released: the request limit left no room; listings look out for it");

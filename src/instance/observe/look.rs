@@ -172,7 +172,7 @@ pub(super) async fn at_candidate(
     id: &ServerId,
 ) {
     let asked = session.shared.client.detail(CallPriority::Operation, id);
-    observed.candidate = match tokio::time::timeout(times::LOOK_DEADLINE, asked).await {
+    observed.candidate = match tokio::time::timeout(times::OBSERVE_DEADLINE, asked).await {
         Ok(Ok(detail)) => Fact::Known(detail),
         Ok(Err(error)) if error.is_no_such_instance() => Fact::Absent,
         Ok(Err(error)) => Fact::Unknown(trouble(observed, context, &error)),
@@ -465,7 +465,7 @@ async fn at_task(
     poll.last = Some(observed.now);
     poll.led_by = ended.map(|sight| sight.digest).or(poll.led_by);
     let asked = tokio::time::timeout(
-        times::LOOK_DEADLINE,
+        times::OBSERVE_DEADLINE,
         session.shared.client.task(CallPriority::Operation, task),
     )
     .await;
@@ -539,7 +539,7 @@ async fn at_detail(
     observed.memory.observations.observed_at = Some(observed.now);
     let sight = observed.sight(&id);
     let asked = tokio::time::timeout(
-        times::LOOK_DEADLINE,
+        times::OBSERVE_DEADLINE,
         session.shared.client.detail(priority, &id),
     )
     .await;

@@ -115,6 +115,7 @@ fn announced(
             password_secret: target.password_secret.take(),
             ..diff::as_specified(observed)
         };
+        record.waiting_password |= record.target.password_secret.is_none();
     }
     record.id = Some(id.to_string());
     record.task = task;
@@ -171,6 +172,7 @@ pub(super) fn record(
                 // It may have another one than stands in the Secret by now, which is to tell what is in force. As long as status
                 // tells what was applied, that counts.
                 record.target.password_secret = None;
+                record.waiting_password = true;
             }
             record
         }

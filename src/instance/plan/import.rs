@@ -351,6 +351,7 @@ fn take_over(observed: &Observation, session: &SessionFacts, id: &ServerId, name
         if observed.facts.spec.login.generate.is_some() {
             // Nobody has set it yet.
             record.target.password_secret = None;
+            record.waiting_password = true;
         }
     }
     plan.update.events.push(EventNote::normal("Imported", note));

@@ -391,7 +391,7 @@ async fn a_late_server_of_a_finalised_instance_is_found() {
     let mut bench = Bench::new();
     bench.state.subscribe(&subject("a"), quiet("a", None));
     bench.begin();
-    // Buried while a pass is running: that pass began too early to say anything.
+    // The tombstone comes while a pass is running: that pass began too early to say anything.
     bench.wait(S);
     bench
         .state

@@ -16,7 +16,7 @@ const PASSES: usize = 14;
 const WRITES: usize = 4;
 /// Writes of the Account's status in a minute: it follows the counts of its servers, at most once in 30 s.
 const ACCOUNT_WRITES: usize = 2;
-/// Turns of the object in a minute: more would be a hot loop, also where it calls and writes nothing.
+/// Reconciles of the object in a minute: more would be a hot loop, also where it calls and writes nothing.
 const TURNS: usize = 30;
 
 /// What was spent until a moment, as far as it is counted at once.
@@ -71,7 +71,7 @@ pub struct Bill {
     pub account_writes: usize,
     /// Writes of the status of Instances.
     pub statuses: usize,
-    /// Turns of Instances.
+    /// Reconciles of Instances.
     pub turns: usize,
 }
 

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 pub const PATIENCE: Duration = Duration::from_secs(240);
 /// The first look after a look that failed comes this soon.
 const POLL: Duration = Duration::from_millis(50);
-/// What comes and goes again is seen by whoever looks this often.
+/// What stands for longer than this is seen, also where it goes again.
 const POLL_MAX: Duration = Duration::from_millis(300);
 
 /// The time to the next look: a fixed share of what was waited already, so that a long wait costs few looks and no look comes
@@ -56,9 +56,14 @@ pub async fn stays(
     mut holds: impl AsyncFnMut() -> Result<(), String>,
 ) {
     let end = Instant::now() + window;
-    while Instant::now() < end {
+    loop {
+        // The last look is one after the window.
+        let is_over = Instant::now() >= end;
         if let Err(why) = holds().await {
             panic!("did not stay so: {what}: {why}");
+        }
+        if is_over {
+            return;
         }
         sleep(POLL_MAX).await;
     }

@@ -38,7 +38,7 @@ impl Open<'_> {
         }
     }
 
-    /// Nothing was read in this turn.
+    /// Nothing was read in this reconcile.
     fn settle_unseen(&self, settled: Instant) -> Plan {
         let (observed, memory) = (self.observed, &self.observed.memory);
         let was_settled = memory

@@ -3,7 +3,7 @@
 use super::diff::{server, with_spec};
 use super::follow::{open_operation, with_task};
 use super::*;
-use crate::api::{ConnectionSecretRef, GeneratedLogin};
+use crate::api::{ConnectionSecretRef, GeneratedLogin, Import};
 use crate::instance::connection;
 use crate::instance::login::Generated;
 use crate::instance::memory::kinds::{Connected, ConnectionTrouble};
@@ -325,6 +325,33 @@ fn one_that_waited_in_the_place_of_a_given_password_is_not_taken_for_it_where_st
             bought(target, true),
             None,
             "the one that stands there is set"
+        );
+    }
+}
+
+/// What the operator made may not be what the server has: nothing that the spec says later makes it so.
+#[test]
+fn of_a_server_that_was_found_or_taken_over_no_generated_password_is_known() {
+    let found = generated(Scene::fresh(), None).listed(SETTLE, &[(ID, &ours())]);
+    let mut instance = instance();
+    instance.spec.import = Some(Import {
+        id: Some(ID.into()),
+        ..Import::default()
+    });
+    let imported = Scene::of(&instance, true).listed(Duration::ZERO, &[(ID, "by-hand")]);
+    let imported = generated(imported, None).with(|observed| {
+        observed.candidate = Fact::Known(detail(&[("instanceName", "by-hand")]));
+        observed.claim = Claim::Taken;
+    });
+    for scene in [found, imported] {
+        let plan = read(scene, FIRST, settled()).plan();
+        let Step::Record { record } = &plan.step else {
+            panic!("{plan:?}");
+        };
+        let target = &record.target;
+        assert_eq!(
+            (&target.password_secret, record.waiting_password),
+            (&None, true)
         );
     }
 }
