@@ -5,15 +5,15 @@ namespace behind a dot, so that two releases have two of it.
 
 {{- define "operator.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
 {{- /* The metadata of an object of the release's namespace. */ -}}
 {{- define "operator.metadata" -}}
-name: {{ .name }}
-namespace: {{ .namespace | default .root.Release.Namespace }}
+name: {{ .name | quote }}
+namespace: {{ .namespace | default .root.Release.Namespace | quote }}
 labels:
   app.kubernetes.io/name: cloud-server-operator
   {{- include "operator.labels" .root | nindent 2 }}
@@ -21,7 +21,7 @@ labels:
 
 {{- /* The metadata of an object that belongs to no namespace. */ -}}
 {{- define "operator.clusterMetadata" -}}
-name: {{ .name }}
+name: {{ .name | quote }}
 labels:
   app.kubernetes.io/name: cloud-server-operator
   {{- include "operator.labels" .root | nindent 2 }}
@@ -31,7 +31,7 @@ labels:
 subjects:
 - kind: ServiceAccount
   name: cloud-server-operator
-  namespace: {{ .Release.Namespace }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end }}
 
 {{- /*
