@@ -240,7 +240,9 @@ async fn an_upgrade_upgrades_the_definitions_and_an_uninstallation_leaves_them_w
     let gone = refused(&kubectl(&cluster, &get, ""));
     assert!(gone.contains("NotFound"), "{gone}");
     assert_eq!(uids(&cluster), before);
-    succeeded(&release(&cluster, "upgrade", OPERATOR, &[current]));
+    // Else helm takes the values of the release before.
+    let upgrade = [current, "--reset-values"];
+    succeeded(&release(&cluster, "upgrade", OPERATOR, &upgrade));
 
     let mut manifest = helm();
     manifest.env("KUBECONFIG", cluster.kubeconfig_path());

@@ -25,7 +25,8 @@ pub type Objects = BTreeMap<String, Value>;
 pub fn objects(yaml: &str) -> Objects {
     let all: Vec<Value> = serde_saphyr::from_multiple(yaml).unwrap();
     let mut objects = Objects::new();
-    for object in all.into_iter().filter(|object| !object.is_null()) {
+    for mut object in all.into_iter().filter(|object| !object.is_null()) {
+        plain_numbers(&mut object);
         let name = identity(&object);
         assert!(
             objects.insert(name.clone(), object).is_none(),
@@ -33,6 +34,23 @@ pub fn objects(yaml: &str) -> Objects {
         );
     }
     objects
+}
+
+/// JSON has one kind of number: 1.0 is 1, and kustomize writes it so.
+fn plain_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            // By its text, since a comparison of floating point numbers would need an excuse.
+            let text = number.to_string();
+            let whole = text.strip_suffix(".0").map(str::parse::<i64>);
+            if let Some(Ok(whole)) = whole {
+                *value = whole.into();
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(plain_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(plain_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
 }
 
 pub fn identity(object: &Value) -> String {

@@ -113,7 +113,10 @@ fn for_one_namespace_it_is_what_deploy_namespaced_is_with_and_without_its_pieces
 fn no_right_reaches_beyond_the_namespaces_that_are_watched() {
     let watched = ["team-a", "team-b"];
     let values = format!("watchNamespaces={}", serde_json::json!(watched));
-    let release = helm_in("ours", &[&values, "secretWriter.enabled=true"]);
+    let release = helm_in(
+        "ours",
+        &[&values, "secretWriter.enabled=true", "crds.install=false"],
+    );
     let mut roles = Vec::new();
     for (name, object) in &release {
         let namespace = object["metadata"]["namespace"].as_str();
