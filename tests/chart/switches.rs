@@ -36,11 +36,16 @@ fn pod(field: &str) -> String {
 }
 
 fn added(path: String, value: Value) -> Value {
-    json!({"op": "add", "path": path, "value": value})
+    operation("add", path, value)
 }
 
 fn replaced(path: String, value: Value) -> Value {
-    json!({"op": "replace", "path": path, "value": value})
+    operation("replace", path, value)
+}
+
+fn operation(name: &str, path: String, value: Value) -> Value {
+    let fields = [("op", name.into()), ("path", path.into()), ("value", value)];
+    Value::from_iter(fields)
 }
 
 fn removed(object: &str) -> Value {
