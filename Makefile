@@ -1,14 +1,14 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane run-tests torture soak defects generate clean
+.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane helm run-tests torture soak defects generate dist clean
 
 CARGO ?= cargo
 # One profile for all that is run: what plays thousands of runs needs the speed, and so do dozens of operators on two cores.
 # The whole workspace each time: another selection of packages is another selection of features, and is built again.
 TEST := $(CARGO) test --locked --profile fast --workspace
 # All but the closed loop and the end-to-end tests, which have phases of their own.
-SUITES := architecture features memory supply_chain conformance control durability faults readings cluster
+SUITES := architecture features memory supply_chain chart conformance control durability faults readings cluster
 BUILT := $(or $(CARGO_TARGET_DIR),target)/fast
 
 # Judges the dependencies. Built by its own lock file into the user's cache, once for each version.
@@ -25,13 +25,13 @@ demo: ## a real API server, the simulated cloud, the operator, and a tour
 	@examples/demo.sh
 
 # One after another, the cheapest first.
-test: tools fmt supply clippy build-tests control-plane run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
+test: tools fmt supply clippy build-tests control-plane helm run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
 	$(phase) 'all passed'
 
 tools:
 	@command -v $(CARGO) >/dev/null || { echo 'make: cargo is missing: install Rust (rustup)' >&2; exit 1; }
 	@$(CARGO) --version >/dev/null || { echo 'make: the compiler of rust-toolchain.toml is missing: rustup toolchain install, or RUSTUP_TOOLCHAIN=stable where that is the same release' >&2; exit 1; }
-	@command -v go >/dev/null || [ -n "$$KUBEBUILDER_ASSETS" ] || { echo 'make: go is missing: install Go 1.26 or newer; the tests run against an API server that it builds' >&2; exit 1; }
+	@command -v go >/dev/null || [ -n "$$KUBEBUILDER_ASSETS" -a -n "$$HELM" ] || { echo 'make: go is missing: install Go 1.26 or newer; the tests run against an API server and a helm that it builds' >&2; exit 1; }
 	@command -v cc >/dev/null || { echo 'make: cc is missing: install a C compiler and linker, such as gcc' >&2; exit 1; }
 	@$(CARGO) fmt --version >/dev/null 2>&1 || { echo 'make: rustfmt is missing: rustup component add rustfmt' >&2; exit 1; }
 	@$(CARGO) clippy --version >/dev/null 2>&1 || { echo 'make: clippy is missing: rustup component add clippy' >&2; exit 1; }
@@ -65,6 +65,11 @@ control-plane:
 	$(phase) 'etcd, kube-apiserver and kubectl: built once, in about five minutes, then kept in the cache'
 	$(BUILT)/devcluster build
 
+# The tests of the chart would build it as well; here, so that they do not seem to hang.
+helm:
+	$(phase) 'helm: built once, in two to three minutes, then kept in the cache'
+	tools/helm/build
+
 # The end-to-end tests wait for things to happen most of the time, so many of them run at once.
 run-tests:
 	$(phase) 'unit and property tests, and the tests of simulator and control plane'
@@ -88,8 +93,19 @@ soak: tools ## the protocol in virtual time: all pairs of faults, then schedules
 defects: tools ## plants fifty-three defects, one at a time, and tells which test notices first
 	tests/defects/run
 
-generate: ## write crds/ and docs/conditions.md anew from the types
+# The definitions first: the chart has a copy of them.
+generate: ## write crds/ and docs/conditions.md anew from the types, and the chart's copies from deploy/ and crds/
 	UPDATE_GENERATED=1 $(CARGO) test --locked --lib tests::
+	UPDATE_GENERATED=1 $(CARGO) test --locked --test chart copies::
+
+DIST ?= dist
+
+# By the kubectl and the helm that the tests use, so that the files are the same wherever they are made. KUBECTL names another one.
+dist: ## dist/install.yaml, which `kubectl apply -f` takes, and the chart as a package
+	mkdir -p $(DIST)
+	kubectl=$${KUBECTL:-$$($(CARGO) run --locked --quiet --package devcluster -- build)/kubectl} && \
+		"$$kubectl" kustomize deploy > $(DIST)/.install.yaml && mv $(DIST)/.install.yaml $(DIST)/install.yaml
+	helm=$$(tools/helm/build) && "$$helm" package deploy/chart --destination $(DIST)
 
 clean: ## drop what was built; the control plane in the user's cache stays
 	$(CARGO) clean

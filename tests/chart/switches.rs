@@ -1,0 +1,294 @@
+//! Each value changes what it says, and nothing else: what it makes of the defaults is a patch, and each operation of the patch is
+//! named here.
+
+use crate::OWN;
+use crate::rendered::{Objects, helm_with};
+use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+const DEPLOYMENT: &str = "Deployment cloud-server-system/cloud-server-operator";
+
+/// What the values change of the defaults, as operations of a JSON patch on all objects by their names. Both without the definitions,
+/// which take nine tenths of the time to read.
+fn changes(values: &[&str]) -> Vec<Value> {
+    const SHORT: &str = "crds.install=false";
+    static DEFAULTS: LazyLock<Objects> = LazyLock::new(|| helm_with(&[SHORT]));
+    let values = [&[SHORT], values].concat();
+    difference(&DEFAULTS, &helm_with(&values))
+}
+
+fn difference(from: &Objects, to: &Objects) -> Vec<Value> {
+    let all = |objects: &Objects| serde_json::to_value(objects).unwrap();
+    let patch = json_patch::diff(&all(from), &all(to));
+    let Value::Array(operations) = serde_json::to_value(patch).unwrap() else {
+        panic!("a patch is a list");
+    };
+    operations
+}
+
+/// The path of a field of an object in such a patch.
+fn at(object: &str, field: &str) -> String {
+    format!("/{}{field}", object.replace('/', "~1"))
+}
+
+fn pod(field: &str) -> String {
+    at(DEPLOYMENT, &format!("/spec/template{field}"))
+}
+
+fn added(path: String, value: Value) -> Value {
+    operation("add", path, value)
+}
+
+fn replaced(path: String, value: Value) -> Value {
+    operation("replace", path, value)
+}
+
+fn operation(name: &str, path: String, value: Value) -> Value {
+    let fields = [("op", name.into()), ("path", path.into()), ("value", value)];
+    Value::from_iter(fields)
+}
+
+fn removed(object: &str) -> Value {
+    json!({"op": "remove", "path": at(object, "")})
+}
+
+#[test]
+fn values_of_the_pod_stand_in_the_pod_and_change_nothing_else() {
+    let container = |field: &str| pod(&format!("/spec/containers/0{field}"));
+    let spread = json!([{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}]);
+    let toleration = json!([{"key": "spot", "operator": "Exists"}]);
+    for (values, wanted) in [
+        (
+            vec![r#"image={"repository":"registry.example/cso","tag":"1.2.3"}"#.to_owned()],
+            replaced(container("/image"), json!("registry.example/cso:1.2.3")),
+        ),
+        (
+            vec![format!(r#"image.digest="sha256:{}""#, "a".repeat(64))],
+            replaced(
+                container("/image"),
+                json!(format!("cloud-server-operator@sha256:{}", "a".repeat(64))),
+            ),
+        ),
+        (
+            vec![r#"image.pullPolicy="Always""#.to_owned()],
+            added(container("/imagePullPolicy"), json!("Always")),
+        ),
+        (
+            vec![r#"imagePullSecrets=[{"name":"pull"}]"#.to_owned()],
+            added(pod("/spec/imagePullSecrets"), json!([{"name": "pull"}])),
+        ),
+        (
+            vec![r#"podLabels={"team":"a"}"#.to_owned()],
+            added(pod("/metadata/labels/team"), json!("a")),
+        ),
+        (
+            vec![r#"podAnnotations={"note":"1"}"#.to_owned()],
+            added(pod("/metadata/annotations"), json!({"note": "1"})),
+        ),
+        (
+            vec![r#"priorityClassName="system-cluster-critical""#.to_owned()],
+            added(
+                pod("/spec/priorityClassName"),
+                json!("system-cluster-critical"),
+            ),
+        ),
+        (
+            vec![r#"nodeSelector={"disk":"ssd"}"#.to_owned()],
+            added(pod("/spec/nodeSelector"), json!({"disk": "ssd"})),
+        ),
+        (
+            vec![format!("tolerations={toleration}")],
+            added(pod("/spec/tolerations"), toleration),
+        ),
+        (
+            vec![format!("topologySpreadConstraints={spread}")],
+            added(pod("/spec/topologySpreadConstraints"), spread),
+        ),
+        (
+            vec![r#"resources.limits.memory="256Mi""#.to_owned()],
+            replaced(container("/resources/limits/memory"), json!("256Mi")),
+        ),
+        (
+            vec![r#"extraArgs=["--concurrency=8"]"#.to_owned()],
+            added(container("/args/1"), json!("--concurrency=8")),
+        ),
+        (
+            vec![r#"extraEnv=[{"name":"RUST_LOG","value":"debug"}]"#.to_owned()],
+            added(
+                container("/env/2"),
+                json!({"name": "RUST_LOG", "value": "debug"}),
+            ),
+        ),
+        (
+            vec!["affinity=null".to_owned()],
+            json!({"op": "remove", "path": pod("/spec/affinity")}),
+        ),
+        (
+            vec!["replicas=3".to_owned()],
+            replaced(at(DEPLOYMENT, "/spec/replicas"), json!(3)),
+        ),
+    ] {
+        let given: Vec<&str> = values.iter().map(String::as_str).collect();
+        assert_eq!(changes(&given), [wanted], "{values:?}");
+    }
+}
+
+#[test]
+fn a_ca_bundle_is_mounted_and_named_beside_the_authorities_of_the_image() {
+    let container = |field: &str| pod(&format!("/spec/containers/0{field}"));
+    let mount = json!({"name": "ca-bundle", "mountPath": "/etc/cloud-server-operator/ca", "readOnly": true});
+    let volume = json!({"name": "ca-bundle", "configMap": {"name": "our-authorities"}});
+    let directories = "/etc/ssl/certs:/etc/cloud-server-operator/ca";
+    let mut found = changes(&[r#"caBundle.configMapName="our-authorities""#]);
+    found.sort_by_key(|operation| operation["path"].to_string());
+    let wanted = [
+        added(
+            container("/env/2"),
+            json!({"name": "SSL_CERT_DIR", "value": directories}),
+        ),
+        added(container("/volumeMounts"), json!([mount])),
+        added(pod("/spec/volumes"), json!([volume])),
+    ];
+    assert_eq!(found, wanted);
+    // Beside the certificate of metrics, which is a volume too.
+    let both = helm_with(&[
+        r#"caBundle.configMapName="our-authorities""#,
+        "metrics.auth.enabled=true",
+    ]);
+    let spec = &both[DEPLOYMENT]["spec"]["template"]["spec"];
+    assert_eq!(spec["volumes"][1], volume);
+    assert_eq!(spec["containers"][0]["volumeMounts"][1], mount);
+    assert_eq!(spec["volumes"][0]["name"], "metrics-tls");
+}
+
+#[test]
+fn what_is_switched_off_is_not_there_and_all_else_is() {
+    let without = helm_with(&["crds.install=false"]);
+    let definitions = [
+        "CustomResourceDefinition accounts.cloudserver.dev",
+        "CustomResourceDefinition instances.cloudserver.dev",
+    ];
+    assert_eq!(
+        difference(&helm_with(&[]), &without),
+        definitions.map(removed)
+    );
+    for (value, gone) in [
+        (
+            "networkPolicy.enabled=false",
+            vec!["NetworkPolicy cloud-server-system/cloud-server-operator"],
+        ),
+        (
+            "podDisruptionBudget.enabled=false",
+            vec!["PodDisruptionBudget cloud-server-system/cloud-server-operator"],
+        ),
+        (
+            "shared.install=false",
+            vec![
+                "ClusterRole cloud-server-operator-identity",
+                "ClusterRole cloudserver-admin",
+                "ClusterRole cloudserver-edit",
+                "ClusterRole cloudserver-view",
+                "ValidatingAdmissionPolicy cloud-server-operator-secrets",
+                "ValidatingAdmissionPolicy cloudserver-deletion-protection",
+                "ValidatingAdmissionPolicyBinding cloud-server-operator-secrets",
+                "ValidatingAdmissionPolicyBinding cloudserver-deletion-protection",
+            ],
+        ),
+    ] {
+        let wanted: Vec<Value> = gone.iter().map(|name| removed(name)).collect();
+        assert_eq!(changes(&[value]), wanted, "{value}");
+    }
+    let reader = "ClusterRole cloud-server-operator-metrics-reader";
+    let first = helm_with(&["crds.install=false", "metrics.auth.enabled=true"]);
+    let mut second = helm_with(&[
+        "crds.install=false",
+        "metrics.auth.enabled=true",
+        "metrics.auth.createReaderRole=false",
+    ]);
+    second.insert(reader.to_owned(), first[reader].clone());
+    assert_eq!(first, second);
+}
+
+#[test]
+fn two_releases_have_no_object_in_common_if_one_of_them_shares() {
+    let first = crate::rendered::helm_in(
+        "ours-a",
+        &[
+            r#"watchNamespaces=["team-a"]"#,
+            "metrics.auth.enabled=true",
+            "secretWriter.enabled=true",
+        ],
+    );
+    let second = crate::rendered::helm_in(
+        "ours-b",
+        &[
+            r#"watchNamespaces=["team-b"]"#,
+            "metrics.auth.enabled=true",
+            "metrics.auth.createReaderRole=false",
+            "secretWriter.enabled=true",
+            "crds.install=false",
+            "shared.install=false",
+        ],
+    );
+    let common: Vec<_> = first
+        .keys()
+        .filter(|name| second.contains_key(*name))
+        .collect();
+    assert_eq!(common, [""; 0]);
+}
+
+#[test]
+fn a_service_monitor_asks_each_replica_at_the_port_that_metrics_have() {
+    let service = format!("Service {OWN}/cloud-server-operator-metrics");
+    let monitor = format!("ServiceMonitor {OWN}/cloud-server-operator");
+    let plain = ["serviceMonitor.enabled=true"];
+    let found = changes(&plain);
+    let paths: Vec<_> = found.iter().map(|one| (&one["op"], &one["path"])).collect();
+    let (one, other) = (json!(at(&service, "")), json!(at(&monitor, "")));
+    let add = json!("add");
+    assert_eq!(paths, [(&add, &one), (&add, &other)]);
+
+    let tls = [
+        "serviceMonitor.enabled=true",
+        "metrics.auth.enabled=true",
+        r#"serviceMonitor.interval="30s""#,
+        r#"serviceMonitor.labels={"release":"prometheus"}"#,
+        r#"serviceMonitor.endpoint={"tlsConfig":{"insecureSkipVerify":true}}"#,
+    ];
+    for (values, name, number, endpoint) in [
+        (&plain[..], "metrics", 8080, json!({"port": "metrics"})),
+        (
+            &tls,
+            "metrics-tls",
+            8443,
+            json!({"port": "metrics-tls", "scheme": "https", "interval": "30s", "tlsConfig": {"insecureSkipVerify": true}}),
+        ),
+    ] {
+        let objects = helm_with(values);
+        let port = json!({"name": name, "port": number, "targetPort": name});
+        assert_eq!(objects[&service]["spec"]["ports"], json!([port]));
+        let ports = &objects[DEPLOYMENT]["spec"]["template"]["spec"]["containers"][0]["ports"];
+        let listens = ports.as_array().unwrap().iter();
+        let listens = listens.filter(|one| one["name"] == name && one["containerPort"] == number);
+        assert_eq!(listens.count(), 1, "{ports}");
+        let spec = &objects[&monitor]["spec"];
+        assert_eq!(spec["endpoints"], json!([endpoint]));
+        // The one selects the other, and that the Pods.
+        let (labels, pods) = (
+            &objects[&service]["metadata"]["labels"],
+            &objects[DEPLOYMENT]["spec"]["template"]["metadata"]["labels"],
+        );
+        for (selector, labels) in [
+            (&spec["selector"]["matchLabels"], labels),
+            (&objects[&service]["spec"]["selector"], pods),
+        ] {
+            let selector = selector.as_object().unwrap();
+            assert!(!selector.is_empty());
+            for (key, value) in selector {
+                assert_eq!(&labels[key], value);
+            }
+        }
+    }
+    let labelled = &helm_with(&tls)[&monitor]["metadata"]["labels"];
+    assert_eq!(labelled["release"], "prometheus");
+}
