@@ -68,7 +68,7 @@ control-plane:
 # The tests of the chart would build it as well; here, so that they do not seem to hang.
 helm:
 	$(phase) 'helm: built once, in two to three minutes, then kept in the cache'
-	tools/helm/build
+	tools/build helm
 
 # The end-to-end tests wait for things to happen most of the time, so many of them run at once.
 run-tests:
@@ -105,7 +105,7 @@ dist: ## dist/install.yaml, which `kubectl apply -f` takes, and the chart as a p
 	mkdir -p $(DIST)
 	kubectl=$${KUBECTL:-$$($(CARGO) run --locked --quiet --package devcluster -- build)/kubectl} && \
 		"$$kubectl" kustomize deploy > $(DIST)/.install.yaml && mv $(DIST)/.install.yaml $(DIST)/install.yaml
-	helm=$$(tools/helm/build) && "$$helm" package deploy/chart --destination $(DIST)
+	helm=$$(tools/build helm) && "$$helm" package deploy/chart --destination $(DIST)
 
 clean: ## drop what was built; the control plane in the user's cache stays
 	$(CARGO) clean

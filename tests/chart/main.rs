@@ -40,7 +40,8 @@ fn helm() -> Command {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
     static NOTHING: OnceLock<tempfile::TempDir> = OnceLock::new();
     let helm = HELM.get_or_init(|| {
-        let output = Command::new(root().join("tools/helm/build"))
+        let output = Command::new(root().join("tools/build"))
+            .arg("helm")
             .output()
             .unwrap();
         PathBuf::from(succeeded(&output).trim())
