@@ -1,20 +1,25 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane run-tests torture soak defects generate clean
+.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane run-tests promtool torture soak defects generate clean
 
 CARGO ?= cargo
 # One profile for all that is run: what plays thousands of runs needs the speed, and so do dozens of operators on two cores.
 # The whole workspace each time: another selection of packages is another selection of features, and is built again.
 TEST := $(CARGO) test --locked --profile fast --workspace
 # All but the closed loop and the end-to-end tests, which have phases of their own.
-SUITES := architecture features memory supply_chain conformance control durability faults readings cluster
+SUITES := architecture features memory observability supply_chain conformance control durability faults readings cluster
 BUILT := $(or $(CARGO_TARGET_DIR),target)/fast
 
 # Judges the dependencies. Built by its own lock file into the user's cache, once for each version.
 DENY_VERSION := 0.20.2
 DENY_ROOT := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cloud-server-operator/tools/cargo-deny-$(DENY_VERSION)
 DENY := $(DENY_ROOT)/bin/cargo-deny
+
+# Judges rules and alerts, and what a scrape reads. Built from the module that tests/observability pins into the user's cache, once.
+PROMTOOL_MODULE := tests/observability/promtool
+PROMTOOL_VERSION := $(shell awk '$$1 == "github.com/prometheus/prometheus" { print $$2 }' $(PROMTOOL_MODULE)/go.mod)
+PROMTOOL := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cloud-server-operator/tools/promtool-$(PROMTOOL_VERSION)/bin/promtool
 
 phase = @printf '\n== %s %s\n' "$$(date +%H:%M:%S)"
 
@@ -25,13 +30,13 @@ demo: ## a real API server, the simulated cloud, the operator, and a tour
 	@examples/demo.sh
 
 # One after another, the cheapest first.
-test: tools fmt supply clippy build-tests control-plane run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
+test: tools fmt supply clippy build-tests control-plane promtool run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
 	$(phase) 'all passed'
 
 tools:
 	@command -v $(CARGO) >/dev/null || { echo 'make: cargo is missing: install Rust (rustup)' >&2; exit 1; }
 	@$(CARGO) --version >/dev/null || { echo 'make: the compiler of rust-toolchain.toml is missing: rustup toolchain install, or RUSTUP_TOOLCHAIN=stable where that is the same release' >&2; exit 1; }
-	@command -v go >/dev/null || [ -n "$$KUBEBUILDER_ASSETS" ] || { echo 'make: go is missing: install Go 1.26 or newer; the tests run against an API server that it builds' >&2; exit 1; }
+	@command -v go >/dev/null || { [ -n "$$KUBEBUILDER_ASSETS" ] && [ -x $(PROMTOOL) ]; } || { echo 'make: go is missing: install Go 1.26 or newer; it builds the API server that the tests run against, and promtool' >&2; exit 1; }
 	@command -v cc >/dev/null || { echo 'make: cc is missing: install a C compiler and linker, such as gcc' >&2; exit 1; }
 	@$(CARGO) fmt --version >/dev/null 2>&1 || { echo 'make: rustfmt is missing: rustup component add rustfmt' >&2; exit 1; }
 	@$(CARGO) clippy --version >/dev/null 2>&1 || { echo 'make: clippy is missing: rustup component add clippy' >&2; exit 1; }
@@ -43,6 +48,13 @@ fmt:
 $(DENY):
 	$(phase) 'cargo-deny: built once, in one to two minutes, then kept in the cache'
 	$(CARGO) install --locked --debug --quiet cargo-deny --version $(DENY_VERSION) --root $(DENY_ROOT)
+
+# Without what discovers targets in clouds, which a check of files does not need.
+$(PROMTOOL):
+	$(phase) 'promtool: built once, in one to two minutes, then kept in the cache'
+	GOTOOLCHAIN=local go build -C $(PROMTOOL_MODULE) -mod=readonly -trimpath -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool
+
+promtool: $(PROMTOOL) ## what judges rules and metrics in the tests; built once
 
 supply: $(DENY)
 	$(phase) 'licences, bans, duplicates and sources of the dependencies'
@@ -88,8 +100,9 @@ soak: tools ## the protocol in virtual time: all pairs of faults, then schedules
 defects: tools ## plants fifty-three defects, one at a time, and tells which tests notice
 	tests/defects/run
 
-generate: ## write crds/ and docs/conditions.md anew from the types
+generate: ## write crds/, the references and the PrometheusRule anew from what they are made from
 	UPDATE_GENERATED=1 $(CARGO) test --locked --lib tests::
+	UPDATE_GENERATED=1 $(CARGO) test --locked --test observability is_made_from
 
 clean: ## drop what was built; the control plane in the user's cache stays
 	$(CARGO) clean
