@@ -1,7 +1,12 @@
 //! Dashboard, rules and runbooks speak of the metrics that there are, and of each other. What Prometheus makes of them, its own
 //! promtool says: `make test` builds it once.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a panic is how a test fails"
+)]
 
 #[path = "observability/promql.rs"]
 mod promql;
