@@ -98,7 +98,7 @@ fn commands() -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_runbooks_tell_to_type_is_answered() {
-    let mut world = Setup::default().begin("runbooks").await;
+    let world = Setup::default().begin("runbooks").await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
     let commands = commands();
