@@ -1,20 +1,23 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane helm run-tests torture soak defects generate dist clean
+.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane go-tools run-tests torture soak defects generate dist clean
 
 CARGO ?= cargo
 # One profile for all that is run: what plays thousands of runs needs the speed, and so do dozens of operators on two cores.
 # The whole workspace each time: another selection of packages is another selection of features, and is built again.
 TEST := $(CARGO) test --locked --profile fast --workspace
 # All but the closed loop and the end-to-end tests, which have phases of their own.
-SUITES := architecture features memory supply_chain chart conformance control durability faults readings cluster
+SUITES := architecture features memory supply_chain chart observability conformance control durability faults readings cluster
 BUILT := $(or $(CARGO_TARGET_DIR),target)/fast
 
 # Judges the dependencies. Built by its own lock file into the user's cache, once for each version.
 DENY_VERSION := 0.20.2
 DENY_ROOT := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cloud-server-operator/tools/cargo-deny-$(DENY_VERSION)
 DENY := $(DENY_ROOT)/bin/cargo-deny
+
+# What judges the chart, the rules and the objects: programs of the field, which tools/build builds.
+GO_TOOLS := helm promtool
 
 phase = @printf '\n== %s %s\n' "$$(date +%H:%M:%S)"
 
@@ -25,13 +28,13 @@ demo: ## a real API server, the simulated cloud, the operator, and a tour
 	@examples/demo.sh
 
 # One after another, the cheapest first.
-test: tools fmt supply clippy build-tests control-plane helm run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
+test: tools fmt supply clippy build-tests control-plane go-tools run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
 	$(phase) 'all passed'
 
 tools:
 	@command -v $(CARGO) >/dev/null || { echo 'make: cargo is missing: install Rust (rustup)' >&2; exit 1; }
 	@$(CARGO) --version >/dev/null || { echo 'make: the compiler of rust-toolchain.toml is missing: rustup toolchain install, or RUSTUP_TOOLCHAIN=stable where that is the same release' >&2; exit 1; }
-	@command -v go >/dev/null || [ -n "$$KUBEBUILDER_ASSETS" -a -n "$$HELM" ] || { echo 'make: go is missing: install Go 1.26 or newer; the tests run against an API server and a helm that it builds' >&2; exit 1; }
+	@command -v go >/dev/null || { [ -n "$$KUBEBUILDER_ASSETS" ] && [ -n "$$HELM" ] && [ -n "$$PROMTOOL" ]; } || { echo 'make: go is missing: install Go 1.26 or newer; it builds the API server and the tools that the tests run' >&2; exit 1; }
 	@command -v cc >/dev/null || { echo 'make: cc is missing: install a C compiler and linker, such as gcc' >&2; exit 1; }
 	@$(CARGO) fmt --version >/dev/null 2>&1 || { echo 'make: rustfmt is missing: rustup component add rustfmt' >&2; exit 1; }
 	@$(CARGO) clippy --version >/dev/null 2>&1 || { echo 'make: clippy is missing: rustup component add clippy' >&2; exit 1; }
@@ -65,10 +68,10 @@ control-plane:
 	$(phase) 'etcd, kube-apiserver and kubectl: built once, in about five minutes, then kept in the cache'
 	$(BUILT)/devcluster build
 
-# The tests of the chart would build it as well; here, so that they do not seem to hang.
-helm:
-	$(phase) 'helm: built once, in two to three minutes, then kept in the cache'
-	tools/build helm
+# The tests would build them as well; here, so that they do not seem to hang.
+go-tools:
+	$(phase) '$(GO_TOOLS): built once, in a few minutes, then kept in the cache'
+	@for name in $(GO_TOOLS); do tools/build $$name; done
 
 # The end-to-end tests wait for things to happen most of the time, so many of them run at once.
 run-tests:
@@ -94,9 +97,10 @@ defects: tools ## plants fifty-three defects, one at a time, and tells which tes
 	tests/defects/run
 
 # The definitions first: the chart has a copy of them.
-generate: ## write crds/ and docs/conditions.md anew from the types, and the chart's copies from deploy/ and crds/
+generate: ## write anew what is made from something else: crds/, pages of docs/, the chart's copies, the PrometheusRule
 	UPDATE_GENERATED=1 $(CARGO) test --locked --lib tests::
 	UPDATE_GENERATED=1 $(CARGO) test --locked --test chart copies::
+	UPDATE_GENERATED=1 $(CARGO) test --locked --test observability is_made_from
 
 DIST ?= dist
 

@@ -54,6 +54,62 @@ fn the_pages_of_reasons_are_up_to_date() {
 }
 
 #[test]
+fn the_reference_of_metrics_is_up_to_date() {
+    let mut page = String::from(
+        "# Metrics\n\n\
+         What does each metric count? In `/metrics` they stand in OpenMetrics form. Labels are words of fixed sets: nothing of an object\n\
+         and no text of an error is one. A counter or histogram with labels appears with its first event. What counts objects\n\
+         (`instances`, `accounts`, `operations_open`, `servers_…`, `inventory_…`) is counted at each scrape, and by the process that\n\
+         acts alone; one that stands by shows none of them, or 0. Reconciles and queues have the names that dashboards for\n\
+         controller-runtime know. Generated from `src/runtime/metrics/`; [dashboard, rules and alerts](monitoring.md#dashboard-and-alerts).\n\n\
+         | Metric | Type | Labels | Meaning |\n|---|---|---|---|\n",
+    );
+    for metric in crate::runtime::Metrics::default().described() {
+        let labels = metric.labels.iter().map(|label| format!("`{label}`"));
+        let labels: Vec<String> = labels.collect();
+        page.push_str(&format!(
+            "| `{}` | {} | {} | {} |\n",
+            metric.name,
+            metric.kind,
+            labels.join(", "),
+            metric.help
+        ));
+    }
+    page.push_str(&label_values());
+    same("docs/operations/metrics.md", &page);
+}
+
+/// What the labels say, as far as the words are not those of Kubernetes.
+fn label_values() -> String {
+    use crate::api::Verb;
+    use crate::cloud::CallPriority;
+    use crate::runtime::queue::Priority;
+    let words = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+        words.join(", ")
+    };
+    let calls = [
+        CallPriority::Urgent,
+        CallPriority::Operation,
+        CallPriority::Resync,
+    ];
+    format!(
+        "\n## Labels\n\n\
+         * `state`: `ready`, `reconciling` (waiting helps), `stalled` (somebody has to mend something), `unknown` (no status yet).\n\
+         * `reason`: [a reason of the conditions](../conditions.md), or `Unknown`.\n\
+         * `verb`: {}. Of `edit_seconds` also `none`, where no operation was needed, and `retain`, a deletion that keeps the server.\n\
+         * `outcome` of `operation_seconds`: `succeeded`, `failed`, `refused`, `answer_lost`, `superseded`, `server_gone`. A `create` that\n  \
+         succeeded may have adopted or imported its server.\n\
+         * `outcome` of `edit_seconds`: `done`, `stalled`, and `gone` of a deletion. An edit counts once, in the process that saw it\n  \
+         begin: one during which the active process changes is not counted.\n\
+         * `priority` of the queue: {}; of the request limit: {}.\n",
+        words(&Verb::ALL.map(Verb::as_str)),
+        words(&Priority::ALL.map(Priority::as_str)),
+        words(&calls.map(CallPriority::as_str)),
+    )
+}
+
+#[test]
 fn no_page_tells_of_a_reason_that_is_gone() {
     let pages = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/reasons");
     for page in std::fs::read_dir(pages).unwrap() {

@@ -128,6 +128,30 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Create,
+        Self::Release,
+        Self::Reinstall,
+        Self::ModifyPassword,
+        Self::Start,
+        Self::Stop,
+        Self::Restart,
+    ];
+
+    /// The label of metrics: the words that calls to the service are counted by.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Release => "release",
+            Self::Reinstall => "reinstall",
+            Self::ModifyPassword => "modify_password",
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Restart => "restart",
+        }
+    }
+
     /// Whether its request carries a password or a key.
     pub fn bears_login(self) -> bool {
         matches!(self, Self::Create | Self::Reinstall | Self::ModifyPassword)

@@ -5,6 +5,7 @@ mod election;
 mod fleet;
 mod keeping;
 mod referrers;
+mod survey;
 mod undecodable;
 mod wiring;
 
@@ -96,6 +97,8 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
     let stores = fleets.iter().map(|fleet| fleet.stores.clone()).collect();
     // Nobody reads it before the watches run; set once.
     let _ = parts.stores.set(stores);
+    let surveyed = parts.clone();
+    metrics.survey(move || survey::survey(&surveyed));
 
     let heartbeats = parts.heartbeats.clone();
     let (listen, shown) = (args.listen, metrics.clone());

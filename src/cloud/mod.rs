@@ -40,7 +40,7 @@ pub use ids::{FirewallId, ImageId, KeyId, PackageCode, Place, ServerId, TaskId};
 pub use offers::{Firewall, Image, Key, Offer, Offers, Package, Region, Server, Zone};
 pub use operation::Operation;
 pub use paths::Paths;
-pub use rate_limiter::{CallPriority, Limits, RateLimiter};
+pub use rate_limiter::{CallPriority, Limits, RateLimiter, WaitObserver};
 pub use tls::{Tls, TlsError, TlsPem};
 pub use transport::{Carried, Carrier};
 pub use wire::{

@@ -50,6 +50,20 @@ impl Default for Limits {
     }
 }
 
+impl CallPriority {
+    /// The label of metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Urgent => "urgent",
+            Self::Operation => "operation",
+            Self::Resync => "resync",
+        }
+    }
+}
+
+/// Told of each request that may go: how urgent it was, and how long it waited.
+pub type WaitObserver = Arc<dyn Fn(CallPriority, Duration) + Send + Sync>;
+
 impl Limits {
     /// So much of the rate, and no burst: the pace after a refusal.
     fn slowed(self, share: f64) -> Self {
@@ -85,6 +99,7 @@ const OLDEST: u32 = 8;
 #[derive(Clone)]
 pub struct RateLimiter {
     state: Arc<Mutex<State>>,
+    observer: Option<WaitObserver>,
 }
 
 struct State {
@@ -149,11 +164,34 @@ impl RateLimiter {
         };
         Self {
             state: Arc::new(Mutex::new(state)),
+            observer: None,
+        }
+    }
+
+    /// Tells `observer` of each wait, from this clone on.
+    #[must_use]
+    pub fn with_observer(self, observer: WaitObserver) -> Self {
+        Self {
+            observer: Some(observer),
+            ..self
         }
     }
 
     /// Waits for leave to make one request. Dropping the future gives the place in the line up and loses nothing.
     pub(super) async fn pass(&self, priority: CallPriority) -> Passage {
+        let began = Instant::now();
+        let passage = self.wait(priority).await;
+        self.waited(priority, began);
+        passage
+    }
+
+    fn waited(&self, priority: CallPriority, since: Instant) {
+        if let Some(observer) = &self.observer {
+            observer(priority, since.elapsed());
+        }
+    }
+
+    async fn wait(&self, priority: CallPriority) -> Passage {
         let waiting = self.line_up(priority);
         loop {
             let reconcile = self.lock().turn_of(priority, waiting.number);
@@ -177,16 +215,19 @@ impl RateLimiter {
 
     /// The same, but for the number of requests in flight: where that is reached, one goes beside them, within rate and pauses.
     pub(super) async fn pass_beside(&self, priority: CallPriority) -> Passage {
-        loop {
+        let began = Instant::now();
+        let passage = loop {
             if let Ok(passage) =
-                tokio::time::timeout(times::PROBE_WAITS_IN_LINE, self.pass(priority)).await
+                tokio::time::timeout(times::PROBE_WAITS_IN_LINE, self.wait(priority)).await
             {
-                return passage;
+                break passage;
             }
             if let Some(passage) = self.lock().beside(Instant::now()).then(|| self.passage()) {
-                return passage;
+                break passage;
             }
-        }
+        };
+        self.waited(priority, began);
+        passage
     }
 
     fn passage(&self) -> Passage {

@@ -16,6 +16,7 @@ use crate::instance::memory::version::Lag;
 use crate::instance::times;
 use kinds::Power;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::time::Instant;
 use version::Newest;
 
@@ -74,6 +75,23 @@ impl Memory {
     /// The watch showed this resourceVersion.
     fn shown(&mut self, version: u64, now: Instant) {
         self.told.newest = Some(Newest::with(self.told.newest, version, true, now));
+    }
+
+    /// The watch showed a spec of this generation. The first one that is shown of an object is an edit if the object is new.
+    fn shown_spec(&mut self, generation: i64, now: Instant) {
+        let is_edit = match self.told.edit {
+            Some((known, _)) if known == generation => return,
+            Some(_) => true,
+            None => self.origin.born_here,
+        };
+        self.told.edit = Some((generation, is_edit.then_some(now)));
+    }
+
+    /// An edit is told to be at its end: how long that took, if this process saw the edit. Once for each edit.
+    pub fn edit_ended(&mut self, generation: i64, now: Instant) -> Option<Duration> {
+        let (shown, since) = self.told.edit.as_mut()?;
+        let since = since.take_if(|_| *shown == generation)?;
+        Some(now.saturating_duration_since(since))
     }
 
     /// How an object of this resourceVersion stands to what is known.

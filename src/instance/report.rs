@@ -2,6 +2,7 @@
 
 mod audit;
 mod conflict;
+mod measure;
 
 use crate::api::conditions::{Readiness, Reason};
 use crate::api::{EndReason, InstanceStatus, Operation, Verb};
@@ -60,6 +61,9 @@ async fn tell_status(
     outcome: &Outcome,
     memory: &Mutex<Memory>,
 ) -> Result<Option<Duration>, Unreported> {
+    if matches!(outcome, Outcome::Finished) {
+        measure::gone(context, &observed.facts, &plan.step, memory);
+    }
     if matches!(outcome, Outcome::Stale | Outcome::Finished) {
         // What the plan was made from is not what stands: there is nothing to say about it.
         return Ok(None);
@@ -94,6 +98,9 @@ async fn tell_status(
             // There is nobody to tell: nor are there Events about what was seen of an object that is gone.
             return Ok(None);
         }
+    }
+    if writes {
+        measure::told(context, facts, &status, update.ended.as_ref(), memory);
     }
     let changed = change_of_ready(&facts.status.conditions, &status.conditions)
         .filter(|event| writes && !audit::tells(event, observed, update, outcome));

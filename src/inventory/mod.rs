@@ -33,6 +33,7 @@ pub use view::{Absence, Sighting, View, Why};
 
 use crate::api::Marker;
 use crate::cloud::{Client, ImageId, Place, ServerId};
+use crate::runtime::metrics::Listings;
 
 /// Who has an interest: the UID of an Instance.
 pub type Subject = Arc<str>;
@@ -357,6 +358,11 @@ impl Inventory {
         owns: impl Fn(&ServerId, Option<&Marker>) -> bool,
     ) -> InventorySummary {
         self.shared.lock().summary(most, &owns)
+    }
+
+    /// Figures of all watched places together; `owns` as above.
+    pub fn listings(&self, owns: impl Fn(&ServerId, Option<&Marker>) -> bool) -> Listings {
+        self.shared.lock().listings(Instant::now(), &owns)
     }
 
     /// Servers that no interest owns. Only as true as the interests are complete: at start, not before every Instance

@@ -1,5 +1,7 @@
 //! Who owns what is listed: the servers of nobody, and those of Instances that are gone.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use super::state::State;
@@ -7,6 +9,7 @@ use super::watched::Watched;
 use super::{Counts, InventorySummary, PlaceCounts, PlaceSummary, Row, Unowned};
 use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
+use crate::runtime::metrics::Listings;
 
 /// Whether somebody who has no interest yet owns a server.
 type Claim<'a> = &'a dyn Fn(&ServerId, Option<&Marker>) -> bool;
@@ -128,6 +131,25 @@ impl State {
             places: places.collect(),
             unowned: self.nobodys(most, owns),
         }
+    }
+
+    pub(super) fn listings(&self, now: Instant, owns: Claim<'_>) -> Listings {
+        let places = self.places.values();
+        let of = |watched: &Watched| {
+            let counts = self.count(watched, owns);
+            let newest = watched.view.newest.as_ref().map(|pass| pass.ended);
+            // Where nothing was ever listed, it is as old as the tries are.
+            let since = newest.or(watched.failing.as_ref().map(|failing| failing.since));
+            let is_wanted = !watched.members.is_empty();
+            let since = since.filter(|_| is_wanted);
+            Listings {
+                servers: u32::try_from(counts.servers).unwrap_or(u32::MAX),
+                unowned: u32::try_from(counts.unowned).unwrap_or(u32::MAX),
+                failing: u32::from(is_wanted && watched.failing.is_some()),
+                oldest: since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
+            }
+        };
+        places.map(of).fold(Listings::default(), Listings::and)
     }
 
     pub(super) fn unowned(&self) -> Vec<Unowned> {

@@ -1,21 +1,28 @@
 //! Counters and gauges, in OpenMetrics form. Labels are bounded words, never names of objects or texts of errors.
 
+mod changes;
+mod controllers;
+mod fleet;
+mod register;
+mod service;
+
 use super::queue::schedule::Priority;
+use changes::Changes;
+use controllers::Controllers;
+use fleet::FleetGauges;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Metric, Registry};
+use prometheus_client::registry::Registry;
+use register::Register;
+use service::Service;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ReconcileLabels {
-    kind: String,
-    result: &'static str,
-}
+pub use fleet::{Fleet, Listings, Open, Standing};
+pub use register::Described;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct KindLabel {
@@ -23,20 +30,9 @@ struct KindLabel {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct QueueLabels {
-    kind: String,
-    priority: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct CallLabels {
+struct WriteLabels {
     operation: &'static str,
     result: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OperationLabel {
-    operation: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -44,189 +40,138 @@ struct RightLabel {
     what: &'static str,
 }
 
-/// What is told of the queues of both kinds.
-#[derive(Clone)]
-struct Queues {
-    reconciles: Family<ReconcileLabels, Counter>,
-    under_way: Family<KindLabel, Gauge>,
-    waiting: Family<QueueLabels, Gauge>,
-    waited: Family<QueueLabels, Histogram>,
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct BuildLabels {
+    version: &'static str,
 }
 
 /// Every metric of the operator; cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
-    queues: Queues,
+    described: Arc<[Described]>,
+    changes: Changes,
+    fleet: FleetGauges,
+    controllers: Controllers,
+    service: Service,
+    process: Process,
+    dropped_lines: Arc<OnceLock<DroppedLines>>,
+    survey: Arc<OnceLock<Survey>>,
+}
+
+/// What is counted of the process and of its apiserver.
+#[derive(Clone)]
+struct Process {
     watch_errors: Family<KindLabel, Counter>,
-    cloud_calls: Family<CallLabels, Counter>,
-    cloud_seconds: Family<OperationLabel, Histogram>,
-    kube_writes: Family<CallLabels, Counter>,
-    surplus_released: Counter,
-    left_behind: Counter,
+    kube_writes: Family<WriteLabels, Counter>,
     active: Gauge,
     unsafe_rights: Family<RightLabel, Gauge>,
     log_dropped: Counter,
-    dropped_lines: Arc<OnceLock<DroppedLines>>,
 }
 
 /// Tells how many lines of the log were dropped so far.
 type DroppedLines = Box<dyn Fn() -> u64 + Send + Sync>;
 
+/// Tells how all objects stand.
+type Survey = Box<dyn Fn() -> Fleet + Send + Sync>;
+
 impl Default for Metrics {
     fn default() -> Self {
-        let mut registry = Registry::with_prefix("cloud_server_operator");
-        let all = &mut registry;
+        let mut all = Register::default();
+        let changes = Changes::of(&mut all);
+        let fleet = FleetGauges::of(&mut all);
+        let service = Service::of(&mut all);
+        let controllers = Controllers::of(&mut all);
+        let process = Process::of(&mut all);
         Self {
-            queues: Queues::of(all),
-            watch_errors: add(
-                all,
+            registry: Arc::new(Mutex::new(all.registry)),
+            described: all.described.into(),
+            changes,
+            fleet,
+            controllers,
+            service,
+            process,
+            dropped_lines: Arc::default(),
+            survey: Arc::default(),
+        }
+    }
+}
+
+impl Process {
+    fn of(all: &mut Register) -> Self {
+        let build = all.own(
+            "build_info",
+            &["version"],
+            "Always 1; the version of the program",
+            Family::<BuildLabels, Gauge>::default(),
+        );
+        let version = env!("CARGO_PKG_VERSION");
+        build.get_or_create(&BuildLabels { version }).set(1);
+        Self {
+            watch_errors: all.own(
                 "watch_errors",
-                "Failures of watches by kind",
+                &["kind"],
+                "Watches that failed and went on; the label names the watched namespace too, if it is not all of them",
                 Family::default(),
             ),
-            cloud_calls: add(
-                all,
-                "cloud_calls",
-                "Calls to the service by operation and result",
-                Family::default(),
-            ),
-            cloud_seconds: add(
-                all,
-                "cloud_call_seconds",
-                "Duration of calls to the service",
-                Family::new_with_constructor(call_seconds),
-            ),
-            kube_writes: add(
-                all,
+            kube_writes: all.own(
                 "kubernetes_writes",
-                "Writes to the apiserver by purpose and result",
+                &["operation", "result"],
+                "Writes to the apiserver by their purpose: ok, or the kind of failure",
                 Family::default(),
             ),
-            surplus_released: add(
-                all,
-                "surplus_servers_released",
-                "Servers released because another one was recorded for their Instance",
-                Counter::default(),
-            ),
-            left_behind: add(
-                all,
-                "servers_left_behind",
-                "Servers whose Instance went before they were confirmed gone",
-                Counter::default(),
-            ),
-            active: add(
-                all,
+            active: all.own(
                 "active",
+                &[],
                 "1 in the process that acts, 0 in one that stands by",
                 Gauge::default(),
             ),
-            unsafe_rights: add(
-                all,
+            unsafe_rights: all.own(
                 "unsafe_rights",
+                &["what"],
                 "1 where the apiserver does not refuse the operator what it must not do",
                 Family::default(),
             ),
-            log_dropped: add(
-                all,
+            log_dropped: all.own(
                 "log_lines_dropped",
-                "Lines of the log that nobody read in time",
+                &[],
+                "Lines of the log that were not read in time",
                 Counter::default(),
             ),
-            registry: Arc::new(Mutex::new(registry)),
-            dropped_lines: Arc::default(),
         }
     }
-}
-
-impl Queues {
-    fn of(all: &mut Registry) -> Self {
-        Self {
-            reconciles: add(
-                all,
-                "reconciles",
-                "Reconciles by kind and result",
-                Family::default(),
-            ),
-            under_way: add(
-                all,
-                "reconciles_active",
-                "Reconciles that run now",
-                Family::default(),
-            ),
-            waiting: add(
-                all,
-                "queue_depth",
-                "Objects that wait for a reconcile by kind and priority",
-                Family::default(),
-            ),
-            waited: add(
-                all,
-                "queue_seconds",
-                "How long objects waited for a reconcile by kind and priority",
-                Family::new_with_constructor(queue_seconds),
-            ),
-        }
-    }
-}
-
-/// Registers a metric, and gives it.
-fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
-    registry.register(name, help, metric.clone());
-    metric
-}
-
-fn queue_seconds() -> Histogram {
-    Histogram::new(exponential_buckets(0.001, 4.0, 9))
-}
-
-fn call_seconds() -> Histogram {
-    Histogram::new(exponential_buckets(0.005, 2.0, 14))
 }
 
 impl Metrics {
-    /// A reconcile ended.
-    pub fn reconcile(&self, kind: &str, result: &'static str) {
-        self.queues
-            .reconciles
-            .get_or_create(&ReconcileLabels {
-                kind: kind.to_owned(),
-                result,
-            })
-            .inc();
+    /// What there is, in the order of the reference.
+    pub fn described(&self) -> &[Described] {
+        &self.described
+    }
+
+    /// A reconcile ended, well or by a panic or an overrun.
+    pub fn reconcile(&self, kind: &str, is_success: bool, took: Duration) {
+        self.controllers.reconciled(kind, is_success, took);
     }
 
     /// A reconcile begins, after so long a wait.
     pub fn waited(&self, kind: &str, priority: Priority, wait: Duration) {
-        let labels = QueueLabels {
-            kind: kind.to_owned(),
-            priority: priority.as_str(),
-        };
-        let waited = self.queues.waited.get_or_create(&labels);
-        waited.observe(wait.as_secs_f64());
+        self.controllers.waited(kind, priority, wait);
     }
 
-    /// How many reconciles run, and how many objects wait for one.
-    pub fn queue(&self, kind: &str, under_way: usize, waiting: impl Fn(Priority) -> usize) {
-        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        let label = KindLabel {
-            kind: kind.to_owned(),
-        };
-        let gauge = self.queues.under_way.get_or_create(&label);
-        gauge.set(count(under_way));
-        for priority in Priority::ALL {
-            let labels = QueueLabels {
-                kind: kind.to_owned(),
-                priority: priority.as_str(),
-            };
-            let gauge = self.queues.waiting.get_or_create(&labels);
-            gauge.set(count(waiting(priority)));
-        }
+    /// How many reconciles run, how many may, and how many objects wait for one.
+    pub fn queue(
+        &self,
+        kind: &str,
+        (under_way, places): (usize, usize),
+        waiting: impl Fn(Priority) -> usize,
+    ) {
+        self.controllers.queue(kind, (under_way, places), waiting);
     }
 
     /// A watch failed and goes on.
     pub fn watch_error(&self, kind: &str) {
-        self.watch_errors
+        self.process
+            .watch_errors
             .get_or_create(&KindLabel {
                 kind: kind.to_owned(),
             })
@@ -235,39 +180,51 @@ impl Metrics {
 
     /// A call to the service ended; `result` is `ok` or the category of its error.
     pub fn cloud_call(&self, operation: &'static str, result: &'static str, took: Duration) {
-        self.cloud_calls
-            .get_or_create(&CallLabels { operation, result })
-            .inc();
-        self.cloud_seconds
-            .get_or_create(&OperationLabel { operation })
-            .observe(took.as_secs_f64());
+        self.service.call(operation, result, took);
+    }
+
+    /// A call to the service may go, after so long a wait at the request limit.
+    pub fn limiter_waited(&self, priority: &'static str, wait: Duration) {
+        self.service.waited(priority, wait);
     }
 
     /// A write to the apiserver ended; `result` is `ok` or the category of its error.
     pub fn kube_write(&self, operation: &'static str, result: &'static str) {
-        self.kube_writes
-            .get_or_create(&CallLabels { operation, result })
+        self.process
+            .kube_writes
+            .get_or_create(&WriteLabels { operation, result })
             .inc();
+    }
+
+    /// Status says that an edit is done, or that somebody has to mend something first.
+    pub fn edit(&self, verb: &'static str, outcome: &'static str, took: Duration) {
+        self.changes.edit(verb, outcome, took);
+    }
+
+    /// Status says that an operation ended.
+    pub fn operation(&self, verb: &'static str, outcome: &'static str, took: Duration) {
+        self.changes.operation(verb, outcome, took);
     }
 
     /// A server was released because another one is recorded.
     pub fn surplus_released(&self) {
-        self.surplus_released.inc();
+        self.changes.surplus_released.inc();
     }
 
     /// An Instance went and its server did not.
     pub fn left_behind(&self) {
-        self.left_behind.inc();
+        self.changes.left_behind.inc();
     }
 
     /// Whether this process acts.
     pub fn active(&self, active: bool) {
-        self.active.set(active.into());
+        self.process.active.set(active.into());
     }
 
     /// Whether the operator may do what it must not.
     pub fn unsafe_right(&self, what: &'static str, is_allowed: bool) {
-        self.unsafe_rights
+        self.process
+            .unsafe_rights
             .get_or_create(&RightLabel { what })
             .set(is_allowed.into());
     }
@@ -277,13 +234,25 @@ impl Metrics {
         let _ = self.dropped_lines.set(Box::new(count));
     }
 
+    /// Where to ask, at each scrape, how all objects stand. The first that is given stays. Only the process that acts is asked, so
+    /// that no object is counted by two.
+    pub fn survey(&self, survey: impl Fn() -> Fleet + Send + Sync + 'static) {
+        let _ = self.survey.set(Box::new(survey));
+    }
+
     /// The text that a scrape gets.
     pub fn encode(&self) -> String {
+        let process = &self.process;
         if let Some(count) = self.dropped_lines.get() {
-            self.log_dropped.inner().store(count(), Ordering::Relaxed);
+            let dropped = process.log_dropped.inner();
+            dropped.store(count(), Ordering::Relaxed);
         }
         let mut text = String::new();
+        // Held from here on: what one scrape counts must not be shown by half to another.
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(survey) = self.survey.get().filter(|_| process.active.get() == 1) {
+            self.fleet.show(&survey());
+        }
         if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
             tracing::error!("metrics could not be encoded");
         }
@@ -296,3 +265,6 @@ impl std::fmt::Debug for Metrics {
         f.write_str("Metrics")
     }
 }
+
+#[cfg(test)]
+mod tests;

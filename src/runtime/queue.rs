@@ -135,15 +135,14 @@ pub async fn run<K, F>(
                 None => schedule.end(&begun.key, now, Duration::ZERO),
             }
         }
-        metrics.queue(&kind, schedule.under_way(), |priority| {
-            schedule.waiting(priority)
-        });
+        let workers = (schedule.under_way(), rules.places);
+        metrics.queue(&kind, workers, |priority| schedule.waiting(priority));
         let next_due = schedule.next_due();
         tokio::select! {
             biased;
             () = cancel.cancelled() => {}
-            Some((key, result)) = reconciles.next() => {
-                let after = told(&metrics, &kind, result);
+            Some((key, result, took)) = reconciles.next() => {
+                let after = told(&metrics, &kind, result, took);
                 schedule.end(&key, Instant::now(), after);
             }
             Some((key, priority)) = requests.next() => {
@@ -153,9 +152,9 @@ pub async fn run<K, F>(
             _ = rounds.tick() => {}
         }
     }
-    while let Some((_, result)) = reconciles.next().await {
+    while let Some((_, result, took)) = reconciles.next().await {
         heartbeat.beat();
-        told(&metrics, &kind, result);
+        told(&metrics, &kind, result, took);
     }
 }
 
@@ -167,25 +166,28 @@ async fn until(due: Option<Instant>) {
 }
 
 /// Counts what became of a reconcile; gives the time until the next.
-fn told(metrics: &Metrics, kind: &str, result: Result<Duration, Defect>) -> Duration {
+fn told(
+    metrics: &Metrics,
+    kind: &str,
+    result: Result<Duration, Defect>,
+    took: Duration,
+) -> Duration {
+    metrics.reconcile(kind, result.is_ok(), took);
     match result {
-        Ok(after) => {
-            metrics.reconcile(kind, "ok");
-            after
-        }
+        Ok(after) => after,
         Err(error) => {
-            metrics.reconcile(kind, "defect");
             tracing::error!(kind, %error, "reconcile failed");
             times::RECHECK_AFTER_DEFECT
         }
     }
 }
 
-/// A reconcile in a task of its own, so that a panic or an overrun ends that reconcile and nothing else.
+/// A reconcile in a task of its own, so that a panic or an overrun ends that reconcile and nothing else. With how long it took.
 async fn guarded(
     key: ObjectKey,
     reconcile: BoxFuture<'static, Duration>,
-) -> (ObjectKey, Result<Duration, Defect>) {
+) -> (ObjectKey, Result<Duration, Defect>, Duration) {
+    let began = Instant::now();
     let task = AbortOnDropHandle::new(tokio::spawn(tokio::time::timeout(
         RECONCILE_LIMIT,
         reconcile,
@@ -195,7 +197,7 @@ async fn guarded(
         Ok(Err(_)) => Err(Defect::Overrun),
         Err(_) => Err(Defect::Panic),
     };
-    (key, result)
+    (key, result, began.elapsed())
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod tls;
 use crate::api::{AccountSpec, Marker};
 use crate::cloud::{Http, Place, ServerId};
 use crate::inventory::{Settings, Subject};
+use crate::runtime::metrics::Listings;
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, Metrics};
@@ -400,6 +401,17 @@ impl Sessions {
             session.line.leave(subject);
             session.inventory.leave(subject);
         }
+    }
+
+    /// What the listings of all sessions show together.
+    pub fn listings(&self) -> Listings {
+        let owned = self.inner.reservations.owned();
+        let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
+        let listings = open.iter().map(|session| {
+            let owns = |id: &ServerId, marker: Option<&Marker>| owned.has(id, marker);
+            session.inventory.listings(owns)
+        });
+        listings.fold(Listings::default(), Listings::and)
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<[u8; 32], Weak<Session>>> {

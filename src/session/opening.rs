@@ -6,7 +6,7 @@ use super::line::Line;
 use super::{CredentialKey, Destination, Durations, Sessions, tls};
 use crate::api::AccountSpec;
 use crate::catalog::Catalog;
-use crate::cloud::{BuildError, Client, Doubt, Observer, Paths, RateLimiter};
+use crate::cloud::{BuildError, Client, Doubt, Observer, Paths, RateLimiter, WaitObserver};
 use crate::inventory::Inventory;
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::ObjectKey;
@@ -114,6 +114,15 @@ impl Sessions {
         doubted.iter().for_each(|account| told(account, doubt));
     }
 
+    /// A rate limiter whose waits are counted.
+    fn limiter(&self, spec: &AccountSpec) -> RateLimiter {
+        let metrics = self.inner.metrics.clone();
+        let waits: WaitObserver = Arc::new(move |priority, wait| {
+            metrics.limiter_waited(priority.as_str(), wait);
+        });
+        RateLimiter::new(limits(spec)).with_observer(waits)
+    }
+
     /// `namespace`: what its answers take of memory counts there, also where Accounts of others come to share it.
     fn session(
         &self,
@@ -136,12 +145,7 @@ impl Sessions {
             .into_iter()
             .find(|session| session.limiter_key == shared)
             .map_or_else(
-                || {
-                    (
-                        RateLimiter::new(limits(spec)),
-                        Line::new(limits(spec), admit),
-                    )
-                },
+                || (self.limiter(spec), Line::new(limits(spec), admit)),
                 |session| (session.client.limiter().clone(), session.line.clone()),
             );
         let metrics = self.inner.metrics.clone();

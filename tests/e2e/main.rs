@@ -32,6 +32,7 @@ mod login;
 mod lost;
 mod metrics;
 mod needs;
+mod observability;
 mod policies;
 mod process;
 mod readings;

@@ -23,7 +23,15 @@ async fn metrics_are_openmetrics_and_count_what_was_done() {
             .rsplit_once(' ')
             .unwrap_or_else(|| panic!("no sample: {line:?}"));
         assert!(
-            name.starts_with("cloud_server_operator_") && value.parse::<f64>().is_ok(),
+            // Ours, and those that dashboards for controllers know.
+            [
+                "cloud_server_operator_",
+                "controller_runtime_",
+                "workqueue_"
+            ]
+            .iter()
+            .any(|begin| name.starts_with(begin))
+                && value.parse::<f64>().is_ok(),
             "{line:?}"
         );
         assert!(

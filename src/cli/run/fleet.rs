@@ -286,6 +286,9 @@ fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send
                 notice.change == Change::Applied && version > born_after.load(Ordering::SeqCst);
             memories.saw(&notice.uid, &notice.key, is_newborn);
             memories.shown(&notice.uid, version);
+            if let Some(generation) = meta.and_then(|meta| meta.generation) {
+                memories.shown_spec(&notice.uid, generation);
+            }
             stores.wake_instance.wake_as(&notice.key, priority);
         }
     }

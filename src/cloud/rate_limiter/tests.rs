@@ -279,3 +279,25 @@ async fn changes_without_end_stop_nothing_else_for_ever() {
         .position(|priority| *priority == CallPriority::Resync);
     assert_eq!(at, Some(6), "behind six that are more urgent");
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_wait_is_told_with_its_priority() {
+    let told = Arc::new(StdMutex::new(Vec::new()));
+    let heard = told.clone();
+    let limiter =
+        RateLimiter::new(limits(1.0, 1, 1)).with_observer(Arc::new(move |priority, wait| {
+            heard.lock().unwrap().push((priority, wait.as_secs()))
+        }));
+    drop(limiter.pass(CallPriority::Urgent).await);
+    // Of a clone too: all are one.
+    drop(limiter.clone().pass(CallPriority::Resync).await);
+    // Whoever gives up has not waited until the end.
+    let given_up =
+        tokio::time::timeout(Duration::from_millis(1), limiter.pass(CallPriority::Urgent));
+    assert!(given_up.await.is_err());
+    let told = told.lock().unwrap();
+    assert_eq!(
+        *told,
+        [(CallPriority::Urgent, 0), (CallPriority::Resync, 1)]
+    );
+}

@@ -54,6 +54,13 @@ impl Memories {
         }
     }
 
+    /// The watch showed an object with a spec of this generation.
+    pub fn shown_spec(&self, uid: &str, generation: i64) {
+        if let Some(memory) = self.get(uid) {
+            super::open(&memory).shown_spec(generation, Instant::now());
+        }
+    }
+
     /// This process becomes the active one. What it saw while it stood by was not born in its term, and the clocks of what
     /// it waits for begin now: another process may have acted until a moment ago.
     pub fn begin_term(&self) {

@@ -142,6 +142,9 @@ pub struct Statuses {
     pub held: Option<(Reason, Instant)>,
     /// When it was last said by a status of its own that the server is confirmed, or is not.
     pub synced: Option<Instant>,
+    /// The generation of the spec that the watch showed last, and since when, if this process saw the edit and nothing told its
+    /// end yet. For metrics alone.
+    pub(super) edit: Option<(i64, Option<Instant>)>,
 }
 
 impl Origin {

@@ -79,3 +79,26 @@ fn what_is_found_gone_again_begins_no_pace_anew() {
     memory.is_gone(id, Gone::NotFound);
     assert_ne!(memory.pace.backoff, Backoff::default());
 }
+
+#[test]
+fn an_edit_that_this_process_saw_is_measured_once() {
+    let (begun, second) = (Instant::now(), Duration::from_secs(1));
+    let mut old = Memory::new(false, begun);
+    old.shown_spec(3, begun);
+    // When that spec was applied nobody here knows.
+    assert_eq!(old.edit_ended(3, begun + second), None);
+    old.shown_spec(4, begun + second);
+    old.shown_spec(4, begun + 2 * second);
+    assert_eq!(
+        old.edit_ended(3, begun + 5 * second),
+        None,
+        "of another one"
+    );
+    assert_eq!(old.edit_ended(4, begun + 5 * second), Some(4 * second));
+    assert_eq!(old.edit_ended(4, begun + 6 * second), None, "it is told");
+    let mut new = Memory::new(true, begun);
+    new.shown_spec(1, begun);
+    // Another edit before the end of the first: what users wait for now is the second.
+    new.shown_spec(2, begun + second);
+    assert_eq!(new.edit_ended(2, begun + 3 * second), Some(2 * second));
+}

@@ -6,6 +6,7 @@ use super::super::pass::Assembly;
 use super::super::testing;
 use super::super::view::{Sighting, Why};
 use super::*;
+use crate::runtime::metrics::Listings;
 
 fn settings() -> Settings {
     Settings {
@@ -449,4 +450,39 @@ async fn a_place_that_is_left_while_its_pass_runs_is_forgotten_after_it() {
     assert!(bench.end(vec![]).is_empty());
     assert_eq!(bench.due_in(), None);
     assert!(bench.state.places.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_age_of_the_listings_is_that_of_the_place_that_was_not_listed_for_longest() {
+    let mut bench = Bench::new();
+    let of = |bench: &Bench| {
+        bench
+            .state
+            .listings(bench.now, &|id, _| id.as_str() == "ecs-2")
+    };
+    assert_eq!(of(&bench), Listings::default());
+    bench
+        .state
+        .subscribe(&subject("a"), quiet("a", Some("ecs-1")));
+    bench.pass(vec![
+        row("ecs-1", "a", "S"),
+        row("ecs-2", "x", "S"),
+        row("ecs-3", "y", "S"),
+    ]);
+    let listed = of(&bench);
+    assert_eq!((listed.servers, listed.unowned), (3, 1));
+    assert_eq!(listed.failing, 0);
+    bench.wait(60 * S);
+    bench.begin();
+    bench.fail();
+    let failing = of(&bench);
+    assert_eq!((failing.servers, failing.failing), (3, 1));
+    assert!(failing.oldest >= listed.oldest + 60 * S, "{failing:?}");
+    // Where only servers of Instances that are gone are looked for, no user waits.
+    bench
+        .state
+        .add_tombstone(Marker::of_uid("a"), vec![place()], bench.now);
+    bench.state.leave(&subject("a"));
+    let nobodys = of(&bench);
+    assert_eq!((nobodys.failing, nobodys.oldest), (0, 0 * S));
 }

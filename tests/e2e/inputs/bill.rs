@@ -47,7 +47,11 @@ impl Count {
             probes,
             passes: ledger.entries().filter(first).count(),
             unsent: sum(&metrics, "cloud_calls_total", "result=\"not_sent\""),
-            turns: sum(&metrics, "reconciles_total", "kind=\"Instance\""),
+            turns: sum(
+                &metrics,
+                "controller_runtime_reconcile_total",
+                "controller=\"instance\"",
+            ),
         }
     }
 }

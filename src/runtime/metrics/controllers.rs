@@ -1,0 +1,150 @@
+//! Reconciles and queues, under the names that dashboards made for controller-runtime know.
+
+use super::register::Register;
+use crate::runtime::queue::schedule::Priority;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use std::time::Duration;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Controller {
+    controller: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Reconcile {
+    controller: String,
+    result: &'static str,
+}
+
+/// `name` is the queue's, which is the controller's: dashboards ask for the one, newer ones for the other.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Queue {
+    name: String,
+    controller: String,
+    priority: &'static str,
+}
+
+/// What is counted of the controllers of both kinds.
+#[derive(Clone)]
+pub(super) struct Controllers {
+    reconciles: Family<Reconcile, Counter>,
+    errors: Family<Controller, Counter>,
+    took: Family<Controller, Histogram>,
+    under_way: Family<Controller, Gauge>,
+    places: Family<Controller, Gauge>,
+    waiting: Family<Queue, Gauge>,
+    waited: Family<Queue, Histogram>,
+}
+
+impl Controllers {
+    pub(super) fn of(all: &mut Register) -> Self {
+        Self {
+            reconciles: all.known(
+                "controller_runtime_reconcile",
+                &["controller", "result"],
+                "Reconciles that ended: success, or error, which is a panic or an overrun",
+                Family::default(),
+            ),
+            errors: all.known(
+                "controller_runtime_reconcile_errors",
+                &["controller"],
+                "Reconciles that panicked or took too long",
+                Family::default(),
+            ),
+            took: all.known(
+                "controller_runtime_reconcile_time_seconds",
+                &["controller"],
+                "How long reconciles took, with their calls and writes",
+                Family::new_with_constructor(reconcile_seconds),
+            ),
+            under_way: all.known(
+                "controller_runtime_active_workers",
+                &["controller"],
+                "Reconciles that run now",
+                Family::default(),
+            ),
+            places: all.known(
+                "controller_runtime_max_concurrent_reconciles",
+                &["controller"],
+                "So many reconciles may run at the same time",
+                Family::default(),
+            ),
+            waiting: all.known(
+                "workqueue_depth",
+                &["name", "controller", "priority"],
+                "Objects that wait for a reconcile",
+                Family::default(),
+            ),
+            waited: all.known(
+                "workqueue_queue_duration_seconds",
+                &["name", "controller", "priority"],
+                "How long objects waited for the reconcile that began",
+                Family::new_with_constructor(queue_seconds),
+            ),
+        }
+    }
+
+    pub(super) fn reconciled(&self, kind: &str, is_success: bool, took: Duration) {
+        let label = controller(kind);
+        let result = if is_success { "success" } else { "error" };
+        // It is there from the first reconcile on, so that a first error is an increase.
+        let errors = self.errors.get_or_create(&label);
+        errors.inc_by(u64::from(!is_success));
+        let took_so_far = self.took.get_or_create(&label);
+        took_so_far.observe(took.as_secs_f64());
+        let counted = Reconcile {
+            controller: label.controller.clone(),
+            result,
+        };
+        self.reconciles.get_or_create(&counted).inc();
+    }
+
+    pub(super) fn waited(&self, kind: &str, priority: Priority, wait: Duration) {
+        let waited = self.waited.get_or_create(&queue(kind, priority));
+        waited.observe(wait.as_secs_f64());
+    }
+
+    pub(super) fn queue(
+        &self,
+        kind: &str,
+        (under_way, places): (usize, usize),
+        waiting: impl Fn(Priority) -> usize,
+    ) {
+        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let label = controller(kind);
+        self.under_way.get_or_create(&label).set(count(under_way));
+        self.places.get_or_create(&label).set(count(places));
+        for priority in Priority::ALL {
+            let gauge = self.waiting.get_or_create(&queue(kind, priority));
+            gauge.set(count(waiting(priority)));
+        }
+    }
+}
+
+fn controller(kind: &str) -> Controller {
+    Controller {
+        controller: kind.to_lowercase(),
+    }
+}
+
+fn queue(kind: &str, priority: Priority) -> Queue {
+    let Controller { controller } = controller(kind);
+    Queue {
+        name: controller.clone(),
+        controller,
+        priority: priority.as_str(),
+    }
+}
+
+fn queue_seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 4.0, 9))
+}
+
+/// From 5 ms, which is a reconcile without a call, to the limit of a reconcile.
+fn reconcile_seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.005, 2.0, 16))
+}

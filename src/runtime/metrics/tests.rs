@@ -1,0 +1,151 @@
+use super::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All metrics, each with a sample.
+fn exercised() -> Metrics {
+    let (metrics, second) = (Metrics::default(), Duration::from_secs(1));
+    metrics.edit("create", "done", second);
+    metrics.operation("create", "succeeded", second);
+    metrics.reconcile("Instance", true, second);
+    metrics.waited("Instance", Priority::Change, second);
+    metrics.queue("Instance", (1, 2), |_| 3);
+    metrics.cloud_call("create", "ok", second);
+    metrics.limiter_waited("urgent", second);
+    metrics.kube_write("intent", "ok");
+    metrics.watch_error("Instances of all namespaces");
+    metrics.unsafe_right("foreign_secret", false);
+    metrics.active(true);
+    metrics.survey(fleet);
+    metrics
+}
+
+fn fleet() -> Fleet {
+    let standing = Standing {
+        state: "ready",
+        reason: "Available",
+    };
+    let open = Open {
+        count: 2,
+        oldest: Duration::from_secs(90),
+    };
+    Fleet {
+        instances: [(standing, 3)].into(),
+        accounts: [(standing, 1)].into(),
+        drifted: 1,
+        operations: [("create", open)].into(),
+        listings: Listings {
+            servers: 5,
+            unowned: 2,
+            failing: 0,
+            oldest: Duration::from_secs(61),
+        },
+    }
+}
+
+/// The labels of each series of a text.
+fn series(text: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut series = BTreeMap::<_, BTreeSet<String>>::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (series_name, _) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series_name.split_once('{').unwrap_or((series_name, ""));
+        let labels = labels.trim_end_matches('}').split("\",");
+        let labels = labels.filter_map(|pair| Some(pair.split_once('=')?.0.to_owned()));
+        series.entry(name.to_owned()).or_default().extend(labels);
+    }
+    series
+}
+
+#[test]
+fn what_is_described_is_what_a_scrape_reads() {
+    let metrics = exercised();
+    let text = metrics.encode();
+    let series = series(&text);
+    let mut described = BTreeSet::new();
+    for metric in metrics.described() {
+        let labels: BTreeSet<String> = metric.labels.iter().map(|&it| it.to_owned()).collect();
+        let ends: &[&str] = match metric.kind.as_str() {
+            "histogram" => &["_bucket", "_sum", "_count"],
+            _ => &[""],
+        };
+        for end in ends {
+            let name = format!("{}{end}", metric.name);
+            let mut found = series.get(&name).cloned();
+            if let Some(found) = &mut found {
+                found.remove("le");
+            }
+            assert_eq!(found.as_ref(), Some(&labels), "{name} in {text}");
+            described.insert(name);
+        }
+        let family = metric.name.strip_suffix("_total").unwrap_or(&metric.name);
+        let says = format!("# TYPE {family} {}\n", metric.kind);
+        assert!(text.contains(&says), "{says} in {text}");
+    }
+    let found: BTreeSet<String> = series.into_keys().collect();
+    assert_eq!(found, described);
+}
+
+#[test]
+fn only_the_process_that_acts_counts_objects() {
+    let metrics = exercised();
+    metrics.active(false);
+    let counts = "cloud_server_operator_instances{";
+    assert!(!metrics.encode().contains(counts));
+    metrics.active(true);
+    let text = metrics.encode();
+    for line in [
+        "cloud_server_operator_instances{state=\"ready\",reason=\"Available\"} 3\n",
+        "cloud_server_operator_instances_drifted 1\n",
+        "cloud_server_operator_operations_open{verb=\"create\"} 2\n",
+        "cloud_server_operator_operations_open_oldest_seconds{verb=\"create\"} 90.0\n",
+        "cloud_server_operator_servers_unowned 2\n",
+        "cloud_server_operator_inventory_age_seconds 61.0\n",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+}
+
+/// A reason that no object has any more is gone from the next scrape, and does not stand there for ever.
+#[test]
+fn a_scrape_shows_nothing_of_the_one_before() {
+    let metrics = Metrics::default();
+    metrics.active(true);
+    let (asked, count) = (Arc::new(Mutex::new(0)), |reason| Fleet {
+        instances: [(
+            Standing {
+                state: "ready",
+                reason,
+            },
+            1,
+        )]
+        .into(),
+        ..Fleet::default()
+    });
+    metrics.survey(move || {
+        let mut asked = asked.lock().unwrap();
+        *asked += 1;
+        count(if *asked == 1 { "Available" } else { "Paused" })
+    });
+    assert!(metrics.encode().contains("Available"));
+    let text = metrics.encode();
+    assert!(
+        text.contains("Paused") && !text.contains("Available"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_reconcile_that_fails_is_an_error_and_the_errors_begin_at_none() {
+    let metrics = Metrics::default();
+    metrics.reconcile("Account", true, Duration::ZERO);
+    let errors = "controller_runtime_reconcile_errors_total{controller=\"account\"}";
+    assert!(metrics.encode().contains(&format!("{errors} 0\n")));
+    metrics.reconcile("Account", false, Duration::ZERO);
+    let text = metrics.encode();
+    assert!(text.contains(&format!("{errors} 1\n")), "{text}");
+    for result in ["success", "error"] {
+        let counted = format!(
+            "controller_runtime_reconcile_total{{controller=\"account\",result=\"{result}\"}} 1\n"
+        );
+        assert!(text.contains(&counted), "{counted} in {text}");
+    }
+}

@@ -1,0 +1,187 @@
+//! What a person runs the service by: the metrics of an operator that runs, the commands of the runbooks, the pieces for the
+//! Prometheus Operator.
+
+#[path = "../observability/promtool.rs"]
+mod promtool;
+
+use crate::support::{Setup, eventually, instance, kubectl};
+use cloud_server_operator::runtime::Metrics;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+fn path(inside: &str) -> PathBuf {
+    Path::new(ROOT).join(inside)
+}
+
+/// A watch that fails is nothing that a healthy control plane gives.
+const UNSEEN: [&str; 1] = ["cloud_server_operator_watch_errors_total"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scrape_of_a_running_operator_is_whole_and_prometheus_takes_it() {
+    let mut world = Setup::default().begin("observed").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    // An edit: whether a process saw an Instance come depends on when its term began.
+    let mut stopped = instance("web");
+    stopped["spec"]["powerState"] = json!("Stopped");
+    world.apply(&stopped).await;
+    let lines = [
+        "cloud_server_operator_instances{state=\"ready\",reason=\"Available\"} 1",
+        "cloud_server_operator_accounts{state=\"ready\",reason=\"Available\"} 1",
+        "cloud_server_operator_operations_open{verb=\"create\"} 0",
+        "cloud_server_operator_servers_listed 1",
+        "cloud_server_operator_servers_unowned 0",
+        "cloud_server_operator_edit_seconds_count{verb=\"stop\",outcome=\"done\"} 1",
+        "cloud_server_operator_operation_seconds_count{verb=\"stop\",outcome=\"succeeded\"} 1",
+        "cloud_server_operator_rate_limiter_wait_seconds_count{priority=\"urgent\"}",
+        "controller_runtime_reconcile_errors_total{controller=\"instance\"} 0",
+    ];
+    let operator = world.operator();
+    let text = eventually("the scrape shows all of it", async || {
+        let (_, text) = operator.metrics().await;
+        let missing = lines.iter().find(|line| !text.contains(**line));
+        missing.map_or(Ok(text.clone()), |line| Err(format!("{line} in {text}")))
+    })
+    .await;
+    let metrics = Metrics::default();
+    let unseen = metrics.described().iter().filter(|metric| {
+        let family = metric.name.strip_suffix("_total").unwrap_or(&metric.name);
+        !text.contains(&format!("# TYPE {family} {}\n", metric.kind))
+    });
+    let unseen: Vec<&str> = unseen.map(|metric| metric.name.as_str()).collect();
+    assert!(
+        unseen.iter().all(|name| UNSEEN.contains(name)),
+        "nobody sets {unseen:?}: {text}"
+    );
+    let said = promtool::run(&["check", "metrics"], &promtool::older_form(&text));
+    assert_eq!(said, "", "{text}");
+    world.delete("web").await;
+    let gone = "cloud_server_operator_edit_seconds_count{verb=\"release\",outcome=\"gone\"} 1";
+    let operator = world.operator();
+    eventually("the deletion is measured", async || {
+        let (_, text) = operator.metrics().await;
+        text.contains(gone).then_some(()).ok_or(text)
+    })
+    .await;
+    world.finish().await;
+}
+
+/// The commands of all runbooks. What needs Pods, or the Lease of an installation, cannot be asked for here.
+fn commands() -> Vec<String> {
+    let mut commands = Vec::new();
+    for page in fs::read_dir(path("docs/runbooks")).unwrap() {
+        let text = fs::read_to_string(page.unwrap().path()).unwrap();
+        let of_page = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("$ kubectl "));
+        let needs_pods = [
+            " pods",
+            " logs ",
+            " lease ",
+            " deployment ",
+            "/proxy/",
+            "cloudserver ",
+        ];
+        let of_page = of_page.filter(|line| {
+            let line = format!(" {line}");
+            !needs_pods.iter().any(|what| line.contains(what))
+        });
+        commands.extend(of_page.map(ToOwned::to_owned));
+    }
+    commands.sort();
+    commands.dedup();
+    commands
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_runbooks_tell_to_type_is_answered() {
+    let world = Setup::default().begin("runbooks").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    let commands = commands();
+    assert!(commands.len() >= 15, "{commands:#?}");
+    for command in commands {
+        let typed = command
+            .replace("NAMESPACE", &world.namespace)
+            .replace("instance NAME", "instance web")
+            .replace("account ACCOUNT", "account default")
+            // The columns of a table are named in capitals, too.
+            .replace(
+                &format!("{}:.metadata.namespace", world.namespace),
+                "NAMESPACE:.metadata.namespace",
+            );
+        let words: Vec<&str> = typed.split(' ').collect();
+        let output = kubectl(&words, "").await;
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        // Whether something is allowed is an answer, whatever it is.
+        let is_no = command.starts_with("auth can-i") && text.trim() == "no";
+        assert!(output.status.success() || is_no, "{command}: {text}");
+        for field in columns(&command) {
+            let output = kubectl(&["explain", &field], "").await;
+            assert!(output.status.success(), "{command}: no field {field}");
+        }
+    }
+    world.finish().await;
+}
+
+/// The fields that a command shows as columns: of one that is not there kubectl would show nothing, and not say so.
+fn columns(command: &str) -> Vec<String> {
+    let Some((before, columns)) = command.split_once("custom-columns=") else {
+        return Vec::new();
+    };
+    let kind = if before.contains("csi") {
+        "instance"
+    } else {
+        "account"
+    };
+    let fields = columns
+        .split(',')
+        .map(|column| column.split(':').nth(1).unwrap());
+    fields.map(|field| format!("{kind}{field}")).collect()
+}
+
+#[tokio::test]
+async fn the_pieces_for_the_prometheus_operator_are_rendered_from_one_source() {
+    let folder = path("deploy/observability");
+    let output = kubectl(&["kustomize", folder.to_str().unwrap()], "").await;
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{why}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let read = |inside: &str| -> Vec<Value> {
+        serde_saphyr::from_multiple(&fs::read_to_string(path(inside)).unwrap()).unwrap()
+    };
+    let of = |kind: &str| {
+        objects
+            .iter()
+            .find(|object| object["kind"] == kind)
+            .unwrap()
+    };
+    assert_eq!(objects.len(), 3, "{text}");
+    for object in &objects {
+        assert_eq!(object["metadata"]["namespace"], "cloud-server-system");
+    }
+    let rules = &read("deploy/observability/rules.yaml")[0]["groups"];
+    assert_eq!(of("PrometheusRule")["spec"]["groups"], *rules);
+    let dashboard = of("ConfigMap")["data"]["dashboard.json"].as_str();
+    let file = fs::read_to_string(path("deploy/observability/dashboard.json")).unwrap();
+    assert_eq!(dashboard, Some(file.as_str()));
+    // What it scrapes is what deploy/ runs.
+    let deployment = &read("deploy/operator/deployment.yaml")[0]["spec"]["template"];
+    let monitor = &of("PodMonitor")["spec"];
+    assert_eq!(
+        monitor["selector"]["matchLabels"],
+        deployment["metadata"]["labels"]
+    );
+    let ports = deployment["spec"]["containers"][0]["ports"]
+        .as_array()
+        .unwrap();
+    let scraped = &monitor["podMetricsEndpoints"][0]["port"];
+    assert!(
+        ports.iter().any(|port| port["name"] == *scraped),
+        "{ports:?}"
+    );
+}

@@ -1,0 +1,68 @@
+//! Prometheus' own judge of rules and metrics, as `make test` builds it.
+
+use super::ROOT;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Where it is; built where it is missing, which takes minutes, once for each user.
+fn path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let mut build = Command::new(Path::new(ROOT).join("tools/build"));
+        let output = build.arg("promtool").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "tools/build promtool: {said}");
+        PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
+    })
+}
+
+/// Runs it in the root of the repository, and gives what it said, which is to be success.
+pub fn run(arguments: &[&str], input: &str) -> String {
+    let mut command = Command::new(path());
+    command
+        .args(arguments)
+        .current_dir(ROOT)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .unwrap_or_else(|error| panic!("{}: {error}", path().display()));
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "promtool {arguments:?}: {said}");
+    said
+}
+
+/// OpenMetrics in the form that `promtool check metrics` reads: there a counter bears its whole name also where it is described.
+pub fn older_form(text: &str) -> String {
+    let counters: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .collect();
+    let whole = |line: &str| {
+        let mut words = line.splitn(4, ' ');
+        let (Some("#"), Some(what @ ("TYPE" | "HELP")), Some(name), rest) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            return format!("{line}\n");
+        };
+        let end = if counters.contains(&name) {
+            "_total"
+        } else {
+            ""
+        };
+        format!("# {what} {name}{end} {}\n", rest.unwrap_or_default())
+    };
+    let lines = text.lines().filter(|line| *line != "# EOF");
+    lines.map(whole).collect()
+}
