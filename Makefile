@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane run-tests torture soak defects generate clean
+.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane judges run-tests torture soak defects generate clean
 
 CARGO ?= cargo
 # One profile for all that is run: what plays thousands of runs needs the speed, and so do dozens of operators on two cores.
@@ -25,7 +25,7 @@ demo: ## a real API server, the simulated cloud, the operator, and a tour
 	@examples/demo.sh
 
 # One after another, the cheapest first.
-test: tools fmt supply clippy build-tests control-plane run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
+test: tools fmt supply clippy build-tests control-plane judges run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
 	$(phase) 'all passed'
 
 tools:
@@ -64,6 +64,12 @@ build-tests:
 control-plane:
 	$(phase) 'etcd, kube-apiserver and kubectl: built once, in about five minutes, then kept in the cache'
 	$(BUILT)/devcluster build
+
+# The tests would build them as well; here, so that they do not seem to hang.
+judges:
+	$(phase) 'kstatus and the interpreter of Argo CD: built once, in about four minutes, then kept in the cache'
+	tools/build kstatus
+	tools/build argocd-health
 
 # The end-to-end tests wait for things to happen most of the time, so many of them run at once.
 run-tests:

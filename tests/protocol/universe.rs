@@ -14,7 +14,8 @@ mod words;
 pub use beginning::{ImportBy, Setting};
 pub use faults::Absence;
 use faults::Unheard;
-pub use moments::{Moment, Truth};
+pub use moments::Moment;
+use moments::Truth;
 pub use neighbours::{Fate, Manner, Neighbour};
 
 use crate::apiserver::{
