@@ -17,7 +17,7 @@ DENY_ROOT := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cloud-server-operator/tools/
 DENY := $(DENY_ROOT)/bin/cargo-deny
 
 # What judges the chart, the rules and the objects: programs of the field, which tools/build builds.
-GO_TOOLS := helm promtool
+GO_TOOLS := helm promtool kstatus argocd-health
 
 phase = @printf '\n== %s %s\n' "$$(date +%H:%M:%S)"
 
@@ -34,7 +34,7 @@ test: tools fmt supply clippy build-tests control-plane go-tools run-tests ## fo
 tools:
 	@command -v $(CARGO) >/dev/null || { echo 'make: cargo is missing: install Rust (rustup)' >&2; exit 1; }
 	@$(CARGO) --version >/dev/null || { echo 'make: the compiler of rust-toolchain.toml is missing: rustup toolchain install, or RUSTUP_TOOLCHAIN=stable where that is the same release' >&2; exit 1; }
-	@command -v go >/dev/null || { [ -n "$$KUBEBUILDER_ASSETS" ] && [ -n "$$HELM" ] && [ -n "$$PROMTOOL" ]; } || { echo 'make: go is missing: install Go 1.26 or newer; it builds the API server and the tools that the tests run' >&2; exit 1; }
+	@command -v go >/dev/null || { [ -n "$$KUBEBUILDER_ASSETS" ] && [ -n "$$HELM$$PROMTOOL$$KSTATUS$$ARGOCD_HEALTH" ]; } || { echo 'make: go is missing: install Go 1.26.3 or newer; it builds the API server and the tools that the tests run' >&2; exit 1; }
 	@command -v cc >/dev/null || { echo 'make: cc is missing: install a C compiler and linker, such as gcc' >&2; exit 1; }
 	@$(CARGO) fmt --version >/dev/null 2>&1 || { echo 'make: rustfmt is missing: rustup component add rustfmt' >&2; exit 1; }
 	@$(CARGO) clippy --version >/dev/null 2>&1 || { echo 'make: clippy is missing: rustup component add clippy' >&2; exit 1; }

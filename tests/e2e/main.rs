@@ -20,11 +20,14 @@ mod done;
 mod drift;
 mod examples;
 mod faults;
+mod gitops;
 mod host;
 mod hostile;
 mod import;
 mod inputs;
 mod installs;
+#[path = "../../tools/judges.rs"]
+mod judges;
 mod kubernetes;
 mod lease;
 mod life;

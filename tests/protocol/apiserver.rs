@@ -118,8 +118,10 @@ impl Apiserver {
         meta["name"] = json!(name);
         meta["namespace"] = json!(namespace);
         meta["generation"] = json!(1);
-        if key.0 == INSTANCES {
-            object["status"] = json!({"observedGeneration": -1, "attempt": 0});
+        match key.0 {
+            INSTANCES => object["status"] = json!({"observedGeneration": -1, "attempt": 0}),
+            ACCOUNTS => object["status"] = json!({"observedGeneration": -1}),
+            _ => {}
         }
         self.put(key, object);
     }

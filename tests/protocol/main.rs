@@ -17,7 +17,10 @@
 mod apiserver;
 mod exhaust;
 mod fault;
+mod gitops;
 mod hostile;
+#[path = "../../tools/judges.rs"]
+mod judges;
 mod link;
 mod named;
 mod oracle;

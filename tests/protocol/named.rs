@@ -6,7 +6,7 @@
 mod keys;
 mod logins;
 mod operations;
-mod play;
+pub mod play;
 mod refusals;
 
 use crate::fault::{Act, Dependency, Kind, Step};

@@ -396,7 +396,7 @@ fn marker_of(object: &Value) -> Marker {
 }
 
 /// The servers of an object: those that bear its marker, and the one that it took over.
-fn servers_of(object: &Value, cloud: &World) -> Vec<ServerInfo> {
+pub fn servers_of(object: &Value, cloud: &World) -> Vec<ServerInfo> {
     let record = record(object).filter(|record| speaks(record, object));
     let mut alive = bearing(cloud, &marker_of(object));
     let taken_over = record

@@ -7,7 +7,7 @@ use crate::oracle::{Count, Rule as Judged, Verdict};
 use crate::process::Process;
 use crate::tally::Tally;
 use crate::tenants::Pace;
-use crate::universe::{Setting, Shared, Universe};
+use crate::universe::{Moment, Setting, Shared, Universe};
 use cloud_server_operator::runtime::chance;
 use end::{at_the_end, ended, is_still, outcome};
 use rand::rngs::StdRng;
@@ -54,6 +54,8 @@ pub enum Look {
     States,
     /// What happened, for people.
     Trace,
+    /// What a tool that watches the objects could see of them.
+    Moments,
 }
 
 /// What came of a run.
@@ -63,6 +65,8 @@ pub struct Outcome {
     pub violations: Vec<String>,
     /// What happened, if that was wanted.
     pub trace: Vec<String>,
+    /// What could be seen of the objects, if that was wanted.
+    pub moments: Vec<Moment>,
     /// Requests of the processes until everything was quiet.
     pub requests: u32,
     /// Faults that found no request, and steps that found nothing to act on.

@@ -48,6 +48,11 @@ impl Tally {
         *self.counts.entry(word).or_default() += 1;
     }
 
+    /// How often this happened, by the word of the line.
+    pub fn count(&self, word: &str) -> usize {
+        self.counts.get(word).copied().unwrap_or(0)
+    }
+
     /// There was an Instance of this name.
     pub fn saw(&mut self, name: &str) {
         self.ends.insert(name.to_owned(), GONE.to_owned());
@@ -73,7 +78,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut between = "";
         for word in WORDS {
-            let count = self.counts.get(word).copied().unwrap_or(0);
+            let count = self.count(word);
             if count > 0 || ALWAYS.contains(&word) {
                 write!(f, "{between}{word} {count}")?;
                 between = ", ";

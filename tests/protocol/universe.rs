@@ -1,10 +1,12 @@
 //! Everything outside the operator's processes: apiserver, service, users, faults. One lock, virtual time.
 //!
 //! This file is about what the processes meet; [`beginning`] is what there is at first, [`faults`] what happens at which
-//! request, [`steps`] what users and the console do, [`words`] what is told of it. [`neighbours`] are whom nobody judges.
+//! request, [`steps`] what users and the console do, [`words`] what is told of it.
+//! [`moments`] is what tools see of the objects. [`neighbours`] are whom nobody judges.
 
 mod beginning;
 mod faults;
+mod moments;
 mod neighbours;
 mod steps;
 mod words;
@@ -12,6 +14,8 @@ mod words;
 pub use beginning::{ImportBy, Setting};
 pub use faults::Absence;
 use faults::Unheard;
+pub use moments::Moment;
+use moments::Truth;
 pub use neighbours::{Fate, Manner, Neighbour};
 
 use crate::apiserver::{
@@ -95,7 +99,10 @@ impl Shared {
 
     /// Changes it, and lets everybody know.
     pub fn with<R>(&self, act: impl FnOnce(&mut Universe) -> R) -> R {
-        let result = act(&mut self.lock());
+        let mut universe = self.lock();
+        let result = act(&mut universe);
+        universe.note_moments();
+        drop(universe);
         self.changed.notify_waiters();
         result
     }
@@ -157,6 +164,9 @@ pub struct Universe {
     pub sent: Option<(Vec<String>, Vec<String>)>,
     look: Look,
     trace: Vec<String>,
+    moments: Vec<Moment>,
+    /// What the service said to calls so far.
+    truth: Truth,
 }
 
 impl Universe {
@@ -206,6 +216,8 @@ impl Universe {
             sent: None,
             look,
             trace: Vec::new(),
+            moments: Vec::new(),
+            truth: Truth::default(),
         }
     }
 
@@ -406,6 +418,7 @@ impl Universe {
                     self.changed(object.as_deref().unwrap_or("nobody"));
                 }
                 self.happened(&reply.effect);
+                self.truth.answered(&request, reply.outcome.is_ok());
                 self.oracle.answered(process, &request, &reply);
                 render(endpoint, &readings, &reply.outcome)
             }

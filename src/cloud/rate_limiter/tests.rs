@@ -286,7 +286,7 @@ async fn each_wait_is_told_with_its_priority() {
     let heard = told.clone();
     let limiter =
         RateLimiter::new(limits(1.0, 1, 1)).with_observer(Arc::new(move |priority, wait| {
-            heard.lock().unwrap().push((priority, wait.as_secs()))
+            heard.lock().unwrap().push((priority, wait.as_secs()));
         }));
     drop(limiter.pass(CallPriority::Urgent).await);
     // Of a clone too: all are one.

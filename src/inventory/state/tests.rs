@@ -484,5 +484,5 @@ async fn the_age_of_the_listings_is_that_of_the_place_that_was_not_listed_for_lo
         .add_tombstone(Marker::of_uid("a"), vec![place()], bench.now);
     bench.state.leave(&subject("a"));
     let nobodys = of(&bench);
-    assert_eq!((nobodys.failing, nobodys.oldest), (0, 0 * S));
+    assert_eq!((nobodys.failing, nobodys.oldest), (0, Duration::ZERO));
 }

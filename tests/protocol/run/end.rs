@@ -44,6 +44,7 @@ pub(super) fn outcome(universe: &mut Universe) -> Outcome {
     Outcome {
         violations: universe.oracle.violations.clone(),
         trace: universe.trace(),
+        moments: universe.moments(),
         requests: universe.requests(),
         unmet: universe.unmet.clone(),
         kinds: universe.kinds.clone(),

@@ -1,0 +1,30 @@
+-- Healthy: the server is as the spec says, for the spec that stands.
+-- Degraded: somebody has to mend something, and waiting does not help.
+-- Suspended: spec.pause holds the Instance.
+-- Progressing: all else. It goes on by itself.
+local status = obj.status
+if status == nil or status.conditions == nil or status.observedGeneration ~= obj.metadata.generation then
+  return { status = "Progressing", message = "Waiting for the operator to read the spec" }
+end
+
+local is = {}
+for _, condition in ipairs(status.conditions) do
+  if condition.status == "True" then
+    is[condition.type] = true
+  end
+  if condition.type == "Ready" then
+    is.reason = condition.reason
+    is.message = condition.reason .. ": " .. condition.message
+  end
+end
+
+if is.Stalled then
+  return { status = "Degraded", message = is.message }
+end
+if is.reason == "Paused" then
+  return { status = "Suspended", message = is.message }
+end
+if is.Ready and not is.Reconciling then
+  return { status = "Healthy", message = is.message }
+end
+return { status = "Progressing", message = is.message or "Waiting for the condition Ready" }

@@ -1,0 +1,355 @@
+//! What tools of GitOps take an object for, at every moment of every verb: the library of Flux (kstatus) and the interpreter of
+//! Argo CD with our health checks read each object that could be read, and the service's own books say whether they are right.
+//!
+//! * Never current while an operation runs, or while an edit is not carried out.
+//! * Failed as long as somebody has to do something, and at no other time.
+
+use crate::apiserver::{ACCOUNTS, INSTANCES};
+use crate::fault::Act::{CrashAfter, LoseAnswer};
+use crate::fault::Dependency::Service;
+use crate::fault::Kind;
+use crate::fault::Step::{
+    Acknowledge, Answers, ApplyAccount, Back, ConsoleRebuild, Delete, EditImage, EditPower,
+    Reinstall, Restart, RotatePassword, Spec, TasksFail,
+};
+use crate::judges::{self, Verdict};
+use crate::named::play::{Play, one};
+use crate::run::{Look, run};
+use crate::specs::{goes_on, paused, reinstalls};
+use crate::universe::Moment;
+use cloud_simulator::catalogue::example;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Seeds move the network's delays and the watches.
+const SEEDS: u64 = 3;
+/// The operator tells by then that it needs somebody.
+const TELLS: Duration = Duration::from_secs(60);
+/// Nothing but a look at the server shows what happens at the console, and a quiet server is looked at this seldom.
+const LOOKS: Duration = Duration::from_secs(700);
+/// A Secret is no part of the object: nothing is told of its edit until the watch tells the operator, and a reconcile the object.
+const TURN: Duration = Duration::from_secs(1);
+
+/// A schedule, and who is needed in it.
+struct Scene {
+    play: Play,
+    /// Whether somebody has to do something.
+    needs_somebody: fn(&Moment) -> bool,
+    /// How soon that is told.
+    within: Duration,
+}
+
+fn scene(play: Play) -> Scene {
+    Scene {
+        play,
+        needs_somebody: |_| false,
+        within: TELLS,
+    }
+}
+
+impl Scene {
+    fn needs(mut self, needs_somebody: fn(&Moment) -> bool) -> Self {
+        self.needs_somebody = needs_somebody;
+        self
+    }
+
+    fn within(mut self, within: Duration) -> Self {
+        self.within = within;
+        self
+    }
+}
+
+/// A moment with what each judge says of it.
+struct Judged {
+    moment: Moment,
+    flux: Verdict,
+    argo: Verdict,
+}
+
+/// Plays it, and has every moment judged.
+fn judged(scene: &Scene, seed: u64) -> Vec<Judged> {
+    let mut schedule = scene.play.schedule.clone();
+    schedule.setting.seed = seed;
+    let outcome = run(&schedule, Look::Moments);
+    assert_eq!(outcome.violations, [""; 0], "seed {seed}");
+    assert_eq!(outcome.unmet, [""; 0], "seed {seed}");
+    let objects: Vec<Value> = outcome.moments.iter().map(|m| m.object.clone()).collect();
+    let flux = judges::kstatus(&objects);
+    let argo = judges::argocd(&judges::contributed(), &objects);
+    let verdicts = flux.into_iter().zip(argo);
+    let all = outcome.moments.into_iter().zip(verdicts);
+    all.map(|(moment, (flux, argo))| Judged { moment, flux, argo })
+        .collect()
+}
+
+/// The verdicts of one kind of object, each once until there is another.
+fn said<'a>(all: &'a [Judged], kind: &str) -> Vec<&'a str> {
+    let of_kind = all.iter().filter(|one| one.moment.key.0 == kind);
+    let mut said: Vec<&str> = of_kind.map(|one| one.flux.status.as_str()).collect();
+    said.dedup();
+    said
+}
+
+/// A token of the spec, and how often what it asks for had been carried out before.
+#[derive(Default)]
+struct Asked {
+    token: Value,
+    before: usize,
+}
+
+impl Asked {
+    /// Whether what the newest token asks for is still to be done.
+    fn is_open(&mut self, token: &Value, done: usize) -> bool {
+        if self.token != *token {
+            self.token = token.clone();
+            self.before = done;
+        }
+        !token.is_null() && done <= self.before
+    }
+}
+
+/// What is wrong of the words on an Instance.
+fn wrong_of_instance(scene: &Scene, all: &[&Judged]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let (mut restart, mut reinstall) = (Asked::default(), Asked::default());
+    let mut untold_since = None;
+    for (nth, one) in all.iter().enumerate() {
+        let moment = &one.moment;
+        let (spec, truth) = (&moment.object["spec"], &moment.truth);
+        let mut is_asked = restart.is_open(&spec["restart"]["token"], truth.restarted);
+        is_asked |= reinstall.is_open(&spec["reinstall"]["token"], truth.erased);
+        let needs = (scene.needs_somebody)(moment);
+        let is_deleted = moment.object["metadata"]["deletionTimestamp"].is_string();
+        let why = match one.flux.status.as_str() {
+            "Terminating" => (!is_deleted).then(|| "nobody deleted it".to_owned()),
+            _ if is_deleted => Some("it is being deleted".to_owned()),
+            "Current" => scene.is_not_current(moment, is_asked),
+            "Failed" => (!needs).then(|| "nobody is needed".to_owned()),
+            _ => None,
+        };
+        let is_told = one.flux.status == "Failed" || is_deleted;
+        // While it is tried again, it is in progress once more.
+        untold_since = (needs && !is_told).then(|| untold_since.unwrap_or(moment.at));
+        let until = all.get(nth + 1).map(|next| next.moment.at);
+        let is_late = |since| until.is_none_or(|until| until > since + scene.within);
+        let is_untold = untold_since.is_some_and(is_late);
+        let untold = is_untold.then(|| "somebody is needed".to_owned());
+        wrong.extend(why.or(untold).map(|why| one.about(&why)));
+    }
+    wrong
+}
+
+impl Scene {
+    /// Why an Instance that is told as current is not.
+    fn is_not_current(&self, moment: &Moment, is_asked: bool) -> Option<String> {
+        let truth = &moment.truth;
+        if let Some(verb) = truth.running.first() {
+            return Some(format!("a {verb} runs"));
+        }
+        // What happened at the console nobody can know before the next look.
+        let is_drift = self.within == LOOKS && (self.needs_somebody)(moment);
+        if let Some(lacks) = truth.lacks.filter(|_| !is_drift) {
+            return Some(lacks.to_owned());
+        }
+        if is_asked {
+            return Some("a token asks for what was not done".to_owned());
+        }
+        let steps = self.play.schedule.steps.iter();
+        let mut edits = steps.filter(|timed| timed.step == RotatePassword);
+        let late = self.play.schedule.watch_delay + TURN;
+        let is_new = |at: Duration| (at..=at + late).contains(&moment.at);
+        let is_unread = edits.any(|timed| is_new(timed.after()));
+        (truth.has_old_password && !is_unread).then(|| "it has the old password".to_owned())
+    }
+
+    /// Plays it under several seeds; each time kstatus says this of the Account and of the Instance, one after the other.
+    fn shows(self, account: &[&str], instance: &[&str]) {
+        for seed in 1..=SEEDS {
+            let all = judged(&self, seed);
+            let of = |kind| all.iter().filter(move |one| one.moment.key.0 == kind);
+            let mut wrong = wrong_of_instance(&self, &of(INSTANCES).collect::<Vec<_>>());
+            wrong.extend(all.iter().filter_map(Judged::is_unlike));
+            let current = of(ACCOUNTS).filter(|one| one.flux.status == "Current");
+            let unasked = current.filter(|one| !one.moment.truth.has_answered);
+            wrong.extend(unasked.map(|one| one.about("the service has not answered")));
+            let said = (said(&all, ACCOUNTS), said(&all, INSTANCES));
+            let wanted = (account.to_vec(), instance.to_vec());
+            let few = &wrong[..wrong.len().min(3)];
+            assert!(
+                wrong.is_empty() && said == wanted,
+                "seed {seed}, {} moments: {said:?}, wanted {wanted:?}; {} wrong: {few:#?}",
+                all.len(),
+                wrong.len()
+            );
+        }
+    }
+}
+
+impl Judged {
+    fn about(&self, why: &str) -> String {
+        let (moment, conditions) = (&self.moment, &self.moment.object["status"]["conditions"]);
+        let (flux, truth) = (&self.flux.status, &moment.truth);
+        format!(
+            "{flux} at {:?}, but {why}: {conditions}, {truth:?}",
+            moment.at
+        )
+    }
+
+    /// Why the judges mean something else. Argo CD alone knows that a pause is one.
+    fn is_unlike(&self) -> Option<String> {
+        let conditions = self.moment.object["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        let ready = conditions.find(|condition| condition["type"] == "Ready");
+        let is_paused = ready.is_some_and(|ready| ready["reason"] == "Paused");
+        let is_behind = self.moment.object["status"]["observedGeneration"]
+            != self.moment.object["metadata"]["generation"];
+        let wanted = match self.flux.status.as_str() {
+            "Current" => "Healthy",
+            "Failed" => "Degraded",
+            "InProgress" if is_paused && !is_behind => "Suspended",
+            _ => "Progressing",
+        };
+        let argo = &self.argo.status;
+        (argo != wanted).then(|| self.about(&format!("Argo CD says {argo}")))
+    }
+}
+
+/// How an Instance comes to what is wanted, each time that something is.
+const DONE: [&str; 2] = ["InProgress", "Current"];
+
+/// A life in which each verb is asked for once it has come to rest.
+fn life(tasks: u64) -> Play {
+    one()
+        .tasks(tasks)
+        .at(60_000, EditImage(1))
+        .at(120_000, RotatePassword)
+        .at(180_000, EditPower(1))
+        .at(240_000, EditPower(1))
+        .at(300_000, Restart(1))
+        .at(360_000, Reinstall(1))
+        .at(420_000, Delete(1))
+}
+
+fn image_of(moment: &Moment) -> &Value {
+    &moment.object["spec"]["image"]["id"]
+}
+
+const NO_IMAGE: &str = "img-nosuchimage";
+
+#[test]
+fn every_verb_is_in_progress_until_it_is_done() {
+    // Done between two looks, and looked at many times.
+    for tasks in [0, 8] {
+        let verbs = [&DONE; 7].map(|done| done.to_vec()).concat();
+        let instance = [&verbs[..], &["Terminating"]].concat();
+        scene(life(tasks)).shows(&DONE, &instance);
+    }
+}
+
+#[test]
+fn an_edit_is_in_progress_although_every_watch_is_late() {
+    let late = scene(life(8).stale(20));
+    let verbs = [&DONE; 7].map(|done| done.to_vec()).concat();
+    late.shows(&DONE, &[&verbs[..], &["Terminating"]].concat());
+}
+
+#[test]
+fn a_refused_create_has_failed_until_somebody_mends_it() {
+    let mended = json!({"image": {"id": example().image}});
+    let refused = one().spec(json!({"image": {"id": NO_IMAGE}}));
+    scene(refused.at(300_000, Spec(1, mended)))
+        .needs(|now| image_of(now) == NO_IMAGE && now.truth.refused > 0)
+        .shows(&DONE, &["InProgress", "Failed", "InProgress", "Current"]);
+}
+
+#[test]
+fn a_reinstall_of_which_nobody_knows_has_failed_until_somebody_decides() {
+    let lost = one().at(60_000, Reinstall(1));
+    let lost = lost.on(Kind::Reinstall, 1, CrashAfter);
+    scene(lost.at(300_000, Reinstall(1)))
+        .needs(|now| {
+            let is_first = now.object["spec"]["reinstall"]["token"] == "token-1";
+            is_first && now.truth.reinstalls == 1
+        })
+        .shows(
+            &DONE,
+            &[&DONE[..], &["InProgress", "Failed"], &DONE].concat(),
+        );
+}
+
+#[test]
+fn an_operation_that_fails_again_and_again_has_failed_until_it_succeeds() {
+    let failing = one().at(60_000, TasksFail(true)).at(61_000, EditImage(1));
+    scene(failing.at(1_000_000, TasksFail(false)))
+        .needs(|now| now.truth.failed >= 3 && now.truth.lacks.is_some())
+        .shows(
+            &DONE,
+            &[
+                &DONE[..],
+                &["InProgress", "Failed"],
+                &["InProgress", "Failed"],
+                &DONE,
+            ]
+            .concat(),
+        );
+}
+
+#[test]
+fn a_reinstall_that_waits_for_a_word_has_failed_until_it_is_given() {
+    let asks = one().spec(reinstalls("OnRequest"));
+    let asks = asks.at(60_000, EditImage(1));
+    scene(asks.at(300_000, Acknowledge(1)))
+        .needs(|now| {
+            let acknowledged = &now.object["spec"]["reinstall"]["image"];
+            now.truth.lacks == Some("another image") && acknowledged != image_of(now)
+        })
+        .shows(
+            &DONE,
+            &[&DONE[..], &["InProgress", "Failed"], &DONE].concat(),
+        );
+}
+
+#[test]
+fn a_drift_that_only_somebody_may_resolve_has_failed_once_it_is_seen() {
+    let drifted = one().at(60_000, ConsoleRebuild(1));
+    let accepted = json!({"image": {"id": example().windows_image}});
+    scene(drifted.at(1_500_000, Spec(1, accepted)))
+        .needs(|now| now.truth.lacks == Some("another image"))
+        .within(LOOKS)
+        .shows(&DONE, &[&DONE[..], &["Failed"], &DONE].concat());
+}
+
+#[test]
+fn a_create_without_an_answer_is_in_progress() {
+    let lost = one().on(Kind::Create, 1, LoseAnswer);
+    scene(lost).shows(&DONE, &DONE);
+}
+
+#[test]
+fn a_pause_is_in_progress_for_flux_and_a_pause_for_argo() {
+    let held = one().at(60_000, Spec(1, paused()));
+    let held = held.at(120_000, Spec(1, goes_on()));
+    scene(held).shows(&DONE, &[DONE, DONE].concat());
+}
+
+#[test]
+fn a_service_that_is_away_makes_nothing_fail() {
+    let away = one().at(60_000, Answers(Service, 503));
+    let away = away.at(61_000, EditImage(1)).at(300_000, Back(Service));
+    scene(away).shows(&[DONE, DONE].concat(), &[DONE, DONE].concat());
+}
+
+#[test]
+fn objects_that_come_before_their_account_wait_for_it() {
+    let mut play = one().at(60_000, ApplyAccount);
+    play.schedule.setting.account_comes_later = true;
+    scene(play).shows(&DONE, &DONE);
+}
+
+#[test]
+fn a_token_that_the_service_refuses_is_waited_for() {
+    let refused = one()
+        .at(100, Answers(Service, 401))
+        .at(300_000, Back(Service));
+    scene(refused).shows(&[DONE, DONE].concat(), &DONE);
+}

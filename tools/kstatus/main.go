@@ -1,0 +1,54 @@
+// kstatus says of each object what Flux and other tools of kpt's lineage take it for. It reads one object in JSON from each line,
+// and writes one line of JSON for it: status and message.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// The longest object that is read.
+const longest = 4 << 20
+
+type verdict struct {
+	Status  string `json:"status"`
+	Message string `json:"message"`
+}
+
+func judge(line []byte) (verdict, error) {
+	var object unstructured.Unstructured
+	// A plain decoder would make floating point numbers of generations, which kstatus then does not find.
+	if err := object.UnmarshalJSON(line); err != nil {
+		return verdict{}, err
+	}
+	result, err := status.Compute(&object)
+	if err != nil {
+		return verdict{}, err
+	}
+	return verdict{string(result.Status), result.Message}, nil
+}
+
+func main() {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, longest)
+	out := json.NewEncoder(os.Stdout)
+	for number := 1; lines.Scan(); number++ {
+		result, err := judge(lines.Bytes())
+		if err == nil {
+			err = out.Encode(result)
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "line %d: %v\n", number, err)
+			os.Exit(1)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
