@@ -21,7 +21,7 @@ use promql::Expression;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
