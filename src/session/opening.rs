@@ -139,8 +139,9 @@ impl Sessions {
         let paths = Paths::resolve(&spec.paths)?;
         let shared = limiter_key(spec, token);
         let others = open.values().filter_map(Weak::upgrade);
-        let inner = self.inner.clone();
-        let admit = move |subject| (inner.wake)(subject, Some(Priority::Admitted));
+        // Not all of the sessions: they hold this one.
+        let woken = self.inner.wake.clone();
+        let admit = move |subject| woken(subject, Some(Priority::Admitted));
         let (limiter, line) = others
             .into_iter()
             .find(|session| session.limiter_key == shared)
@@ -163,8 +164,8 @@ impl Sessions {
         .with_observer(observer)
         .with_missing_codes(spec.missing_codes.clone());
         let cancel = self.inner.cancel.child_token();
-        let inner = self.inner.clone();
-        let wake = move |subject| (inner.wake)(subject, None);
+        let woken = self.inner.wake.clone();
+        let wake = move |subject| woken(subject, None);
         let inventory = Inventory::spawn(client.clone(), self.inner.settings, wake, cancel.clone());
         let number = self.inner.sessions.fetch_add(1, Ordering::Relaxed);
         let sessions = Arc::downgrade(&self.inner);

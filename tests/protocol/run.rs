@@ -119,12 +119,27 @@ pub fn run(schedule: &Schedule, look: Look) -> Outcome {
     };
     let played = std::panic::catch_unwind(AssertUnwindSafe(|| {
         // Made inside: outside, the clock is not ours.
-        runtime.block_on(async { Field::new(schedule, look).play(schedule).await })
+        runtime.block_on(async {
+            let field = Field::new(schedule, look);
+            let universe = field.universe.watched();
+            (field.play(schedule).await, universe)
+        })
     }));
-    let mut outcome = played.unwrap_or_else(|_| Outcome {
-        violations: vec!["the run panicked".to_owned()],
-        ..Outcome::default()
-    });
+    // With it go all tasks, and with them all that the processes held, unless two parts of one hold each other.
+    drop(runtime);
+    let mut outcome = match played {
+        Ok((mut outcome, universe)) => {
+            if universe.strong_count() > 0 {
+                let what = "a part of a process outlives it: two hold each other";
+                outcome.violations.push(what.to_owned());
+            }
+            outcome
+        }
+        Err(_) => Outcome {
+            violations: vec!["the run panicked".to_owned()],
+            ..Outcome::default()
+        },
+    };
     if PANICKED.take() {
         outcome.violations.push("a task panicked".to_owned());
     }

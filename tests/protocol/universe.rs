@@ -37,7 +37,7 @@ use serde_json::Value;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -90,6 +90,11 @@ impl Shared {
             inner: Arc::new(Mutex::new(universe)),
             changed: Arc::default(),
         }
+    }
+
+    /// Tells later on whether anybody still holds it.
+    pub fn watched(&self) -> Weak<Mutex<Universe>> {
+        Arc::downgrade(&self.inner)
     }
 
     /// Looks at it or changes it.
