@@ -71,7 +71,7 @@ control-plane:
 # The tests would build them as well; here, so that they do not seem to hang.
 go-tools:
 	$(phase) '$(GO_TOOLS): built once, in a few minutes, then kept in the cache'
-	@for name in $(GO_TOOLS); do tools/build $$name; done
+	@for name in $(GO_TOOLS); do tools/build $$name || exit 1; done
 
 # The end-to-end tests wait for things to happen most of the time, so many of them run at once.
 run-tests:
