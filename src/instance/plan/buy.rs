@@ -155,7 +155,8 @@ fn refused_before(
 ) -> Plan {
     let listing = observed.listing.as_ref();
     match listing.map(|listing| listing.absent_once(&observed.facts.marker, since)) {
-        Some(Absence::Proven) => create(observed, session, &Origin::Refused(record)),
+        // Where this process was refused as well, it keeps its own pause: two that both act must not take turns at once.
+        Some(Absence::Proven) => again(observed, session, record, Some((message, reason))),
         // The spec of now was not refused.
         _ if record.generation != observed.facts.generation => looking(observed, since),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => Plan::rest(

@@ -172,6 +172,9 @@ pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId
     if let Some(plan) = plan(observed, session, id) {
         return plan;
     }
+    if is_our_account(observed, session) && is_ending(observed) {
+        return ending(observed, id);
+    }
     let readiness = if is_our_account(observed, session) {
         let spec = &observed.facts.spec;
         let sibling = adopt::bearing(observed)
@@ -201,4 +204,28 @@ pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId
         StatusUpdate::of(readiness).with_id(Some(id.clone())),
         times::IDLE_REQUEUE,
     )
+}
+
+/// The operation on a server that is gone has a task that may yet say how it ended. One that cannot be asked for is given up after
+/// a while.
+fn is_ending(observed: &Observation) -> bool {
+    let missing_since = observed.memory.observations.missing_since;
+    let is_new = missing_since.is_none_or(|since| observed.now < since + times::FAST_LISTING_FOR);
+    let may_tell = match &observed.task {
+        Fact::Known(state) => !state.is_final(),
+        Fact::NotAsked | Fact::Unknown(_) => true,
+        Fact::Absent => false,
+    };
+    is_new && may_tell && observed.task_id().is_some()
+}
+
+/// What follows depends on that end (a create that failed is made again), so it is asked for soon.
+fn ending(observed: &Observation, id: &ServerId) -> Plan {
+    let verb = observed.open().map_or(Verb::Create, |open| open.verb);
+    let message = format!(
+        "server {id} is not at the service any more, and how its {verb} ended is not known yet: its task is asked for again"
+    );
+    let readiness = Readiness::reconciling(Reason::ServerMissing, message);
+    let update = StatusUpdate::of(readiness).with_id(Some(id.clone()));
+    Plan::rest(update, times::UNREADABLE_RETRY)
 }

@@ -152,7 +152,7 @@ fn is_done_by(row: &Value, verb: Verb, target_image: Option<&str>) -> bool {
 }
 
 /// The service's name for what the history tells.
-fn verb_of(told: &str) -> Option<Verb> {
+pub(super) fn verb_of(told: &str) -> Option<Verb> {
     Some(match told {
         "Create" => Verb::Create,
         "Release" => Verb::Release,

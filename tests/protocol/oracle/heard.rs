@@ -1,7 +1,8 @@
 //! What each process asked the service for, what it was answered, and what the service last showed it: what a status may stand
 //! on.
 
-use super::{Oracle, ProcessId, name_of, newest_attempt, record, speaks};
+use super::claims::verb_of;
+use super::{Oracle, ProcessId, name_of, newest_attempt, open_operation, record, speaks};
 use crate::apiserver::{Apiserver, INSTANCES, uid};
 use crate::universe::Reply as Heard;
 use cloud_simulator::model::{Answer, Reply, Request, Verb, World};
@@ -115,8 +116,19 @@ impl Oracle {
         let (Some(verb), Some(subject)) = (request.verb(), subject(request)) else {
             return;
         };
-        let name = self.object_of(request, cloud);
-        let object = name.and_then(|name| kube.get(&(INSTANCES, name)));
+        // Of two that have the same server, which two processes without a lease may take over, the one that announced it.
+        let announced = kube.all().map(|(_, object)| object).find(|object| {
+            let is_announced = open_operation(object).is_some_and(|told| told.task_id.is_none());
+            let told = object["status"]["operation"]["verb"].as_str();
+            let of_server = || record(object).and_then(|record| record.id);
+            is_announced
+                && told.and_then(verb_of) == Some(verb)
+                && of_server().as_deref() == Some(subject)
+        });
+        let object = announced.or_else(|| {
+            let name = self.object_of(request, cloud)?;
+            kube.get(&(INSTANCES, name))
+        });
         let attempt = object.filter(|object| {
             let record = record(object);
             record.is_some_and(|record| speaks(&record, object))

@@ -297,8 +297,20 @@ fn a_server_that_vanishes_under_an_operation_is_missing() {
         observed.detail = Fact::Absent;
         observed.memory.observations.not_found = true;
     });
+    // What follows depends on how its operation ended, for as long as its task may yet tell.
+    let plan = scene.plan();
+    let ending = (State::Reconciling, Reason::ServerMissing);
+    assert_eq!(reason(&plan), Some(ending));
+    assert_eq!(plan.again, times::UNREADABLE_RETRY);
+    let scene = scene.with(|observed| {
+        observed.memory.observations.missing_since = Some(observed.now);
+    });
+    assert_eq!(reason(&scene.plan()), Some(ending));
     let missing = (State::Stalled, Reason::ServerMissing);
-    assert_eq!(reason(&scene.plan()), Some(missing));
+    assert_eq!(
+        reason(&later(scene, times::FAST_LISTING_FOR).plan()),
+        Some(missing)
+    );
 }
 
 #[test]
