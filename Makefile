@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane go-tools run-tests torture soak defects generate dist clean
+.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane go-tools run-tests run-quick-tests torture soak defects generate dist clean
 
 CARGO ?= cargo
 # One profile for all that is run: what plays thousands of runs needs the speed, and so do dozens of operators on two cores.
@@ -73,15 +73,20 @@ go-tools:
 	$(phase) '$(GO_TOOLS): built once, in a few minutes, then kept in the cache'
 	@for name in $(GO_TOOLS); do tools/build $$name || exit 1; done
 
-# The end-to-end tests wait for things to happen most of the time, so many of them run at once.
+# The end-to-end tests wait for things to happen most of the time, so many of them run at once, and all the others beside them:
+# what those print comes when they are done.
 run-tests:
+	$(phase) 'end-to-end tests on a real control plane; beside them the quick tests, whose output follows'
+	@quick=$$(mktemp) && trap 'rm -f "$$quick"' EXIT && \
+		{ $(MAKE) --no-print-directory run-quick-tests >"$$quick" 2>&1 & } && \
+		{ INSTA_UPDATE=no RUST_TEST_THREADS=28 $(TEST) --test e2e; passed=$$?; wait $$! || passed=1; cat "$$quick"; exit $$passed; }
+
+run-quick-tests:
 	$(phase) 'unit and property tests, and the tests of simulator and control plane'
 	$(TEST) --lib --bins $(foreach test,$(SUITES),--test $(test))
 	$(TEST) --doc
 	$(phase) 'the protocol in a closed loop, in virtual time'
 	$(TEST) --test protocol -- --nocapture
-	$(phase) 'end-to-end tests on a real control plane'
-	INSTA_UPDATE=no RUST_TEST_THREADS=28 $(TEST) --test e2e
 
 torture: tools build-tests control-plane ## a fault at every boundary of every operation, and what takes minutes; TORTURE_ONLY=create/ plays those
 	INSTA_UPDATE=no $(TEST) --test e2e -- --ignored --exact torture::torture --nocapture

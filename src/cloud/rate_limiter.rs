@@ -118,10 +118,11 @@ struct State {
 
 struct Ticket {
     number: u64,
-    reconcile: Arc<Notify>,
+    woken: Arc<Notify>,
 }
 
-enum ReconcileGuard {
+/// What a ticket is told.
+enum Turn {
     Pass,
     Later,
     At(Instant),
@@ -194,14 +195,14 @@ impl RateLimiter {
     async fn wait(&self, priority: CallPriority) -> Passage {
         let waiting = self.line_up(priority);
         loop {
-            let reconcile = self.lock().turn_of(priority, waiting.number);
-            match reconcile {
-                ReconcileGuard::Pass => return self.passage(),
-                ReconcileGuard::Later => waiting.reconcile.notified().await,
-                ReconcileGuard::At(instant) => {
+            let turn = self.lock().turn_of(priority, waiting.number);
+            match turn {
+                Turn::Pass => return self.passage(),
+                Turn::Later => waiting.woken.notified().await,
+                Turn::At(instant) => {
                     tokio::select! {
                         () = tokio::time::sleep_until(instant) => {}
-                        () = waiting.reconcile.notified() => {}
+                        () = waiting.woken.notified() => {}
                     }
                 }
             }
@@ -284,20 +285,20 @@ impl RateLimiter {
     }
 
     fn line_up(&self, priority: CallPriority) -> Waiting<'_> {
-        let reconcile = Arc::new(Notify::new());
+        let woken = Arc::new(Notify::new());
         let mut state = self.lock();
         let number = state.next_ticket;
         state.next_ticket += 1;
         state.queues[priority as usize].push_back(Ticket {
             number,
-            reconcile: reconcile.clone(),
+            woken: woken.clone(),
         });
         drop(state);
         Waiting {
             limiter: self,
             priority,
             number,
-            reconcile,
+            woken,
         }
     }
 
@@ -308,14 +309,14 @@ impl RateLimiter {
 
 impl State {
     /// Whether it is this ticket's turn, which takes it out of the line when it is.
-    fn turn_of(&mut self, priority: CallPriority, number: u64) -> ReconcileGuard {
+    fn turn_of(&mut self, priority: CallPriority, number: u64) -> Turn {
         let first = self.first().is_some_and(|ticket| ticket.number == number);
         if !first || self.in_flight >= self.limits.concurrent.max(1) {
-            return ReconcileGuard::Later;
+            return Turn::Later;
         }
         let now = Instant::now();
         if let Some(held) = self.held_until.filter(|held| *held > now) {
-            return ReconcileGuard::At(held);
+            return Turn::At(held);
         }
         let rested = now.saturating_duration_since(self.share_since);
         if self.share < 1.0 && rested >= times::FASTER_EVERY {
@@ -324,13 +325,13 @@ impl State {
             self.set_share((self.share * FASTER.powf(steps)).min(1.0));
         }
         if let Err(earliest) = self.limiter.take(now) {
-            return ReconcileGuard::At(earliest);
+            return Turn::At(earliest);
         }
         self.queues[priority as usize].pop_front();
         self.in_flight += 1;
         self.passed = self.passed.wrapping_add(1);
         self.wake_first();
-        ReconcileGuard::Pass
+        Turn::Pass
     }
 
     /// Takes a place beyond those in flight, if these are all that stands in the way.
@@ -364,7 +365,7 @@ impl State {
 
     fn wake_first(&self) {
         if let Some(ticket) = self.first() {
-            ticket.reconcile.notify_one();
+            ticket.woken.notify_one();
         }
     }
 }
@@ -382,7 +383,7 @@ struct Waiting<'a> {
     limiter: &'a RateLimiter,
     priority: CallPriority,
     number: u64,
-    reconcile: Arc<Notify>,
+    woken: Arc<Notify>,
 }
 
 impl Drop for Waiting<'_> {
