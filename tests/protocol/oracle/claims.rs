@@ -94,8 +94,12 @@ impl Oracle {
             .begun
             .iter()
             .filter(|begun| of.contains(&begun.object) && begun.verb == verb)
-            // Whoever finds a server by its name has it under an attempt of its own.
-            .filter(|begun| verb == Verb::Create || i64::from(begun.attempt) == attempt)
+            // Whoever finds a server by its name has it under an attempt of its own; and a status that is wiped between intent
+            // and call does not show which attempt the call is for.
+            .filter(|begun| {
+                let is_any = verb == Verb::Create || self.troubles.wiped;
+                is_any || i64::from(begun.attempt) == attempt
+            })
             .collect();
         let has_ended = |begun: &&Begun| {
             let task = cloud.task(&begun.task);
