@@ -9,6 +9,7 @@ mod log;
 mod memory;
 mod metrics;
 mod output;
+mod overview;
 mod owners;
 mod plan;
 mod progress;
@@ -48,6 +49,10 @@ enum Command {
     Catalog(catalog::CatalogArgs),
     /// Show the servers of an account, and which Instance has each.
     Instances(instances::InstancesArgs),
+    /// Show Accounts and their Instances as a tree: how each stands, and how far what is being done is.
+    Status(overview::StatusArgs),
+    /// Tell in sentences how Instances stand, what comes next, and what was done.
+    Describe(overview::DescribeArgs),
     /// Print the manifest of an Instance that takes over a server which exists.
     Import(import::ImportArgs),
     /// Show what applying manifests would do to servers: nothing, in place, restart, erase the disk, buy.
@@ -140,6 +145,8 @@ pub fn main() -> ExitCode {
         Command::Crds => crds(),
         Command::Catalog(args) => catalog::catalog(&args),
         Command::Instances(args) => instances::instances(&args),
+        Command::Status(args) => overview::status(&args),
+        Command::Describe(args) => overview::describe(&args),
         Command::Import(args) => import::import(&args),
         Command::Plan(args) => plan::plan(&args),
         Command::Verb(command) => verbs::verb(&command),

@@ -4,6 +4,7 @@ mod completion;
 mod import;
 mod instances;
 mod names;
+mod overview;
 mod plan;
 mod rights;
 mod secrets;

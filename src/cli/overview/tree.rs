@@ -1,0 +1,168 @@
+//! The tree that `status` prints: namespaces, their Accounts, and the Instances of each.
+
+use super::Objects;
+use super::progress::Durations;
+use crate::api::conditions::{READY, STALLED};
+use crate::api::{Account, Instance, LimitUse, counted, printable};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The Instances of one Account.
+#[derive(Default)]
+struct Branch<'a> {
+    account: Option<&'a Account>,
+    instances: Vec<&'a Instance>,
+}
+
+/// All of it, as lines.
+pub(super) fn tree(objects: &Objects, now: Timestamp) -> String {
+    let mut namespaces: BTreeMap<String, BTreeMap<String, Branch<'_>>> = BTreeMap::new();
+    for account in &objects.accounts {
+        let namespace = namespaces.entry(account.namespace().unwrap_or_default());
+        let branch = namespace.or_default().entry(account.name_any());
+        branch.or_default().account = Some(account);
+    }
+    for instance in &objects.instances {
+        let namespace = namespaces.entry(instance.namespace().unwrap_or_default());
+        let branch = namespace
+            .or_default()
+            .entry(instance.spec.account_ref.name.clone());
+        branch.or_default().instances.push(instance);
+    }
+    let durations = Durations::of(&objects.instances);
+    let mut lines = Vec::new();
+    for (namespace, accounts) in namespaces {
+        lines.push(namespace);
+        let count = accounts.len();
+        for (at, (name, branch)) in accounts.into_iter().enumerate() {
+            let (twig, below) = match at + 1 == count {
+                true => ("└─", "   "),
+                false => ("├─", "│  "),
+            };
+            lines.push(format!(
+                "{twig} Account {name}: {}",
+                of_account(branch.account)
+            ));
+            lines.extend(
+                of_instances(branch.instances, &durations, now)
+                    .map(|line| format!("{below}{line}")),
+            );
+        }
+    }
+    let unreadable: BTreeSet<&String> = objects.unreadable.iter().collect();
+    lines.extend(
+        unreadable
+            .into_iter()
+            .map(|place| format!("{place}: this version of the command cannot read it")),
+    );
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|line| printable(line).into_owned())
+        .collect();
+    lines.join("\n")
+}
+
+fn of_account(account: Option<&Account>) -> String {
+    let Some(account) = account else {
+        return "does not exist".to_owned();
+    };
+    let Some(status) = &account.status else {
+        return "not looked at yet".to_owned();
+    };
+    let mut words = vec![standing(&status.conditions), account.spec.endpoint.clone()];
+    if let Some(servers) = status.servers {
+        let unowned = status.unowned_servers.unwrap_or(0);
+        let servers = counted(usize::try_from(servers).unwrap_or(0), "server");
+        words.push(match unowned {
+            0 => servers,
+            unowned => format!("{servers}, {unowned} of them nobody's"),
+        });
+    }
+    if let Some(limits) = &status.limits {
+        words.extend(used("Instances", &limits.instances));
+        let creates = limits.creates_per_minute.as_ref();
+        words.extend(creates.and_then(|creates| used("creates in a minute", creates)));
+        if limits.waiting > 0 {
+            words.push(format!("{} waiting", limits.waiting));
+        }
+    }
+    words.join(" · ")
+}
+
+/// A limit, where there is one.
+fn used(what: &str, limit: &LimitUse) -> Option<String> {
+    let allowed = limit.allowed?;
+    Some(format!("{} of {allowed} {what}", limit.used))
+}
+
+fn of_instances(
+    mut instances: Vec<&Instance>,
+    durations: &Durations,
+    now: Timestamp,
+) -> impl Iterator<Item = String> {
+    instances.sort_by_key(|instance| instance.name_any());
+    let width = instances
+        .iter()
+        .map(|instance| instance.name_any().len())
+        .max()
+        .unwrap_or(0);
+    let count = instances.len();
+    let lines = instances
+        .into_iter()
+        .enumerate()
+        .map(move |(at, instance)| {
+            let twig = if at + 1 == count { "└─" } else { "├─" };
+            format!(
+                "{twig} {:width$}  {}",
+                instance.name_any(),
+                of_instance(instance, durations, now)
+            )
+        });
+    lines.collect::<Vec<_>>().into_iter()
+}
+
+fn of_instance(instance: &Instance, durations: &Durations, now: Timestamp) -> String {
+    let Some(status) = &instance.status else {
+        return "not looked at yet".to_owned();
+    };
+    let mut words = vec![standing(&status.conditions)];
+    if instance.metadata.deletion_timestamp.is_some() {
+        words.push("being deleted".to_owned());
+    }
+    if let Some(open) = status.operation.as_ref().filter(|told| told.is_open()) {
+        words.push(format!("{} {}", open.verb, durations.progress(open, now)));
+    } else if let Some(ready) =
+        condition(&status.conditions, READY).filter(|ready| ready.status != "True")
+    {
+        words.push(ready.message.clone());
+    }
+    if let Some(id) = &status.id {
+        let text = |field: &str| status.detail.get(field).and_then(|value| value.as_str());
+        let shown = [
+            Some(id.as_str()),
+            text("ecsStatus"),
+            text("publicIpAddress"),
+        ];
+        words.push(shown.into_iter().flatten().collect::<Vec<_>>().join(" "));
+    }
+    words.join(" · ")
+}
+
+/// In a word or two how it stands.
+pub(super) fn standing(conditions: &[Condition]) -> String {
+    let Some(ready) = condition(conditions, READY) else {
+        return "not looked at yet".to_owned();
+    };
+    let is_stalled = condition(conditions, STALLED).is_some_and(|stalled| stalled.status == "True");
+    match (ready.status.as_str(), is_stalled) {
+        ("True", _) => "Ready".to_owned(),
+        (_, true) => format!("Stalled ({})", ready.reason),
+        _ => format!("Reconciling ({})", ready.reason),
+    }
+}
+
+pub(super) fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|told| told.type_ == kind)
+}
