@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane go-tools run-tests run-quick-tests torture soak defects generate dist clean
+.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane go-tools run-tests run-quick-tests torture soak defects generate dist image release clean
 
 CARGO ?= cargo
 # One profile for all that is run: what plays thousands of runs needs the speed, and so do dozens of operators on two cores.
@@ -17,7 +17,7 @@ DENY_ROOT := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cloud-server-operator/tools/
 DENY := $(DENY_ROOT)/bin/cargo-deny
 
 # What judges the chart, the rules and the objects: programs of the field, which tools/build builds.
-GO_TOOLS := helm promtool kstatus argocd-health
+GO_TOOLS := helm promtool kstatus argocd-health actionlint
 
 phase = @printf '\n== %s %s\n' "$$(date +%H:%M:%S)"
 
@@ -34,7 +34,7 @@ test: tools fmt supply clippy build-tests control-plane go-tools run-tests ## fo
 tools:
 	@command -v $(CARGO) >/dev/null || { echo 'make: cargo is missing: install Rust (rustup)' >&2; exit 1; }
 	@$(CARGO) --version >/dev/null || { echo 'make: the compiler of rust-toolchain.toml is missing: rustup toolchain install, or RUSTUP_TOOLCHAIN=stable where that is the same release' >&2; exit 1; }
-	@command -v go >/dev/null || { [ -n "$$KUBEBUILDER_ASSETS" ] && [ -n "$$HELM$$PROMTOOL$$KSTATUS$$ARGOCD_HEALTH" ]; } || { echo 'make: go is missing: install Go 1.26.3 or newer; it builds the API server and the tools that the tests run' >&2; exit 1; }
+	@command -v go >/dev/null || { [ -n "$$KUBEBUILDER_ASSETS" ] && [ -n "$$HELM$$PROMTOOL$$KSTATUS$$ARGOCD_HEALTH$$ACTIONLINT" ]; } || { echo 'make: go is missing: install Go 1.26.3 or newer; it builds the API server and the tools that the tests run' >&2; exit 1; }
 	@command -v cc >/dev/null || { echo 'make: cc is missing: install a C compiler and linker, such as gcc' >&2; exit 1; }
 	@$(CARGO) fmt --version >/dev/null 2>&1 || { echo 'make: rustfmt is missing: rustup component add rustfmt' >&2; exit 1; }
 	@$(CARGO) clippy --version >/dev/null 2>&1 || { echo 'make: clippy is missing: rustup component add clippy' >&2; exit 1; }
@@ -90,7 +90,7 @@ run-quick-tests:
 
 torture: tools build-tests control-plane ## a fault at every boundary of every operation, and what takes minutes; TORTURE_ONLY=create/ plays those
 	INSTA_UPDATE=no $(TEST) --test e2e -- --ignored --exact torture::torture --nocapture
-	[ -n "$$TORTURE_ONLY" ] || INSTA_UPDATE=no RUST_TEST_THREADS=4 $(TEST) --test e2e -- --ignored --skip torture::torture
+	[ -n "$$TORTURE_ONLY" ] || INSTA_UPDATE=no RUST_TEST_THREADS=4 $(TEST) --test e2e -- --ignored --skip torture::torture --skip image::
 
 SOAK_MINUTES ?= 10
 
@@ -115,6 +115,16 @@ dist: ## dist/install.yaml, which `kubectl apply -f` takes, and the chart as a p
 	kubectl=$${KUBECTL:-$$($(CARGO) run --locked --quiet --package devcluster -- build)/kubectl} && \
 		"$$kubectl" kustomize deploy > $(DIST)/.install.yaml && mv $(DIST)/.install.yaml $(DIST)/install.yaml
 	helm=$$(tools/build helm) && "$$helm" package deploy/chart --destination $(DIST)
+
+# The build machine's own architecture is in both, so that its tests can start it.
+ARCHITECTURES ?= amd64 arm64
+
+image: tools control-plane ## dist/image.tar, the image for ARCHITECTURES (amd64 arm64), and its tests; needs rustup, buildah, python3-venv
+	tools/image $(DIST)/image.tar $(ARCHITECTURES)
+	IMAGE=$(abspath $(DIST))/image.tar $(TEST) --test e2e -- --ignored image:: --nocapture
+
+release: tools ## dist/release: image, chart, install.yaml, SBOM, provenance, notes and checksums; IMAGE names the repository of the image
+	ARCHITECTURES="$(ARCHITECTURES)" tools/release $(DIST)/release
 
 clean: ## drop what was built; the control plane in the user's cache stays
 	$(CARGO) clean

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -108,4 +109,21 @@ fn the_compiler_is_pinned_to_a_release_of_the_version_that_the_manifests_ask_for
         patch.is_some_and(|patch| patch.parse::<u32>().is_ok()),
         "{pinned} is no release of {oldest}"
     );
+}
+
+#[test]
+fn workflows_of_the_forge_are_well_formed() {
+    let built = Command::new(root().join("tools/build"))
+        .arg("actionlint")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "tools/build actionlint: {told}");
+    let program = String::from_utf8(built.stdout).unwrap();
+    let workflows = fs::read_dir(root().join(".github/workflows")).unwrap();
+    let files: Vec<_> = workflows.map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 2, "{files:?}");
+    let judged = Command::new(program.trim()).args(&files).output().unwrap();
+    let told = String::from_utf8_lossy(&judged.stdout);
+    assert!(judged.status.success(), "{told}");
 }

@@ -23,6 +23,7 @@ mod faults;
 mod gitops;
 mod host;
 mod hostile;
+mod image;
 mod import;
 mod inputs;
 mod installs;

@@ -145,6 +145,17 @@ impl World {
         own
     }
 
+    /// The way to the apiserver that the world's operator is given.
+    pub fn kubeconfig(&self) -> String {
+        fs::read_to_string(self.directory.path().join("kubeconfig")).unwrap()
+    }
+
+    /// From here on the world's operator is started by this program, which becomes it, and with these variables.
+    pub fn starts_as(&mut self, around: Vec<String>, environment: Vec<(String, String)>) {
+        self.launch.around = around;
+        self.launch.environment.extend(environment);
+    }
+
     /// Lets the world's operator run as a user whom nobody knows, as OpenShift chooses one: no name, no home, no rights.
     pub fn run_as_nobody_known(&mut self) {
         use std::os::unix::fs::PermissionsExt;
