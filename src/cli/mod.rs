@@ -16,6 +16,7 @@ mod progress;
 mod run;
 mod servers;
 mod service;
+mod support;
 mod verbs;
 
 use crate::api::names::MANAGER;
@@ -53,6 +54,8 @@ enum Command {
     Status(overview::StatusArgs),
     /// Tell in sentences how Instances stand, what comes next, and what was done.
     Describe(overview::DescribeArgs),
+    /// Write an archive for whoever is to help: objects, Events, metrics and versions, without Secrets.
+    Support(support::SupportArgs),
     /// Print the manifest of an Instance that takes over a server which exists.
     Import(import::ImportArgs),
     /// Show what applying manifests would do to servers: nothing, in place, restart, erase the disk, buy.
@@ -147,6 +150,7 @@ pub fn main() -> ExitCode {
         Command::Instances(args) => instances::instances(&args),
         Command::Status(args) => overview::status(&args),
         Command::Describe(args) => overview::describe(&args),
+        Command::Support(args) => support::support(&args),
         Command::Import(args) => import::import(&args),
         Command::Plan(args) => plan::plan(&args),
         Command::Verb(command) => verbs::verb(&command),

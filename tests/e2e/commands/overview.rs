@@ -1,8 +1,11 @@
 //! `status` and `describe`: how all of it stands, seen by a person.
 
 use super::asked;
-use crate::support::{Setup, busy, instance, with};
+use crate::support::{Setup, World, busy, instance, with};
 use serde_json::json;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_looks_sees_what_is_ready_what_runs_and_what_waits_for_a_person() {
@@ -69,5 +72,61 @@ async fn who_looks_sees_what_is_ready_what_runs_and_what_waits_for_a_person() {
             .contains("Instance nobody does not exist in namespace"),
         "{}",
         told.err
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_archive_for_who_helps_has_objects_and_events_and_no_secret_and_is_never_written_over() {
+    let world = Setup::default().begin("support").await;
+    world.apply(&instance("web")).await;
+    let id = world.only_server(&world.ready("web").await).id;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bundle.tar.gz");
+    let command = ["support", "--output", file.to_str().unwrap()];
+    let told = asked(&world, &command, "").await;
+    assert_eq!(told.status, 0, "{}", told.err);
+    // Nothing is installed as a Pod here, which is said.
+    assert!(
+        told.out.contains("left out: operator/pods.yaml: no Pod"),
+        "{}",
+        told.out
+    );
+    let unpacked = Command::new("tar")
+        .args([
+            "-xzf",
+            file.to_str().unwrap(),
+            "-C",
+            folder.path().to_str().unwrap(),
+        ])
+        .status()
+        .unwrap();
+    assert!(unpacked.success());
+    let inside = folder.path().join("cloud-server-support");
+    let read = |name: &str| fs::read_to_string(inside.join(name)).unwrap();
+    for (name, words) in [
+        ("versions.yaml", env!("CARGO_PKG_VERSION")),
+        ("accounts.yaml", "name: default"),
+        ("instances.yaml", id.as_str()),
+        ("events.yaml", "regarding:"),
+        ("operator/leases.yaml", "[]"),
+        ("missing.txt", "no Pod"),
+    ] {
+        assert!(
+            read(name).contains(words),
+            "{words:?} is not in {name}:\n{}",
+            read(name)
+        );
+        for secret in [World::TOKEN, World::PASSWORD] {
+            assert!(!read(name).contains(secret), "{name} tells a secret");
+        }
+    }
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let again = asked(&world, &command, "").await;
+    assert_eq!(again.status, 1);
+    assert!(
+        again.err.contains("name another file with --output"),
+        "{}",
+        again.err
     );
 }
