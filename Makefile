@@ -1,14 +1,14 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test tools fmt supply advisories clippy build-tests control-plane go-tools run-tests run-quick-tests torture soak defects generate dist image release clean
+.PHONY: help demo test tools browser fmt supply advisories clippy build-tests control-plane go-tools run-tests run-quick-tests torture soak defects generate dist image release clean
 
 CARGO ?= cargo
 # One profile for all that is run: what plays thousands of runs needs the speed, and so do dozens of operators on two cores.
 # The whole workspace each time: another selection of packages is another selection of features, and is built again.
 TEST := $(CARGO) test --locked --profile fast --workspace
 # All but the closed loop and the end-to-end tests, which have phases of their own.
-SUITES := architecture features memory supply_chain chart observability conformance control durability faults readings cluster
+SUITES := architecture features memory supply_chain chart observability conformance control page durability faults readings cluster
 BUILT := $(or $(CARGO_TARGET_DIR),target)/fast
 
 # Judges the dependencies. Built by its own lock file into the user's cache, once for each version.
@@ -28,7 +28,7 @@ demo: ## a real API server, the simulated cloud, the operator, and a tour
 	@examples/demo.sh
 
 # One after another, the cheapest first.
-test: tools fmt supply clippy build-tests control-plane go-tools run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
+test: tools browser fmt supply clippy build-tests control-plane go-tools run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
 	$(phase) 'all passed'
 
 tools:
@@ -38,6 +38,10 @@ tools:
 	@command -v cc >/dev/null || { echo 'make: cc is missing: install a C compiler and linker, such as gcc' >&2; exit 1; }
 	@$(CARGO) fmt --version >/dev/null 2>&1 || { echo 'make: rustfmt is missing: rustup component add rustfmt' >&2; exit 1; }
 	@$(CARGO) clippy --version >/dev/null 2>&1 || { echo 'make: clippy is missing: rustup component add clippy' >&2; exit 1; }
+
+# The simulator's page is looked at in a real one.
+browser:
+	@command -v chromedriver >/dev/null || { [ "$$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver >/dev/null; } || { echo 'make: chromedriver is missing: on Debian, apt-get install chromium chromium-driver' >&2; exit 1; }
 
 fmt:
 	$(phase) 'formatting'

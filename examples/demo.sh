@@ -154,7 +154,7 @@ await simulator 30 grep -q 'endpoint' "$work/simulator.out"
 sleep 0.1
 endpoint=$(awk '$1 == "endpoint" {print $2}' "$work/simulator.out")
 control=$(awk '$1 == "control" {print $2}' "$work/simulator.out")
-echo "service $endpoint, its control port $control"
+echo "service $endpoint; to watch it, open $control in a browser"
 
 say 'Installing the operator: definitions, permissions, Deployment'
 show kubectl apply -k deploy

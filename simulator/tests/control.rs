@@ -58,16 +58,9 @@ async fn ledger_and_servers_are_shown() {
         .collect();
     assert_eq!(kinds, ["created", "deployed"]);
     assert_eq!(ledger["counts"]["/instance/create"], 1);
-    let page = control
-        .getting("/", &[])
-        .send()
-        .await
-        .unwrap()
-        .text()
-        .await
-        .unwrap();
-    assert!(page.contains("web-1") && page.contains(&server));
-    assert!(!page.contains(sim.token()));
+    let tasks = control.get("/tasks", &[]).await.body;
+    assert_eq!(tasks["tasks"][0]["server"], json!(server));
+    assert_eq!(tasks["tasks"][0]["progress"], "Succeeded");
 }
 
 #[tokio::test]

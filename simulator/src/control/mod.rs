@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
@@ -20,7 +21,13 @@ use crate::readings::Readings;
 use crate::secret::Secret;
 use crate::service::Service;
 
-mod page;
+/// For people: servers, tasks, ledger and faults, as they change.
+const PAGE: &str = include_str!("page.html");
+/// Its own script and style, and what this port answers; nothing of anywhere else.
+const POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'";
+/// Tasks that are shown, the newest first.
+const TASKS: usize = 100;
 
 type Shared = State<Arc<Service>>;
 
@@ -37,6 +44,7 @@ pub(crate) fn serve(
         .route("/", get(home))
         .route("/ledger", get(ledger))
         .route("/servers", get(servers))
+        .route("/tasks", get(tasks))
         .route("/faults", get(faults).post(add_fault).delete(clear_faults))
         .route("/faults/{id}", delete(remove_fault))
         .route("/faults/{id}/release", post(release_fault))
@@ -71,8 +79,8 @@ async fn act<E: std::error::Error>(
     }
 }
 
-async fn home(State(service): Shared) -> Html<String> {
-    Html(service.look(page::home))
+async fn home() -> impl IntoResponse {
+    ([(CONTENT_SECURITY_POLICY, POLICY)], Html(PAGE))
 }
 
 #[derive(Deserialize)]
@@ -113,6 +121,11 @@ async fn servers(State(service): Shared, Query(query): Query<ServersQuery>) -> J
         World::servers
     });
     Json(json!({ "servers": servers }))
+}
+
+async fn tasks(State(service): Shared) -> Json<Value> {
+    let (tasks, now) = service.look(|world| (world.newest_tasks(TASKS), world.now()));
+    Json(json!({ "tasks": tasks, "now": now }))
 }
 
 async fn faults(State(service): Shared) -> Json<Value> {

@@ -30,7 +30,7 @@ pub use request::{
     CreateRequest, InstanceRequest, ListRequest, PasswordRequest, ReinstallRequest, Request, Verb,
 };
 pub use server::{DiskView, Power, Server, ServerInfo, ServerView};
-pub use task::{Progress, Task, TaskReport, TaskScript, Work};
+pub use task::{Progress, Task, TaskInfo, TaskReport, TaskScript, Work};
 
 use crate::catalogue::Catalogue;
 use crate::mix;
@@ -370,6 +370,25 @@ impl World {
     /// Every task there ever was, in the order of their beginning.
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
         self.tasks.values()
+    }
+
+    /// The newest tasks, so many at most.
+    #[must_use]
+    pub fn newest_tasks(&self, most: usize) -> Vec<TaskInfo> {
+        let newest = self.tasks.values().rev().take(most);
+        let told = newest.map(|task| TaskInfo {
+            id: task.id.clone(),
+            verb: task.verb.to_string(),
+            server: self
+                .servers
+                .get(&task.server)
+                .map(|server| server.id.clone()),
+            progress: task.progress,
+            started_at: task.started_at,
+            due: task.due,
+            ended_at: task.ended_at,
+        });
+        told.collect()
     }
 
     /// The task with this id.

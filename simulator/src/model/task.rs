@@ -95,6 +95,29 @@ pub struct Task {
     pub looks: u32,
 }
 
+/// The truth about a task, for the control port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskInfo {
+    /// `asyncTaskUUID`
+    pub id: String,
+    /// What it does.
+    pub verb: String,
+    /// `ecsResourceUUID` of the server it works on.
+    pub server: Option<String>,
+    /// Where it stands.
+    pub progress: Progress,
+    /// When it began.
+    #[serde(rename = "startedAtMillis")]
+    pub started_at: Timestamp,
+    /// When the next thing happens to it.
+    #[serde(rename = "dueMillis")]
+    pub due: Timestamp,
+    /// When it ended.
+    #[serde(rename = "endedAtMillis")]
+    pub ended_at: Option<Timestamp>,
+}
+
 /// What the task query says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskReport {
