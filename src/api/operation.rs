@@ -67,6 +67,7 @@ pub struct OperationEnd {
     pub message: Option<String>,
     /// How often in a row it ended like that.
     #[serde(default)]
+    #[schemars(with = "i64", range(min = 0, max = 1_000_000_000))]
     pub times: u32,
     /// When its end was seen.
     pub finished_at: Time,

@@ -69,6 +69,9 @@ fn is_well_formed(method: &Method, uri: &http::Uri) -> bool {
         return false;
     };
     let segments: Vec<&str> = path.split('/').collect();
+    if method == Method::GET && is_of_support(&segments, uri.query()) {
+        return true;
+    }
     let known = KINDS.iter().find_map(|(version, kinds)| {
         let rest = segments.strip_prefix(*version)?;
         Some((rest, *kinds))
@@ -102,6 +105,32 @@ fn is_well_formed(method: &Method, uri: &http::Uri) -> bool {
     kinds.contains(&kind)
         && name.is_none_or(is_name)
         && has_only(uri.query().unwrap_or_default(), parameters)
+}
+
+/// Whether it reads what the command `support` reads beside: the version, the operator's Deployment and Pods, and their metrics.
+fn is_of_support(segments: &[&str], query: Option<&str>) -> bool {
+    let is_namespace = |name: &str| valid::namespace(name).is_ok();
+    match *segments {
+        ["version"] => query.is_none(),
+        ["api", "v1", "namespaces", namespace, "pods"]
+        | ["apis", "apps", "v1", "namespaces", namespace, "deployments"] => {
+            is_namespace(namespace) && has_only(query.unwrap_or_default(), OF_LISTS)
+        }
+        [
+            "api",
+            "v1",
+            "namespaces",
+            namespace,
+            "pods",
+            pod,
+            "proxy",
+            "metrics",
+        ] => {
+            let pod = pod.strip_suffix(":8080").unwrap_or_default();
+            is_namespace(namespace) && valid::object_name(pod).is_ok() && query.is_none()
+        }
+        _ => false,
+    }
 }
 
 /// Whether a query holds these parameters alone, each once, and each as the client library writes it.

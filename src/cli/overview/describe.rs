@@ -8,6 +8,9 @@ use crate::api::{HistoryEntry, Instance, InstanceStatus, printable};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
+const NOT_LOOKED_AT: &str =
+    "The operator has not looked at it yet: does one run, and does it watch this namespace?";
+
 /// All of it.
 pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestamp) -> String {
     let created = instance.metadata.creation_timestamp.as_ref();
@@ -20,7 +23,7 @@ pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestam
         instance.spec.account_ref.name,
     )];
     let Some(status) = &instance.status else {
-        lines.push("  The operator has not looked at it yet: does one run?".to_owned());
+        lines.push(format!("  {NOT_LOOKED_AT}"));
         return lines.join("\n") + "\n";
     };
     lines.push(format!("  {}", server(status)));
@@ -33,7 +36,8 @@ pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestam
             told.type_, told.status, told.reason, told.message
         ));
     }
-    if status.observed_generation < instance.metadata.generation.unwrap_or(0) {
+    let is_seen = status.observed_generation >= instance.metadata.generation.unwrap_or(0);
+    if !is_seen && !status.conditions.is_empty() {
         lines.push("  The newest edit of the spec was not looked at yet.".to_owned());
     }
     lines.push(String::new());
@@ -84,6 +88,9 @@ fn next(
     now: Timestamp,
 ) -> String {
     let ready = condition(&status.conditions, READY);
+    if ready.is_none() {
+        return NOT_LOOKED_AT.to_owned();
+    }
     let reason = ready.and_then(|ready| Reason::of(&ready.reason));
     let remedy = reason.map_or("", Reason::remedy);
     if let Some(open) = status.operation.as_ref().filter(|told| told.is_open()) {

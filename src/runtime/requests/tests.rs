@@ -218,3 +218,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_support_reads_beside_is_read_and_nothing_like_it() {
+    let asks = |method: &Method, path: &str| is_well_formed(method, &path.parse::<Uri>().unwrap());
+    let pods = "/api/v1/namespaces/cloud-server-system/pods";
+    let metrics = format!("{pods}/operator-a1:8080/proxy/metrics");
+    for path in [
+        "/version",
+        pods,
+        "/apis/apps/v1/namespaces/cloud-server-system/deployments?&limit=500&labelSelector=a%3Db",
+        &metrics,
+    ] {
+        assert!(asks(&Method::GET, path), "{path}");
+        assert!(!asks(&Method::POST, path), "{path}");
+        assert!(!asks(&Method::DELETE, path), "{path}");
+    }
+    for path in [
+        "/version?x=y",
+        &format!("{pods}/operator-a1"),
+        &format!("{pods}/operator-a1/log"),
+        &format!("{pods}/operator-a1/proxy/metrics"),
+        &format!("{pods}/operator-a1:22/proxy/metrics"),
+        &format!("{pods}/operator-a1:8080/proxy/admin"),
+        &format!("{pods}/operator-a1:8080/proxy/metrics?x=y"),
+        &format!("{pods}/..%2f:8080/proxy/metrics"),
+        "/api/v1/namespaces/../pods",
+        "/api/v1/pods",
+        "/api/v1/nodes/a:8080/proxy/metrics",
+    ] {
+        assert!(!asks(&Method::GET, path), "{path}");
+    }
+}
