@@ -278,7 +278,7 @@ schedules! {
     t_edited_and_paused_before_that_is_acknowledged => "bought 1, left 1, erased 1; web-1 Available":
         one().at(60_000, EditImage(1)).on(Read, 3, PauseAfter(60));
     t_deleted_and_the_acknowledgement_is_overtaken => "bought 1, left 0, stopped 1; web-1 gone":
-        one().at(60_000, Step::ConsoleOff(1)).at(61_000, Delete(1)).on(Detail, 2, PauseAfter(60)).on(Status, 4, Act::Status(422)).met_sometimes();
+        one().at(60_000, Step::ConsoleOff(1)).at(61_000, Delete(1)).on(Detail, 2, PauseAfter(60)).on(Status, 4, Act::Status(422)).on(Status, 5, Act::Status(422)).on(Status, 6, Act::Status(422)).met_sometimes();
     t_wiped_by_a_user_while_the_service_is_silent_after_a_restart => "bought 1, left 1, erased 1; web-1 Available":
         one().at(5_000, Step::Reinstall(1)).at(20_000, Step::Kill(0)).away(25_000, Dependency::Service, 40).at(26_000, WipeStatus(1));
     t_edited_while_the_apiserver_is_away => "bought 1, left 1, erased 1; web-1 Available":
