@@ -30,7 +30,7 @@ struct Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It ends its browsers when it is asked to end, and not when it is killed.
+        // The browser ends when the pipe between them does, however the driver ended.
         let id = self.driver.id().to_string();
         let _ = Command::new("kill").args(["-TERM", &id]).status();
         let _ = self.driver.wait();
@@ -66,6 +66,7 @@ impl Browser {
             "--no-sandbox",
             "--disable-dev-shm-usage",
             "--no-proxy-server",
+            "--remote-debugging-pipe",
         ];
         let options = json!({"goog:chromeOptions": {"args": arguments}, "goog:loggingPrefs": {"browser": "ALL"}});
         let made = browser
