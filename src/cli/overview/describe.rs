@@ -1,8 +1,7 @@
 //! What `describe` says of one Instance, in sentences.
 
-use super::about;
 use super::progress::Durations;
-use super::tree::{condition, standing};
+use super::standing::{about, condition, standing};
 use crate::api::conditions::{READY, Reason, STALLED};
 use crate::api::{HistoryEntry, Instance, InstanceStatus, printable};
 use jiff::Timestamp;

@@ -1,7 +1,9 @@
 //! `status` and `describe`: what the cluster's objects tell, for people. The service is not asked.
 
 mod describe;
+mod objects;
 mod progress;
+mod standing;
 mod tree;
 
 #[cfg(test)]
@@ -11,24 +13,16 @@ use super::asked;
 use super::completion::values;
 use super::output::print;
 use super::service::ClusterArgs;
+use crate::api::Instance;
 use crate::api::valid;
-use crate::api::{Account, Instance};
 use crate::cli::chain;
-use crate::cli::service::Cluster;
-use crate::runtime::kubernetes::call;
 use clap::Args;
-use jiff::{SignedDuration, Timestamp};
-use kube::api::{Api, ListParams};
-use kube::core::{DeserializeGuard, NamespaceResourceScope};
-use kube::{Resource, ResourceExt};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use objects::Objects;
 use progress::Durations;
-use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::process::ExitCode;
-
-/// Objects in one answer of the apiserver.
-const PAGE: u32 = 500;
 
 /// Flags of `status`.
 #[derive(Debug, Args)]
@@ -66,27 +60,6 @@ pub(super) fn status(args: &StatusArgs) -> ExitCode {
 /// Prints what there is to say of each of these Instances.
 pub(super) fn describe(args: &DescribeArgs) -> ExitCode {
     asked(show_each(args), |text| print(&text))
-}
-
-/// What is shown: the objects of some namespaces, with the names of those that this version cannot read.
-#[derive(Default)]
-struct Objects {
-    accounts: Vec<Account>,
-    instances: Vec<Instance>,
-    unreadable: Vec<String>,
-}
-
-impl Objects {
-    async fn read(cluster: &Cluster, all_namespaces: bool) -> Result<Self, String> {
-        let mut objects = Self::default();
-        let (accounts, unreadable) = list::<Account>(cluster, all_namespaces).await?;
-        objects.accounts = accounts;
-        objects.unreadable = unreadable;
-        let (instances, unreadable) = list::<Instance>(cluster, all_namespaces).await?;
-        objects.instances = instances;
-        objects.unreadable.extend(unreadable);
-        Ok(objects)
-    }
 }
 
 async fn show_tree(args: &StatusArgs) -> Result<String, String> {
@@ -139,50 +112,4 @@ async fn show_each(args: &DescribeArgs) -> Result<String, String> {
         told.push(describe::describe(instance, &durations, now));
     }
     Ok(told.join("\n"))
-}
-
-/// All objects of a kind; those that cannot be read by namespace and name.
-async fn list<K>(cluster: &Cluster, all_namespaces: bool) -> Result<(Vec<K>, Vec<String>), String>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + DeserializeOwned
-        + Clone
-        + Debug,
-{
-    let api: Api<DeserializeGuard<K>> = match all_namespaces {
-        true => Api::all(cluster.client.clone()),
-        false => Api::namespaced(cluster.client.clone(), &cluster.namespace),
-    };
-    let (mut read, mut unreadable) = (Vec::new(), Vec::new());
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let page = call("list what there is", api.list(&params)).await;
-        let page = page.map_err(|error| cluster.told(&error))?;
-        for object in page.items {
-            let place = format!(
-                "{}/{}",
-                object.namespace().unwrap_or_default(),
-                object.name_any()
-            );
-            match object.0 {
-                Ok(object) => read.push(object),
-                Err(_) => unreadable.push(place),
-            }
-        }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok((read, unreadable)),
-        }
-    }
-}
-
-/// How long ago, or for how long, in the unit that matters.
-fn about(duration: SignedDuration) -> String {
-    let seconds = duration.as_secs().max(0);
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
-    }
 }

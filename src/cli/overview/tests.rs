@@ -1,7 +1,9 @@
 //! What is printed of objects as they are at one moment.
 
+use super::objects::Objects;
 use super::progress::Durations;
-use super::{Objects, about, describe, tree};
+use super::standing::about;
+use super::{describe, tree};
 use crate::api::{Account, Instance};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};

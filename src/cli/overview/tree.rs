@@ -1,11 +1,11 @@
 //! The tree that `status` prints: namespaces, their Accounts, and the Instances of each.
 
-use super::Objects;
+use super::objects::Objects;
 use super::progress::Durations;
-use crate::api::conditions::{READY, STALLED};
+use super::standing::{condition, standing};
+use crate::api::conditions::READY;
 use crate::api::{Account, Instance, LimitUse, counted, printable};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -148,21 +148,4 @@ fn of_instance(instance: &Instance, durations: &Durations, now: Timestamp) -> St
         words.push(shown.into_iter().flatten().collect::<Vec<_>>().join(" "));
     }
     words.join(" · ")
-}
-
-/// In a word or two how it stands.
-pub(super) fn standing(conditions: &[Condition]) -> String {
-    let Some(ready) = condition(conditions, READY) else {
-        return "not looked at yet".to_owned();
-    };
-    let is_stalled = condition(conditions, STALLED).is_some_and(|stalled| stalled.status == "True");
-    match (ready.status.as_str(), is_stalled) {
-        ("True", _) => "Ready".to_owned(),
-        (_, true) => format!("Stalled ({})", ready.reason),
-        _ => format!("Reconciling ({})", ready.reason),
-    }
-}
-
-pub(super) fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|told| told.type_ == kind)
 }
