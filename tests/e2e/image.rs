@@ -148,10 +148,8 @@ fn an_image_holds_the_operator_what_it_defines_and_whom_it_trusts_and_nothing_el
     for definition in fs::read_dir(Path::new(ROOT).join("crds")).unwrap() {
         let definition = definition.unwrap();
         let shipped = image.root().join("crds").join(definition.file_name());
-        assert_eq!(
-            fs::read(shipped).unwrap(),
-            fs::read(definition.path()).unwrap()
-        );
+        let is_same = fs::read(&shipped).unwrap() == fs::read(definition.path()).unwrap();
+        assert!(is_same, "{} is another one", shipped.display());
     }
     let trusted = image.root().join("etc/ssl/certs/ca-certificates.crt");
     let trusted = fs::read_to_string(trusted).unwrap();
@@ -177,7 +175,7 @@ mount -o remount,bind,ro "$ROOT"
 shift 3
 unset KUBECONFIG
 exec setpriv --no-new-privs --bounding-set=-all,+setuid,+setgid,+sys_chroot \
-    chroot --userspec=65532:65532 "$ROOT" /cloud-server-operator "$@"
+    /usr/sbin/chroot --userspec=65532:65532 "$ROOT" /cloud-server-operator "$@"
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
