@@ -53,12 +53,7 @@ async fn a_short_create_costs_three_writes_and_three_calls_and_its_deletion_two_
     assert!(spent.get(TASK).is_none_or(|n| *n <= 1), "{spent:?}");
     assert!(spent.get(DETAIL).is_none_or(|n| *n <= 1), "{spent:?}");
 
-    let writes = deletion(&world, 3).await;
-    assert!(
-        on(&writes, "web").iter().all(|entry| entry.is_success()),
-        "a write was refused: {:#?}",
-        told(&on(&writes, "web"))
-    );
+    deletion(&world, 3).await;
     world.finish().await;
 }
 
@@ -87,8 +82,8 @@ async fn a_long_create_costs_one_write_more() {
     world.finish().await;
 }
 
-/// Deletes the Instance: two writes, after at most so many of its create. Gives all writes.
-async fn deletion(world: &World, most_of_create: usize) -> Vec<audit::Entry> {
+/// Deletes the Instance: two writes, after at most so many of its create.
+async fn deletion(world: &World, most_of_create: usize) {
     let deleted_at = Timestamp::now();
     world.delete("web").await;
     world.gone("web").await;
@@ -99,8 +94,11 @@ async fn deletion(world: &World, most_of_create: usize) -> Vec<audit::Entry> {
         .partition(|entry| entry.received_at < deleted_at);
     println!("delete: {:#?}\ncalls: {:?}", told(&of_delete), calls(world));
     assert!(of_create.len() <= most_of_create, "{:#?}", told(&of_create));
-    assert!(of_delete.len() <= 2, "{:#?}", told(&of_delete));
-    writes
+    // An acknowledgement may be on its way when the reconcile's own write lands, on a machine so busy that a reconcile takes longer
+    // than 200 ms: the apiserver refuses it, and nothing is written.
+    let written = of_delete.iter().filter(|entry| entry.is_success()).count();
+    let refused = of_delete.len() - written;
+    assert!(written <= 2 && refused <= 1, "{:#?}", told(&of_delete));
 }
 
 /// How many Instances make a fleet: more than one page of a listing holds (50) with the two that come on top.
