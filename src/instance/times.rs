@@ -37,6 +37,10 @@ pub const RESYNC_DEFAULT: Duration = Duration::from_secs(600);
 /// How long the listing is read at the pace of running operations for one object.
 pub const FAST_LISTING_FOR: Duration = Duration::from_secs(300);
 
+/// How long the task of an operation whose server is gone is asked for again before a person is told: it may yet say how that
+/// ended, and a create that failed is made again.
+pub const ENDING_FOR: Duration = Duration::from_secs(300);
+
 /// What was refused as wrong is asked for again no sooner: each try costs two writes, and a mended spec or Secret brings a
 /// reconcile at once.
 pub const CREATE_REFUSED_RETRY: Duration = Duration::from_secs(30);

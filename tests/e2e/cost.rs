@@ -94,6 +94,8 @@ async fn deletion(world: &World, most_of_create: usize) {
         .partition(|entry| entry.received_at < deleted_at);
     println!("delete: {:#?}\ncalls: {:?}", told(&of_delete), calls(world));
     assert!(of_create.len() <= most_of_create, "{:#?}", told(&of_create));
+    let is_let_in = of_create.iter().all(|entry| entry.is_success());
+    assert!(is_let_in, "refused: {:#?}", told(&of_create));
     // An acknowledgement may be on its way when the reconcile's own write lands, on a machine so busy that a reconcile takes longer
     // than 200 ms: the apiserver refuses it, and nothing is written.
     let written = of_delete.iter().filter(|entry| entry.is_success()).count();

@@ -143,8 +143,11 @@ pub(super) fn record(
             }
             record.lost = record.lost.saturating_add(u32::from(task.is_none()));
             record.recreated = record.recreated.max(observed.memory.origin.recreated);
-            if observed.facts.id().is_some_and(|former| former != *id) {
+            let is_other = observed.facts.id().is_some_and(|former| former != *id);
+            if is_other {
                 record.imported = None;
+            }
+            if is_other && !is_as_ordered(observed) {
                 // It was ordered as the spec said then, and status may no longer tell what was done to the other one since.
                 // Nobody asked for the disk of this one to be erased to undo that: only the password is set once more.
                 // So it is where an image or a key is looked up only later.
@@ -192,6 +195,14 @@ pub(super) fn record(
         },
         update,
     )
+}
+
+/// Where the recorded create failed, nothing was done to its server since, and what else bears our marker came of the same order:
+/// an edit since is an edit of that as well. Not where this process may have bought under a later record.
+fn is_as_ordered(observed: &Observation) -> bool {
+    let record = observed.facts.purchase();
+    observed.create_failed().is_some()
+        && record.is_some_and(|record| observed.memory.in_doubt_since(record).is_none())
 }
 
 /// The place of the recorded server comes last: operations name it, and the spec is held against it. The places of former

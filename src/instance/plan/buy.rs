@@ -156,7 +156,8 @@ fn refused_before(
     let listing = observed.listing.as_ref();
     match listing.map(|listing| listing.absent_once(&observed.facts.marker, since)) {
         // Where this process was refused as well, it keeps its own pause: two that both act must not take turns at once.
-        Some(Absence::Proven) => again(observed, session, record, Some((message, reason))),
+        Some(Absence::Proven) => paused(observed, record, (message, reason))
+            .unwrap_or_else(|| create(observed, session, &Origin::Refused(record))),
         // The spec of now was not refused.
         _ if record.generation != observed.facts.generation => looking(observed, since),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => Plan::rest(
@@ -320,6 +321,21 @@ fn goes_on_from(observed: &Observation, former: &PurchaseRecord, record: &mut Pu
         .collect();
 }
 
+/// What was refused is asked for again in its time, and a spec that was changed since at once.
+fn paused(
+    observed: &Observation,
+    record: &PurchaseRecord,
+    (message, reason): (&str, Reason),
+) -> Option<Plan> {
+    let changed = record.generation != observed.facts.generation;
+    let not_before = observed.memory.pace.not_before;
+    let at = not_before.filter(|at| *at > observed.now && !changed)?;
+    let mut update = StatusUpdate::of(words::refused(message, reason));
+    // Trouble of the service that the next try may already have behind it.
+    update.progress = matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable);
+    Some(Plan::rest(update, at - observed.now))
+}
+
 /// The call of a recorded attempt, once more: the spec may have been mended since, so it is made from the spec of now. A
 /// change of the spec makes it an attempt of its own.
 fn again(
@@ -328,18 +344,10 @@ fn again(
     record: &PurchaseRecord,
     refusal: Option<(&str, Reason)>,
 ) -> Plan {
-    let changed = record.generation != observed.facts.generation;
-    let waits = observed
-        .memory
-        .pace
-        .not_before
-        .filter(|at| *at > observed.now && !changed);
-    if let (Some((message, reason)), Some(at)) = (refusal, waits) {
-        let mut update = StatusUpdate::of(words::refused(message, reason));
-        // Trouble of the service that the next try may already have behind it.
-        update.progress = matches!(reason, Reason::RateLimited | Reason::ServiceUnreachable);
-        return Plan::rest(update, at - observed.now);
+    if let Some(plan) = refusal.and_then(|refusal| paused(observed, record, refusal)) {
+        return plan;
     }
+    let changed = record.generation != observed.facts.generation;
     // The spec may want none any more, which is asked before what one would be bought with.
     // Nor is any call made under a record that says it was refused.
     let is_closed = record.refused.is_some();

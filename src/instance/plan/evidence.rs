@@ -1,6 +1,6 @@
 //! What is known of a server, and what status has told of it already.
 
-use crate::api::conditions::{Readiness, Reason};
+use crate::api::conditions::{Readiness, Reason, STALLED};
 use crate::cloud::ServerId;
 use crate::instance::observation::{Observation, SessionFacts};
 use crate::instance::plan::step::{Plan, StatusUpdate};
@@ -54,6 +54,17 @@ pub(super) fn is_missing(observed: &Observation, session: &SessionFacts, id: &Se
 /// Status says of this very spec that this server is missing, and not the one before it.
 pub(super) fn is_told_missing(observed: &Observation, id: &ServerId) -> bool {
     observed.facts.status_names(id) && says(observed, Reason::ServerMissing)
+}
+
+/// Status says so, and that a person is waited for.
+pub(super) fn is_told_given_up(observed: &Observation, id: &ServerId) -> bool {
+    let mut told = observed.facts.status.conditions.iter();
+    is_told_missing(observed, id)
+        && told.any(|told| {
+            told.type_ == STALLED
+                && told.status == "True"
+                && told.reason == Reason::ServerMissing.as_str()
+        })
 }
 
 /// Whether status says so, of the spec as it is.

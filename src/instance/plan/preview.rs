@@ -343,6 +343,16 @@ fn missing(observed: &Observation, plan: &Plan, record: &PurchaseRecord) -> Prev
         return Preview::of(PlannedChange::Operation(Verb::Create), why);
     }
     let written = plan.update.readiness.clone();
+    if let Some(told) = written.as_ref()
+        && told.state == State::Reconciling
+        && observed.is_open()
+    {
+        // How the operation that is open ends decides whether another one is bought.
+        return Preview::unknown(Unknown {
+            why: told.message.clone(),
+            reason: Some(told.reason),
+        });
+    }
     let stands = written.filter(|readiness| readiness.state != State::Reconciling);
     Preview::held(stands.unwrap_or_else(|| {
         let message = format!(

@@ -172,7 +172,7 @@ pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId
     if let Some(plan) = plan(observed, session, id) {
         return plan;
     }
-    if is_our_account(observed, session) && is_ending(observed) {
+    if is_our_account(observed, session) && is_ending(observed, id) {
         return ending(observed, id);
     }
     let readiness = if is_our_account(observed, session) {
@@ -206,11 +206,14 @@ pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId
     )
 }
 
-/// The operation on a server that is gone has a task that may yet say how it ended. One that cannot be asked for is given up after
-/// a while.
-fn is_ending(observed: &Observation) -> bool {
+/// The operation on a server that is gone has a task that may yet say how it ended. One that cannot be asked for, or runs for
+/// ever, is given up after a while, and stays so: a process that takes over begins no while of its own.
+fn is_ending(observed: &Observation, id: &ServerId) -> bool {
+    if evidence::is_told_given_up(observed, id) {
+        return false;
+    }
     let missing_since = observed.memory.observations.missing_since;
-    let is_new = missing_since.is_none_or(|since| observed.now < since + times::FAST_LISTING_FOR);
+    let is_new = missing_since.is_none_or(|since| observed.now < since + times::ENDING_FOR);
     let may_tell = match &observed.task {
         Fact::Known(state) => !state.is_final(),
         Fact::NotAsked | Fact::Unknown(_) => true,

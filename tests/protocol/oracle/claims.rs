@@ -97,7 +97,7 @@ impl Oracle {
             // Whoever finds a server by its name has it under an attempt of its own; and a status that is wiped between intent
             // and call does not show which attempt the call is for.
             .filter(|begun| {
-                let is_any = verb == Verb::Create || self.troubles.wiped;
+                let is_any = verb == Verb::Create || (self.troubles.wiped && !begun.is_announced);
                 is_any || i64::from(begun.attempt) == attempt
             })
             .collect();

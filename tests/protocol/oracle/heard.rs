@@ -35,6 +35,7 @@ pub(super) struct Call {
     /// UID of the object that it is for, and the attempt that was on record when it left.
     pub(super) object: String,
     pub(super) attempt: u32,
+    pub(super) is_announced: bool,
     pub(super) fate: Fate,
 }
 
@@ -49,6 +50,8 @@ pub(super) struct Begun {
     /// UID of the object that it is for, and the attempt.
     pub(super) object: String,
     pub(super) attempt: u32,
+    /// Status announced the operation when the call left; else the attempt is a guess.
+    pub(super) is_announced: bool,
 }
 
 /// What the service showed of a server: none, that it does not know it.
@@ -140,6 +143,7 @@ impl Oracle {
             subject: subject.to_owned(),
             object: object.map(uid).unwrap_or_default(),
             attempt,
+            is_announced: announced.is_some(),
             fate: Fate::Open,
         });
     }
@@ -162,6 +166,7 @@ impl Oracle {
             at: Instant::now(),
             object: of.map(|call| call.object.clone()).unwrap_or_default(),
             attempt: of.map_or(0, |call| call.attempt),
+            is_announced: of.is_some_and(|call| call.is_announced),
         });
     }
 

@@ -199,6 +199,35 @@ fn a_refused_call_is_repeated_in_its_time_without_a_new_record() {
     );
 }
 
+/// Two processes without a Lease must not take turns at a create that is refused.
+#[test]
+fn what_another_process_was_refused_is_asked_for_under_a_new_record_after_the_own_pause() {
+    let refused = CallState::Refused {
+        message: "sold out".into(),
+        reason: Reason::CreateRefused,
+    };
+    let of_another = Scene::recorded(None, |_| {})
+        .call_state(refused)
+        .memory(|memory| {
+            for attempt in memory.calls.attempts.values_mut() {
+                attempt.is_own = false;
+            }
+        })
+        .listed(SETTLE, &[]);
+    let number = |scene: &Scene| announced(&scene.plan()).map(|record| record.attempt);
+    assert_eq!(number(&of_another), Some(2), "never under its own record");
+    let waits = of_another.with(|observed| {
+        observed.memory.pace.not_before = Some(observed.now + Duration::from_secs(8));
+    });
+    let plan = waits.plan();
+    assert!(rests(&plan));
+    assert_eq!(plan.again, Duration::from_secs(8));
+    let due = waits.clone().with(|observed| observed.now += plan.again);
+    assert_eq!(number(&due), Some(2));
+    let edited = waits.with(|observed| observed.facts.generation = 2);
+    assert_eq!(number(&edited), Some(2), "a mended spec does not wait");
+}
+
 #[test]
 fn a_receipt_that_was_not_written_comes_before_everything() {
     let given = CallState::Accepted {

@@ -307,10 +307,44 @@ fn a_server_that_vanishes_under_an_operation_is_missing() {
     });
     assert_eq!(reason(&scene.plan()), Some(ending));
     let missing = (State::Stalled, Reason::ServerMissing);
-    assert_eq!(
-        reason(&later(scene, times::FAST_LISTING_FOR).plan()),
-        Some(missing)
-    );
+    let given_up = later(scene, times::ENDING_FOR);
+    assert_eq!(reason(&given_up.plan()), Some(missing));
+    // A process that takes over does not take that back.
+    let taken_over = given_up.written().with(|observed| {
+        observed.memory.observations.missing_since = Some(observed.now);
+    });
+    let again = taken_over.plan();
+    assert!(again.update.readiness.is_none() || reason(&again) == Some(missing));
+}
+
+#[test]
+fn a_task_is_asked_for_again_only_while_it_may_yet_tell_how_its_operation_ended() {
+    let failed = TaskState::Failed { reason: None };
+    for (task, may_tell) in [
+        (Fact::NotAsked, true),
+        (Fact::Unknown("away".into()), true),
+        (Fact::Known(TaskState::Running), true),
+        (Fact::Absent, false),
+        (Fact::Known(failed), false),
+        (Fact::Known(TaskState::Succeeded), false),
+    ] {
+        let open = open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
+        let gone = with_task(open, task.clone(), &[])
+            .listed(Duration::ZERO, &[])
+            .with(|observed| {
+                observed.detail = Fact::Absent;
+                observed.memory.observations.not_found = true;
+            });
+        let is_asked_for = gone.plan().again == times::UNREADABLE_RETRY;
+        assert_eq!(is_asked_for, may_tell, "{task:?}");
+        let without_task = gone.status(|status| {
+            if let Some(open) = &mut status.operation {
+                open.task_id = None;
+            }
+        });
+        let again = without_task.plan().again;
+        assert_ne!(again, times::UNREADABLE_RETRY, "{task:?}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A server is recorded.
 
+use super::diff::with_spec;
 use super::*;
 
 #[test]
@@ -88,6 +89,37 @@ fn a_failed_create_is_told_cleaned_up_and_tried_again() {
         announced(&plan).map(|b| (b.attempt, b.failed, b.id.clone())),
         Some((2, 1, None))
     );
+}
+
+/// Nothing was done to a server whose create failed: its double is as it was ordered, so that an edit since is an edit of that.
+#[test]
+fn a_doubled_server_in_the_place_of_one_whose_create_failed_is_as_it_was_ordered() {
+    let failed = Fact::Known(TaskState::Failed { reason: None });
+    let gone = Scene::recorded(Some(ID), |record| record.task = Some("t-1".into()))
+        .with(|observed| observed.task = failed)
+        .written()
+        .with(|observed| observed.detail = Fact::Absent)
+        .memory(|memory| {
+            let since = memory.origin.first_seen;
+            let gone = (Gone::NotFound, since);
+            memory.calls.gone.insert(ServerId::from(ID), gone);
+        })
+        .listed(Duration::ZERO, &[("ecs-2", &ours())]);
+    let ordered = gone.0.facts.purchase().unwrap().target.clone();
+    let edited = with_spec(gone, |spec| spec.image.id = Some("img-2".into()));
+    let adopted = |scene: Scene| match scene.plan().step {
+        Step::Record { record } => *record,
+        step => panic!("{step:?}"),
+    };
+    let record = adopted(edited.clone());
+    assert_eq!(record.id.as_deref(), Some("ecs-2"));
+    assert_eq!(record.target, ordered);
+    // Where this process may have bought under a later record that is lost, it may be of that order.
+    let bought_again = edited.call_state(CallState::Unknown).memory(|memory| {
+        let later = memory.calls.attempts.remove(&1).unwrap();
+        memory.calls.attempts.insert(2, later);
+    });
+    assert_eq!(adopted(bought_again).target.image, "img-2");
 }
 
 #[test]
