@@ -47,6 +47,12 @@ fn a_value_that_cannot_be_right_is_refused_with_its_name() {
         ),
         (r#"extraArgs=["run"]"#, "/extraArgs/0"),
         (r#"extraArgs=["--namespace=team-a"]"#, "/extraArgs/0"),
+        (r#"extraArgs=["--leader-elect=false"]"#, "/extraArgs/0"),
+        (r#"extraArgs=["--listen=[::]:9090"]"#, "/extraArgs/0"),
+        (
+            r#"extraEnv=[{"name":"CSO_LEADER_ELECT","value":"false"}]"#,
+            "/extraEnv/0/name",
+        ),
         (
             r#"extraEnv=[{"name":"CSO_NAMESPACES","value":"a"}]"#,
             "/extraEnv/0/name",

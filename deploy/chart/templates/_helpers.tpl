@@ -42,7 +42,7 @@ written again: the labels of the release go in where labels stand, or where the 
 {{- $text := .root.Files.Get .file | required (printf "the chart lacks %s" .file) }}
 {{- $labels := include "operator.labels" .root }}
 {{- if .keep }}
-{{- $kept := printf "annotations:\n  helm.sh/resource-policy: keep\nlabels:\n%s" (indent 2 $labels) }}
+{{- $kept := printf "annotations:\n  helm.sh/resource-policy: keep\n  argocd.argoproj.io/sync-options: Prune=false,Delete=false\n  kustomize.toolkit.fluxcd.io/prune: disabled\nlabels:\n%s" (indent 2 $labels) }}
 {{- $text | replace "\nmetadata:\n" (printf "\nmetadata:\n%s\n" (indent 2 $kept)) }}
 {{- else }}
 {{- $text | replace "\n  labels:\n" (printf "\n  labels:\n%s\n" (indent 4 $labels)) }}
