@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::faults::{Act, Rule};
 use crate::ledger::Entry;
-use crate::model::{AccountStatus, Console, DEFAULT_ACCOUNT, World};
+use crate::model::{AccountStatus, Console, DEFAULT_ACCOUNT, ServerInfo, World};
 use crate::readings::Readings;
 use crate::secret::Secret;
 use crate::service::Service;
@@ -93,6 +93,7 @@ struct LedgerQuery {
     mutating: bool,
     #[serde(default)]
     effects: bool,
+    limit: Option<usize>,
 }
 
 async fn ledger(State(service): Shared, Query(query): Query<LedgerQuery>) -> Json<Value> {
@@ -104,7 +105,10 @@ async fn ledger(State(service): Shared, Query(query): Query<LedgerQuery>) -> Jso
             && (!query.mutating || entry.method == "POST")
             && (!query.effects || !entry.effect.is_none())
     };
-    let entries: Vec<&Entry> = ledger.entries().filter(wanted).collect();
+    let most = query.limit.unwrap_or(usize::MAX);
+    // The newest of them, in order.
+    let mut entries: Vec<&Entry> = ledger.entries().rev().filter(wanted).take(most).collect();
+    entries.reverse();
     Json(json!({ "entries": entries, "counts": ledger.counts(), "lastSeq": ledger.last_seq() }))
 }
 
@@ -112,15 +116,20 @@ async fn ledger(State(service): Shared, Query(query): Query<LedgerQuery>) -> Jso
 struct ServersQuery {
     #[serde(default)]
     live: bool,
+    limit: Option<usize>,
 }
 
 async fn servers(State(service): Shared, Query(query): Query<ServersQuery>) -> Json<Value> {
-    let servers = service.look(if query.live {
-        World::live_servers
-    } else {
-        World::servers
-    });
-    Json(json!({ "servers": servers }))
+    let mut servers = service.look(World::servers);
+    let all = servers.len();
+    let is_live = |server: &ServerInfo| server.released_at.is_none();
+    let live = servers.iter().filter(|server| is_live(server)).count();
+    servers.retain(|server| is_live(server) || !query.live);
+    let before = servers
+        .len()
+        .saturating_sub(query.limit.unwrap_or(usize::MAX));
+    let counts = json!({ "live": live, "released": all - live });
+    Json(json!({ "servers": servers[before..], "counts": counts }))
 }
 
 async fn tasks(State(service): Shared) -> Json<Value> {
