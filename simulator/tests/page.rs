@@ -14,7 +14,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{Caller, answer, quick};
+use common::{Caller, answer, quick, settle};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -120,40 +120,81 @@ impl Browser {
         }
     }
 
-    /// Clicks the first button with this text, as a person does.
-    async fn click(&self, text: &str) {
+    /// The first button with this text.
+    async fn button(&self, text: &str) -> Value {
         let path = format!("//button[text()='{text}']");
-        // Rows are drawn anew while it is looked for.
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let found = self
-                .ask("/elements", &json!({"using": "xpath", "value": path}))
-                .await;
-            let element = found[0]
-                .as_object()
-                .and_then(|of| of.values().next())
-                .and_then(Value::as_str);
-            let element = element.unwrap_or_else(|| panic!("no button {text}"));
-            let sent = self
-                .http
-                .post(format!("{}/element/{element}/click", self.session));
-            let answer: Value = sent
-                .json(&json!({}))
-                .send()
-                .await
-                .unwrap()
-                .json()
-                .await
-                .unwrap();
-            match answer["value"]["error"].as_str() {
-                None => return,
-                Some(error) => assert!(
-                    error.starts_with("stale") && Instant::now() < until,
-                    "{text}: {answer}"
-                ),
-            }
-        }
+        let found = self
+            .ask("/elements", &json!({"using": "xpath", "value": path}))
+            .await;
+        assert!(found[0].is_object(), "no button {text}");
+        found[0].clone()
     }
+
+    /// Clicks it, as a person does.
+    async fn click(&self, text: &str) {
+        let button = self.button(text).await;
+        let element = button.as_object().unwrap().values().next().unwrap();
+        let path = format!("/element/{}/click", element.as_str().unwrap());
+        self.ask(&path, &json!({})).await;
+    }
+
+    /// Does this with a mouse, which stays as it is left.
+    async fn mouse(&self, acts: &[Value]) {
+        let mouse = json!({"type": "pointer", "id": "mouse", "actions": acts});
+        self.ask("/actions", &json!({"actions": [mouse]})).await;
+    }
+
+    /// Presses it, and holds it.
+    async fn hold(&self, text: &str) {
+        let button = self.button(text).await;
+        let there = json!({"type": "pointerMove", "duration": 0, "origin": button, "x": 0, "y": 0});
+        self.mouse(&[there, json!({"type": "pointerDown", "button": 0})])
+            .await;
+    }
+
+    async fn let_go(&self) {
+        self.mouse(&[json!({"type": "pointerUp", "button": 0})])
+            .await;
+    }
+
+    /// How many elements there are of a kind.
+    async fn count(&self, selector: &str) -> usize {
+        let script = format!("String(document.querySelectorAll('{selector}').length)");
+        self.text(&script).await.parse().unwrap()
+    }
+}
+
+/// Nothing of the page comes from elsewhere, no secret is on it, nothing is amiss, and its script never fails.
+async fn is_of_this_port_and_well(browser: &Browser, url: &str, secret: &str) {
+    let loaded = browser
+        .text("JSON.stringify(performance.getEntriesByType('resource').map(of => of.name))")
+        .await;
+    let loaded: Vec<String> = serde_json::from_str(&loaded).unwrap();
+    assert!(
+        !loaded.is_empty() && loaded.iter().all(|of| of.starts_with(url)),
+        "{loaded:?}"
+    );
+    let page = browser.text("document.documentElement.outerHTML").await;
+    assert!(!page.contains(secret));
+    for alert in ["unanswered", "trouble"] {
+        let script = format!("document.getElementById('{alert}').innerText");
+        assert_eq!(browser.text(&script).await, "", "{alert}");
+    }
+    let log = browser.ask("/se/log", &json!({"type": "browser"})).await;
+    let failures: Vec<&Value> = log
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|line| line["level"] == "SEVERE")
+        .collect();
+    // The icon that every browser asks for.
+    assert!(
+        failures.iter().all(|line| line["message"]
+            .as_str()
+            .unwrap_or_default()
+            .contains("favicon")),
+        "{failures:?}"
+    );
 }
 
 #[tokio::test]
@@ -197,36 +238,109 @@ async fn a_person_sees_servers_tasks_and_ledger_change_and_clicks_faults() {
     browser.shows("summary", "0 servers live, 1 released").await;
     assert!(sim.live_servers().is_empty());
 
-    // Nothing of it comes from elsewhere, no secret is on it, and its script never fails.
-    let loaded = browser
-        .text("JSON.stringify(performance.getEntriesByType('resource').map(of => of.name))")
-        .await;
-    let loaded: Vec<String> = serde_json::from_str(&loaded).unwrap();
-    assert!(
-        !loaded.is_empty() && loaded.iter().all(|of| of.starts_with(url)),
-        "{loaded:?}"
+    is_of_this_port_and_well(&browser, url, sim.token()).await;
+}
+
+#[tokio::test]
+async fn a_press_that_is_held_while_the_page_looks_anew_is_a_click() {
+    let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let sim = quick().control(free).start().await.unwrap();
+    let url = sim.control_url().unwrap();
+    let console = Caller::new(url, "");
+    let browser = Browser::open(url).await;
+    let (server, _) = Caller::of(&sim).create("web-1").await;
+    browser.shows("servers", "STARTED").await;
+
+    browser.hold("release").await;
+    // Its row says something else, and has been drawn with it.
+    let rename = json!({"action": "rename", "server": server, "name": "web-2"});
+    assert_eq!(console.post("/console", &rename).await.status, 200);
+    browser.shows("servers", "web-2").await;
+    assert_eq!(sim.live_servers().len(), 1, "released before it is let go");
+    browser.let_go().await;
+    browser.shows("summary", "0 servers live, 1 released").await;
+    let entries = browser.shows("entries", "released").await;
+    let told = entries.matches(&format!("released {server}")).count();
+    assert_eq!(told, 1, "{entries}");
+    is_of_this_port_and_well(&browser, url, sim.token()).await;
+}
+
+#[tokio::test]
+async fn what_a_click_is_refused_for_stands_until_the_next_click() {
+    let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let sim = quick().control(free).start().await.unwrap();
+    let service = Caller::of(&sim);
+    let browser = Browser::open(sim.control_url().unwrap()).await;
+    let (server, _) = service.create("web-1").await;
+    browser.shows("servers", "STARTED").await;
+    // It is gone by the time of the click, and the page has not had the time to look.
+    let release = json!({"action": "release", "server": server}).to_string();
+    let script = format!(
+        "(() => {{
+            const released = new XMLHttpRequest();
+            released.open('POST', '/console', false);
+            released.setRequestHeader('Content-Type', 'application/json');
+            released.send('{release}');
+            document.querySelector('#servers button').click();
+            return String(released.status);
+        }})()"
     );
-    let page = browser.text("document.documentElement.outerHTML").await;
-    assert!(!page.contains(sim.token()));
-    assert_eq!(
-        browser
-            .text("document.getElementById('trouble').innerText")
-            .await,
-        ""
-    );
-    let log = browser.ask("/se/log", &json!({"type": "browser"})).await;
-    let failures: Vec<&Value> = log
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|line| line["level"] == "SEVERE")
-        .collect();
-    // The icon that every browser asks for.
-    assert!(
-        failures.iter().all(|line| line["message"]
-            .as_str()
-            .unwrap_or_default()
-            .contains("favicon")),
-        "{failures:?}"
-    );
+    assert_eq!(browser.text(&script).await, "200");
+    let refusal =
+        format!("POST /console: 422 {{\"error\":\"the console knows no server {server}\"}}");
+    browser.shows("trouble", &refusal).await;
+    for name in ["web-2", "web-3"] {
+        service.create(name).await;
+        browser.shows("servers", name).await;
+    }
+    browser.shows("trouble", &refusal).await;
+    browser.click("Clear all").await;
+    let until = Instant::now() + PATIENCE;
+    while browser.count("#trouble:not(:empty)").await > 0 {
+        assert!(Instant::now() < until, "the message of another click stays");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// As many rows as a table of the page has at most.
+const SHOWN: usize = 60;
+
+#[tokio::test]
+async fn of_a_long_history_the_newest_is_asked_for_and_shown() {
+    let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let sim = quick().control(free).start().await.unwrap();
+    let service = Caller::of(&sim);
+    let url = sim.control_url().unwrap();
+    let (first, _) = service.create("web-1").await;
+    let mut last = first.clone();
+    for _ in 0..SHOWN {
+        (last, _) = service.create("web-2").await;
+    }
+    settle(&sim).await;
+    let control = Caller::new(url, "");
+    let release = json!({"action": "release", "server": first});
+    assert_eq!(control.post("/console", &release).await.status, 200);
+
+    let newest = control.get("/servers", &[("limit", "1")]).await.body;
+    assert_eq!(newest["counts"], json!({"live": SHOWN, "released": 1}));
+    assert_eq!(newest["servers"].as_array().unwrap().len(), 1);
+    assert_eq!(newest["servers"][0]["id"], json!(last));
+    let whole = control.get("/servers", &[("limit", "1000")]).await.body;
+    assert_eq!(whole["servers"].as_array().unwrap().len(), SHOWN + 1);
+    let query = [("effects", "true"), ("limit", "2")];
+    let ledger = control.get("/ledger", &query).await.body;
+    let entries = ledger["entries"].as_array().unwrap();
+    let kinds: Vec<&Value> = entries.iter().map(|of| &of["effect"]["kind"]).collect();
+    assert_eq!(kinds, ["deployed", "released"]);
+    assert_eq!(ledger["lastSeq"], entries[1]["seq"]);
+
+    let browser = Browser::open(url).await;
+    let summary = format!("{SHOWN} servers live, 1 released");
+    browser.shows("summary", &summary).await;
+    let entries = browser.shows("entries", &format!("released {first}")).await;
+    assert!(!entries.contains(&format!("created {first}")), "{entries}");
+    for rows in ["#servers tr", "#tasks tr", "#entries tr"] {
+        assert_eq!(browser.count(rows).await, SHOWN, "{rows}");
+    }
+    is_of_this_port_and_well(&browser, url, sim.token()).await;
 }
