@@ -4,7 +4,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
+
+use serde_json::Value;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -126,4 +128,57 @@ fn workflows_of_the_forge_are_well_formed() {
     let judged = Command::new(program.trim()).args(&files).output().unwrap();
     let told = String::from_utf8_lossy(&judged.stdout);
     assert!(judged.status.success(), "{told}");
+}
+
+/// What a release's `install.yaml` is, of this image.
+fn install_yaml(image: &str, version: &str) -> Output {
+    let kubectl = devcluster::Executables::find_or_build().unwrap();
+    let mut tool = Command::new(root().join("tools/install-yaml"));
+    tool.args([image, version]);
+    tool.env("KUBECTL", kubectl.path("kubectl"));
+    tool.output().unwrap()
+}
+
+/// The images of all containers in a text of objects.
+fn images(yaml: &[u8]) -> Vec<String> {
+    let objects: Vec<Value> = serde_saphyr::from_multiple(str::from_utf8(yaml).unwrap()).unwrap();
+    let containers = objects.iter().filter_map(|object| {
+        let pod = object.pointer("/spec/template/spec")?;
+        pod["containers"].as_array()
+    });
+    let images = containers.flatten().map(|container| &container["image"]);
+    images.map(|of| of.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_a_release_installs_names_its_image_by_the_digest_or_by_the_version() {
+    let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
+    let image = "registry.example:5000/team/cloud-server-operator";
+    for (name, version, expected) in [
+        (image, &*digest, format!("{image}@{digest}")),
+        (
+            "cloud-server-operator",
+            "0.1.0",
+            "cloud-server-operator:0.1.0".to_owned(),
+        ),
+    ] {
+        let made = install_yaml(name, version);
+        let told = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "{told}");
+        assert_eq!(images(&made.stdout), [expected]);
+    }
+}
+
+#[test]
+fn what_is_no_whole_digest_is_not_installed() {
+    let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
+    let and_more = format!("{digest}ghcr.io/operator");
+    let short = &digest[..digest.len() - 1];
+    for wrong in [&*and_more, short, "sha256:", "0.1.0@latest", ""] {
+        let made = install_yaml("ghcr.io/operator", wrong);
+        assert!(!made.status.success(), "{wrong:?} is taken");
+        assert!(made.stdout.is_empty(), "{wrong:?} is printed");
+        let told = String::from_utf8_lossy(&made.stderr);
+        assert!(told.contains("instead of ghcr.io/operator"), "{told}");
+    }
 }
