@@ -1,7 +1,7 @@
 //! What is shipped: the image that IMAGE names (`make image`), unpacked, and its process started as the Deployment starts it.
 
 use crate::host::cgroup::Cgroup;
-use crate::support::{Setup, get, instance};
+use crate::support::{Setup, World, get, instance};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -178,6 +178,54 @@ exec setpriv --no-new-privs --bounding-set=-all,+setuid,+setgid,+sys_chroot \
     /usr/sbin/chroot --userspec=65532:65532 "$ROOT" /cloud-server-operator "$@"
 "#;
 
+/// Puts into the image what the kubelet mounts: whom the process acts for, and whom it trusts. The variables tell where.
+fn mount_the_account(image: &Image, world: &World) -> Vec<(String, String)> {
+    let mounted = image.root().join(MOUNTED);
+    fs::create_dir_all(&mounted).unwrap();
+    let kubeconfig = world.kubeconfig();
+    let token = kubeconfig
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("token: "))
+        .expect("a token");
+    let (url, authority) = world.apiserver();
+    let address = url.strip_prefix("https://").unwrap();
+    let (host, port) = address.rsplit_once(':').unwrap();
+    for (name, text) in [
+        ("token", token.trim_matches('"')),
+        ("ca.crt", authority),
+        ("namespace", &world.namespace),
+    ] {
+        fs::write(mounted.join(name), text).unwrap();
+    }
+    let variables = [
+        ("KUBERNETES_SERVICE_HOST", host.to_owned()),
+        ("KUBERNETES_SERVICE_PORT", port.to_owned()),
+        ("ROOT", image.root().to_str().unwrap().to_owned()),
+        ("TEST", std::process::id().to_string()),
+    ];
+    variables
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+}
+
+/// What stands before the operator's own command line: it ends with the test, is counted by this group, and sees the image alone.
+fn command_line(group: &Cgroup) -> Vec<String> {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let around: [Vec<String>; 3] = [
+        words(&["sh", "-c", WITH_THE_TEST]),
+        group.around(false).into(),
+        words(&[
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            AS_A_CONTAINER,
+            "container",
+        ]),
+    ];
+    around.concat()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "make image makes it and plays this"]
 async fn the_process_of_the_image_does_its_work_in_the_bounds_of_the_deployment() {
@@ -195,44 +243,8 @@ async fn the_process_of_the_image_does_its_work_in_the_bounds_of_the_deployment(
     group.limit_memory(mebibytes << 20);
     let mut world = Setup::default().without_operator().begin("image").await;
     world.install_for_itself().await;
-    let mounted = image.root().join(MOUNTED);
-    fs::create_dir_all(&mounted).unwrap();
-    let kubeconfig = world.kubeconfig();
-    let token = kubeconfig
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("token: "))
-        .expect("a token");
-    let (url, authority) = world.apiserver();
-    let address = url.strip_prefix("https://").unwrap();
-    let (host, port) = address.rsplit_once(':').unwrap();
-    let variables = [
-        ("KUBERNETES_SERVICE_HOST", host.to_owned()),
-        ("KUBERNETES_SERVICE_PORT", port.to_owned()),
-        ("ROOT", image.root().to_str().unwrap().to_owned()),
-        ("TEST", std::process::id().to_string()),
-    ];
-    for (name, text) in [
-        ("token", token.trim_matches('"')),
-        ("ca.crt", authority),
-        ("namespace", &world.namespace),
-    ] {
-        fs::write(mounted.join(name), text).unwrap();
-    }
-    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let around: [Vec<String>; 3] = [
-        words(&["sh", "-c", WITH_THE_TEST]),
-        group.around(false).into(),
-        words(&[
-            "unshare",
-            "--mount",
-            "sh",
-            "-c",
-            AS_A_CONTAINER,
-            "container",
-        ]),
-    ];
-    let variables = variables.map(|(name, value)| (name.to_owned(), value));
-    world.starts_as(around.concat(), variables.into());
+    let variables = mount_the_account(&image, &world);
+    world.starts_as(command_line(&group), variables);
     world.start().await;
     world.apply(&instance("web")).await;
     world.ready("web").await;
