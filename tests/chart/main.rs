@@ -10,6 +10,7 @@
 mod authorities;
 mod copies;
 mod installed;
+mod judged;
 mod rendered;
 mod same;
 mod switches;
@@ -33,19 +34,19 @@ fn chart() -> PathBuf {
     root().join("deploy/chart")
 }
 
-/// The pinned helm, built where it is missing, which takes minutes, once for each user.
+/// A pinned program, built where it is missing, which takes minutes, once for each user.
+fn built(name: &str) -> PathBuf {
+    let mut build = Command::new(root().join("tools/build"));
+    PathBuf::from(succeeded(&build.arg(name).output().unwrap()).trim())
+}
+
+/// The pinned helm.
 ///
 /// It reads nothing of the user's: no repositories, no plugins, no namespace from the environment.
 fn helm() -> Command {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
     static NOTHING: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let helm = HELM.get_or_init(|| {
-        let output = Command::new(root().join("tools/build"))
-            .arg("helm")
-            .output()
-            .unwrap();
-        PathBuf::from(succeeded(&output).trim())
-    });
+    let helm = HELM.get_or_init(|| built("helm"));
     let nothing = NOTHING.get_or_init(|| tempfile::tempdir().unwrap()).path();
     let mut command = Command::new(helm);
     for (variable, _) in std::env::vars_os() {
