@@ -1,5 +1,6 @@
 //! What is generated stands in the repository, and does not drift from its source.
 
+mod commands;
 mod decodes;
 mod events;
 mod reference;
@@ -27,6 +28,11 @@ fn the_custom_resource_definitions_are_up_to_date() {
 #[test]
 fn the_reference_of_the_two_kinds_is_up_to_date() {
     same("docs/api.md", &reference::page());
+}
+
+#[test]
+fn the_reference_of_the_command_line_is_up_to_date() {
+    same("docs/commands.md", &commands::page());
 }
 
 #[test]

@@ -2,55 +2,73 @@
 //! dropped and counted.
 
 use crate::api::is_hidden;
+use crate::runtime::traces;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::panic::PanicHookInfo;
+use std::path::PathBuf;
 use tracing::{Level, Metadata, Subscriber};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::{ParseError, filter_fn};
+use tracing_subscriber::filter::{FilterExt, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, registry};
 
+mod collector;
+mod filter;
 mod non_blocking;
 
+use collector::Collector;
 use non_blocking::{Guard, NonBlocking, non_blocking};
 
-/// What is logged where `RUST_LOG` says nothing.
-const DEFAULT: &str = "info";
-/// What is not logged unless `RUST_LOG` names it: each request that fails is an error to the Kubernetes client, and a line of our
-/// own says what follows from it.
-const QUIET: &str = "kube_client=off,kube_runtime=off";
-
-/// The log of the process. Dropping it writes what waits, for a second at most.
+/// The log of the process, and where its traces go. Dropping it writes what waits, for a second at most.
 pub(super) struct Log {
+    // First: the runtime that it needs is there yet.
+    collector: Option<Collector>,
     writer: NonBlocking,
     _guard: Guard,
 }
 
 impl Log {
-    /// People read lines, machines read JSON. What is logged, `RUST_LOG` says, but for what [`is_shown`] keeps back.
+    /// People read lines, machines read JSON. What is logged, `RUST_LOG` says, or this file as long as there is something in it,
+    /// but for what [`is_shown`] keeps back. Inside of a runtime.
     ///
     /// # Errors
-    /// Standard error is closed, or the system gives no thread.
-    pub(super) fn begin() -> std::io::Result<Self> {
+    /// Standard error is closed, the system gives no thread, or the collector of traces cannot be used.
+    pub(super) fn begin(filter_file: Option<PathBuf>) -> Result<Self, String> {
+        let no_log = |error: std::io::Error| format!("no log: {error}");
         // A file of its own: whoever holds the lock of the standard library's would be waited for.
-        let stderr = File::from(std::io::stderr().as_fd().try_clone_to_owned()?);
-        let (writer, guard) = non_blocking(stderr)?;
-        let asked = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
-        let (filter, unread) = filter(&asked);
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+        let (writer, guard) = non_blocking(File::from(stderr.map_err(no_log)?)).map_err(no_log)?;
+        let collector = Collector::of_environment()?;
+        let asked = filter_file
+            .as_deref()
+            .map_or_else(filter::of_environment, filter::of_file);
+        let (filter, unread) = filter::parsed(&asked);
+        let (filter, handle) = reload::Layer::new(filter);
         let is_terminal = std::io::stderr().is_terminal();
-        subscriber(filter, writer.clone(), is_terminal).init();
+        subscriber(filter, writer.clone(), is_terminal, collector.as_ref()).init();
         tracing::trace!("lines of our own are logged at every level");
         if let Some(why) = unread {
-            tracing::warn!(%why, "RUST_LOG cannot be read, so it counts as {DEFAULT}: mend it");
+            let default = filter::DEFAULT;
+            tracing::warn!(%why, "the log filter cannot be read, so it counts as {default}: mend it");
+        }
+        if let Some(file) = filter_file {
+            tokio::spawn(filter::follow(file, handle));
         }
         tell_of_panics();
         Ok(Self {
+            collector,
             writer,
             _guard: guard,
         })
+    }
+
+    /// Sends the last spans, as long as there is a runtime.
+    pub(super) fn end_traces(&mut self) {
+        self.collector = None;
     }
 
     /// A line for people, whatever the filter.
@@ -69,38 +87,30 @@ impl Log {
     }
 }
 
-/// What `RUST_LOG` asks for; and why it is the default, where it cannot be read.
-fn filter(asked: &str) -> (EnvFilter, Option<ParseError>) {
-    let asked = match asked.trim() {
-        "" => DEFAULT,
-        asked => asked,
-    };
-    // Of two words about one target the later one counts.
-    match EnvFilter::try_new(format!("{QUIET},{asked}")) {
-        Ok(filter) => (filter, None),
-        Err(why) => (EnvFilter::new(format!("{QUIET},{DEFAULT}")), Some(why)),
-    }
-}
-
-/// What writes the lines that the users' filter and [`is_shown`] both let pass.
+/// What writes the lines that the users' filter and [`is_shown`] both let pass, and hands the spans to the collector.
 fn subscriber<W>(
-    filter: EnvFilter,
+    filter: reload::Layer<EnvFilter, Registry>,
     writer: W,
     is_terminal: bool,
+    collector: Option<&Collector>,
 ) -> Box<dyn Subscriber + Send + Sync>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .with_writer(Shown(writer));
-    let shown = filter_fn(is_shown);
-    if is_terminal {
-        Box::new(lines.finish().with(shown))
+    let lines = if is_terminal {
+        lines.boxed()
     } else {
-        Box::new(lines.json().flatten_event(true).finish().with(shown))
-    }
+        lines.json().flatten_event(true).boxed()
+    };
+    let lines = lines.with_filter(filter.and(filter_fn(is_shown)));
+    let spans = collector.map(|collector| {
+        let spans = tracing_opentelemetry::layer().with_tracer(collector.tracer());
+        spans.with_filter(filter_fn(|line| line.target() == traces::TARGET))
+    });
+    Box::new(registry().with(lines).with(spans))
 }
 
 /// Takes out of each line what is not seen and what steers a terminal, as out of every other text for people. Hence no colours:
@@ -136,12 +146,13 @@ impl<W: Write> Write for Shown<W> {
 /// Of the libraries only errors are shown, whatever the users' filter asks for: below that, some of them quote what came and
 /// went. The Kubernetes client logs whole bodies, Secrets among them (`kube_client::client`, WARN to TRACE), and the watches what
 /// it told them; h2 logs what a service says when it closes a connection, which may be the token; reqwest bytes, rustls
-/// handshakes. Which line of which version does, nobody can keep a list of, so the rule knows our own lines alone.
+/// handshakes. Which line of which version does, nobody can keep a list of, so the rule knows our own lines alone. Spans are for
+/// the collector.
 fn is_shown(line: &Metadata<'_>) -> bool {
     const OURS: &str = env!("CARGO_CRATE_NAME");
     let rest = line.target().strip_prefix(OURS);
     let is_ours = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
-    is_ours || *line.level() == Level::ERROR
+    (is_ours && line.target() != traces::TARGET) || *line.level() == Level::ERROR
 }
 
 /// The default hook writes to standard error itself, and waits for its reader.

@@ -5,12 +5,14 @@ mod completion;
 mod elect;
 mod import;
 mod instances;
+mod lists;
 mod log;
 mod memory;
 mod metrics;
 mod output;
 mod overview;
 mod owners;
+mod parsers;
 mod plan;
 mod progress;
 mod run;
@@ -26,7 +28,7 @@ use crate::cloud::{Client, EndpointPattern};
 use crate::runtime::chain;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Cloud servers as Kubernetes objects: exactly one server for each Instance.
@@ -125,6 +127,11 @@ struct RunArgs {
     #[arg(long, env = "CSO_KEEP_TOKENS_NAMESPACE", value_name = "NAME")]
     keep_tokens_namespace: Option<String>,
 
+    /// File with what RUST_LOG would say, such as a key of a mounted ConfigMap; read again when it changes. RUST_LOG counts while
+    /// there is no such file, or nothing in it.
+    #[arg(long, env = "CSO_LOG_FILTER_FILE", value_name = "FILE")]
+    log_filter_file: Option<PathBuf>,
+
     #[command(flatten)]
     elect: elect::ElectArgs,
 }
@@ -169,7 +176,7 @@ fn misused(error: &clap::Error) -> ExitCode {
 }
 
 /// The command line. As a kubectl plugin it is called what the user types.
-fn command() -> clap::Command {
+pub(crate) fn command() -> clap::Command {
     let called = std::env::args_os().next().unwrap_or_default();
     let called = Path::new(&called).file_stem().unwrap_or_default();
     if called == PLUGIN {

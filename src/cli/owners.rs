@@ -1,5 +1,6 @@
 //! Whose a server is, as far as the Instances tell that may be listed in the cluster.
 
+use super::lists;
 use super::service::Cluster;
 use crate::api::{Account, Instance, Marker};
 use crate::cloud::{Place, ServerId};
@@ -16,9 +17,6 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
-
-/// Instances in one answer of the apiserver.
-const PAGE: u32 = 500;
 
 /// Every Instance that may be listed.
 pub(super) struct Owners {
@@ -146,7 +144,7 @@ impl Owners {
     pub(super) fn caveat(&self) -> Option<String> {
         let only = self.only.as_ref()?;
         Some(format!(
-            "only the Instances of namespace {only} may be listed: servers of the others show as marked, or as nobody's; to \
+            "only the Instances of namespace {only} may be listed: servers of the others show as marked or unowned; to \
              see all, have yourself allowed to list instances.cloudserver.dev in all namespaces"
         ))
     }
@@ -179,28 +177,13 @@ where
         + Debug,
 {
     let everywhere = Api::all(cluster.client.clone());
-    match pages(&everywhere, what).await {
+    match lists::all(&everywhere, what, ListParams::default()).await {
         Err(error) if error.category() == "forbidden" => {
             let here = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-            Ok((pages(&here, what).await?, Some(cluster.namespace.clone())))
+            let listed = lists::all(&here, what, ListParams::default()).await?;
+            Ok((listed, Some(cluster.namespace.clone())))
         }
         listed => Ok((listed?, None)),
-    }
-}
-
-async fn pages<T>(api: &Api<T>, what: &'static str) -> Result<Vec<T>, KubeError>
-where
-    T: DeserializeOwned + Clone + Debug,
-{
-    let mut all = Vec::new();
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let page = call(what, api.list(&params)).await?;
-        all.extend(page.items);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(all),
-        }
     }
 }
 

@@ -37,24 +37,28 @@ const BROKEN: &str = "a watch ended";
 
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn run(args: RunArgs) -> ExitCode {
-    let log = match Log::begin() {
-        Ok(log) => log,
+    let begun = runtimes()
+        .map_err(|error| format!("no runtime: {error}"))
+        .and_then(|(runtime, own)| {
+            let entered = runtime.enter();
+            let log = Log::begin(args.log_filter_file.clone())?;
+            drop(entered);
+            Ok((runtime, own, log))
+        });
+    let (runtime, own, mut log) = match begun {
+        Ok(begun) => begun,
         Err(error) => {
-            eprintln!("{MANAGER}: no log: {error}");
+            eprintln!("{MANAGER}: {error}");
             return ExitCode::FAILURE;
         }
     };
     let metrics = Metrics::default();
     metrics.count_dropped_lines(log.dropped());
-    let ended = runtimes()
-        .map_err(|error| format!("no runtime: {error}"))
-        .and_then(|(runtime, own)| {
-            let ended = runtime.block_on(serve(args, metrics, own.handle().clone()));
-            // Whatever still runs has no business any more.
-            runtime.shutdown_background();
-            own.shutdown_background();
-            ended
-        });
+    let ended = runtime.block_on(serve(args, metrics, own.handle().clone()));
+    log.end_traces();
+    // Whatever still runs has no business any more.
+    runtime.shutdown_background();
+    own.shutdown_background();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

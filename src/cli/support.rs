@@ -1,29 +1,32 @@
 //! `support`: what somebody needs to see who is to help, in one archive. No Secret is read, and no log.
 
+mod metrics;
+mod redact;
+
 use super::output::print;
 use super::service::{Cluster, ClusterArgs};
-use super::{asked, chain};
+use super::{asked, chain, lists};
 use crate::api::names::{GROUP, MANAGER};
+use crate::api::{Account, Instance};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::call;
+use crate::runtime::requests;
 use clap::Args;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use redact::redacted;
 use serde_json::{Value, json};
-use std::fs::OpenOptions;
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// Objects in one answer of the apiserver.
-const PAGE: u32 = 500;
-/// Where kubectl keeps what was applied: the same again, by another hand.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Variables of the operator's own, which bear no secret.
-const HARMLESS: [&str; 3] = ["CSO_", "POD_", "RUST_"];
 
 /// Flags of `support`.
 #[derive(Debug, Args)]
@@ -95,11 +98,9 @@ impl Bundle {
 }
 
 async fn collect(args: &SupportArgs) -> Result<String, String> {
-    let cluster = args
-        .cluster
-        .connect()
-        .await
-        .map_err(|error| chain(&error))?;
+    let cluster = args.cluster.connect().await;
+    let mut cluster = cluster.map_err(|error| chain(&error))?;
+    cluster.client = requests::of_support(cluster.client);
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let mut bundle = Bundle::default();
     let version = call(
@@ -112,15 +113,14 @@ async fn collect(args: &SupportArgs) -> Result<String, String> {
         "versions.yaml",
         &json!({"command": env!("CARGO_PKG_VERSION"), "apiserver": version.git_version, "at": Timestamp::now()}),
     );
-    for (kind, plural, file) in [
-        ("Account", "accounts", "accounts.yaml"),
-        ("Instance", "instances", "instances.yaml"),
+    for (kind, file) in [
+        (ApiResource::erase::<Account>(&()), "accounts.yaml"),
+        (ApiResource::erase::<Instance>(&()), "instances.yaml"),
     ] {
-        let kind = resource(GROUP, "v1alpha1", kind, plural);
         let read = list(&cluster, &kind, namespace, "").await;
         bundle.read(file, &cluster, read);
     }
-    let events = resource("events.k8s.io", "v1", "Event", "events");
+    let events = ApiResource::erase::<Event>(&());
     let read = list(&cluster, &events, namespace, "").await;
     bundle.read(
         "events.yaml",
@@ -134,23 +134,20 @@ async fn collect(args: &SupportArgs) -> Result<String, String> {
 /// What there is of the operator itself.
 async fn operator(cluster: &Cluster, namespace: &str, bundle: &mut Bundle) {
     let label = format!("app.kubernetes.io/name={MANAGER}");
-    let deployments = resource("apps", "v1", "Deployment", "deployments");
+    let deployments = ApiResource::erase::<Deployment>(&());
     let read = list(cluster, &deployments, Some(namespace), &label).await;
     bundle.read("operator/deployments.yaml", cluster, read);
-    let leases = resource("coordination.k8s.io", "v1", "Lease", "leases");
+    let leases = ApiResource::erase::<Lease>(&());
     let read = list(cluster, &leases, Some(namespace), "").await;
     bundle.read("operator/leases.yaml", cluster, read);
-    let pods = resource("", "v1", "Pod", "pods");
+    let pods = ApiResource::erase::<Pod>(&());
     let read = list(cluster, &pods, Some(namespace), &label).await;
     for pod in read.iter().flatten() {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        let metrics = metrics(cluster, namespace, name).await;
         let file = format!("operator/metrics-{name}.txt");
-        match metrics {
+        match metrics::page(cluster, namespace, pod).await {
             Ok(text) => bundle.files.push((file, text)),
-            Err(error) => bundle
-                .missing
-                .push(format!("{file}: {}", cluster.told(&error))),
+            Err(why) => bundle.missing.push(format!("{file}: {why}")),
         }
     }
     if read.as_ref().is_ok_and(Vec::is_empty) {
@@ -159,22 +156,6 @@ async fn operator(cluster: &Cluster, namespace: &str, bundle: &mut Bundle) {
         ));
     }
     bundle.read("operator/pods.yaml", cluster, read);
-}
-
-/// The page of metrics of a Pod, by way of the apiserver.
-async fn metrics(cluster: &Cluster, namespace: &str, pod: &str) -> Result<String, KubeError> {
-    let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:8080/proxy/metrics");
-    let request = async {
-        let request = http::Request::get(path)
-            .body(Vec::new())
-            .map_err(kube::Error::HttpError)?;
-        cluster.client.request_text(request).await
-    };
-    call("read the metrics of a Pod", request).await
-}
-
-fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
 }
 
 /// All objects of a kind, without what is not to be told.
@@ -189,23 +170,15 @@ async fn list(
         Some(namespace) => Api::namespaced_with(client, namespace, kind),
         None => Api::all_with(client, kind),
     };
-    let mut params = ListParams::default().limit(PAGE);
+    let mut params = ListParams::default();
     if !labels.is_empty() {
         params = params.labels(labels);
     }
-    let mut all = Vec::new();
-    loop {
-        let page = call("list what there is", api.list(&params)).await?;
-        let read = page
-            .items
-            .iter()
-            .filter_map(|object| serde_json::to_value(object).ok());
-        all.extend(read.map(without_secrets));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(all),
-        }
-    }
+    let listed = lists::all(&api, "list what there is", params).await?;
+    let read = listed
+        .iter()
+        .filter_map(|object| serde_json::to_value(object).ok());
+    Ok(read.map(redacted).collect())
 }
 
 /// An Event of one of our objects.
@@ -214,39 +187,6 @@ fn is_ours(event: &Value) -> bool {
         .as_str()
         .unwrap_or_default();
     of.split('/').next() == Some(GROUP)
-}
-
-/// Objects of ours bear no secret; a Pod's variables may.
-fn without_secrets(mut object: Value) -> Value {
-    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
-        annotations.remove(LAST_APPLIED);
-    }
-    hide_variables(&mut object);
-    object
-}
-
-/// Leaves out the values of variables of containers but for the operator's own.
-fn hide_variables(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            for (name, field) in fields {
-                match field {
-                    Value::Array(variables) if name == "env" => variables.iter_mut().for_each(hide),
-                    field => hide_variables(field),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(hide_variables),
-        _ => {}
-    }
-}
-
-fn hide(variable: &mut Value) {
-    let name = variable["name"].as_str().unwrap_or_default();
-    let is_harmless = HARMLESS.iter().any(|prefix| name.starts_with(prefix));
-    if let Some(value) = variable.get_mut("value").filter(|_| !is_harmless) {
-        *value = json!("(left out)");
-    }
 }
 
 fn write(output: Option<PathBuf>, bundle: &Bundle) -> Result<String, String> {
@@ -261,17 +201,11 @@ fn write(output: Option<PathBuf>, bundle: &Bundle) -> Result<String, String> {
         )
     };
     let bytes = bundle.archive().map_err(told)?;
-    let mut options = OpenOptions::new();
-    let mut target = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&file)
-        .map_err(told)?;
-    target
-        .write_all(&bytes)
-        .and_then(|()| target.sync_all())
-        .map_err(told)?;
+    let written = made(&file, |target| {
+        target.write_all(&bytes)?;
+        target.sync_all()
+    });
+    written.map_err(told)?;
     let mut lines = vec![format!(
         "{} has {} files; no Secret and no log is in it",
         file.display(),
@@ -286,25 +220,34 @@ fn write(output: Option<PathBuf>, bundle: &Bundle) -> Result<String, String> {
     Ok(lines.join("\n"))
 }
 
+/// A file for its owner alone, which did not exist. Where not all of it can be written nothing of it stays: half an archive would
+/// stand in the way of the next try, and look like one.
+fn made(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result<()>) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(path)?;
+    write(&mut file).inspect_err(|_| {
+        // Why it could not be written is what is told.
+        let _ = fs::remove_file(path);
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Error;
 
     #[test]
-    fn variables_of_containers_are_left_out_but_for_the_operators_own() {
-        let pod = json!({
-            "metadata": {"annotations": {LAST_APPLIED: "{}", "a": "b"}},
-            "spec": {"containers": [{"env": [
-                {"name": "CSO_NAMESPACES", "value": "team-a"},
-                {"name": "HTTPS_PROXY", "value": "http://user:canary@proxy"},
-                {"name": "POD_NAME", "valueFrom": {}},
-            ]}]},
+    fn what_could_not_be_written_does_not_stay_and_what_was_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("archive");
+        let failed = made(&path, |file| {
+            file.write_all(b"half")?;
+            Err(Error::other("the disk is full"))
         });
-        let told = without_secrets(pod);
-        assert_eq!(told["metadata"]["annotations"], json!({"a": "b"}));
-        let variables = &told["spec"]["containers"][0]["env"];
-        assert_eq!(variables[0]["value"], "team-a");
-        assert_eq!(variables[1]["value"], "(left out)");
-        assert_eq!(variables[2], json!({"name": "POD_NAME", "valueFrom": {}}));
+        assert!(failed.unwrap_err().to_string().contains("full"));
+        made(&path, |file| file.write_all(b"whole")).unwrap();
+        assert!(made(&path, |file| file.write_all(b"another")).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
     }
 }

@@ -8,6 +8,7 @@ use reqwest::{Method, Request};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
+use tracing::Instrument;
 use url::Url;
 
 use super::answer::{Answer, Reading, envelope};
@@ -22,6 +23,7 @@ use super::paths::Paths;
 use super::rate_limiter::{CallPriority, Passage, RateLimiter};
 use super::times;
 use super::transport::{Incoming, Line};
+use crate::runtime::traces;
 
 /// Told of each call: what, how it ended (the error's category), how long it took.
 pub type Observer = Arc<dyn Fn(Operation, Result<(), &'static str>, Duration) + Send + Sync>;
@@ -78,7 +80,8 @@ pub(super) struct Call<'a> {
 impl Caller {
     /// Waits for leave to make one mutating call.
     pub(super) async fn permit(&self, priority: CallPriority) -> Permit {
-        let passage = self.limiter.pass(priority).await;
+        let waits = traces::wait_for_permit(priority.as_str());
+        let passage = self.limiter.pass(priority).instrument(waits).await;
         let room = self.share.room(Bounds::of_receipt().memory()).await;
         Permit {
             _passage: passage,
@@ -102,10 +105,14 @@ impl Caller {
             secrets: &secrets,
         };
         let ends = began + deadline(operation);
+        let span = traces::service_call(operation.as_str());
         let outcome = match self.room(&call, ends).await {
             Ok(_room) => {
                 let exchange = self.exchange(&call, ends, rows, &reading);
-                self.health.subscribe(exchange).await
+                self.health
+                    .subscribe(exchange)
+                    .instrument(span.clone())
+                    .await
             }
             Err(fault) => Err(fault),
         };
@@ -127,12 +134,10 @@ impl Caller {
             Err(Fault::NotSent(Cause::NoRoom)) => {}
             Err(_) => self.share.ended(false),
         }
+        let ended = outcome.as_ref().map(|_| ()).map_err(Error::category);
+        traces::ended(&span, ended.err());
         if let Some(observer) = &self.observer {
-            observer(
-                operation,
-                outcome.as_ref().map(|_| ()).map_err(Error::category),
-                began.elapsed(),
-            );
+            observer(operation, ended, began.elapsed());
         }
         drop(call.leave);
         outcome

@@ -7,6 +7,7 @@ use crate::instance::facts::Facts;
 use crate::instance::outcome::Outcome;
 use crate::instance::plan::step::{Plan, ReleaseReason, Step};
 use crate::runtime::events::EventNote;
+use crate::runtime::traces;
 use std::time::Duration;
 
 /// Every line names the object, the generation of its spec and, where there is one, its server.
@@ -17,6 +18,7 @@ macro_rules! line {
             name = $facts.key.name,
             generation = $facts.generation,
             server = $server,
+            trace_id = traces::id().map(tracing::field::display),
             $($rest)+
         )
     };

@@ -4,7 +4,7 @@ use super::requests::{Malformed, well_formed};
 use super::times::{
     KUBE_CALL_DEADLINE, KUBE_CONNECT_DEADLINE, WATCH_REOPEN_MIN, WATCH_TIMEOUT_SECONDS,
 };
-use super::{Heartbeat, Term};
+use super::{Heartbeat, Term, traces};
 use crate::api::names::MANAGER;
 use data_encoding::BASE64;
 use kube::api::Patch;
@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::time::Instant;
+use tokio::time::error::Elapsed;
+use tracing::Instrument;
 
 /// How the apiserver's audit log names us.
 const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
@@ -182,7 +184,19 @@ pub async fn call_within<T>(
     operation: &'static str,
     future: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, KubeError> {
-    match tokio::time::timeout(deadline, future).await {
+    let span = traces::kubernetes_call(operation);
+    let answered = tokio::time::timeout(deadline, future.instrument(span.clone())).await;
+    let outcome = told(deadline, operation, answered);
+    traces::ended(&span, outcome.as_ref().err().map(KubeError::category));
+    outcome
+}
+
+fn told<T>(
+    deadline: Duration,
+    operation: &'static str,
+    answered: Result<kube::Result<T>, Elapsed>,
+) -> Result<T, KubeError> {
+    match answered {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(kube::Error::Api(status))) => Err(KubeError::Refused { operation, status }),
         Ok(Err(kube::Error::Service(error))) if error.is::<NotActive>() => {

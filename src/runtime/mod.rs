@@ -16,6 +16,7 @@ pub mod rights;
 pub mod serve;
 pub mod term;
 pub mod times;
+pub mod traces;
 pub mod watch;
 
 pub use backoff::Backoff;

@@ -8,7 +8,8 @@ use kube::Client;
 use kube::client::Body;
 use thiserror::Error;
 
-/// The kinds that are ever asked for, by the path of their version.
+/// The kinds that are asked for, by the path of their version. The command `support` alone asks for a little more, and that by a
+/// client of its own ([`of_support`]): the operator's own client cannot be brought to it.
 const KINDS: [(&[&str], &[&str]); 6] = [
     (&["api", "v1"], &["namespaces", "secrets", "configmaps"]),
     (
@@ -53,10 +54,34 @@ pub fn well_formed(client: Client) -> Client {
     let service = tower::service_fn(move |request: Request<Body>| {
         let client = client.clone();
         async move {
-            if !is_well_formed(request.method(), request.uri()) {
+            if !may_pass(&request) {
                 let path = request.uri().to_string().chars().take(200).collect();
                 return Err(kube::Error::Service(Box::new(Malformed { path })));
             }
+            client.send(request).await
+        }
+    });
+    Client::new(service, namespace)
+}
+
+fn may_pass(request: &Request<Body>) -> bool {
+    let (method, uri) = (request.method(), request.uri());
+    let comes_from_support = request.extensions().get::<OfSupport>().is_some();
+    is_well_formed(method, uri) || (comes_from_support && is_of_support(method, uri))
+}
+
+/// A request comes from the command `support`.
+#[derive(Clone, Copy)]
+struct OfSupport;
+
+/// The client of the command `support`, made from a well-formed one: it may also ask for the apiserver's version, list
+/// Deployments and Pods of a namespace, and read a Pod's page of metrics.
+pub fn of_support(client: Client) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |mut request: Request<Body>| {
+        let client = client.clone();
+        async move {
+            request.extensions_mut().insert(OfSupport);
             client.send(request).await
         }
     });
@@ -69,9 +94,6 @@ fn is_well_formed(method: &Method, uri: &http::Uri) -> bool {
         return false;
     };
     let segments: Vec<&str> = path.split('/').collect();
-    if method == Method::GET && is_of_support(&segments, uri.query()) {
-        return true;
-    }
     let known = KINDS.iter().find_map(|(version, kinds)| {
         let rest = segments.strip_prefix(*version)?;
         Some((rest, *kinds))
@@ -108,13 +130,17 @@ fn is_well_formed(method: &Method, uri: &http::Uri) -> bool {
 }
 
 /// Whether it reads what the command `support` reads beside: the version, the operator's Deployment and Pods, and their metrics.
-fn is_of_support(segments: &[&str], query: Option<&str>) -> bool {
+fn is_of_support(method: &Method, uri: &http::Uri) -> bool {
     let is_namespace = |name: &str| valid::namespace(name).is_ok();
+    let segments: Vec<&str> = uri.path().split('/').skip(1).collect();
+    if method != Method::GET || !uri.path().starts_with('/') {
+        return false;
+    }
     match *segments {
-        ["version"] => query.is_none(),
+        ["version"] => uri.query().is_none(),
         ["api", "v1", "namespaces", namespace, "pods"]
         | ["apis", "apps", "v1", "namespaces", namespace, "deployments"] => {
-            is_namespace(namespace) && has_only(query.unwrap_or_default(), OF_LISTS)
+            is_namespace(namespace) && has_only(uri.query().unwrap_or_default(), OF_LISTS)
         }
         [
             "api",
@@ -125,12 +151,18 @@ fn is_of_support(segments: &[&str], query: Option<&str>) -> bool {
             pod,
             "proxy",
             "metrics",
-        ] => {
-            let pod = pod.strip_suffix(":8080").unwrap_or_default();
-            is_namespace(namespace) && valid::object_name(pod).is_ok() && query.is_none()
-        }
+        ] => is_namespace(namespace) && is_port_of_pod(pod) && uri.query().is_none(),
         _ => false,
     }
+}
+
+/// Whether it names a Pod and a port of it.
+fn is_port_of_pod(text: &str) -> bool {
+    let Some((pod, port)) = text.split_once(':') else {
+        return false;
+    };
+    let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+    valid::object_name(pod).is_ok() && is_number && port.parse::<u16>().is_ok()
 }
 
 /// Whether a query holds these parameters alone, each once, and each as the client library writes it.

@@ -61,7 +61,9 @@ fn a_ca_bundle_is_trusted_beside_the_authorities_of_the_image() {
         .iter()
         .find(|one| one["name"] == "SSL_CERT_DIR")
         .unwrap();
-    let bundle = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
+    let mounts = container["volumeMounts"].as_array().unwrap();
+    let bundle = mounts.iter().find(|one| one["name"] == "ca-bundle");
+    let bundle = bundle.unwrap()["mountPath"].as_str().unwrap();
     let folders = variable["value"].as_str().unwrap();
     let here = |path: PathBuf| path.to_str().unwrap().to_owned();
     let folders = folders

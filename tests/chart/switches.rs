@@ -115,7 +115,7 @@ fn values_of_the_pod_stand_in_the_pod_and_change_nothing_else() {
         (
             vec![r#"extraEnv=[{"name":"RUST_LOG","value":"debug"}]"#.to_owned()],
             added(
-                container("/env/2"),
+                container("/env/3"),
                 json!({"name": "RUST_LOG", "value": "debug"}),
             ),
         ),
@@ -143,11 +143,11 @@ fn a_ca_bundle_is_mounted_and_named_beside_the_authorities_of_the_image() {
     found.sort_by_key(|operation| operation["path"].to_string());
     let wanted = [
         added(
-            container("/env/2"),
+            container("/env/3"),
             json!({"name": "SSL_CERT_DIR", "value": directories}),
         ),
-        added(container("/volumeMounts"), json!([mount])),
-        added(pod("/spec/volumes"), json!([volume])),
+        added(container("/volumeMounts/1"), mount.clone()),
+        added(pod("/spec/volumes/1"), volume.clone()),
     ];
     assert_eq!(found, wanted);
     // Beside the certificate of metrics, which is a volume too.
@@ -156,8 +156,8 @@ fn a_ca_bundle_is_mounted_and_named_beside_the_authorities_of_the_image() {
         "metrics.auth.enabled=true",
     ]);
     let spec = &both[DEPLOYMENT]["spec"]["template"]["spec"];
-    assert_eq!(spec["volumes"][1], volume);
-    assert_eq!(spec["containers"][0]["volumeMounts"][1], mount);
+    assert_eq!(spec["volumes"][2], volume);
+    assert_eq!(spec["containers"][0]["volumeMounts"][2], mount);
     assert_eq!(spec["volumes"][0]["name"], "metrics-tls");
 }
 

@@ -50,4 +50,5 @@ mod support;
 mod synced;
 mod tenants;
 mod torture;
+mod traces;
 mod verbs;

@@ -1,14 +1,11 @@
 //! What `describe` says of one Instance, in sentences.
 
+use super::next::{NEVER_OBSERVED, next};
 use super::progress::Durations;
-use super::standing::{about, condition, standing};
-use crate::api::conditions::{READY, Reason, STALLED};
+use super::readiness::{about, is_current, readiness};
 use crate::api::{HistoryEntry, Instance, InstanceStatus, printable};
 use jiff::Timestamp;
 use kube::ResourceExt;
-
-const NOT_LOOKED_AT: &str =
-    "The operator has not looked at it yet: does one run, and does it watch this namespace?";
 
 /// All of it.
 pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestamp) -> String {
@@ -22,22 +19,27 @@ pub(super) fn describe(instance: &Instance, durations: &Durations, now: Timestam
         instance.spec.account_ref.name,
     )];
     let Some(status) = &instance.status else {
-        lines.push(format!("  {NOT_LOOKED_AT}"));
+        lines.push(format!("  {NEVER_OBSERVED}"));
         return lines.join("\n") + "\n";
     };
     lines.push(format!("  {}", server(status)));
     lines.push(String::new());
-    lines.push(format!("How it stands: {}", standing(&status.conditions)));
+    let readiness = readiness(
+        &instance.metadata,
+        status.observed_generation,
+        &status.conditions,
+    );
+    lines.push(format!("How it stands: {readiness}"));
+    let is_current = is_current(&instance.metadata, status.observed_generation);
+    if !is_current && !status.conditions.is_empty() {
+        lines.push("  These conditions are of the spec before the newest edit.".to_owned());
+    }
     for told in &status.conditions {
         let since = about(now.duration_since(told.last_transition_time.0));
         lines.push(format!(
             "  {} is {} since {since} ({}): {}",
             told.type_, told.status, told.reason, told.message
         ));
-    }
-    let is_seen = status.observed_generation >= instance.metadata.generation.unwrap_or(0);
-    if !is_seen && !status.conditions.is_empty() {
-        lines.push("  The newest edit of the spec was not looked at yet.".to_owned());
     }
     lines.push(String::new());
     lines.push("What comes next".to_owned());
@@ -77,48 +79,6 @@ fn server(status: &InstanceStatus) -> String {
         .chain(told)
         .collect();
     words.join(", ") + "."
-}
-
-/// What is being done or waited for, and what a person can do about it.
-fn next(
-    instance: &Instance,
-    status: &InstanceStatus,
-    durations: &Durations,
-    now: Timestamp,
-) -> String {
-    let ready = condition(&status.conditions, READY);
-    if ready.is_none() {
-        return NOT_LOOKED_AT.to_owned();
-    }
-    let reason = ready.and_then(|ready| Reason::of(&ready.reason));
-    let remedy = reason.map_or("", Reason::remedy);
-    if let Some(open) = status.operation.as_ref().filter(|told| told.is_open()) {
-        let call = match (open.accepted, &open.task_id) {
-            (_, Some(task)) => format!("the service took it as task {task}"),
-            (true, None) => "the service took it and named no task".to_owned(),
-            (false, None) => "the service has not taken it yet, or its answer was lost".to_owned(),
-        };
-        let cause = open
-            .cause
-            .map(|cause| format!(", {cause}"))
-            .unwrap_or_default();
-        return format!(
-            "The {} (number {}{cause}) is followed to its end; {call}. {}. {remedy}",
-            open.verb,
-            open.attempt,
-            durations.progress(open, now)
-        );
-    }
-    if instance.metadata.deletion_timestamp.is_some() {
-        return format!("Its server is released, then it goes. {remedy}");
-    }
-    let is_stalled =
-        condition(&status.conditions, STALLED).is_some_and(|stalled| stalled.status == "True");
-    match ready.map(|ready| ready.status.as_str()) {
-        Some("True") => "Nothing, until the spec, a Secret or the server changes.".to_owned(),
-        _ if is_stalled => format!("Somebody has to mend something. {remedy}"),
-        _ => format!("It goes on by itself. {remedy}"),
-    }
 }
 
 fn ended(entry: &HistoryEntry, now: Timestamp) -> String {

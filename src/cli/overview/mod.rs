@@ -1,9 +1,10 @@
 //! `status` and `describe`: what the cluster's objects tell, for people. The service is not asked.
 
 mod describe;
+mod next;
 mod objects;
 mod progress;
-mod standing;
+mod readiness;
 mod tree;
 
 #[cfg(test)]
@@ -12,9 +13,9 @@ mod tests;
 use super::asked;
 use super::completion::values;
 use super::output::print;
+use super::parsers::instance_name;
 use super::service::ClusterArgs;
 use crate::api::Instance;
-use crate::api::valid;
 use crate::cli::chain;
 use clap::Args;
 use jiff::Timestamp;
@@ -39,17 +40,11 @@ pub(super) struct StatusArgs {
 #[derive(Debug, Args)]
 pub(super) struct DescribeArgs {
     /// The Instances, by name.
-    #[arg(required = true, value_name = "NAME", value_parser = object_name, add = values::instances())]
+    #[arg(required = true, value_name = "NAME", value_parser = instance_name, add = values::instances())]
     names: Vec<String>,
 
     #[command(flatten)]
     cluster: ClusterArgs,
-}
-
-fn object_name(text: &str) -> Result<String, String> {
-    let checked = valid::object_name(text);
-    checked.map_err(|problem| problem.to_string())?;
-    Ok(text.to_owned())
 }
 
 /// Prints the tree of Accounts and Instances.
@@ -66,8 +61,7 @@ async fn show_tree(args: &StatusArgs) -> Result<String, String> {
     let cluster = args.cluster.connect().await;
     let cluster = cluster.map_err(|error| chain(&error))?;
     let objects = Objects::read(&cluster, args.all_namespaces).await?;
-    if objects.accounts.is_empty() && objects.instances.is_empty() && objects.unreadable.is_empty()
-    {
+    if objects.is_empty() {
         let place = match args.all_namespaces {
             true => "in any namespace".to_owned(),
             false => format!(
@@ -85,10 +79,9 @@ async fn show_each(args: &DescribeArgs) -> Result<String, String> {
     let cluster = args.cluster.connect().await;
     let cluster = cluster.map_err(|error| chain(&error))?;
     // The others tell how long such operations take here.
-    let objects = Objects::read(&cluster, false).await?;
-    let durations = Durations::of(&objects.instances);
-    let by_name: BTreeMap<String, &Instance> = objects
-        .instances
+    let (instances, unreadable) = objects::list::<Instance>(&cluster, false).await?;
+    let durations = Durations::of(&instances);
+    let by_name: BTreeMap<String, &Instance> = instances
         .iter()
         .map(|instance| (instance.name_any(), instance))
         .collect();
@@ -96,9 +89,7 @@ async fn show_each(args: &DescribeArgs) -> Result<String, String> {
     let mut told = Vec::new();
     for name in &args.names {
         let Some(instance) = by_name.get(name) else {
-            let is_there = objects
-                .unreadable
-                .contains(&format!("{}/{name}", cluster.namespace));
+            let is_there = unreadable.iter().any(|object| object.name == *name);
             return Err(match is_there {
                 true => format!(
                     "Instance {name}: this version of the command cannot read it; kubectl get instance {name} -o yaml shows it"

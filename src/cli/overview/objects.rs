@@ -1,41 +1,56 @@
 //! The Accounts and Instances of a namespace, or of all.
 
 use crate::api::{Account, Instance};
+use crate::cli::lists;
 use crate::cli::service::Cluster;
-use crate::runtime::kubernetes::call;
 use kube::api::{Api, ListParams};
 use kube::core::{DeserializeGuard, NamespaceResourceScope};
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 use std::fmt::Debug;
 
-/// Objects in one answer of the apiserver.
-const PAGE: u32 = 500;
+/// An object that this version cannot read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Unreadable {
+    pub(super) namespace: String,
+    pub(super) kind: Cow<'static, str>,
+    pub(super) name: String,
+}
 
-/// What is shown: the objects of some namespaces, with the names of those that this version cannot read.
+/// What is shown: the objects of some namespaces.
 #[derive(Default)]
 pub(super) struct Objects {
     pub(super) accounts: Vec<Account>,
     pub(super) instances: Vec<Instance>,
-    pub(super) unreadable: Vec<String>,
+    /// Of either kind.
+    pub(super) unreadable: Vec<Unreadable>,
 }
 
 impl Objects {
     /// All there is, in the cluster's namespace or in all.
     pub(super) async fn read(cluster: &Cluster, all_namespaces: bool) -> Result<Self, String> {
-        let mut objects = Self::default();
-        let (accounts, unreadable) = list::<Account>(cluster, all_namespaces).await?;
-        objects.accounts = accounts;
-        objects.unreadable = unreadable;
-        let (instances, unreadable) = list::<Instance>(cluster, all_namespaces).await?;
-        objects.instances = instances;
-        objects.unreadable.extend(unreadable);
-        Ok(objects)
+        let (accounts, mut unreadable) = list::<Account>(cluster, all_namespaces).await?;
+        let (instances, others) = list::<Instance>(cluster, all_namespaces).await?;
+        unreadable.extend(others);
+        Ok(Self {
+            accounts,
+            instances,
+            unreadable,
+        })
+    }
+
+    /// Whether there is nothing at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.accounts.is_empty() && self.instances.is_empty() && self.unreadable.is_empty()
     }
 }
 
-/// All objects of a kind; those that cannot be read by namespace and name.
-async fn list<K>(cluster: &Cluster, all_namespaces: bool) -> Result<(Vec<K>, Vec<String>), String>
+/// All objects of a kind, and those of them that cannot be read.
+pub(super) async fn list<K>(
+    cluster: &Cluster,
+    all_namespaces: bool,
+) -> Result<(Vec<K>, Vec<Unreadable>), String>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + DeserializeOwned
@@ -46,25 +61,18 @@ where
         true => Api::all(cluster.client.clone()),
         false => Api::namespaced(cluster.client.clone(), &cluster.namespace),
     };
+    let listed = lists::all(&api, "list what there is", ListParams::default()).await;
     let (mut read, mut unreadable) = (Vec::new(), Vec::new());
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let page = call("list what there is", api.list(&params)).await;
-        let page = page.map_err(|error| cluster.told(&error))?;
-        for object in page.items {
-            let place = format!(
-                "{}/{}",
-                object.namespace().unwrap_or_default(),
-                object.name_any()
-            );
-            match object.0 {
-                Ok(object) => read.push(object),
-                Err(_) => unreadable.push(place),
-            }
-        }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok((read, unreadable)),
+    for object in listed.map_err(|error| cluster.told(&error))? {
+        let named = Unreadable {
+            namespace: object.namespace().unwrap_or_default(),
+            kind: K::kind(&()),
+            name: object.name_any(),
+        };
+        match object.0 {
+            Ok(object) => read.push(object),
+            Err(_) => unreadable.push(named),
         }
     }
+    Ok((read, unreadable))
 }

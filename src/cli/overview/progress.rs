@@ -1,6 +1,6 @@
 //! How far an operation is, by how long others of its kind took: the service itself tells nothing of it.
 
-use super::standing::about;
+use super::readiness::about;
 use crate::api::{Instance, Operation, Verb};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;

@@ -1,9 +1,10 @@
 //! What is printed of objects as they are at one moment.
 
-use super::objects::Objects;
+use super::objects::{Objects, Unreadable};
 use super::progress::Durations;
-use super::standing::about;
-use super::{describe, tree};
+use super::readiness::about;
+use super::{describe, next, tree};
+use crate::api::conditions::Reason;
 use crate::api::{Account, Instance};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -87,6 +88,14 @@ fn account() -> Account {
     serde_json::from_value(object).unwrap()
 }
 
+fn unreadable(kind: &'static str, namespace: &str, name: &str) -> Unreadable {
+    Unreadable {
+        namespace: namespace.to_owned(),
+        kind: kind.into(),
+        name: name.to_owned(),
+    }
+}
+
 #[test]
 fn the_tree_shows_each_instance_below_its_account_and_how_far_it_is() {
     let mut elsewhere = refused();
@@ -96,19 +105,23 @@ fn the_tree_shows_each_instance_below_its_account_and_how_far_it_is() {
     let objects = Objects {
         accounts: vec![account()],
         instances: vec![ready(), reinstalled(), refused(), elsewhere],
-        unreadable: vec!["team-b/odd".to_owned()],
+        unreadable: vec![
+            unreadable("Instance", "team-b", "odd"),
+            unreadable("Account", "team-a", "newer"),
+        ],
     };
     assert_eq!(
         tree::tree(&objects, now()).lines().collect::<Vec<_>>(),
         [
             "team-a",
-            "├─ Account default: Ready · https://cloud.example · 3 servers, 1 of them nobody's · 2 of 2 Instances · 1 waiting",
+            "├─ Account default: Ready · https://cloud.example · 3 servers, 1 of them unowned · 2 of 2 Instances · 1 waiting",
             "│  ├─ app  Stalled (CreateRefused) · the service says no [31m",
             "│  ├─ db   Reconciling (Reinstalling) · reinstall [#####-----] 50 %, about 20 s left · ecs-2",
             "│  └─ web  Ready · ecs-1 STARTED 198.18.0.1",
+            "├─ Account newer: this version of the command cannot read it",
             "└─ Account other: does not exist",
-            "   └─ lost  not looked at yet",
-            "team-b/odd: this version of the command cannot read it",
+            "   └─ lost  not observed yet",
+            "Instance team-b/odd: this version of the command cannot read it",
         ]
     );
 }
@@ -132,10 +145,10 @@ fn what_runs_is_described_with_its_task_and_what_was_done_with_its_time() {
 #[test]
 fn what_needs_a_person_is_described_with_its_remedy_and_cannot_steer_the_terminal() {
     let told = describe::describe(&refused(), &Durations::default(), now());
-    let remedy = crate::api::conditions::Reason::CreateRefused.remedy();
+    let remedy = Reason::CreateRefused.remedy();
     assert!(told.contains("It has no server."), "{told}");
     assert!(
-        told.contains(&format!("Somebody has to mend something. {remedy}")),
+        told.contains(&format!("What comes next\n  {remedy}\n")),
         "{told}"
     );
     assert!(!told.contains('\u{1b}'), "{told}");
@@ -164,4 +177,147 @@ fn nobody_is_promised_an_end_that_nothing_tells_of() {
         "[----------] 0 %, about 40 s left"
     );
     assert_eq!(about(SignedDuration::from_secs(-5)), "0 s");
+}
+
+#[test]
+fn an_account_that_cannot_be_read_is_there_and_has_its_instances() {
+    let objects = Objects {
+        accounts: Vec::new(),
+        instances: vec![ready()],
+        unreadable: vec![unreadable("Account", "team-a", "default")],
+    };
+    assert_eq!(
+        tree::tree(&objects, now()).lines().collect::<Vec<_>>(),
+        [
+            "team-a",
+            "└─ Account default: this version of the command cannot read it",
+            "   └─ web  Ready · ecs-1 STARTED 198.18.0.1",
+        ]
+    );
+}
+
+#[test]
+fn what_status_says_of_a_former_spec_is_not_told_of_this_one() {
+    let mut edited = ready();
+    edited.metadata.generation = Some(3);
+    let mut account = account();
+    account.metadata.generation = Some(2);
+    let mut deleted = refused();
+    deleted.metadata.generation = Some(3);
+    deleted.metadata.deletion_timestamp = serde_json::from_value(json!(NOW)).unwrap();
+    let told = describe::describe(&edited, &Durations::default(), now());
+    for words in [
+        "How it stands: edited, not observed yet\n  These conditions are of the spec before the newest edit.\n",
+        "What comes next\n  The operator has not observed the newest edit yet.",
+    ] {
+        assert!(told.contains(words), "{words:?} is not in\n{told}");
+    }
+    let objects = Objects {
+        accounts: vec![account],
+        instances: vec![deleted, edited],
+        unreadable: Vec::new(),
+    };
+    let tree = tree::tree(&objects, now());
+    for line in [
+        "Account default: edited, not observed yet · https://",
+        "├─ app  being deleted, not observed yet\n",
+        "└─ web  edited, not observed yet · ecs-1",
+    ] {
+        assert!(tree.contains(line), "{line:?} is not in\n{tree}");
+    }
+}
+
+/// Ready is False for this reason, and Stalled or Reconciling is True.
+fn held(kind: &str, reason: Reason) -> Value {
+    let reason = reason.as_str();
+    json!({"observedGeneration": 2, "id": "ecs-1",
+        "conditions": [condition("Ready", "False", reason, "m"), condition(kind, "True", reason, "m")]})
+}
+
+fn next_of(instance: &Instance) -> String {
+    let status = instance.status.as_ref().unwrap();
+    next::next(instance, status, &Durations::default(), now())
+}
+
+#[test]
+fn whoever_has_to_do_something_is_not_told_that_it_goes_on_by_itself() {
+    for reason in [
+        Reason::LoginSecretNotFound,
+        Reason::AccountNotFound,
+        Reason::TokenRefused,
+        Reason::Paused,
+    ] {
+        let told = next_of(&instance("web", &held("Reconciling", reason)));
+        assert_eq!(told, reason.remedy());
+    }
+    let missing = |kind| next_of(&instance("web", &held(kind, Reason::ServerMissing)));
+    assert_eq!(missing("Stalled"), Reason::ServerMissing.remedy());
+    assert_eq!(
+        missing("Reconciling"),
+        "Wait; the operator is still finding out what became of the server."
+    );
+    let newer = json!({"observedGeneration": 2, "conditions": [condition("Ready", "False", "OfTomorrow", "m")]});
+    assert_eq!(
+        next_of(&instance("web", &newer)),
+        "Read the message of the condition Ready."
+    );
+}
+
+#[test]
+fn what_becomes_of_a_server_whose_instance_is_deleted_follows_from_its_policies() {
+    let releasing = held("Reconciling", Reason::Releasing);
+    let unconfirmed = held("Stalled", Reason::ReleaseUnconfirmed);
+    let nothing = json!({"observedGeneration": 2, "conditions": releasing["conditions"]});
+    let asked = held("Reconciling", Reason::CreateUnconfirmed);
+    let (paused, over) = (json!({}), json!({"until": "2026-03-01T11:00:00Z"}));
+    for (spec, status, expected) in [
+        (
+            json!({}),
+            &releasing,
+            "Server ecs-1 is being released; then the Instance goes. Wait;",
+        ),
+        (
+            json!({"pause": over}),
+            &releasing,
+            "Server ecs-1 is being released; then the Instance goes. Wait;",
+        ),
+        (
+            json!({}),
+            &unconfirmed,
+            "The Instance stays until the service confirms that server ecs-1 is released. Give the Account",
+        ),
+        (
+            json!({}),
+            &nothing,
+            "The Instance stays until it is certain that no server of it is left. Wait;",
+        ),
+        (
+            json!({"deletionPolicy": "Retain"}),
+            &releasing,
+            "Nothing is released, since spec.deletionPolicy is Retain: server ecs-1 stays at the service, where it goes on being billed, and the Instance goes.",
+        ),
+        (
+            json!({"managementPolicy": "Observe"}),
+            &asked,
+            "Nothing is released, since spec.managementPolicy is Observe: server ecs-1 stays at the service, where it goes on being billed, and the Instance goes. Wait for",
+        ),
+        (
+            json!({"deletionPolicy": "Retain", "pause": paused}),
+            &releasing,
+            "Its deletion waits, and nothing is released meanwhile. Take spec.pause out",
+        ),
+        (
+            json!({"deletionProtection": true, "pause": paused}),
+            &releasing,
+            "Nothing is released, and the Instance stays, since spec.deletionProtection is true. To release the server",
+        ),
+    ] {
+        let mut object = serde_json::to_value(instance("web", status)).unwrap();
+        object["metadata"]["deletionTimestamp"] = json!(NOW);
+        for (field, value) in spec.as_object().unwrap() {
+            object["spec"][field] = value.clone();
+        }
+        let told = next_of(&serde_json::from_value(object).unwrap());
+        assert!(told.starts_with(expected), "{spec}: {told}");
+    }
 }

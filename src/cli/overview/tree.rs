@@ -1,39 +1,38 @@
 //! The tree that `status` prints: namespaces, their Accounts, and the Instances of each.
 
-use super::objects::Objects;
+use super::objects::{Objects, Unreadable};
 use super::progress::Durations;
-use super::standing::{condition, standing};
+use super::readiness::{NOT_OBSERVED, condition, is_current, readiness};
 use crate::api::conditions::READY;
 use crate::api::{Account, Instance, LimitUse, counted, printable};
 use jiff::Timestamp;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use std::collections::{BTreeMap, BTreeSet};
+
+const UNREADABLE: &str = "this version of the command cannot read it";
+
+/// An Account, as far as it could be read.
+#[derive(Default)]
+enum Read<'a> {
+    /// There is none of this name.
+    #[default]
+    Absent,
+    Unreadable,
+    Account(&'a Account),
+}
 
 /// The Instances of one Account.
 #[derive(Default)]
 struct Branch<'a> {
-    account: Option<&'a Account>,
+    account: Read<'a>,
     instances: Vec<&'a Instance>,
 }
 
 /// All of it, as lines.
 pub(super) fn tree(objects: &Objects, now: Timestamp) -> String {
-    let mut namespaces: BTreeMap<String, BTreeMap<String, Branch<'_>>> = BTreeMap::new();
-    for account in &objects.accounts {
-        let namespace = namespaces.entry(account.namespace().unwrap_or_default());
-        let branch = namespace.or_default().entry(account.name_any());
-        branch.or_default().account = Some(account);
-    }
-    for instance in &objects.instances {
-        let namespace = namespaces.entry(instance.namespace().unwrap_or_default());
-        let branch = namespace
-            .or_default()
-            .entry(instance.spec.account_ref.name.clone());
-        branch.or_default().instances.push(instance);
-    }
     let durations = Durations::of(&objects.instances);
     let mut lines = Vec::new();
-    for (namespace, accounts) in namespaces {
+    for (namespace, accounts) in branches(objects) {
         lines.push(namespace);
         let count = accounts.len();
         for (at, (name, branch)) in accounts.into_iter().enumerate() {
@@ -43,7 +42,7 @@ pub(super) fn tree(objects: &Objects, now: Timestamp) -> String {
             };
             lines.push(format!(
                 "{twig} Account {name}: {}",
-                of_account(branch.account)
+                of_account(&branch.account)
             ));
             lines.extend(
                 of_instances(branch.instances, &durations, now)
@@ -51,12 +50,15 @@ pub(super) fn tree(objects: &Objects, now: Timestamp) -> String {
             );
         }
     }
-    let unreadable: BTreeSet<&String> = objects.unreadable.iter().collect();
-    lines.extend(
-        unreadable
-            .into_iter()
-            .map(|place| format!("{place}: this version of the command cannot read it")),
-    );
+    // Which Account an Instance names that cannot be read nobody knows.
+    let unreadable: BTreeSet<_> = objects.unreadable.iter().collect();
+    let others = unreadable.into_iter().filter(|object| !is_account(object));
+    lines.extend(others.map(|object| {
+        format!(
+            "{} {}/{}: {UNREADABLE}",
+            object.kind, object.namespace, object.name
+        )
+    }));
     let lines: Vec<String> = lines
         .iter()
         .map(|line| printable(line).into_owned())
@@ -64,20 +66,58 @@ pub(super) fn tree(objects: &Objects, now: Timestamp) -> String {
     lines.join("\n")
 }
 
-fn of_account(account: Option<&Account>) -> String {
-    let Some(account) = account else {
-        return "does not exist".to_owned();
+/// The Accounts of each namespace, with their Instances.
+fn branches(objects: &Objects) -> BTreeMap<String, BTreeMap<String, Branch<'_>>> {
+    let mut namespaces: BTreeMap<String, BTreeMap<String, Branch<'_>>> = BTreeMap::new();
+    for account in &objects.accounts {
+        let namespace = namespaces.entry(account.namespace().unwrap_or_default());
+        let branch = namespace.or_default().entry(account.name_any());
+        branch.or_default().account = Read::Account(account);
+    }
+    for account in objects
+        .unreadable
+        .iter()
+        .filter(|object| is_account(object))
+    {
+        let namespace = namespaces.entry(account.namespace.clone());
+        let branch = namespace.or_default().entry(account.name.clone());
+        branch.or_default().account = Read::Unreadable;
+    }
+    for instance in &objects.instances {
+        let namespace = namespaces.entry(instance.namespace().unwrap_or_default());
+        let branch = namespace
+            .or_default()
+            .entry(instance.spec.account_ref.name.clone());
+        branch.or_default().instances.push(instance);
+    }
+    namespaces
+}
+
+fn is_account(object: &Unreadable) -> bool {
+    object.kind == Account::kind(&())
+}
+
+fn of_account(account: &Read<'_>) -> String {
+    let account = match account {
+        Read::Absent => return "does not exist".to_owned(),
+        Read::Unreadable => return UNREADABLE.to_owned(),
+        Read::Account(account) => account,
     };
     let Some(status) = &account.status else {
-        return "not looked at yet".to_owned();
+        return NOT_OBSERVED.to_owned();
     };
-    let mut words = vec![standing(&status.conditions), account.spec.endpoint.clone()];
+    let readiness = readiness(
+        &account.metadata,
+        status.observed_generation,
+        &status.conditions,
+    );
+    let mut words = vec![readiness, account.spec.endpoint.clone()];
     if let Some(servers) = status.servers {
         let unowned = status.unowned_servers.unwrap_or(0);
         let servers = counted(usize::try_from(servers).unwrap_or(0), "server");
         words.push(match unowned {
             0 => servers,
-            unowned => format!("{servers}, {unowned} of them nobody's"),
+            unowned => format!("{servers}, {unowned} of them unowned"),
         });
     }
     if let Some(limits) = &status.limits {
@@ -125,16 +165,21 @@ fn of_instances(
 
 fn of_instance(instance: &Instance, durations: &Durations, now: Timestamp) -> String {
     let Some(status) = &instance.status else {
-        return "not looked at yet".to_owned();
+        return NOT_OBSERVED.to_owned();
     };
-    let mut words = vec![standing(&status.conditions)];
-    if instance.metadata.deletion_timestamp.is_some() {
+    let is_current = is_current(&instance.metadata, status.observed_generation);
+    let mut words = vec![readiness(
+        &instance.metadata,
+        status.observed_generation,
+        &status.conditions,
+    )];
+    if is_current && instance.metadata.deletion_timestamp.is_some() {
         words.push("being deleted".to_owned());
     }
     if let Some(open) = status.operation.as_ref().filter(|told| told.is_open()) {
         words.push(format!("{} {}", open.verb, durations.progress(open, now)));
     } else if let Some(ready) =
-        condition(&status.conditions, READY).filter(|ready| ready.status != "True")
+        condition(&status.conditions, READY).filter(|ready| is_current && ready.status != "True")
     {
         words.push(ready.message.clone());
     }

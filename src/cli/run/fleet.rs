@@ -9,7 +9,7 @@ use crate::api::{Account, Instance};
 use crate::inventory::Subject;
 use crate::runtime::queue::{self, Flow, Priority, Requests, Rules};
 use crate::runtime::watch::{self, Change, Notice, Synced, Watch};
-use crate::runtime::{kubernetes, times};
+use crate::runtime::{kubernetes, times, traces};
 use crate::{account, instance};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PartialObjectMeta};
@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 
 /// Secrets of these types are of no interest and often many.
 const SECRET_FIELDS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,\
@@ -197,20 +198,42 @@ fn watches(
 }
 
 async fn account_turn(context: account::Context, object: Arc<Guarded<Account>>) -> Duration {
-    match &object.0 {
-        Ok(account) => account::reconcile(&context, account).await,
-        Err(_) => undecodable::tell::<Account>(&context.client, &context.events, &*object).await,
-    }
+    let span = span::<Account>(&*object);
+    let turn = async {
+        match &object.0 {
+            Ok(account) => account::reconcile(&context, account).await,
+            Err(_) => {
+                undecodable::tell::<Account>(&context.client, &context.events, &*object).await
+            }
+        }
+    };
+    turn.instrument(span).await
 }
 
 async fn instance_turn(
     context: instance::context::Context,
     object: Arc<Guarded<Instance>>,
 ) -> Duration {
-    match &object.0 {
-        Ok(instance) => instance::reconcile(&context, instance).await,
-        Err(_) => undecodable::tell::<Instance>(&context.client, &context.events, &*object).await,
-    }
+    let span = span::<Instance>(&*object);
+    let turn = async {
+        match &object.0 {
+            Ok(instance) => instance::reconcile(&context, instance).await,
+            Err(_) => {
+                undecodable::tell::<Instance>(&context.client, &context.events, &*object).await
+            }
+        }
+    };
+    turn.instrument(span).await
+}
+
+/// The trace of one reconcile.
+fn span<K: Resource<DynamicType = ()>>(object: &impl Resource) -> Span {
+    let meta = object.meta();
+    traces::reconcile(
+        &K::kind(&()),
+        meta.namespace.as_deref().unwrap_or_default(),
+        meta.name.as_deref().unwrap_or_default(),
+    )
 }
 
 pub(super) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>

@@ -59,7 +59,7 @@ pub(super) fn standing(instance: Option<&Instance>, goal: &Goal) -> Standing {
         .as_ref()
         .filter(|status| status.observed_generation >= goal.generation);
     let Some(status) = seen else {
-        return Standing::Waiting("the operator has not looked at the edit yet".to_owned());
+        return Standing::Waiting("the operator has not observed the edit yet".to_owned());
     };
     let Some(ready) = current(status, READY, goal) else {
         return Standing::Waiting("it has no condition Ready yet".to_owned());

@@ -1,25 +1,22 @@
 //! Which Instances a verb is about.
 
 use crate::api::Instance;
-use crate::api::valid;
-use crate::cli::chain;
 use crate::cli::completion::values;
+use crate::cli::parsers::instance_name;
 use crate::cli::service::Cluster;
+use crate::cli::{chain, lists};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::call;
 use clap::Args;
 use kube::api::{Api, ListParams};
 use std::collections::BTreeSet;
 
-/// Instances in one answer of the apiserver.
-const PAGE: u32 = 500;
-
 /// Flags that say which Instances are meant.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct WhichArgs {
     /// The Instances, by name.
-    #[arg(value_name = "NAME", value_parser = object_name, add = values::instances())]
+    #[arg(value_name = "NAME", value_parser = instance_name, add = values::instances())]
     names: Vec<String>,
 
     /// All Instances of the namespace with these labels: a selector as of kubectl.
@@ -55,18 +52,12 @@ impl WhichArgs {
         cluster: &Cluster,
         api: &Api<Instance>,
     ) -> Result<Vec<Instance>, String> {
-        let mut params = ListParams::default().limit(PAGE);
-        params.label_selector.clone_from(&self.selector);
-        let mut all = Vec::new();
-        loop {
-            let page = call("list the Instances", api.list(&params)).await;
-            let page = page.map_err(|error| cluster.told(&error))?;
-            all.extend(page.items);
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => break,
-            }
-        }
+        let params = ListParams {
+            label_selector: self.selector.clone(),
+            ..ListParams::default()
+        };
+        let all = lists::all(api, "list the Instances", params).await;
+        let all = all.map_err(|error| cluster.told(&error))?;
         match all.is_empty() {
             true => Err(format!(
                 "no Instance fits in namespace {}: check -n and the selector",
@@ -85,17 +76,6 @@ fn unread(cluster: &Cluster, name: &str, error: &KubeError) -> String {
             chain(error)
         ),
         false => format!("Instance {name}: {}", cluster.told(error)),
-    }
-}
-
-/// A name that an object can have: it becomes part of a path.
-fn object_name(text: &str) -> Result<String, String> {
-    match valid::object_name(text) {
-        Ok(()) => Ok(text.to_owned()),
-        Err(_) => Err(
-            "the name of an Instance consists of lower-case letters, digits, - and ., and begins and ends with a letter or digit"
-                .to_owned(),
-        ),
     }
 }
 

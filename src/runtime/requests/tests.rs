@@ -221,25 +221,31 @@ proptest! {
 
 #[test]
 fn what_support_reads_beside_is_read_and_nothing_like_it() {
-    let asks = |method: &Method, path: &str| is_well_formed(method, &path.parse::<Uri>().unwrap());
+    let asks = |method: &Method, path: &str| is_of_support(method, &path.parse::<Uri>().unwrap());
+    let is_ours = |path: &str| is_well_formed(&Method::GET, &path.parse::<Uri>().unwrap());
     let pods = "/api/v1/namespaces/cloud-server-system/pods";
-    let metrics = format!("{pods}/operator-a1:8080/proxy/metrics");
     for path in [
         "/version",
         pods,
         "/apis/apps/v1/namespaces/cloud-server-system/deployments?&limit=500&labelSelector=a%3Db",
-        &metrics,
+        &format!("{pods}/operator-a1:8080/proxy/metrics"),
+        &format!("{pods}/operator-a1:9100/proxy/metrics"),
     ] {
         assert!(asks(&Method::GET, path), "{path}");
         assert!(!asks(&Method::POST, path), "{path}");
         assert!(!asks(&Method::DELETE, path), "{path}");
+        assert!(!is_ours(path), "{path}");
     }
     for path in [
         "/version?x=y",
         &format!("{pods}/operator-a1"),
         &format!("{pods}/operator-a1/log"),
         &format!("{pods}/operator-a1/proxy/metrics"),
-        &format!("{pods}/operator-a1:22/proxy/metrics"),
+        &format!("{pods}/operator-a1:/proxy/metrics"),
+        &format!("{pods}/operator-a1:+80/proxy/metrics"),
+        &format!("{pods}/operator-a1:80800/proxy/metrics"),
+        &format!("{pods}/operator-a1:8080:22/proxy/metrics"),
+        &format!("{pods}/https:operator-a1:8080/proxy/metrics"),
         &format!("{pods}/operator-a1:8080/proxy/admin"),
         &format!("{pods}/operator-a1:8080/proxy/metrics?x=y"),
         &format!("{pods}/..%2f:8080/proxy/metrics"),
@@ -249,4 +255,22 @@ fn what_support_reads_beside_is_read_and_nothing_like_it() {
     ] {
         assert!(!asks(&Method::GET, path), "{path}");
     }
+}
+
+#[tokio::test]
+async fn only_the_client_of_support_reads_beside() {
+    let sent = Sent::default();
+    let client = sent.client();
+    let asked = call("ask", client.apiserver_version()).await;
+    assert!(matches!(asked, Err(KubeError::Malformed { .. })));
+    assert_eq!(sent.take(), Vec::<String>::new());
+    let client = of_support(client);
+    let _ = call("ask", client.apiserver_version()).await;
+    assert_eq!(sent.take(), ["GET /version"]);
+    // What nobody asks for it does not send either.
+    let request = Request::get("/api/v1/nodes").body(Vec::new()).unwrap();
+    let asked = call("ask", client.request_text(request)).await;
+    assert!(matches!(asked, Err(KubeError::Malformed { .. })));
+    ask(&client, "team-a", "web").await;
+    assert_eq!(sent.take().len(), 10);
 }

@@ -1,10 +1,12 @@
 //! `status` and `describe`: how all of it stands, seen by a person.
 
 use super::asked;
-use crate::support::{Setup, World, busy, instance, with};
-use serde_json::json;
+use crate::support::{Setup, World, busy, eventually, instance, with};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,6 +82,8 @@ async fn an_archive_for_who_helps_has_objects_and_events_and_no_secret_and_is_ne
     let world = Setup::default().begin("support").await;
     world.apply(&instance("web")).await;
     let id = world.only_server(&world.ready("web").await).id;
+    let note = "example.dev/note=canary-of-a-note";
+    world.run(&["annotate", "instance", "web", note], "").await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bundle.tar.gz");
     let command = ["support", "--output", file.to_str().unwrap()];
@@ -91,35 +95,20 @@ async fn an_archive_for_who_helps_has_objects_and_events_and_no_secret_and_is_ne
         "{}",
         told.out
     );
-    let unpacked = Command::new("tar")
-        .args([
-            "-xzf",
-            file.to_str().unwrap(),
-            "-C",
-            folder.path().to_str().unwrap(),
-        ])
-        .status()
-        .unwrap();
-    assert!(unpacked.success());
-    let inside = folder.path().join("cloud-server-support");
-    let read = |name: &str| fs::read_to_string(inside.join(name)).unwrap();
+    let files = unpacked(&file);
     for (name, words) in [
         ("versions.yaml", env!("CARGO_PKG_VERSION")),
         ("accounts.yaml", "name: default"),
         ("instances.yaml", id.as_str()),
+        ("instances.yaml", "cloudserver.dev/binding"),
         ("events.yaml", "regarding:"),
         ("operator/leases.yaml", "[]"),
         ("missing.txt", "no Pod"),
     ] {
-        assert!(
-            read(name).contains(words),
-            "{words:?} is not in {name}:\n{}",
-            read(name)
-        );
-        for secret in [World::TOKEN, World::PASSWORD] {
-            assert!(!read(name).contains(secret), "{name} tells a secret");
-        }
+        let text = &files[name];
+        assert!(text.contains(words), "{words:?} is not in {name}:\n{text}");
     }
+    nothing_is_told(&files);
     let mode = fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let again = asked(&world, &command, "").await;
@@ -129,4 +118,141 @@ async fn an_archive_for_who_helps_has_objects_and_events_and_no_secret_and_is_ne
         "{}",
         again.err
     );
+}
+
+/// What stands in an archive, by the name of the file.
+fn unpacked(archive: &Path) -> BTreeMap<String, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let done = Command::new("tar")
+        .arg("-xzf")
+        .arg(archive)
+        .arg("-C")
+        .arg(folder.path())
+        .status()
+        .unwrap();
+    assert!(done.success());
+    let root = folder.path().join("cloud-server-support");
+    let mut files = BTreeMap::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+            files.insert(name.to_owned(), fs::read_to_string(&path).unwrap());
+        }
+    }
+    files
+}
+
+/// No file has a secret, nor what stands in the place of one.
+fn nothing_is_told(files: &BTreeMap<String, String>) {
+    for (name, text) in files {
+        for secret in [World::TOKEN, World::PASSWORD, "canary-of-"] {
+            assert!(!text.contains(secret), "{name} tells {secret}:\n{text}");
+        }
+    }
+}
+
+/// The spec of a Pod of the operator, with something to hide in every place that takes a text.
+fn pod_spec(port: &Value) -> Value {
+    let header = json!([{"name": "Authorization", "value": "canary-of-a-probe"}]);
+    json!({
+        "containers": [
+            {
+                "name": "operator",
+                "image": "cloud-server-operator",
+                "args": ["run", "--concurrency=7"],
+                "env": [
+                    {"name": "CSO_NAMESPACES", "value": "team-a"},
+                    {"name": "CSO_TOKEN", "value": "canary-of-a-token"},
+                    {"name": "HTTPS_PROXY", "value": "http://user:canary-of-a-proxy@proxy"},
+                ],
+                "ports": [port],
+                "livenessProbe": {"httpGet": {"path": "/livez", "port": 8080, "httpHeaders": header}},
+            },
+            {
+                "name": "sidecar",
+                "image": "sidecar",
+                "command": ["sidecar", "--password=canary-of-a-command"],
+                "args": ["--password=canary-of-an-argument"],
+                "env": [{"name": "CSO_NAMESPACES", "value": "canary-of-a-sidecar"}],
+            },
+        ],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_archive_has_nothing_of_what_pods_and_annotations_may_hide() {
+    let world = Setup::default().without_operator().begin("canaries").await;
+    let named = |name: &str| {
+        json!({"name": name, "labels": {"app.kubernetes.io/name": "cloud-server-operator"},
+            "annotations": {"example.dev/note": "canary-of-an-annotation"}})
+    };
+    let plain = json!({"name": "metrics", "containerPort": 9090});
+    let with_tls = json!({"name": "metrics-tls", "containerPort": 8443});
+    let labels = json!({"app.kubernetes.io/name": "cloud-server-operator"});
+    let template = json!({"metadata": {"labels": labels, "annotations": {"example.dev/note": "canary-of-a-template"}},
+        "spec": pod_spec(&plain)});
+    let pod = |name: &str, port: &Value| json!({"apiVersion": "v1", "kind": "Pod", "metadata": named(name), "spec": pod_spec(port)});
+    let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
+        pod("plain", &plain),
+        pod("secured", &with_tls),
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": named("deployed"),
+            "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}},
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": named("held"),
+            "spec": {"holderIdentity": "operator-a1"}},
+    ]});
+    // As users apply them: kubectl writes all of it into an annotation, once more. A Pod is taken once its namespace has its
+    // ServiceAccount.
+    eventually("the objects are there", async || {
+        match world
+            .kubectl(&["apply", "-f", "-"], &objects.to_string())
+            .await
+        {
+            (true, _) => Ok(()),
+            (false, why) => Err(why),
+        }
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bundle.tar.gz");
+    let (to, own) = (file.to_str().unwrap(), world.namespace.as_str());
+    let command = ["support", "--output", to, "--operator-namespace", own];
+    let told = asked(&world, &command, "").await;
+    assert_eq!(told.status, 0, "{}", told.err);
+    let files = unpacked(&file);
+    for (name, words) in [
+        (
+            "operator/pods.yaml",
+            &["name: plain", "name: secured", "team-a", "--concurrency=7"][..],
+        ),
+        (
+            "operator/deployments.yaml",
+            &["name: deployed", "team-a", "--concurrency=7"],
+        ),
+        ("operator/leases.yaml", &["name: held", "operator-a1"]),
+        (
+            "missing.txt",
+            &[
+                "metrics-secured.txt: this Pod serves metrics with TLS",
+                "metrics-plain.txt: ",
+            ],
+        ),
+    ] {
+        for words in words {
+            let text = &files[name];
+            assert!(text.contains(words), "{words:?} is not in {name}:\n{text}");
+        }
+    }
+    // It has no kubelet that could answer; but it was asked, at its own port.
+    let missing = &files["missing.txt"];
+    assert!(
+        !missing.contains("none of the operator's requests"),
+        "{missing}"
+    );
+    nothing_is_told(&files);
 }

@@ -175,3 +175,18 @@ async fn who_may_not_plan_is_told_what_and_what_would_help() {
     user.until(&plan, &db, 3, &["db: new server"]).await;
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_list_instances_alone_has_them_described() {
+    let world = Setup::default()
+        .without_operator()
+        .begin("rights-describe")
+        .await;
+    world.apply(&instance("web")).await;
+    let user = Limited::of(&world).await;
+    allow(&world, &[(OURS, "instances", &["list"])]).await;
+    let words = ["Instance ", "/web, ", "not observed it yet"];
+    user.until(&["describe", "web"], "", 0, &words).await;
+    let words = ["cannot list resource \"accounts\"", "allowed to"];
+    user.until(&["status"], "", 1, &words).await;
+}

@@ -167,7 +167,7 @@ async fn no_ready_from_before_the_edit_is_believed() {
         &world,
         &stop,
         3,
-        &["not within 1 s", "has not looked at the edit yet"],
+        &["not within 1 s", "has not observed the edit yet"],
     )
     .await;
     let web = world.get("web").await;

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tracing::Subscriber;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, reload};
 
 const CANARY: &str = "canary-7d1fa0";
 
@@ -154,9 +155,17 @@ async fn played(lines: impl FnOnce(Page) -> Box<dyn Subscriber + Send + Sync>) -
     page.text()
 }
 
+/// The log as it is without a collector of traces.
+fn logs<W>(filter: EnvFilter, writer: W, is_terminal: bool) -> Box<dyn Subscriber + Send + Sync>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    subscriber(reload::Layer::new(filter).0, writer, is_terminal, None)
+}
+
 fn ours(filter: &str) -> impl FnOnce(Page) -> Box<dyn Subscriber + Send + Sync> {
     let filter = EnvFilter::new(filter);
-    move |page| subscriber(filter, move || page.clone(), false)
+    move |page| logs(filter, move || page.clone(), false)
 }
 
 #[tokio::test]
@@ -202,7 +211,7 @@ async fn what_is_not_seen_and_what_steers_a_terminal_stands_in_no_line() {
     for is_terminal in [false, true] {
         let page = Page::default();
         let written = page.clone();
-        let lines = subscriber(EnvFilter::new("info"), move || written.clone(), is_terminal);
+        let lines = logs(EnvFilter::new("info"), move || written.clone(), is_terminal);
         let _guard = lines.set_default();
         tracing::warn!(error = %quoted, text = quoted, "the service said {quoted}");
         let log = page.text();
@@ -223,8 +232,8 @@ async fn the_kubernetes_client_repeats_no_line_of_ours_unless_asked_to() {
     ] {
         let page = Page::default();
         let written = page.clone();
-        let (filter, _) = super::super::filter(asked);
-        let _guard = subscriber(filter, move || written.clone(), false).set_default();
+        let (filter, _) = super::super::filter::parsed(asked);
+        let _guard = logs(filter, move || written.clone(), false).set_default();
         tracing::error!(target: "kube_client::client::builder", "failed with status 503");
         tracing::warn!(target: "cloud_server_operator::runtime::watch", "watch failed, going on");
         tracing::debug!(target: "cloud_server_operator::instance", "reconciled");

@@ -1,0 +1,105 @@
+//! Where spans go: an OpenTelemetry collector, where the environment names one by the variables that OpenTelemetry gives for it.
+
+use crate::api::names::MANAGER;
+use crate::runtime::chain;
+use opentelemetry::KeyValue;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::runtime::Tokio;
+use opentelemetry_sdk::trace::span_processor_with_async_runtime::BatchSpanProcessor;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, SpanData};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Either turns traces on.
+const ENDPOINTS: [&str; 2] = [
+    opentelemetry_otlp::OTEL_EXPORTER_OTLP_TRACES_ENDPOINT,
+    opentelemetry_otlp::OTEL_EXPORTER_OTLP_ENDPOINT,
+];
+/// A collector that does not answer costs no more than what waits, which is bounded as well.
+const EXPORT_WITHIN: Duration = Duration::from_secs(5);
+/// The last spans are worth no more of the time in which a process is to end.
+const END_WITHIN: Duration = Duration::from_secs(2);
+
+/// Sends spans to a collector, in batches. Inside of a runtime.
+pub(super) struct Collector(SdkTracerProvider);
+
+impl Collector {
+    /// The one that the environment names, if it does.
+    ///
+    /// # Errors
+    /// What it says cannot be used.
+    pub(super) fn of_environment() -> Result<Option<Self>, String> {
+        let is_named = |name: &str| std::env::var(name).is_ok_and(|value| !value.is_empty());
+        if !ENDPOINTS.iter().any(|name| is_named(name)) {
+            return Ok(None);
+        }
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        // As for the services: no proxy of the environment, and nobody is followed elsewhere.
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|error| chain(&error))?;
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(client)
+            .with_timeout(EXPORT_WITHIN)
+            .build()
+            .map_err(|error| format!("{}: {}", ENDPOINTS[1], chain(&error)))?;
+        let exporter = Telling {
+            exporter,
+            failed: AtomicBool::new(false),
+        };
+        let mut resource = Resource::builder();
+        if std::env::var_os("OTEL_SERVICE_NAME").is_none() {
+            resource = resource.with_service_name(MANAGER);
+        }
+        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+        let provider = SdkTracerProvider::builder()
+            .with_span_processor(BatchSpanProcessor::builder(exporter, Tokio).build())
+            .with_resource(resource.with_attribute(version).build())
+            .build();
+        Ok(Some(Self(provider)))
+    }
+
+    pub(super) fn tracer(&self) -> SdkTracer {
+        self.0.tracer(MANAGER)
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        // What did not reach the collector is lost with the process, whatever the reason.
+        let _ = self.0.shutdown_with_timeout(END_WITHIN);
+    }
+}
+
+/// Tells of a collector that takes nothing, once until it does again.
+#[derive(Debug)]
+struct Telling {
+    exporter: SpanExporter,
+    failed: AtomicBool,
+}
+
+impl opentelemetry_sdk::trace::SpanExporter for Telling {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let exported = self.exporter.export(batch).await;
+        let had_failed = self.failed.swap(exported.is_err(), Ordering::Relaxed);
+        if exported.is_err() && !had_failed {
+            // Its words may quote what the collector answered.
+            tracing::warn!("the collector of traces takes none: they are lost until it does");
+        }
+        exported
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}

@@ -1,0 +1,122 @@
+//! The reference of the command line, made from its definition.
+
+use clap::{Arg, ArgAction, Command};
+
+/// The whole page.
+pub(super) fn page() -> String {
+    let mut page = String::from(
+        "# Command line\n\n\
+         Which commands are there, and which flags do they take? The same words come from `--help`. As `kubectl-cloudserver` in `PATH`\n\
+         the program is `kubectl cloudserver`. What the commands are for: [features](features.md#catalog); how the operator itself is\n\
+         run: [running](operations/running.md). Generated from `src/cli/`.\n",
+    );
+    let mut root = crate::cli::command();
+    root.build();
+    below(&mut page, &root);
+    page
+}
+
+/// A section for each command below this one that does something.
+fn below(page: &mut String, parent: &Command) {
+    for command in parent.get_subcommands() {
+        if command.is_hide_set() || command.get_name() == "help" {
+            continue;
+        }
+        if command.has_subcommands() {
+            below(page, command);
+        } else {
+            section(page, command);
+        }
+    }
+}
+
+fn section(page: &mut String, command: &Command) {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    let name = name.strip_prefix("cloud-server-operator ").unwrap_or(name);
+    let about = command.get_long_about().or_else(|| command.get_about());
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").trim();
+    page.push_str(&format!(
+        "\n## {name}\n\n{}\n\n    {usage}\n",
+        line(&about.map(ToString::to_string).unwrap_or_default())
+    ));
+    let arguments = command.get_arguments();
+    let arguments: Vec<&Arg> = arguments.filter(|one| is_told(one)).collect();
+    if !arguments.is_empty() {
+        page.push_str("\n| Flag | Variable | Default | Meaning |\n|---|---|---|---|\n");
+    }
+    for argument in arguments {
+        page.push_str(&row(argument));
+    }
+    if let Some(more) = command.get_after_long_help() {
+        page.push_str(&format!("\n```text\n{}\n```\n", more.to_string().trim()));
+    }
+}
+
+/// What every command has is not told of each.
+fn is_told(argument: &Arg) -> bool {
+    let is_of_all = matches!(
+        argument.get_action(),
+        ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
+    );
+    !argument.is_hide_set() && !is_of_all
+}
+
+fn row(argument: &Arg) -> String {
+    let takes_value = argument.get_action().takes_values();
+    let values = argument.get_value_names().unwrap_or_default();
+    let value = values.first().map_or("VALUE", |value| value.as_str());
+    let mut names = Vec::new();
+    if argument.is_positional() {
+        names.push(format!("`{value}`"));
+    }
+    if let Some(short) = argument.get_short() {
+        names.push(format!("`-{short}`"));
+    }
+    if let Some(long) = argument.get_long() {
+        let value = if takes_value {
+            format!(" {value}")
+        } else {
+            String::new()
+        };
+        names.push(format!("`--{long}{value}`"));
+    }
+    let quoted = |text: &std::ffi::OsStr| format!("`{}`", text.to_string_lossy());
+    let variable = argument.get_env().map(quoted).unwrap_or_default();
+    let defaults: Vec<String> = argument
+        .get_default_values()
+        .iter()
+        .filter(|_| takes_value)
+        .map(|value| quoted(value))
+        .collect();
+    let help = argument.get_long_help().or_else(|| argument.get_help());
+    let mut help = line(&help.map(ToString::to_string).unwrap_or_default());
+    let possible = argument.get_possible_values();
+    // Of a switch that takes a value nobody has to be told which ones there are.
+    let is_switch = possible
+        .iter()
+        .all(|one| one.get_name() == "true" || one.get_name() == "false");
+    if takes_value && !is_switch {
+        let words = possible.iter().filter(|one| !one.is_hide_set());
+        let words: Vec<String> = words.map(|one| format!("`{}`", one.get_name())).collect();
+        help.push_str(&format!(" One of {}.", words.join(", ")));
+    }
+    format!(
+        "| {} | {variable} | {} | {} |\n",
+        names.join(", "),
+        defaults.join(", "),
+        help.trim()
+    )
+}
+
+/// A sentence in a cell of a table, where a `<` would begin a tag and a `*` emphasis.
+fn line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ").replace('|', "\\|").replace('*', "\\*");
+    let end = if text.is_empty() || text.ends_with('.') {
+        ""
+    } else {
+        "."
+    };
+    format!("{}{end}", text.replace('<', "&lt;"))
+}

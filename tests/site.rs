@@ -1,0 +1,214 @@
+//! The documentation site: it is built without a warning, each link and anchor leads somewhere, each page stands in the summary,
+//! and the commands of quick start and tasks do what their pages say.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a panic is how a test fails"
+)]
+
+#[path = "site/commands.rs"]
+mod commands;
+
+use commands::{Block, blocks, script};
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The pages whose commands are run, in this order: each goes on from those before it.
+const PAGES: [&str; 7] = [
+    "quickstart.md",
+    "howto/buy.md",
+    "howto/change.md",
+    "howto/watch.md",
+    "howto/repair.md",
+    "howto/remove.md",
+    "first-server.md",
+];
+
+/// What is written in the place of words of the pages: three ports, and what a service of one's own is.
+const SIMULATOR: &str = "127.0.0.1:8090";
+const CONTROL: &str = "127.0.0.1:8091";
+const HEALTH: &str = "127.0.0.1:8080";
+const SERVICE: &str = "https://cloud.example/api";
+
+/// How long an answer that was lost stays open, in the examples and here: a page may wait three minutes, a test need not.
+const SETTLING: [&str; 2] = ["settleSeconds: 180", "settleSeconds: 15"];
+
+/// Long enough for a machine that builds three other things.
+const MOST_SECONDS: &str = "1200";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn docs() -> PathBuf {
+    root().join("docs")
+}
+
+/// What it said, of a command that has to succeed.
+fn succeeded(output: &Output) -> String {
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{out}\n{err}");
+    out.into_owned()
+}
+
+fn tool(name: &str) -> Command {
+    let built = Command::new(root().join("tools/crate")).arg(name).output();
+    Command::new(succeeded(&built.unwrap()).trim())
+}
+
+#[test]
+fn the_site_is_built_without_a_warning_and_each_link_and_anchor_leads_somewhere() {
+    let site = tempfile::tempdir().unwrap();
+    let mut build = Command::new(root().join("tools/site"));
+    succeeded(&build.arg(site.path()).output().unwrap());
+    for page in ["index.html", "docs/quickstart.html", "docs/api.html"] {
+        assert!(site.path().join(page).exists(), "no {page}");
+    }
+    let mut follow = tool("hyperlink");
+    let follow = follow.arg(site.path()).arg("--check-anchors");
+    let said = succeeded(&follow.output().unwrap());
+    // Of an empty folder it would say the same.
+    let links = said.split("Checking ").nth(1).unwrap();
+    let links: usize = links.split(' ').next().unwrap().parse().unwrap();
+    assert!(links > 3_000, "{said}");
+}
+
+/// Pages below a folder, as paths from `docs/`.
+fn pages(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            pages(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "md") {
+            let inside = path.strip_prefix(docs()).unwrap();
+            found.insert(inside.to_str().unwrap().to_owned());
+        }
+    }
+}
+
+#[test]
+fn each_page_stands_in_the_summary_once() {
+    let summary = fs::read_to_string(docs().join("SUMMARY.md")).unwrap();
+    let listed = summary.split("](").skip(1);
+    let listed: Vec<&str> = listed.map(|rest| rest.split(')').next().unwrap()).collect();
+    let once: BTreeSet<&str> = listed.iter().copied().collect();
+    assert_eq!(once.len(), listed.len(), "a page stands there twice");
+    let mut there = BTreeSet::new();
+    pages(&docs(), &mut there);
+    there.remove("SUMMARY.md");
+    assert!(there.len() > 100, "{there:?}");
+    let missing: Vec<&String> = there
+        .iter()
+        .filter(|page| !once.contains(page.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "not in docs/SUMMARY.md: {missing:?}");
+}
+
+#[test]
+fn each_page_of_the_tasks_is_run() {
+    let mut there = BTreeSet::new();
+    pages(&docs().join("howto"), &mut there);
+    there.remove("howto/README.md");
+    let run = PAGES.iter().filter(|page| page.starts_with("howto/"));
+    let run: BTreeSet<String> = run.map(|page| (*page).to_owned()).collect();
+    assert_eq!(there, run);
+}
+
+/// Free ports, none of which the system gives to others meanwhile by itself: it does so from 32768 on.
+fn ports() -> [u16; 3] {
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    let free = (first..32_000).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    let free: Vec<u16> = free.take(3).collect();
+    free.try_into().unwrap()
+}
+
+/// A copy of what the pages use of the repository, so that nothing is written there.
+fn repository(here: &impl Fn(&str) -> String) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["crds", "deploy", "examples"] {
+        let mut copy = Command::new("cp");
+        copy.arg("-R").arg(root().join(name)).arg(folder.path());
+        succeeded(&copy.output().unwrap());
+    }
+    for file in fs::read_dir(folder.path().join("examples")).unwrap() {
+        let file = file.unwrap().path();
+        if file.is_file() {
+            let text = fs::read_to_string(&file).unwrap();
+            fs::write(&file, here(&text)).unwrap();
+        }
+    }
+    fs::write(folder.path().join("token.txt"), "example-token").unwrap();
+    folder
+}
+
+/// All programs, for whoever types their names. They are built beside this test: `--workspace` builds all of them.
+fn path() -> String {
+    let operator = Path::new(env!("CARGO_BIN_EXE_cloud-server-operator"));
+    let folder = operator.parent().unwrap();
+    for program in ["cloud-simulator", "devcluster"] {
+        assert!(folder.join(program).exists(), "no {program}: --workspace");
+    }
+    format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
+}
+
+/// One shell types everything, as a newcomer would: what a page exports and starts is there for the next one. The end of the quick
+/// start, which takes all of it down, comes last.
+#[test]
+fn each_command_of_quick_start_and_tasks_does_what_its_page_says() {
+    let [simulator, control, health] = ports().map(|port| format!("127.0.0.1:{port}"));
+    let here = |text: &str| {
+        let text = text.replace(SERVICE, &format!("http://{simulator}"));
+        let text = text.replace(SIMULATOR, &simulator);
+        let text = text.replace(CONTROL, &control).replace(HEALTH, &health);
+        text.replace(SETTLING[0], SETTLING[1])
+    };
+    let of_page = |page: &str| blocks(&fs::read_to_string(docs().join(page)).unwrap());
+    let mut pages: Vec<(&str, Vec<Block>)> =
+        PAGES.iter().map(|page| (*page, of_page(page))).collect();
+    let last = pages[0].1.pop().unwrap();
+    pages.push((PAGES[0], vec![last]));
+    let mut text = String::from("set -euo pipefail\nexec 2>&1\n");
+    for (page, blocks) in &pages {
+        text.push_str(&script(page, blocks));
+    }
+    text.push_str("wait\n");
+    let folder = repository(&here);
+    fs::write(folder.path().join("script"), here(&text)).unwrap();
+    let log = folder.path().join("log");
+    let mut shell = Command::new("timeout");
+    shell
+        .args(["--kill-after=10", MOST_SECONDS, "bash", "script"])
+        .current_dir(folder.path())
+        .env("PATH", path())
+        .env("KUBECACHEDIR", folder.path().join("kube"))
+        .env_remove("KUBECONFIG")
+        .env_remove("POD_NAMESPACE")
+        .stdin(std::process::Stdio::null())
+        .stdout(fs::File::create(&log).unwrap())
+        // With all that it starts.
+        .process_group(0);
+    for (variable, _) in std::env::vars_os() {
+        let name = variable.to_string_lossy();
+        if name.starts_with("CSO_") || name.starts_with("SIMULATOR_") {
+            shell.env_remove(&variable);
+        }
+    }
+    shell.env("SIMULATOR_TASK_SECONDS", "1");
+    let mut shell = shell.spawn().unwrap();
+    let group = rustix::process::Pid::from_child(&shell);
+    let status = shell.wait().unwrap();
+    // What is left where a command failed. Nothing is, where none did.
+    let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    let said = fs::read_to_string(&log).unwrap();
+    let operator = fs::read_to_string(folder.path().join("target/quickstart/operator.log"));
+    assert!(
+        status.success(),
+        "{status}\n{said}\nthe operator said:\n{}",
+        operator.unwrap_or_default()
+    );
+}
