@@ -1,14 +1,14 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test tools browser fmt supply advisories clippy build-tests control-plane go-tools run-tests run-quick-tests torture soak defects generate dist image release clean
+.PHONY: help demo test tools browser fmt supply advisories clippy build-tests control-plane go-tools site-tools run-tests run-quick-tests torture soak defects generate site dist image release clean
 
 CARGO ?= cargo
 # One profile for all that is run: what plays thousands of runs needs the speed, and so do dozens of operators on two cores.
 # The whole workspace each time: another selection of packages is another selection of features, and is built again.
 TEST := $(CARGO) test --locked --profile fast --workspace
 # All but the closed loop and the end-to-end tests, which have phases of their own.
-SUITES := architecture features memory supply_chain chart observability conformance control page durability faults readings cluster
+SUITES := architecture features site memory supply_chain chart observability conformance control page durability faults readings cluster
 BUILT := $(or $(CARGO_TARGET_DIR),target)/fast
 
 # Judges the dependencies. Built by its own lock file into the user's cache, once for each version.
@@ -17,7 +17,7 @@ DENY_ROOT := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cloud-server-operator/tools/
 DENY := $(DENY_ROOT)/bin/cargo-deny
 
 # What judges the chart, the rules and the objects: programs of the field, which tools/build builds.
-GO_TOOLS := helm promtool kstatus argocd-health actionlint
+GO_TOOLS := helm promtool kstatus argocd-health actionlint kubeconform kube-score
 
 phase = @printf '\n== %s %s\n' "$$(date +%H:%M:%S)"
 
@@ -28,13 +28,13 @@ demo: ## a real API server, the simulated cloud, the operator, and a tour
 	@examples/demo.sh
 
 # One after another, the cheapest first.
-test: tools browser fmt supply clippy build-tests control-plane go-tools run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
+test: tools browser fmt supply clippy build-tests control-plane go-tools site-tools run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane
 	$(phase) 'all passed'
 
 tools:
 	@command -v $(CARGO) >/dev/null || { echo 'make: cargo is missing: install Rust (rustup)' >&2; exit 1; }
 	@$(CARGO) --version >/dev/null || { echo 'make: the compiler of rust-toolchain.toml is missing: rustup toolchain install, or RUSTUP_TOOLCHAIN=stable where that is the same release' >&2; exit 1; }
-	@command -v go >/dev/null || { [ -n "$$KUBEBUILDER_ASSETS" ] && [ -n "$$HELM$$PROMTOOL$$KSTATUS$$ARGOCD_HEALTH$$ACTIONLINT" ]; } || { echo 'make: go is missing: install Go 1.26.3 or newer; it builds the API server and the tools that the tests run' >&2; exit 1; }
+	@command -v go >/dev/null || { [ -n "$$KUBEBUILDER_ASSETS" ] && [ -n "$$HELM$$PROMTOOL$$KSTATUS$$ARGOCD_HEALTH$$ACTIONLINT$$KUBECONFORM$$KUBE_SCORE" ]; } || { echo 'make: go is missing: install Go 1.26.3 or newer; it builds the API server and the tools that the tests run' >&2; exit 1; }
 	@command -v cc >/dev/null || { echo 'make: cc is missing: install a C compiler and linker, such as gcc' >&2; exit 1; }
 	@$(CARGO) fmt --version >/dev/null 2>&1 || { echo 'make: rustfmt is missing: rustup component add rustfmt' >&2; exit 1; }
 	@$(CARGO) clippy --version >/dev/null 2>&1 || { echo 'make: clippy is missing: rustup component add clippy' >&2; exit 1; }
@@ -77,6 +77,11 @@ go-tools:
 	$(phase) '$(GO_TOOLS): built once, in a few minutes, then kept in the cache'
 	@for name in $(GO_TOOLS); do tools/build $$name || exit 1; done
 
+# Two programs, by their own lock files; from nothing in about two and a half minutes where nothing else runs.
+site-tools:
+	$(phase) 'mdbook and hyperlink: built once, in two to three minutes, then kept in the cache'
+	@for name in mdbook hyperlink; do tools/crate $$name || exit 1; done
+
 # The end-to-end tests wait for things to happen most of the time, so many of them run at once, and all the others beside them:
 # what those print comes when they are done.
 run-tests:
@@ -110,6 +115,11 @@ generate: ## write anew what is made from something else: crds/, pages of docs/,
 	UPDATE_GENERATED=1 $(CARGO) test --locked --lib tests::
 	UPDATE_GENERATED=1 $(CARGO) test --locked --test chart copies::
 	UPDATE_GENERATED=1 $(CARGO) test --locked --test observability is_made_from
+
+SITE ?= target/site
+
+site: ## the documentation site in SITE (target/site), to be opened from there or served as it is
+	tools/site $(SITE)
 
 DIST ?= dist
 
