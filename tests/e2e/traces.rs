@@ -147,7 +147,7 @@ async fn the_log_filter_changes_while_the_operator_runs() {
         .begin("filter")
         .await;
     let changed = |log: &str| log.matches("the log filter was changed").count();
-    let mut is_changed = async |world: &mut World, times| {
+    let is_changed = async |world: &mut World, times| {
         eventually("the log says that the filter was changed", async || {
             let log = world.operator().log_text();
             (changed(&log) == times).then_some(()).ok_or(log)
