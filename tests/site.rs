@@ -146,12 +146,15 @@ fn repository(here: &impl Fn(&str) -> String) -> tempfile::TempDir {
     folder
 }
 
-/// All programs, for whoever types their names. They are built beside this test: `--workspace` builds all of them.
+/// All programs, for whoever types their names. `make build-tests` builds all of them.
 fn path() -> String {
     let operator = Path::new(env!("CARGO_BIN_EXE_cloud-server-operator"));
     let folder = operator.parent().unwrap();
     for program in ["cloud-simulator", "devcluster"] {
-        assert!(folder.join(program).exists(), "no {program}: --workspace");
+        assert!(
+            folder.join(program).exists(),
+            "no {program}: make build-tests"
+        );
     }
     format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
 }
