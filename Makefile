@@ -88,7 +88,7 @@ run-tests:
 	$(phase) 'end-to-end tests on a real control plane; beside them the quick tests, whose output follows'
 	@quick=$$(mktemp) && trap 'rm -f "$$quick"' EXIT && \
 		{ $(MAKE) --no-print-directory run-quick-tests >"$$quick" 2>&1 & } && \
-		{ INSTA_UPDATE=no RUST_TEST_THREADS=28 $(TEST) --test e2e; passed=$$?; wait $$! || passed=1; cat "$$quick"; exit $$passed; }
+		{ INSTA_UPDATE=no RUST_TEST_THREADS=24 $(TEST) --test e2e; passed=$$?; wait $$! || passed=1; cat "$$quick"; exit $$passed; }
 
 run-quick-tests:
 	$(phase) 'unit and property tests, and the tests of simulator and control plane'

@@ -75,6 +75,11 @@ pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memo
     }
 }
 
+/// Whether the reconcile itself is about to write status. It ends with the reconcile at the latest.
+pub(super) fn hush(memory: &Mutex<Memory>, is_being_written: bool) {
+    open(memory).told.is_being_written = is_being_written;
+}
+
 /// Says beside a reconcile that waits for the service what nobody has said yet. Never ends by itself.
 pub(super) async fn while_waiting(
     context: &Context,
@@ -89,7 +94,8 @@ pub(super) async fn while_waiting(
         };
         let (is_told, is_behind) = {
             let memory = open(memory);
-            let is_told = memory.told.acknowledged == Some(facts.generation);
+            let is_told =
+                memory.told.acknowledged == Some(facts.generation) || memory.told.is_being_written;
             (is_told, memory.is_newer_than(&facts.resource_version))
         };
         let is_tried = tried == Some(facts.generation);

@@ -47,6 +47,7 @@ pub async fn reconcile(context: &Context, instance: &Instance) -> Duration {
         return times::IDLE_REQUEUE; // gone
     };
     let beside = facts.clone();
+    acknowledge::hush(&memory, false);
     tokio::select! {
         again = Box::pin(drive(context, facts, &memory)) => again,
         never = acknowledge::while_waiting(context, &beside, &memory) => match never {},
@@ -69,13 +70,16 @@ async fn drive(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> Durat
     let session = access.as_deref();
     subscription::renew(context, &observed, &mut plan, session, memory).await;
     let permit = act::admit(&observed, &mut plan, access.as_ref()).await;
+    acknowledge::hush(memory, plan.announces());
     let recorded = record::record(context, &mut observed, &plan, memory, session).await; // writes to Kubernetes
+    acknowledge::hush(memory, false);
     place.buys(plan.buys());
     let outcome = match recorded {
         Ok(step) => act::act(context, &mut observed, step, permit, session, memory, ends).await, // calls the service
         Err(outcome) => outcome,
     };
     place.buys(plan.buys() && outcome.may_have_bought());
+    acknowledge::hush(memory, true);
     let told = report::report(context, &observed, &plan, &outcome, memory).await; // writes status
     next::next(
         context,

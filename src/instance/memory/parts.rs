@@ -134,6 +134,9 @@ pub struct Statuses {
     pub unanswered: Option<WrittenStatus>,
     /// The generation of the spec that was acknowledged before it was acted upon.
     pub acknowledged: Option<i64>,
+    /// The reconcile itself writes status: nothing is said beside it, which the apiserver would refuse, or which would have it
+    /// refused.
+    pub is_being_written: bool,
     /// When a status was last written over which somebody else had put in the place of what was said.
     pub conflict: Option<Instant>,
     /// No status is written before this instant: one could not be.

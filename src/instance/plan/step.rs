@@ -285,6 +285,11 @@ impl Plan {
         matches!(self.step, Step::Buy { .. })
     }
 
+    /// Whether its intent is a write of status.
+    pub fn announces(&self) -> bool {
+        matches!(self.step, Step::Operate { announce: true, .. })
+    }
+
     /// Whether there may be a server on record after its step that was not there before.
     pub fn begins(&self) -> bool {
         self.buys() || matches!(self.step, Step::Record { .. })

@@ -131,15 +131,15 @@ async fn run(room: &Arc<Semaphore>, cases: Vec<Case>) {
 }
 
 /// The boundaries that were never reached though each run of their operation has them. How often an operation looks depends on
-/// the moment; what it changes does not, but for the acknowledgement of an edit, which is a status write, where the machine was
-/// busy as the way was learnt: that way is learnt once more.
+/// the moment; what it changes does not, but for the acknowledgement of an edit, which is a status write, and may have an intent
+/// refused that was on its way, where the machine was busy as the way was learnt: that way is learnt once more.
 async fn still_on_the_way(room: &Arc<Semaphore>, done: &[(Case, Report)]) -> Vec<String> {
     let missed = done.iter().filter(|(_, report)| report.is_missed());
     let missed: Vec<Case> = missed
         .map(|(case, _)| *case)
         .filter(|case| case.point.kind.is_mutation())
         .collect();
-    let may_vary = |case: &Case| case.point.kind == Kind::Status;
+    let may_vary = |case: &Case| matches!(case.point.kind, Kind::Status | Kind::Intent);
     let mut operations = Operation::ALL.to_vec();
     operations.retain(|each| {
         let mut of_it = missed.iter().filter(|case| case.operation == *each);
