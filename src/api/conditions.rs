@@ -76,7 +76,7 @@ reasons! {
         "Wait for the Account's settleSeconds and two listings. Where the token was changed meanwhile, do what the message says.";
     LookingForServer:
         "Before anything is bought, the service's listing is read for a server that this Instance already has.",
-        "Wait for one listing. If it stays, look at the Account: the listing cannot be read.";
+        "Wait for two listings. If it stays, look at the Account: the listing cannot be read.";
     Importing:
         "The server that spec.import names is being looked for and looked at. Nothing is bought.",
         "Wait for one listing. If it stays, read the message.";

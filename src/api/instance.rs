@@ -332,7 +332,7 @@ pub struct InstanceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_observed_time: Option<Time>,
 
-    /// Ready; and, only while true, Reconciling, Stalled and Drifted.
+    /// Ready; once the server was seen, Synced; and, only while true, Reconciling, Stalled and Drifted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     #[schemars(length(max = 16))]

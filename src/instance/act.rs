@@ -60,7 +60,8 @@ async fn permit_for(plan: &Plan, session: Option<&Access>) -> Result<Option<Perm
     }
 }
 
-/// Carries out what was recorded. At most one mutating call to the service.
+/// Carries out what was recorded. At most one mutating call to the service, but for the release of a server whose object is gone by
+/// its receipt.
 pub async fn act(
     context: &Context,
     observed: &mut Observation,

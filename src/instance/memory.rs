@@ -176,9 +176,9 @@ impl Memory {
         };
         let number = u32::try_from(told.attempt).unwrap_or_default();
         let attempt = self.calls.attempts.entry(number);
-        let attempt = attempt.or_insert_with(|| stranger.clone());
+        let attempt = attempt.or_insert_with(|| Box::new(stranger.clone()));
         if attempt.nonce != told.nonce {
-            *attempt = stranger;
+            **attempt = stranger;
         }
         let knows_it = matches!(attempt.call_state, CallState::Accepted { .. });
         if let (true, false, Some(id)) = (told.accepted, knows_it, facts.id()) {
@@ -250,9 +250,9 @@ impl Memory {
             .calls
             .attempts
             .entry(record.attempt)
-            .or_insert_with(|| stranger.clone());
+            .or_insert_with(|| Box::new(stranger.clone()));
         if attempt.nonce != record.nonce {
-            *attempt = stranger;
+            **attempt = stranger;
         } else if !attempt.is_own && record.refused.is_some() {
             attempt.call_state = stranger.call_state;
         }
@@ -270,7 +270,7 @@ impl Memory {
     }
 
     fn known(&self, number: u32, nonce: &str) -> Option<&Attempt> {
-        let attempt = self.calls.attempts.get(&number);
+        let attempt = self.calls.attempts.get(&number).map(Box::as_ref);
         attempt.filter(|attempt| attempt.nonce == nonce)
     }
 
@@ -378,7 +378,7 @@ impl Memory {
                 account,
             }),
             None => {
-                let newest = self.calls.attempts.values().next_back();
+                let newest = self.calls.attempts.last().map(|(_, attempt)| attempt);
                 let is_unknown =
                     newest.is_some_and(|attempt| attempt.call_state == CallState::Unknown);
                 account.filter(|_| is_unknown).map(|account| Orphan {
@@ -451,14 +451,16 @@ impl Memory {
         {
             self.observations.poll = None;
         }
-        self.observations.poll.get_or_insert_with(|| Poll {
-            task: task.clone(),
-            since: began.unwrap_or(now),
-            whole: began.is_some(),
-            last: None,
-            ended: None,
-            led_by: None,
-            odd: None,
+        self.observations.poll.get_or_insert_with(|| {
+            Box::new(Poll {
+                task: task.clone(),
+                since: began.unwrap_or(now),
+                whole: began.is_some(),
+                last: None,
+                ended: None,
+                led_by: None,
+                odd: None,
+            })
         })
     }
 }

@@ -67,7 +67,7 @@ pub struct Observation {
     pub detail: Fact<Detail>,
     /// The Secret that the login names and its version (see [`login::named_version`]), if it exists.
     pub secret_version: Option<String>,
-    /// The login, read only when a server may be bought in this turn.
+    /// The login, read only when a call that bears it may be made in this reconcile.
     pub login: login::LoginFact,
     /// What was looked up for the selectors of the spec.
     pub found: Found,

@@ -1,7 +1,7 @@
 //! Makes durable what must not be forgotten, before anything is called; and looks once more before anything is destroyed.
 //!
-//! An intent is one patch of the main resource with `uid` and `resourceVersion`: a stale cache, a second controller or a
-//! re-created namesake makes it fail with 409. It writes finalizer and record together.
+//! An intent is one patch with `uid` and `resourceVersion`: a stale cache, a second controller or a re-created namesake makes it
+//! fail. That of a purchase writes finalizer and record together, that of an operation writes status.
 
 use crate::api::conditions::Reason;
 use crate::api::names::{BINDING, FINALIZER};
@@ -41,7 +41,7 @@ pub struct Announced {
     pub text: String,
 }
 
-/// Writes or confirms what the step needs. Writes to Kubernetes only; reads the service once before a surplus release.
+/// Writes or confirms what the step needs. Writes to Kubernetes only; reads the service once before a server is released.
 ///
 /// # Errors
 /// The outcome, where it does not come to the step.
@@ -154,7 +154,7 @@ fn remember_operation(memory: &mut Memory, facts: &Facts, operation: &Operation)
         since: Instant::now(),
         call_state: CallState::NotSent,
     };
-    memory.calls.attempts.insert(number, attempt);
+    memory.calls.attempts.insert(number, Box::new(attempt));
 }
 
 /// One compare-and-swap of finalizer and record. Acknowledged, or found to be ours by its nonce when the answer was lost.
@@ -233,7 +233,8 @@ fn remember(memory: &mut Memory, record: &PurchaseRecord, call_state: CallState)
         since: Instant::now(),
         call_state,
     };
-    memory.calls.attempts.insert(record.attempt, attempt);
+    let attempts = &mut memory.calls.attempts;
+    attempts.insert(record.attempt, Box::new(attempt));
 }
 
 /// What is announced by a compare-and-swap.

@@ -130,7 +130,7 @@ fn update(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusUpdat
     }
     match (&plan.step, outcome) {
         (Step::Buy { .. }, Outcome::Accepted { .. }) => {
-            update.operation = receipt_of_purchase(observed, plan, outcome);
+            update.operation = receipt_of_purchase(plan, outcome);
         }
         (Step::Operate { .. }, Outcome::Accepted { task, .. }) => {
             update.operation = observed.open().map(|open| Operation {
@@ -165,15 +165,10 @@ fn update(observed: &Observation, plan: &Plan, outcome: &Outcome) -> StatusUpdat
 }
 
 /// The purchase as status shows it, once the service took it.
-fn receipt_of_purchase(
-    observed: &Observation,
-    plan: &Plan,
-    outcome: &Outcome,
-) -> Option<Operation> {
+fn receipt_of_purchase(plan: &Plan, outcome: &Outcome) -> Option<Operation> {
     let (Step::Buy { record, .. }, Outcome::Accepted { task, .. }) = (&plan.step, outcome) else {
         return None;
     };
-    let _ = observed;
     Some(Operation {
         accepted: true,
         task_id: task.as_ref().map(ToString::to_string),

@@ -18,7 +18,7 @@ pub fn subscribe(context: &Context, facts: &Facts, memory: &mut Memory, session:
         places: facts.places.clone(),
         id: facts.id(),
         marker: facts.marker.clone(),
-        attention: wants.attention,
+        attention: attention(facts, memory),
         pass_after: wants.pass_after,
         passes_wanted: wants.passes,
         releasing: facts.deleting,
@@ -36,6 +36,22 @@ pub fn subscribe(context: &Context, facts: &Facts, memory: &mut Memory, session:
     }
     memory.pace.subscribed = Some(session.shared.number);
     session.shared.inventory.subscribe(&subject, subscription);
+}
+
+/// What is asked for by its identifiers needs no listing beside that, unless the service says that the server is not there.
+fn attention(facts: &Facts, memory: &Memory) -> Attention {
+    let wants = memory.pace.wants;
+    let record = facts.purchase().filter(|_| facts.is_creating());
+    let has_task = match facts.operation() {
+        Some(open) => open.task_id.is_some() || memory.told_task(open).is_some(),
+        None => record.is_some_and(|record| record.id.is_some() && record.task.is_some()),
+    };
+    let is_followed =
+        has_task && wants.pass_after.is_none() && !facts.deleting && !memory.observations.not_found;
+    match wants.attention {
+        Attention::InFlight if is_followed => Attention::Followed,
+        other => other,
+    }
 }
 
 /// What the plan wants of the listing, if that is new, and a copy of the Account's token before there is anything that needs it.
@@ -60,7 +76,7 @@ fn want(
     session: Option<&AccountSession>,
     memory: &mut Memory,
 ) {
-    if plan.wants.attention == Attention::InFlight {
+    if plan.wants.attention != Attention::Quiet {
         let since = *memory.pace.busy_since.get_or_insert(observed.now);
         if observed.now >= since + times::FAST_LISTING_FOR {
             plan.wants.attention = Attention::Quiet;

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+/// A server that was bought is listed within this time, by any service seen so far. An object of which nothing is on record
+/// and that this process did not see appear waits for so long: its purchase may have been lost with etcd's last seconds.
+pub const LISTED_WITHIN: Duration = Duration::from_secs(5);
+
 /// What moves by itself at the service is looked at again after this time when nothing else calls for it.
 pub const IDLE_REQUEUE: Duration = Duration::from_secs(600);
 
@@ -72,7 +76,7 @@ pub const UNREADABLE_RETRY: Duration = Duration::from_secs(20);
 /// A mutating call and its receipt need this much of the reconcile: 60 s and 15 s.
 pub const CALL_AND_RECEIPT: Duration = Duration::from_secs(75);
 
-/// The same where it may take long.
+/// How soon an object is looked at again of which the watch has not brought our own last write.
 pub const STALE_CACHE_RECHECK: Duration = Duration::from_secs(5);
 
 /// How often somebody else's status is written over, after the first time.
@@ -162,7 +166,7 @@ pub const SECRET_UNWRITTEN_RETRY: Duration = Duration::from_secs(60);
 /// answered. A receipt that finds no object releases its server within this time.
 pub const LAST_WRITE_UNDER_WAY: Duration = Duration::from_secs(5);
 
-/// Between them.
+/// Between two tries to ask whether an object is gone.
 pub const ORPHAN_RECHECK: Duration = Duration::from_secs(15);
 
 /// As long as listings are waited for. One of 10,000 servers takes some 40 s at the default request limit.

@@ -64,7 +64,7 @@ pub struct Subscription {
 impl Subscription {
     /// Whether something is in flight on its server: its task or the server itself is asked for.
     fn is_followed(&self) -> bool {
-        self.attention == Attention::InFlight && self.id.is_some()
+        self.attention != Attention::Quiet && self.id.is_some()
     }
 }
 
@@ -74,8 +74,11 @@ pub enum Attention {
     /// Nothing is expected to change: woken only by a change.
     #[default]
     Quiet,
-    /// An operation is running: woken by every pass.
+    /// Something is expected that only a listing tells: woken by every pass, and passes come at the pace of operations.
     InFlight,
+    /// An operation is running that is asked for by the identifiers of its task and its server: woken by every pass, and passes
+    /// come at the pace of operations only where one costs no more calls than it saves all of these.
+    Followed,
 }
 
 /// Times of the driver. Each has a default with its reason.
@@ -83,7 +86,8 @@ pub enum Attention {
 pub struct Settings {
     /// Between the beginnings of two passes while nothing is in flight: a surplus server is to be found in a minute.
     pub quiet: Duration,
-    /// The same while something is in flight: the listing leads the task queries, so that is how late they are.
+    /// The same while something is in flight, as far as [`Attention`] says so: the listing leads the task queries, so that is how
+    /// late they are.
     pub in_flight: Duration,
     /// The same where only finalised UIDs are watched for: such a server is rare, and an hour of it costs little.
     pub tombstone_pause: Duration,

@@ -31,6 +31,8 @@ pub struct Pass {
     pub ended: Instant,
     /// Every server that was listed.
     pub rows: HashMap<ServerId, Arc<Row>>,
+    /// The pages that had servers on them: what another pass will cost, and a call at its end.
+    pub pages: usize,
     /// The ids whose names bear a marker, in order.
     pub by_marker: HashMap<Marker, Vec<ServerId>>,
     /// Whether nothing hints at a change of the list while it was read.
@@ -314,12 +316,14 @@ impl Assembly {
             rows,
             by_marker,
             nameless,
+            pages,
             ..
         } = self;
         Pass {
             began,
             ended,
             rows,
+            pages: pages.len(),
             by_marker,
             steady: doubt.is_none(),
             doubt,

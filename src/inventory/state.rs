@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use litemap::LiteMap;
 use tokio::time::Instant;
 
 use super::breaker::Recorded;
@@ -10,7 +12,7 @@ use super::pass::{Pass, PassError};
 use super::tombstones::Tombstones;
 use super::view::View;
 use super::watched::{Watched, evidence, fingerprint, wanted};
-use super::{Attention, Settings, Sighting, Subject, Subscription};
+use super::{Attention, Settings, Sighting, Subject, Subscription, times};
 use crate::api::Marker;
 use crate::cloud::{CallPriority, Place, ServerId};
 use crate::runtime::chance;
@@ -36,7 +38,8 @@ pub(super) struct State {
 /// An interest, and what its subject was last woken for.
 struct Held {
     subscription: Subscription,
-    prints: BTreeMap<Place, u64>,
+    /// What the newest pass of each place showed: of one place, or of two.
+    prints: LiteMap<Place, u64>,
 }
 
 /// What the driver is to do next.
@@ -147,8 +150,12 @@ impl State {
         let watched = self.places.entry(place.clone()).or_default();
         watched.members.insert(subject.clone());
         watched.in_flight += usize::from(subscription.attention == Attention::InFlight);
+        watched.followed += usize::from(subscription.attention == Attention::Followed);
+        // Where a pass is dear, who can do without waits for the next one.
+        let is_hurried = subscription.attention != Attention::Followed || watched.pages() <= 1;
         if let Some(after) = subscription
             .pass_after
+            .filter(|_| is_hurried)
             .filter(|after| watched.view.evidence(*after, wanted(subscription)).is_err())
         {
             watched.unmet.insert((after, subject.clone()));
@@ -196,6 +203,7 @@ impl State {
                 continue;
             };
             watched.in_flight -= usize::from(former.attention == Attention::InFlight);
+            watched.followed -= usize::from(former.attention == Attention::Followed);
             if let Some(after) = former.pass_after {
                 watched.unmet.remove(&(after, subject.clone()));
             }
@@ -233,14 +241,20 @@ impl State {
         }
     }
 
-    /// What is due now, marked as begun, and when to look again.
-    pub(super) fn due(&mut self, now: Instant) -> Due {
+    /// What is due now, marked as begun, and when to look again. The passes for which no Instance waits take no more than
+    /// [`times::LISTING_SHARE`] of so many requests per second together, as long as [`times::LISTING_INTERVAL_MAX`] allows that.
+    pub(super) fn due(&mut self, per_second: f64, now: Instant) -> Due {
         self.expire(now);
         // A place that was left while its pass was running goes now.
         self.places.retain(|_, watched| watched.is_wanted());
         let mut due = Due::default();
+        let pages = self.places.values().map(|watched| watched.pages() + 1);
+        let pages = u32::try_from(pages.sum::<usize>()).unwrap_or(u32::MAX);
+        let seconds = f64::from(pages) / (per_second * times::LISTING_SHARE);
+        let min_interval = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        let min_interval = min_interval.min(times::LISTING_INTERVAL_MAX);
         for (place, watched) in &mut self.places {
-            match watched.due(&self.settings, now) {
+            match watched.due(&self.settings, min_interval, now) {
                 Some(instant) if instant <= now => {
                     watched.running = true;
                     watched.began = Some(now);
@@ -265,9 +279,7 @@ impl State {
     /// The priority of a place's next page.
     pub(super) fn priority(&self, place: &Place) -> CallPriority {
         match self.places.get(place) {
-            Some(watched) if watched.in_flight > 0 || !watched.unmet.is_empty() => {
-                CallPriority::Operation
-            }
+            Some(watched) if watched.is_waited_for() => CallPriority::Operation,
             Some(_) | None => CallPriority::Resync,
         }
     }
@@ -363,7 +375,7 @@ impl State {
             }
             // Somebody has to ask for each of the missing, or the circuit breaker of the place stays open.
             let suspect = missing && watched.view.breaker_open.is_some();
-            let in_flight = held.subscription.attention == Attention::InFlight;
+            let in_flight = held.subscription.attention != Attention::Quiet;
             if changed || suspect || in_flight || met.contains(subject) {
                 wake.push(subject.clone());
             }

@@ -106,7 +106,7 @@ impl State {
         PlaceCounts {
             servers: rows().count(),
             unowned: rows().filter(|row| self.is_nobodys(row, owns)).count(),
-            in_flight: watched.in_flight,
+            in_flight: watched.in_flight + watched.followed,
             passes: watched.passes,
             failures: watched.failures,
         }

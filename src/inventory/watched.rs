@@ -20,7 +20,10 @@ use crate::runtime::chance;
 #[derive(Default)]
 pub(super) struct Watched {
     pub members: HashSet<Subject>,
+    /// Members that wait for a listing.
     pub in_flight: usize,
+    /// Members with an operation that is asked for by its identifiers.
+    pub followed: usize,
     /// Passes asked for and not had yet, by the instant after which they shall begin.
     pub unmet: BTreeSet<(Instant, Subject)>,
     pub has_tombstone: bool,
@@ -57,15 +60,44 @@ impl Watched {
         self.view.breaker_open = self.breaker.open();
     }
 
-    /// When the next pass shall begin; none while one is running or nobody wants one.
-    pub(super) fn due(&self, settings: &Settings, now: Instant) -> Option<Instant> {
+    /// Pages of the newest whole pass: what the next one costs.
+    pub(super) fn pages(&self) -> usize {
+        let newest = self.view.newest.as_ref();
+        newest.map_or(0, |pass| pass.pages)
+    }
+
+    /// Whether passes come at the pace of operations: something waits for a listing, or a pass costs no more calls than it saves
+    /// those that are followed by their identifiers. Where passes fail, or the circuit breaker is open, those wait as well.
+    fn is_urgent(&self) -> bool {
+        let is_in_doubt = self.failures_in_a_row > 0 || self.view.breaker_open.is_some();
+        let is_cheap = self.followed >= self.pages() || is_in_doubt;
+        self.in_flight > 0 || (self.followed > 0 && is_cheap)
+    }
+
+    /// Whether an Instance waits for the next pass.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.is_urgent() || !self.unmet.is_empty()
+    }
+
+    /// When the next pass shall begin; none while one is running or no Instance wants one. `min_interval`: between the beginnings
+    /// of two passes for which no Instance waits.
+    pub(super) fn due(
+        &self,
+        settings: &Settings,
+        min_interval: Duration,
+        now: Instant,
+    ) -> Option<Instant> {
         if self.running || !self.is_wanted() {
             return None;
         }
-        let interval = match (self.in_flight, self.members.is_empty()) {
-            (1.., _) => settings.in_flight,
-            (0, false) => settings.quiet,
-            (0, true) => settings.tombstone_pause,
+        let interval = if self.is_urgent() {
+            settings.in_flight
+        } else if self.members.is_empty() {
+            settings.tombstone_pause
+        } else if self.failures_in_a_row > 0 {
+            settings.quiet
+        } else {
+            settings.quiet.max(min_interval)
         };
         let Some(began) = self.began else {
             return Some(now);

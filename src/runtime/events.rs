@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
@@ -28,13 +29,14 @@ pub struct Events {
 #[derive(Default)]
 struct Told {
     /// Since when, and how often, by object and words.
-    often: HashMap<Words, (Instant, u32)>,
+    often: HashMap<Digest, (Instant, u32)>,
     /// The last one of each object.
-    last: HashMap<String, Words>,
+    last: HashMap<Digest, Digest>,
+    hasher: RandomState,
 }
 
-/// UID of the object, reason and note.
-type Words = (String, &'static str, String);
+/// Of an object's UID, or of that, reason and note: the words themselves of thousands of objects are much to keep.
+type Digest = u64;
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,20 +110,22 @@ impl Events {
 
     fn is_new(&self, about: &ObjectReference, event: &EventNote) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let uid = about.uid.clone().unwrap_or_default();
-        told.is_new((uid, event.reason, event.note.clone()), Instant::now())
+        let uid = about.uid.as_deref().unwrap_or_default();
+        told.is_new((uid, event.reason, &event.note), Instant::now())
     }
 }
 
 impl Told {
-    fn is_new(&mut self, words: Words, now: Instant) -> bool {
+    /// Whether this is new: UID of the object, reason and note.
+    fn is_new(&mut self, words: (&str, &str, &str), now: Instant) -> bool {
+        let (object, words) = (self.hasher.hash_one(words.0), self.hasher.hash_one(words));
         if self.often.len() >= REMEMBERED {
             self.often
                 .retain(|_, (since, _)| now.duration_since(*since) < times::EVENT_REPEATED_AFTER);
             let often = &self.often;
             self.last.retain(|_, last| often.contains_key(last));
         }
-        let is_last = self.last.get(&words.0) == Some(&words);
+        let is_last = self.last.get(&object) == Some(&words);
         let former = self.often.get(&words).copied();
         let (since, count) = former
             .filter(|(since, _)| now.duration_since(*since) < times::EVENT_REPEATED_AFTER)
@@ -129,7 +133,7 @@ impl Told {
         if count > 0 && (is_last || count >= OFTEN) {
             return false;
         }
-        self.last.insert(words.0.clone(), words.clone());
+        self.last.insert(object, words);
         self.often.insert(words, (since, count + 1));
         true
     }
@@ -145,8 +149,7 @@ mod tests {
         let mut told = Told::default();
         let now = Instant::now();
         let mut is_new = |reason: &'static str, after: u64| {
-            let words = ("uid".to_owned(), reason, "note".to_owned());
-            told.is_new(words, now + Duration::from_secs(after))
+            told.is_new(("uid", reason, "note"), now + Duration::from_secs(after))
         };
         assert!(is_new("Starting", 0));
         assert!(!is_new("Starting", 1), "nothing came in between");

@@ -14,6 +14,7 @@ pub mod queue;
 pub mod requests;
 pub mod rights;
 pub mod serve;
+pub mod store;
 pub mod term;
 pub mod times;
 pub mod traces;

@@ -3,14 +3,13 @@
 
 pub mod schedule;
 
+use super::store::{Kept, Store};
 use super::watch::ObjectKey;
 use super::{Heartbeat, Metrics, times};
 use futures::StreamExt;
 use futures::channel::mpsc;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use kube::Resource;
-use kube::runtime::reflector::{ObjectRef, Store};
 use schedule::Schedule;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -73,16 +72,16 @@ pub fn channel() -> (Trigger, Requests) {
 }
 
 /// How the reconciles of one kind are handed out.
-pub struct Rules<K> {
+pub struct Rules<B> {
     /// So many at the same time.
     pub places: usize,
     /// So many of one flow.
     pub bound: Box<dyn Fn(&Flow) -> usize + Send + Sync>,
-    /// Whose an object is, and how urgent it is by its state.
-    pub describe: fn(&K) -> (Flow, Priority),
+    /// Whose an object is, and how urgent it is by its state, as its brief tells.
+    pub describe: fn(&B) -> (Flow, Priority),
 }
 
-impl<K> Debug for Rules<K> {
+impl<B> Debug for Rules<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Rules")
     }
@@ -102,13 +101,13 @@ enum Defect {
 pub async fn run<K, F>(
     store: Store<K>,
     mut requests: Requests,
-    rules: Rules<K>,
+    rules: Rules<K::Brief>,
     metrics: Metrics,
     heartbeat: Heartbeat,
     cancel: CancellationToken,
     reconcile: F,
 ) where
-    K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
+    K: Kept,
     F: Fn(Arc<K>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
 {
     let kind = K::kind(&()).into_owned();
@@ -116,20 +115,16 @@ pub async fn run<K, F>(
     let mut reconciles = FuturesUnordered::new();
     let mut rounds = interval(times::QUEUE_ROUND);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let find = |key: &ObjectKey| {
-        let reference = ObjectRef::new(&key.name).within(&key.namespace);
-        store.get(&reference)
-    };
     while !cancel.is_cancelled() {
         heartbeat.beat();
         let now = Instant::now();
         while let Ok((key, priority)) = requests.try_recv() {
             schedule.wake(&key, now, priority);
         }
-        schedule.advance(now, |key| find(key).map(|object| (rules.describe)(&object)));
+        schedule.advance(now, |key| store.brief(key, rules.describe));
         while let Some(begun) = schedule.begin(&rules.bound) {
             metrics.waited(&kind, begun.priority, now - begun.since);
-            match find(&begun.key) {
+            match store.get(&begun.key) {
                 Some(object) => reconciles.push(guarded(begun.key, reconcile(object))),
                 // Asked for, and gone before its turn came: nothing to do, and whoever comes again asks again.
                 None => schedule.end(&begun.key, now, Duration::ZERO),

@@ -13,9 +13,8 @@ mod pacing;
 
 use super::{Heartbeat, Metrics, times};
 use futures::{Stream, StreamExt};
-use kube::runtime::reflector::store::Writer;
+use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::runtime::{WatchStreamExt, reflector::Lookup};
 use kube::{Api, Resource};
 use pacing::Pacing;
 use serde::de::DeserializeOwned;
@@ -96,29 +95,22 @@ pub struct Subject<K> {
 
 /// Watches until cancelled.
 ///
-/// Notices of a listing are told after the store was swapped, so that nobody looks a listed object up in the store
-/// before. An error of this watch delays this watch only.
+/// `keep` takes each event in before `told` is told of it, and that of a listing when it is whole: nobody looks an object up
+/// before it is there. An error of this watch delays this watch only.
 pub fn spawn<K>(
     subject: Subject<K>,
-    writer: Option<Writer<K>>,
+    keep: impl FnMut(&Event<K>) + Send + 'static,
     metrics: Metrics,
     heartbeat: Heartbeat,
     told: impl FnMut(Notice) + Send + 'static,
     cancel: CancellationToken,
 ) -> Watch
 where
-    K: Resource<DynamicType = ()>
-        + Lookup<DynamicType = ()>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static,
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let (is_synced, synced) = signal::channel(false);
     let mut follower = Follower {
-        writer,
+        keep,
         known: Known::default(),
         is_synced,
         metrics,
@@ -146,8 +138,8 @@ where
 }
 
 /// What goes on when a watch begins anew.
-struct Follower<K: Lookup<DynamicType = ()> + Clone + 'static, F> {
-    writer: Option<Writer<K>>,
+struct Follower<S, F> {
+    keep: S,
     known: Known,
     is_synced: signal::Sender<bool>,
     metrics: Metrics,
@@ -155,14 +147,14 @@ struct Follower<K: Lookup<DynamicType = ()> + Clone + 'static, F> {
     told: F,
 }
 
-impl<K, F> Follower<K, F>
-where
-    K: Resource<DynamicType = ()> + Lookup<DynamicType = ()> + Clone + 'static,
-    F: FnMut(Notice),
-{
+impl<S, F: FnMut(Notice)> Follower<S, F> {
     /// Follows a stream of events until a new one is needed, which begins with a listing.
-    async fn follow(&mut self, events: impl Stream<Item = watcher::Result<Event<K>>>) {
-        let kind = <K as Resource>::kind(&()).into_owned();
+    async fn follow<K>(&mut self, events: impl Stream<Item = watcher::Result<Event<K>>>)
+    where
+        K: Resource<DynamicType = ()>,
+        S: FnMut(&Event<K>),
+    {
+        let kind = K::kind(&()).into_owned();
         let mut events = pin!(events.backoff(Pacing::default()));
         let mut is_listing = true;
         loop {
@@ -195,10 +187,11 @@ where
         }
     }
 
-    fn take(&mut self, event: &Event<K>) {
-        if let Some(writer) = &mut self.writer {
-            writer.apply_watcher_event(event);
-        }
+    fn take<K: Resource>(&mut self, event: &Event<K>)
+    where
+        S: FnMut(&Event<K>),
+    {
+        (self.keep)(event);
         for notice in self.known.take(event) {
             (self.told)(notice);
         }

@@ -136,7 +136,8 @@ fn life(kind: &'static str, when: When, change: impl Fn(&mut Value)) -> Sent {
         }
         let process = Process::start(&universe, 1);
         process.lead(0);
-        listen(&universe, &process, 5).await;
+        // Long enough for a purchase, before which a process looks for a server of an object that it did not see appear.
+        listen(&universe, &process, 20).await;
         if when == When::Bought {
             universe.with(|u| u.kube.edit(&key, &change));
             listen(&universe, &process, 15).await;

@@ -22,7 +22,7 @@ use schedules;
 
 use Act::{
     After, Before, CrashAfter, CrashBefore, FalseNotFound, Late, LoseAnswer, LoseRequest, Omit,
-    PauseAfter, PauseBefore, StatusAfter, TaskFails, Twice,
+    PauseAfter, PauseBefore, Slow, StatusAfter, TaskFails, Twice,
 };
 use Kind::{
     Create, Detail, Finalizer, Intent, Listing, Password, Read, Receipt, Reinstall, Release, Status,
@@ -99,7 +99,7 @@ schedules! {
         lease().on(Intent, 1, PauseBefore(40)).on(Create, 1, LoseAnswer);
     q2h_the_intent_is_answered_with_504_and_stands => "bought 1, left 1; web-1 Available":
         one().on(Intent, 1, StatusAfter(504)).on(Read, 3, LoseRequest);
-    q2j_replaced_and_crashed_before_it_is_listed_limit => "bought 2, left 1; web-1 Available":
+    q2j_replaced_and_crashed_before_it_is_listed => "bought 1, left 1; web-1 Available":
         one().visible_late(5).on(Create, 1, CrashAfter).at(700, Replace(1));
     q2k_etcd_restored_with_an_open_intent => "bought 1, left 1; web-1 Available":
         one().on(Create, 1, Before(SnapshotEtcd)).at(20_000, RestoreEtcd).at(20_500, Kill(0));
@@ -279,6 +279,8 @@ schedules! {
         one().at(60_000, EditImage(1)).on(Read, 3, PauseAfter(60));
     t_deleted_and_the_acknowledgement_is_overtaken => "bought 1, left 0, stopped 1; web-1 gone":
         one().at(60_000, Step::ConsoleOff(1)).at(61_000, Delete(1)).on(Detail, 2, PauseAfter(60)).on(Status, 4, Act::Status(422)).on(Status, 5, Act::Status(422)).on(Status, 6, Act::Status(422)).met_sometimes();
+    t_deleted_and_the_acknowledgement_is_overtaken_again_and_again => "bought 1, left 0; web-1 gone":
+        one().at(60_000, Delete(1)).on(Detail, 2, Slow(3)).on(Status, 4, Act::Status(422)).on(Status, 5, Act::Status(422)).on(Status, 6, Act::Status(422)).on(Status, 7, Act::Status(422)).met_sometimes();
     t_wiped_by_a_user_while_the_service_is_silent_after_a_restart => "bought 1, left 1, erased 1; web-1 Available":
         one().at(5_000, Step::Reinstall(1)).at(20_000, Step::Kill(0)).away(25_000, Dependency::Service, 40).at(26_000, WipeStatus(1));
     t_edited_while_the_apiserver_is_away => "bought 1, left 1, erased 1; web-1 Available":

@@ -59,11 +59,12 @@ pub(in crate::instance) async fn look(context: &Context, observed: &mut Observat
     let trouble =
         matches!(fact, ConnectionFact::NotOurs).then_some(ConnectionTrouble { words, until: None });
     if !matches!(fact, ConnectionFact::Differs(_)) {
-        observed.memory.secrets.connection = Some(Connected {
+        let connected = Connected {
             wanted,
             version,
             trouble,
-        });
+        };
+        observed.memory.secrets.connection = Some(Box::new(connected));
     }
     observed.connection = fact;
 }
@@ -142,10 +143,11 @@ pub(super) async fn write(
         }
         Err(NotWritten::Unsafe(words)) => (Some(kept(words)), observed.connection_version.clone()),
     };
-    open(memory).secrets.connection = Some(Connected {
+    let connected = Connected {
         wanted,
         version,
         trouble,
-    });
+    };
+    open(memory).secrets.connection = Some(Box::new(connected));
     Outcome::Written
 }

@@ -46,18 +46,19 @@ impl Memory {
     /// The newest attempt of a purchase that this process made after the recorded one, and whose call may have been carried
     /// out: the cluster's state went back to before it.
     pub fn in_doubt_since(&self, record: &PurchaseRecord) -> Option<Instant> {
-        let is_later = |(number, attempt): &(&u32, &Attempt)| {
-            **number > record.attempt
+        let is_later = |number: u32, attempt: &Attempt| {
+            number > record.attempt
                 && attempt.verb == Verb::Create
                 && attempt.call_state == CallState::Unknown
         };
-        let later = self.calls.attempts.iter().filter(is_later);
+        let attempts = self.calls.attempts.iter();
+        let later = attempts.filter(|(number, attempt)| is_later(**number, attempt));
         later.map(|(_, attempt)| attempt.since).max()
     }
 
     /// The Account of an attempt that may have bought a server, when no record tells of it any more.
     pub fn account_in_doubt(&self) -> Option<&str> {
-        let newest = self.calls.attempts.values().next_back()?;
+        let newest = self.calls.attempts.last()?.1;
         let harmless = matches!(
             newest.call_state,
             CallState::NotSent | CallState::Refused { .. }

@@ -1,4 +1,5 @@
-//! The parts of a memory, each with one owner.
+//! The parts of a memory, each with one owner: the stage that decides what it means. Stages before and after it may note there
+//! what they learned.
 
 use crate::api::conditions::Reason;
 use crate::api::{Operation, PurchaseRecord, Verb};
@@ -10,7 +11,8 @@ use crate::instance::memory::kinds::{
 use crate::instance::memory::version::Newest;
 use crate::runtime::Backoff;
 use jiff::Timestamp;
-use std::collections::{BTreeMap, HashMap};
+use litemap::LiteMap;
+use std::collections::HashMap;
 use tokio::time::Instant;
 
 /// How the object came here and what was bought for it, as records told. Owned by what reads and writes records.
@@ -40,8 +42,8 @@ pub struct Origin {
 /// What was called, by whom, and what became of it. Owned by `act`.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
-    /// Attempts by number.
-    pub attempts: BTreeMap<u32, Attempt>,
+    /// Attempts by number. A vector makes room for four where it gets its first, so they do not stand in it.
+    pub attempts: LiteMap<u32, Box<Attempt>>,
     /// Releases by server.
     pub releases: HashMap<ServerId, ReleaseCall>,
     /// Servers that are gone, and since when that is known.
@@ -61,7 +63,7 @@ pub struct Calls {
     /// The newest start or stop that ended well.
     pub(super) power: Option<Power>,
     /// Wishes that wait, by verb.
-    pub pauses: BTreeMap<Verb, Pause>,
+    pub pauses: LiteMap<Verb, Pause>,
     /// When the newest operation on a server that was there ended.
     pub operated: Option<Instant>,
 }
@@ -70,7 +72,7 @@ pub struct Calls {
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
     /// The task that is being asked for.
-    pub poll: Option<Poll>,
+    pub poll: Option<Box<Poll>>,
     /// The last time that the detail was asked for.
     pub observed_at: Option<Instant>,
     /// When the service showed last whether the server is there, by itself or in a listing.
@@ -119,7 +121,7 @@ pub struct Secrets {
     /// Version of the generated login Secret, and since when it says that its password is in force.
     pub rotation: Option<(String, Option<Timestamp>)>,
     /// The connection Secret as it was last looked at or written.
-    pub connection: Option<Connected>,
+    pub connection: Option<Box<Connected>>,
 }
 
 /// What was written to the object, and which of its versions is the newest. Owned by `report`, `acknowledge` and the watch, which
@@ -129,9 +131,9 @@ pub struct Statuses {
     /// The newest resourceVersion that is known: an older object in the cache is not acted upon.
     pub(super) newest: Option<Newest>,
     /// What was last said in status.
-    pub written: Option<WrittenStatus>,
+    pub written: Option<Box<WrittenStatus>>,
     /// A status that was sent, and whose answer was lost: it may stand.
-    pub unanswered: Option<WrittenStatus>,
+    pub unanswered: Option<Box<WrittenStatus>>,
     /// The generation of the spec that was acknowledged before it was acted upon.
     pub acknowledged: Option<i64>,
     /// The reconcile itself writes status: nothing is said beside it, which the apiserver would refuse, or which would have it

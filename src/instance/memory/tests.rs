@@ -16,7 +16,7 @@ fn memory(call_state: CallState) -> Memory {
         since: now,
         call_state,
     };
-    memory.calls.attempts.insert(1, attempt);
+    memory.calls.attempts.insert(1, Box::new(attempt));
     memory
 }
 

@@ -110,8 +110,11 @@ fn as_listed(
     }) {
         observed.memory.observations.at_rest_since = None;
     }
-    // A row without the field says nothing, other than a detail without it.
-    let idle = listed.is_some_and(|(pending, _)| pending.is_some() && is_idle(pending.as_deref()));
+    // A row without the field says nothing, other than a detail without it; nor does one from before the call.
+    let idle = listed.is_some_and(|(pending, at)| {
+        let is_new = since.is_none_or(|since| at > since);
+        is_new && pending.is_some() && is_idle(pending.as_deref())
+    });
     let vanished =
         sight.is_some_and(|sight| sight.digest == 0 && since.is_none_or(|since| sight.at > since));
     (sight.filter(|_| idle), vanished)

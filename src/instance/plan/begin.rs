@@ -87,7 +87,7 @@ pub(super) fn is_still_asked(observed: &Observation, operation: &Operation) -> b
         && (!operation.verb.bears_login() || same_secret)
 }
 
-/// Announces an attempt and makes its call.
+/// The plan that announces an attempt and makes its call.
 pub(super) fn announce(
     observed: &Observation,
     id: &ServerId,

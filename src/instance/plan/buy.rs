@@ -43,30 +43,29 @@ pub(super) fn begin(observed: &Observation, session: &SessionFacts) -> Plan {
         // This process saw the object appear and never bought for it: nobody can have, so no look-up is needed.
         return create(observed, session, &Origin::First);
     }
-    // Something is known or may have been: a server with our marker may exist. Where an attempt may be open, it must
-    // have settled; otherwise one listing is enough.
+    // Something is known or may have been: a server with our marker may exist. Where an attempt may be open, it must have
+    // settled; where nothing tells of one, that may have been lost with what told of it, so a server has the time to be listed.
     let since = memory.origin.recordless_since.unwrap_or(observed.now);
     let doubtful = memory.origin.ever_intended || !untouched;
-    let settled = since.max(memory.newest_attempt().unwrap_or(since)) + session.settle;
+    let settled = match doubtful {
+        true => since.max(memory.newest_attempt().unwrap_or(since)) + session.settle,
+        false => since + times::LISTED_WITHIN,
+    };
+    // A first listing may show its server, and is not waited for.
     let Some(listing) = &observed.listing else {
-        return looking(observed, since);
+        return looking(observed, since, 1);
     };
-    let absence = if doubtful {
-        listing.proven_absent(&observed.facts.marker, None, settled)
-    } else {
-        listing.absent_once(&observed.facts.marker, since)
-    };
-    match absence {
-        Absence::NotYet(_) | Absence::Present(_) if doubtful => {
-            let doubt = "the record of an earlier create is lost, so it may have been carried out";
-            waiting_to_settle(observed, doubt, settled)
-        }
-        Absence::NotYet(_) | Absence::Present(_) => looking(observed, since),
+    match listing.proven_absent(&observed.facts.marker, None, settled) {
         // A server was known once and is nowhere now. Missing is not gone: nothing is bought in its place.
         Absence::Proven if status.id.is_some() || memory.had_server().is_some() => {
             missing(observed)
         }
         Absence::Proven => create(observed, session, &Origin::First),
+        Absence::NotYet(_) | Absence::Present(_) if doubtful => {
+            let doubt = "the record of an earlier create is lost, so it may have been carried out";
+            waiting_to_settle(observed, doubt, settled)
+        }
+        Absence::NotYet(_) | Absence::Present(_) => looking(observed, settled, 2),
     }
 }
 
@@ -111,7 +110,7 @@ pub(super) fn go_on(
             call_state: CallState::NotSent | CallState::Refused { .. },
             since,
             ..
-        }) if is_shown => looking(observed, *since),
+        }) if is_shown => looking(observed, *since, 1),
         Some(Attempt {
             call_state: CallState::Refused { message, reason },
             is_own: false,
@@ -159,7 +158,7 @@ fn refused_before(
         Some(Absence::Proven) => paused(observed, record, (message, reason))
             .unwrap_or_else(|| create(observed, session, &Origin::Refused(record))),
         // The spec of now was not refused.
-        _ if record.generation != observed.facts.generation => looking(observed, since),
+        _ if record.generation != observed.facts.generation => looking(observed, since, 1),
         Some(Absence::NotYet(_) | Absence::Present(_)) | None => Plan::rest(
             StatusUpdate::of(words::refused(message, reason)),
             times::PASS_RECHECK,
@@ -467,7 +466,8 @@ fn room(observed: &Observation) -> Result<(), Box<Plan>> {
     Err(Box::new(plan))
 }
 
-fn looking(observed: &Observation, since: Instant) -> Plan {
+/// Whether a server is there already is not known: as many listings that begin after `since` tell.
+fn looking(observed: &Observation, since: Instant, passes: u8) -> Plan {
     let trouble = observed.listing.as_ref().and_then(Listing::trouble);
     let message = match trouble {
         None => "reading the service's listing before anything is bought".to_owned(),
@@ -479,11 +479,17 @@ fn looking(observed: &Observation, since: Instant) -> Plan {
             )
         }
     };
-    Plan::rest(
-        StatusUpdate::progress(Reason::LookingForServer, message),
-        times::PASS_RECHECK,
-    )
-    .wanting(since, 1)
+    let update = StatusUpdate::progress(Reason::LookingForServer, message);
+    let rest = since.saturating_duration_since(observed.now);
+    if rest.is_zero() {
+        return Plan::rest(update, times::PASS_RECHECK).wanting(since, passes);
+    }
+    // What status says of this spec stands until then: it is over sooner than anybody could do something about it.
+    let update = match evidence::is_told(observed) {
+        true => StatusUpdate::default(),
+        false => update,
+    };
+    Plan::rest(update, rest)
 }
 
 fn waiting_to_settle(observed: &Observation, doubt: &str, settled: Instant) -> Plan {

@@ -5,9 +5,10 @@
 //! [`surplus`] where there is a second one, [`replace`] when it is gone for good, [`begin`] when it is to become another than it
 //! is, [`follow`] while such an operation is open, [`resolve`] where selectors are to be looked up, [`secret`] for what is kept
 //! in Secrets, and [`delete`] while the object is being deleted. [`policy`] takes out of every plan what the spec forbids. Below
-//! them stand [`diff`] (what of the spec is not applied), [`due`] (which operation that calls for), [`erase`], [`judge`] (what is
-//! said of a server), [`ended`] (what became of operations) and [`evidence`]. [`preview`](mod@preview) tells all that would come
-//! of an object before it is applied.
+//! them stand [`diff`] (what was applied, and what the spec asks for), [`due`] (which operation the difference calls for),
+//! [`erase`] (whether the disk may be erased), [`attempt`] (its number and nonce), [`cause`] (what asked for it), [`login`],
+//! [`recreate`] (whether a server that is gone is bought again), [`judge`] (what is said of a server), [`words`], [`ended`] (what
+//! became of operations) and [`evidence`]. [`preview`](mod@preview) tells all that would come of an object before it is applied.
 
 mod adopt;
 mod attempt;

@@ -8,6 +8,7 @@ use crate::instance::memory::kinds::CallState;
 use crate::instance::observation::{AccountFact, Observation};
 use crate::instance::plan::evidence::says;
 use crate::instance::plan::step::{Plan, SecretStep, StatusUpdate, Step};
+use crate::instance::plan::words;
 use crate::instance::times;
 use std::time::Duration;
 
@@ -148,7 +149,7 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         || (plan.update.readiness.is_none() && observed.is_open())
         || !matches!(plan.step, Step::Rest);
     let mut plan = match is_allowed {
-        true if is_followed && plan.update.progress && says(observed, Reason::Paused) => {
+        true if is_followed && goes_on(&plan) && says(observed, Reason::Paused) => {
             // It goes on until there is something to say: in between, that it is held up stands.
             let mut plan = plan;
             plan.update.readiness = None;
@@ -167,6 +168,15 @@ fn paused(observed: &Observation, plan: Plan, left: Option<Duration>) -> Plan {
         plan = plan.within(left);
     }
     plan
+}
+
+/// Whether it says no more than that an operation goes on. What the server showed is forgotten between two looks, and with it
+/// that a pause holds up what the look gave reason to.
+fn goes_on(plan: &Plan) -> bool {
+    let update = &plan.update;
+    let both = update.readiness.as_ref().zip(update.operation.as_ref());
+    update.progress
+        || both.is_some_and(|(told, running)| told.reason == words::reason(running.verb))
 }
 
 /// Whether this record only says what the service answered to a call of this process.

@@ -181,6 +181,12 @@ pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId
             .into_iter()
             .find(|other| other != id);
         let rest = match (sibling, spec.on_external_deletion) {
+            (None, OnExternalDeletion::Recreate) if !is_its_account(observed, session) => format!(
+                "spec.onExternalDeletion is Recreate, but the token was changed since the service showed this server last, and \
+                 it may be in the account of the former token: nothing is bought in its place before that one is put back; \
+                 or {}",
+                words::another(spec)
+            ),
             (None, _) => format!("nothing is bought in its place: {}", words::another(spec)),
             (Some(other), OnExternalDeletion::Fail) => format!(
                 "server {other}, which bears its name too, is there and billed: set spec.onExternalDeletion to Recreate to have it \

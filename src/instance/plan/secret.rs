@@ -137,7 +137,7 @@ pub(super) fn connect(observed: &Observation, mut plan: Plan) -> Plan {
     let Some(wanted) = connection::wanted(observed) else {
         return plan;
     };
-    let known = observed.memory.secrets.connection.as_ref();
+    let known = observed.memory.secrets.connection.as_deref();
     let known = known.filter(|known| {
         known.wanted == wanted
             && (known.version == observed.connection_version || is_looked_at(observed))

@@ -41,7 +41,7 @@ pub(super) fn plan(
         return clean_up(observed, session, record, &id, &reason);
     }
     match observed.open() {
-        Some(open) if open.verb == Verb::Create => follow(observed, session, record, &id),
+        Some(open) if open.verb == Verb::Create => follow_create(observed, session, record, &id),
         Some(open) => {
             let plan = follow::follow(observed, session, &open, &id);
             surplus::beside_what_stands_still(observed, session, &id, plan)
@@ -56,7 +56,7 @@ pub(super) fn plan(
 }
 
 /// The create is running, or has just ended.
-fn follow(
+fn follow_create(
     observed: &Observation,
     session: &SessionFacts,
     record: &PurchaseRecord,
@@ -349,7 +349,7 @@ fn watch_again(
         .operated
         .filter(|ended| is_old(*ended))
     {
-        Some(ended) if matches!(plan.step, Step::Rest) => plan.wanting(ended, 1),
+        Some(ended) if matches!(plan.step, Step::Rest) => plan.wanting_sometime(ended),
         _ => plan,
     }
 }

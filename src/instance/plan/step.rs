@@ -316,6 +316,17 @@ impl Plan {
         self
     }
 
+    /// A pass that begins after this instant is wanted: soon, where passes come at the pace of operations, else with the next one
+    /// that comes by itself.
+    pub(in crate::instance) fn wanting_sometime(mut self, after: Instant) -> Self {
+        self.wants = Wants {
+            attention: Attention::Followed,
+            pass_after: Some(after),
+            passes: 1,
+        };
+        self
+    }
+
     /// Passes that begin after this instant are wanted as soon as possible.
     pub(in crate::instance) fn wanting(mut self, after: Instant, passes: u8) -> Self {
         self.wants = Wants {

@@ -204,7 +204,7 @@ impl Scene {
             let since = memory.origin.first_seen;
             memory.calls.attempts.insert(
                 1,
-                Attempt {
+                Box::new(Attempt {
                     doubt: None,
                     nonce,
                     account: "default".into(),
@@ -214,7 +214,7 @@ impl Scene {
                     tries: 1,
                     since,
                     call_state,
-                },
+                }),
             );
         })
     }

@@ -74,15 +74,16 @@ mod tests {
         Facts::of("cluster", &serde_json::from_value(instance).unwrap())
     }
 
-    fn written(words: &str) -> Option<WrittenStatus> {
-        Some(WrittenStatus {
+    fn written(words: &str) -> Option<Box<WrittenStatus>> {
+        let written = WrittenStatus {
             at: Instant::now(),
             generation: shows(words).generation,
             reason: Reason::Releasing,
             message: words.to_owned(),
             is_stalled: false,
             id: None,
-        })
+        };
+        Some(Box::new(written))
     }
 
     fn memory() -> Arc<Mutex<Memory>> {

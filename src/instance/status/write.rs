@@ -83,15 +83,16 @@ fn written_status(
     facts: &Facts,
     status: &InstanceStatus,
     readiness: Option<&Readiness>,
-) -> Option<WrittenStatus> {
-    readiness.map(|readiness| WrittenStatus {
+) -> Option<Box<WrittenStatus>> {
+    let written = readiness.map(|readiness| WrittenStatus {
         at: Instant::now(),
         generation: facts.generation,
         reason: readiness.reason,
         message: ready(&status.conditions).map_or_else(String::new, |c| c.message.clone()),
         is_stalled: is_stalled(&status.conditions),
         id: status.id.clone(),
-    })
+    });
+    written.map(Box::new)
 }
 
 /// Whether somebody else's status stands where this process said something.
@@ -106,7 +107,7 @@ pub fn stands_otherwise(facts: &Facts, memory: &Memory) -> bool {
             .written
             .iter()
             .chain(&memory.told.unanswered)
-            .any(is_ours)
+            .any(|written| is_ours(written))
 }
 
 impl WrittenStatus {

@@ -66,14 +66,18 @@ impl Bench {
 
     /// How long until the next pass is due, having begun none.
     fn due_in(&mut self) -> Option<Duration> {
-        let due = self.state.due(self.now);
+        let due = self.state.due(PER_SECOND, self.now);
         assert!(due.now.is_empty(), "a pass is due at once");
         due.next.map(|next| next - self.now)
     }
 
     /// Begins the pass that must be due now.
     fn begin(&mut self) {
-        assert_eq!(self.state.due(self.now).now.len(), 1, "no pass is due");
+        assert_eq!(
+            self.state.due(PER_SECOND, self.now).now.len(),
+            1,
+            "no pass is due"
+        );
     }
 
     fn end(&mut self, rows: Vec<Map<String, Value>>) -> Vec<String> {
@@ -109,6 +113,8 @@ impl Bench {
 }
 
 const S: Duration = Duration::from_secs(1);
+/// More than any of these passes takes.
+const PER_SECOND: f64 = 100.0;
 
 #[tokio::test(start_paused = true)]
 async fn without_interests_nothing_is_due() {
@@ -137,6 +143,78 @@ async fn the_strongest_attention_sets_the_pace() {
     bench.state.subscribe(&subject("b"), quiet("b", None));
     assert_eq!(bench.due_in(), Some(59 * S));
     assert_eq!(bench.state.priority(&place()), CallPriority::Resync);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_of_many_pages_waits_until_as_many_operations_run() {
+    let mut bench = Bench::new();
+    let rows = |from: usize| {
+        (from..from + 50).map(|n| row(&format!("ecs-{n}"), &format!("o-{n}"), "STARTED"))
+    };
+    bench.state.subscribe(&subject("a"), quiet("a", None));
+    bench.begin();
+    let began = bench.now;
+    let mut assembly = Assembly::new(None);
+    for page in 0..2 {
+        let page = testing::page(&mut assembly, rows(page * 50).collect(), Some(100));
+        assembly.add(page).unwrap();
+    }
+    let end = testing::page(&mut assembly, vec![], Some(100));
+    assembly.add(end).unwrap();
+    bench.complete(Ok(assembly.finish(began, bench.now)));
+    let subscribed = |bench: &mut Bench, name: &str, attention: Attention, after| {
+        let running = Subscription {
+            pass_after: after,
+            ..subscription(name, Some(name), attention)
+        };
+        bench.state.subscribe(&subject(name), running);
+        (bench.due_in(), bench.state.priority(&place()))
+    };
+    let followed = Attention::Followed;
+    let at_its_own_pace = (Some(60 * S), CallPriority::Resync);
+    let at_the_pace_of_operations = (Some(5 * S), CallPriority::Operation);
+    assert_eq!(subscribed(&mut bench, "b", followed, None), at_its_own_pace);
+    let sometime = Some(bench.now);
+    assert_eq!(
+        subscribed(&mut bench, "b", followed, sometime),
+        at_its_own_pace
+    );
+    let second = subscribed(&mut bench, "c", followed, None);
+    assert_eq!(second, at_the_pace_of_operations, "two pages");
+    assert_eq!(
+        subscribed(&mut bench, "c", Attention::Quiet, None),
+        at_its_own_pace
+    );
+    let waits = subscribed(&mut bench, "d", Attention::InFlight, None);
+    assert_eq!(waits, at_the_pace_of_operations, "only a listing tells");
+    assert_eq!(
+        subscribed(&mut bench, "d", Attention::Quiet, None),
+        at_its_own_pace
+    );
+    // A pass that fails is tried again soon while something runs.
+    bench.wait(60 * S);
+    bench.begin();
+    bench.fail();
+    assert!(bench.due_in().unwrap() < 10 * S);
+}
+
+#[tokio::test(start_paused = true)]
+async fn listings_leave_half_of_the_request_limit_to_others() {
+    let mut bench = Bench::new();
+    bench.state.subscribe(&subject("a"), quiet("a", None));
+    bench.pass(vec![row("ecs-1", "a", "STARTED")]);
+    let due = |bench: &Bench, per_second: f64| {
+        let mut state = State::new(settings());
+        let watched = bench.state.places.get(&place()).unwrap();
+        let (newest, began) = (watched.view.newest.clone(), watched.began);
+        state.subscribe(&subject("a"), quiet("a", None));
+        let watched = state.places.get_mut(&place()).unwrap();
+        (watched.view.newest, watched.began, watched.stretch) = (newest, began, 1.0);
+        state.due(per_second, bench.now).next.unwrap() - began.unwrap()
+    };
+    assert_eq!(due(&bench, 5.0), 60 * S);
+    assert_eq!(due(&bench, 0.02), 200 * S, "two calls, half of the limit");
+    assert_eq!(due(&bench, 0.000_1), 240 * S, "found at last");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
 use super::*;
 use crate::runtime::Heartbeats;
+use crate::runtime::store::{Strings, store};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
-use kube::runtime::reflector;
 use kube::runtime::watcher::Event;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -20,22 +20,22 @@ fn object(name: &str) -> ConfigMap {
     }
 }
 
-fn rules(places: usize) -> Rules<ConfigMap> {
+impl Kept for ConfigMap {
+    type Brief = Flow;
+
+    fn brief(&self, strings: &mut Strings) -> Flow {
+        Flow {
+            namespace: strings.share(self.metadata.namespace.as_deref().unwrap_or_default()),
+            account: strings.share(""),
+        }
+    }
+}
+
+fn rules(places: usize) -> Rules<Flow> {
     Rules {
         places,
         bound: Box::new(|_| usize::MAX),
-        describe: |object| {
-            let flow = Flow {
-                namespace: object
-                    .metadata
-                    .namespace
-                    .as_deref()
-                    .unwrap_or_default()
-                    .into(),
-                account: "".into(),
-            };
-            (flow, Priority::Resync)
-        },
+        describe: |flow| (flow.clone(), Priority::Resync),
     }
 }
 
@@ -43,13 +43,13 @@ fn rules(places: usize) -> Rules<ConfigMap> {
 /// nobody else anything, although one Account gets two of six places.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
-    let (store, mut writer) = reflector::store::<ConfigMap>();
+    let (store, mut writer) = store::<ConfigMap>();
     let names = ["endless", "healthy", "poisoned"];
-    writer.apply_watcher_event(&Event::Init);
+    writer.take(&Event::Init);
     for name in names {
-        writer.apply_watcher_event(&Event::InitApply(object(name)));
+        writer.take(&Event::InitApply(object(name)));
     }
-    writer.apply_watcher_event(&Event::InitDone);
+    writer.take(&Event::InitDone);
     let reconciles = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
     let counted = reconciles.clone();
     let reconcile = move |object: Arc<ConfigMap>| -> BoxFuture<'static, Duration> {
@@ -98,9 +98,9 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
 
 #[tokio::test(start_paused = true)]
 async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_polls_it() {
-    let (store, mut writer) = reflector::store::<ConfigMap>();
+    let (store, mut writer) = store::<ConfigMap>();
     for event in [Event::Init, Event::InitApply(object("a")), Event::InitDone] {
-        writer.apply_watcher_event(&event);
+        writer.take(&event);
     }
     let heartbeats = Heartbeats::default();
     let (trigger, requests) = channel();

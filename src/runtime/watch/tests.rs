@@ -129,7 +129,14 @@ impl Server {
             prune: |_| {},
         };
         let cancel = CancellationToken::new();
-        spawn(subject, None, Metrics::default(), heartbeat, |_| {}, cancel)
+        spawn(
+            subject,
+            |_| {},
+            Metrics::default(),
+            heartbeat,
+            |_| {},
+            cancel,
+        )
     }
 
     async fn answer(&self, uri: &str) -> kube::Result<http::Response<Answer>> {

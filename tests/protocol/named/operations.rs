@@ -191,6 +191,8 @@ schedules! {
         recreated(0).at(60_000, Spec(1, recreates(1)));
     recreated_where_it_was_released_right_before_an_edit => "bought 2, left 1; web-1 Available":
         one().spec(recreates(1)).at(5_000, ConsoleRelease(1)).at(5_500, EditImage(1)).at(5_900, EditImage(1));
+    bought_and_etcd_put_back_to_before_that_and_restarted_before_the_server_is_listed => "bought 1, left 1; web-1 Available":
+        one().visible_late(2).at(515, SnapshotEtcd).at(700, RestoreEtcd).at(710, Kill(0));
     recreated_and_etcd_put_back_to_before_that => "bought 2, left 1; web-1 Available":
         recreated(5).on(Intent, 2, Before(SnapshotEtcd)).on(Receipt, 2, After(RestoreEtcd));
     recreated_and_etcd_put_back_to_when_all_was_well => "bought 2, left 1; web-1 Available":
@@ -320,6 +322,8 @@ schedules! {
         one().at(4_000, Delete(1)).on(Release, 1, Before(Spec(1, paused()))).at(60_000, Spec(1, goes_on()));
     pause_while_a_disk_is_erased => "bought 1, left 1, erased 2; web-1 Available":
         one().tasks(5).at(15_000, EditImage(1)).at(16_500, Spec(1, paused())).at(17_000, EditImage(1)).at(60_000, Spec(1, goes_on()));
+    pause_while_a_server_is_to_be_started_after_a_reinstall_that_a_crash_left_in_doubt => "bought 1, left 1, erased 1; web-1 Paused":
+        one().reinstall_stops().at(4_000, EditImage(1)).on(Reinstall, 1, CrashAfter).at(10_000, Spec(1, paused()));
     pause_and_finalizers_forced_off => "bought 1, left 0; web-1 gone":
         one().at(4_000, Spec(1, paused())).at(7_000, ForceFinalizers(1)).at(60_000, Delete(1)).at(90_000, Spec(1, goes_on()));
     reinstall_that_runs_while_etcd_is_put_back_and_the_spec_is_edited_again => "bought 1, left 1, erased 1, restarted 1; web-1 ImageDiffers":

@@ -4,7 +4,7 @@ use crate::fault::{Act, Dependency, Kind, On, Rule, Step, Timed};
 use crate::run::{Look, Operators, Schedule, run};
 use crate::tally;
 use crate::universe::{ImportBy, Setting};
-use cloud_simulator::readings::ReleaseWhileCreating;
+use cloud_simulator::readings::{PowerAfterReinstall, ReleaseWhileCreating};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -82,6 +82,12 @@ impl Play {
 
     pub fn visible_late(mut self, seconds: u64) -> Self {
         self.schedule.setting.readings.visible_late = Duration::from_secs(seconds);
+        self
+    }
+
+    /// A reinstall leaves the server stopped.
+    pub fn reinstall_stops(mut self) -> Self {
+        self.schedule.setting.readings.power_after_reinstall = PowerAfterReinstall::Stopped;
         self
     }
 

@@ -29,12 +29,28 @@ fn a_first_intent_that_was_refused_waits_for_its_time_whatever_wakes_it() {
 }
 
 #[test]
-fn an_object_that_was_there_before_us_needs_one_listing_without_its_marker() {
-    let scene = Scene::of(&instance(), false);
-    assert!(rests(&scene.plan()));
-    assert_eq!(scene.plan().wants.passes, 1);
-    let scene = scene.listed(Duration::ZERO, &[("ecs-9", "other")]);
-    assert_eq!(announced(&scene.plan()).unwrap().attempt, 1);
+fn an_object_that_was_there_before_us_needs_two_listings_in_which_its_server_would_show() {
+    let scene = || Scene::of(&instance(), false);
+    let early = scene().plan();
+    assert!(rests(&early));
+    assert_eq!((early.wants.passes, early.again), (0, times::LISTED_WITHIN));
+    // What was listed until then tells nothing.
+    let listed_early = scene().listed(Duration::ZERO, &[("ecs-9", "other")]);
+    assert!(rests(&listed_early.plan()));
+    assert_eq!(listed_early.plan().wants.passes, 2);
+    let listed = scene().listed(times::LISTED_WITHIN, &[("ecs-9", "other")]);
+    assert_eq!(announced(&listed.plan()).unwrap().attempt, 1);
+}
+
+#[test]
+fn what_status_says_of_an_object_that_was_there_before_us_stands_until_its_server_would_show() {
+    let says = |generation| {
+        let scene =
+            Scene::of(&instance(), false).status(|status| status.observed_generation = generation);
+        reason(&scene.plan()).map(|(_, reason)| reason)
+    };
+    assert_eq!(says(0), Some(Reason::LookingForServer));
+    assert_eq!(says(1), None);
 }
 
 #[test]
@@ -209,7 +225,7 @@ fn what_another_process_was_refused_is_asked_for_under_a_new_record_after_the_ow
     let of_another = Scene::recorded(None, |_| {})
         .call_state(refused)
         .memory(|memory| {
-            for attempt in memory.calls.attempts.values_mut() {
+            for (_, attempt) in memory.calls.attempts.iter_mut() {
                 attempt.is_own = false;
             }
         })
@@ -240,7 +256,7 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
             let since = memory.origin.first_seen;
             memory.calls.attempts.insert(
                 1,
-                Attempt {
+                Box::new(Attempt {
                     doubt: None,
                     nonce: "n1".into(),
                     account: "default".into(),
@@ -250,7 +266,7 @@ fn a_receipt_that_was_not_written_comes_before_everything() {
                     tries: 1,
                     since,
                     call_state: given,
-                },
+                }),
             );
         }),
     ] {

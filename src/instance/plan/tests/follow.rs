@@ -26,7 +26,7 @@ pub(super) fn open_operation(verb: Verb, target: Applied, call_state: CallState)
         call_state,
     };
     scene.memory(|memory| {
-        memory.calls.attempts.insert(2, attempt);
+        memory.calls.attempts.insert(2, Box::new(attempt));
     })
 }
 

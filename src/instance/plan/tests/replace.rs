@@ -71,6 +71,25 @@ fn a_server_released_by_others_is_bought_anew_only_where_that_is_asked_for_and_p
 }
 
 #[test]
+fn that_a_changed_token_holds_up_another_server_is_said() {
+    let mut scene = missing(1, SETTLE);
+    let AccountFact::AccountSession(session) = &mut scene.0.account else {
+        unreachable!()
+    };
+    (session.credential, session.shown_ours) = ("secret/2".into(), true);
+    let told = scene.plan().update.readiness.unwrap();
+    assert_eq!(
+        (told.state, told.reason),
+        (State::Stalled, Reason::ServerMissing)
+    );
+    assert!(
+        told.message.contains("the token was changed"),
+        "{}",
+        told.message
+    );
+}
+
+#[test]
 fn a_server_released_before_its_create_was_told_as_done_is_bought_anew_once_the_task_says_so() {
     let open = |task| {
         let open = missing(1, SETTLE).untold().with(|observed| {
@@ -148,7 +167,11 @@ fn given(observed: &mut Observation, number: u32, id: &str) {
         since,
         call_state: CallState::Accepted { id, task },
     };
-    observed.memory.calls.attempts.insert(number, attempt);
+    observed
+        .memory
+        .calls
+        .attempts
+        .insert(number, Box::new(attempt));
     let Record::Speaks(recorded) = &observed.facts.record else {
         unreachable!()
     };

@@ -386,11 +386,11 @@ fn a_connection_secret_is_read_once_and_written_where_it_differs() {
     let known = |trouble: Option<ConnectionTrouble>, version: &str| {
         converged().with(|observed| {
             observed.connection_version = Some("u/1".into());
-            observed.memory.secrets.connection = Some(Connected {
+            observed.memory.secrets.connection = Some(Box::new(Connected {
                 wanted: connection::wanted(observed).unwrap(),
                 version: Some(version.into()),
                 trouble,
-            });
+            }));
         })
     };
     let quiet = known(None, "u/1").plan();

@@ -1,0 +1,194 @@
+//! The objects of one kind as a watch shows them, kept small.
+//!
+//! Of ten thousand objects a few are reconciled at a time. So an object is kept as the compressed text of its JSON, and made into a
+//! value for each reconcile. What is asked of all objects at once stands beside
+//! the text: its [`Kept::Brief`].
+
+use super::watch::ObjectKey;
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use kube::Resource;
+use kube::runtime::watcher::Event;
+use std::collections::{HashMap, HashSet};
+use std::io::{Read, Write};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// An object that a store can keep.
+pub trait Kept: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
+    /// What is asked of all objects at once.
+    type Brief: Send + Sync + 'static;
+
+    /// The brief of this object. Strings that many objects have in common come from the pool.
+    fn brief(&self, strings: &mut Strings) -> Self::Brief;
+
+    /// Its JSON, of which [`Kept::parse`] makes the same object. Without one the object is kept as a value.
+    fn text(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// The object of a text, and what it is called.
+    fn parse(_text: &[u8], _key: &ObjectKey) -> Option<Self> {
+        None
+    }
+}
+
+/// Strings that many objects have in common, each once.
+#[derive(Debug, Default)]
+pub struct Strings(HashSet<Arc<str>>);
+
+impl Strings {
+    /// The string, shared with all who have the same.
+    pub fn share(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return known.clone();
+        }
+        if self.0.len() == self.0.capacity() {
+            // Before it grows: those that nobody has any more make room.
+            self.0.retain(|known| Arc::strong_count(known) > 1);
+        }
+        let fresh: Arc<str> = text.into();
+        self.0.insert(fresh.clone());
+        fresh
+    }
+}
+
+/// A store that is empty, and what fills it.
+pub fn store<K: Kept>() -> (Store<K>, Writer<K>) {
+    let entries = Arc::new(RwLock::new(HashMap::new()));
+    let writer = Writer {
+        entries: entries.clone(),
+        listing: HashMap::new(),
+        strings: Strings::default(),
+    };
+    (Store { entries }, writer)
+}
+
+type Entries<K> = HashMap<ObjectKey, Entry<K>>;
+
+struct Entry<K: Kept> {
+    brief: K::Brief,
+    body: Body<K>,
+}
+
+#[derive(Clone)]
+enum Body<K> {
+    Text(Arc<[u8]>),
+    Value(Arc<K>),
+}
+
+impl<K: Kept> Body<K> {
+    fn of(object: &K) -> Self {
+        let packed = object.text().and_then(|text| pack(&text).ok());
+        packed.map_or_else(
+            || Self::Value(Arc::new(object.clone())),
+            |packed| Self::Text(packed.into()),
+        )
+    }
+
+    fn open(self, key: &ObjectKey) -> Option<Arc<K>> {
+        match self {
+            Self::Value(object) => Some(object),
+            // What cannot be opened is told of as what cannot be read: it is not gone.
+            Self::Text(packed) => K::parse(&unpack(&packed).unwrap_or_default(), key).map(Arc::new),
+        }
+    }
+}
+
+fn pack(text: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text)?;
+    encoder.finish()
+}
+
+fn unpack(packed: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    DeflateDecoder::new(packed).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// The objects of one kind; cheap to clone.
+pub struct Store<K: Kept> {
+    entries: Arc<RwLock<Entries<K>>>,
+}
+
+impl<K: Kept> Clone for Store<K> {
+    fn clone(&self) -> Self {
+        Self {
+            entries: self.entries.clone(),
+        }
+    }
+}
+
+impl<K: Kept> Store<K> {
+    /// An object as the watch shows it now.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        let body = self.read().get(key)?.body.clone();
+        body.open(key)
+    }
+
+    /// What its brief says.
+    pub fn brief<T>(&self, key: &ObjectKey, look: impl FnOnce(&K::Brief) -> T) -> Option<T> {
+        self.read().get(key).map(|entry| look(&entry.brief))
+    }
+
+    /// Looks at the brief of every object.
+    pub fn for_each(&self, mut look: impl FnMut(&ObjectKey, &K::Brief)) {
+        for (key, entry) in self.read().iter() {
+            look(key, &entry.brief);
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Entries<K>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Fills a store with what a watch tells.
+pub struct Writer<K: Kept> {
+    entries: Arc<RwLock<Entries<K>>>,
+    /// The listing that is being read: it takes the place of what is there when it is whole.
+    listing: Entries<K>,
+    strings: Strings,
+}
+
+impl<K: Kept> Writer<K> {
+    /// Takes an event in.
+    pub fn take(&mut self, event: &Event<K>) {
+        match event {
+            Event::Init => self.listing = HashMap::new(),
+            Event::InitApply(object) => {
+                let (key, entry) = self.entry(object);
+                self.listing.insert(key, entry);
+            }
+            Event::InitDone => {
+                let mut listing = std::mem::take(&mut self.listing);
+                listing.shrink_to_fit();
+                // Dropped after the lock.
+                let _former = std::mem::replace(&mut *self.write(), listing);
+            }
+            Event::Apply(object) => {
+                let (key, entry) = self.entry(object);
+                self.write().insert(key, entry);
+            }
+            Event::Delete(object) => {
+                self.write().remove(&ObjectKey::of(object));
+            }
+        }
+    }
+
+    fn entry(&mut self, object: &K) -> (ObjectKey, Entry<K>) {
+        let entry = Entry {
+            brief: object.brief(&mut self.strings),
+            body: Body::of(object),
+        };
+        (ObjectKey::of(object), entry)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Entries<K>> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

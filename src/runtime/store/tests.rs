@@ -1,0 +1,85 @@
+use super::*;
+use k8s_openapi::api::core::v1::Endpoints;
+use kube::api::ObjectMeta;
+
+/// Kept as text, but for those without a UID.
+impl Kept for Endpoints {
+    type Brief = Arc<str>;
+
+    fn brief(&self, strings: &mut Strings) -> Arc<str> {
+        strings.share(self.metadata.namespace.as_deref().unwrap_or_default())
+    }
+
+    fn text(&self) -> Option<Vec<u8>> {
+        self.metadata.uid.as_ref()?;
+        serde_json::to_vec(self).ok()
+    }
+
+    fn parse(text: &[u8], _key: &ObjectKey) -> Option<Self> {
+        serde_json::from_slice(text).ok()
+    }
+}
+
+fn object(namespace: &str, name: &str, uid: Option<&str>) -> Endpoints {
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        uid: uid.map(ToOwned::to_owned),
+        ..ObjectMeta::default()
+    };
+    Endpoints {
+        metadata,
+        ..Endpoints::default()
+    }
+}
+
+fn keys(store: &Store<Endpoints>) -> Vec<String> {
+    let mut keys = Vec::new();
+    store.for_each(|key, namespace| {
+        assert_eq!(**namespace, *key.namespace);
+        keys.push(format!("{}/{}", key.namespace, key.name));
+    });
+    keys.sort();
+    keys
+}
+
+#[test]
+fn it_shows_what_the_watch_told_and_a_listing_when_it_is_whole() {
+    let (store, mut writer) = store::<Endpoints>();
+    let web = object("a", "web", Some("1"));
+    writer.take(&Event::Init);
+    writer.take(&Event::InitApply(web.clone()));
+    writer.take(&Event::InitApply(object("a", "db", None)));
+    assert_eq!(keys(&store), [""; 0], "half a listing");
+    writer.take(&Event::InitDone);
+    assert_eq!(keys(&store), ["a/db", "a/web"]);
+    let key = ObjectKey::of(&web);
+    assert_eq!(store.get(&key).as_deref(), Some(&web), "from its text");
+    let db = object("a", "db", None);
+    let shown = store.get(&ObjectKey::of(&db));
+    assert_eq!(shown.as_deref(), Some(&db), "as a value");
+    let edited = object("a", "web", Some("2"));
+    writer.take(&Event::Apply(edited.clone()));
+    assert_eq!(store.get(&key).as_deref(), Some(&edited));
+    assert_eq!(store.brief(&key, ToString::to_string).as_deref(), Some("a"));
+    writer.take(&Event::Delete(edited));
+    assert!(store.get(&key).is_none() && store.brief(&key, |_| ()).is_none());
+    // A further listing takes the place of all.
+    writer.take(&Event::Init);
+    writer.take(&Event::InitApply(object("b", "web", Some("3"))));
+    assert_eq!(keys(&store), ["a/db"]);
+    writer.take(&Event::InitDone);
+    assert_eq!(keys(&store), ["b/web"]);
+}
+
+#[test]
+fn strings_that_repeat_are_one_and_those_of_nobody_do_not_pile_up() {
+    let mut strings = Strings::default();
+    let (one, other) = (strings.share("team"), strings.share("team"));
+    assert!(Arc::ptr_eq(&one, &other));
+    for n in 0..10_000 {
+        let _ = strings.share(&format!("passing-{n}"));
+    }
+    assert!(strings.0.len() < 100, "{}", strings.0.len());
+    assert!(Arc::ptr_eq(&one, &strings.share("team")));
+}
