@@ -1,0 +1,64 @@
+//! What a fleet at rest takes of memory: steady, after relists, after a restart.
+
+use super::fleet::{all_ready, buy, setup};
+use super::tell;
+use crate::host::memory::figure;
+use crate::support::wire::{Blow, Kind};
+use crate::support::{World, eventually, names, quiet_all};
+use serde_json::json;
+use tokio::time::Instant;
+
+/// How often all is listed again.
+const RELISTS: usize = 5;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "buys thousands of servers: make bench"]
+async fn memory_of_a_fleet_at_rest() {
+    for count in sizes() {
+        let mut world = setup().wire().begin("memory").await;
+        buy(&mut world, &names("web", count)).await;
+        quiet_all(&world).await;
+        weigh(&mut world, count, "steady");
+        for _ in 0..RELISTS {
+            relist(&world).await;
+        }
+        quiet_all(&world).await;
+        weigh(&mut world, count, "after five relists");
+        world.restart().await;
+        all_ready(&mut world, count).await;
+        quiet_all(&world).await;
+        weigh(&mut world, count, "after a restart");
+        world.kill();
+        world.finish().await;
+    }
+}
+
+/// Sizes of the fleets: those that INSTANCES names, else small ones.
+pub fn sizes() -> Vec<usize> {
+    let named = std::env::var("INSTANCES").unwrap_or_else(|_| "200,1000".to_owned());
+    let sizes = named.split(',');
+    sizes.map(|size| size.trim().parse().unwrap()).collect()
+}
+
+/// The watch of Instances breaks, and all of them are listed again.
+async fn relist(world: &World) {
+    let begun = Instant::now();
+    world.wire().blow("instances", Blow::Gone);
+    eventually("the Instances are listed again", async || {
+        match world.wire().count(begun, Kind::Watch, "instances") {
+            0 => Err("no watch has begun since".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+}
+
+fn weigh(world: &mut World, count: usize, when: &str) {
+    let process = world.operator().id();
+    let [resident, anonymous, most] =
+        ["VmRSS:", "RssAnon:", "VmHWM:"].map(|name| figure(process, name));
+    tell(&json!({
+        "scenario": "memory", "instances": count, "when": when, "resident_bytes": resident,
+        "anonymous_bytes": anonymous, "most_resident_bytes": most,
+    }));
+}
