@@ -1,0 +1,111 @@
+//! What users and their clusters have from the last release stays good: `tests/released` holds its definitions, and objects as it
+//! wrote them while each verb was open. `make released` writes them anew for the next release.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
+
+#[allow(dead_code, reason = "the judges are others' as well")]
+#[path = "../tools/judges.rs"]
+mod judges;
+
+use cloud_server_operator::api::names::BINDING;
+use cloud_server_operator::api::{Instance, PurchaseRecord, Verb};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Output};
+
+/// Both of them, in one file.
+const FILE: &str = "cloudserver.dev.yaml";
+
+/// The definitions of a file, one after another.
+fn definitions(path: &str) -> Vec<String> {
+    let text = fs::read_to_string(judges::root().join(path)).unwrap();
+    let parts = text.split("---\n").filter(|part| part.contains("kind:"));
+    parts.map(ToOwned::to_owned).collect()
+}
+
+/// What crdify says of a change of a definition.
+fn compared(old: &str, new: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [("old.yaml", old), ("new.yaml", new)].map(|(name, text)| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        format!("file://{}", path.display())
+    });
+    let mut crdify = Command::new(judges::program("crdify"));
+    crdify.args(files).output().unwrap()
+}
+
+#[test]
+fn what_the_definitions_of_the_last_release_took_is_still_taken() {
+    let [old, new] =
+        ["tests/released", "crds"].map(|folder| definitions(&format!("{folder}/{FILE}")));
+    assert_eq!((old.len(), new.len()), (2, 2));
+    for (old, new) in old.iter().zip(&new) {
+        let told = compared(old, new);
+        let [said, wrong] = [&told.stdout, &told.stderr].map(|text| String::from_utf8_lossy(text));
+        assert!(told.status.success(), "{said}{wrong}");
+    }
+}
+
+#[test]
+fn a_definition_that_takes_less_is_noticed() {
+    let all = definitions(&format!("tests/released/{FILE}"));
+    for (was, is) in [("maxLength: 253", "maxLength: 25"), ("- Stopped\n", "")] {
+        let old = all.iter().find(|old| old.contains(was)).unwrap();
+        let told = compared(old, &old.replace(was, is));
+        let said = String::from_utf8_lossy(&told.stdout);
+        assert!(!told.status.success() && !said.is_empty(), "{was}: {said}");
+    }
+}
+
+/// The objects that the last release left behind.
+fn objects() -> Vec<Value> {
+    let folder = judges::root().join("tests/released/objects");
+    let files = fs::read_dir(folder).unwrap();
+    files
+        .map(|file| serde_json::from_slice(&fs::read(file.unwrap().path()).unwrap()).unwrap())
+        .collect()
+}
+
+/// A field that this version does not know, or gives another name, would be lost with its next write.
+#[test]
+fn nothing_of_an_object_of_the_last_release_is_lost_by_reading_and_writing_it() {
+    for object in objects() {
+        let name = &object["metadata"]["name"];
+        let read: Instance = serde_json::from_value(object.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), object, "{name}");
+        let text = object["metadata"]["annotations"][BINDING].as_str().unwrap();
+        let record = PurchaseRecord::parse(text).unwrap();
+        assert_eq!(record.to_text(), text, "{name}");
+    }
+}
+
+#[test]
+fn each_verb_was_open_when_the_objects_of_the_last_release_were_kept() {
+    let mut open = BTreeSet::new();
+    for object in objects() {
+        let read: Instance = serde_json::from_value(object).unwrap();
+        let is_deleted = read.metadata.deletion_timestamp.is_some();
+        open.extend(is_deleted.then_some(Verb::Release));
+        let status = read.status.unwrap_or_default();
+        // A create that has just begun stands in the record alone.
+        let is_creating = status.applied.is_none().then_some(Verb::Create);
+        open.extend(is_creating);
+        open.extend(status.operation.map(|operation| operation.verb));
+    }
+    let verbs = BTreeSet::from([
+        Verb::Create,
+        Verb::Reinstall,
+        Verb::ModifyPassword,
+        Verb::Start,
+        Verb::Stop,
+        Verb::Restart,
+        Verb::Release,
+    ]);
+    assert!(open.is_superset(&verbs), "{open:?}");
+}
