@@ -145,12 +145,12 @@ PATH=$(<"$work/executables"):$PATH
 
 say 'Starting a control plane on loopback (no nodes: nothing here runs Pods)'
 start devcluster "$target/devcluster" --kubeconfig "$work/admin.kubeconfig"
-await devcluster 120 grep -q '^Ready' "$work/devcluster.out"
+await devcluster 120 grep -qs '^Ready' "$work/devcluster.out"
 export KUBECONFIG=$work/admin.kubeconfig
 
 say 'Starting the cloud simulator'
 start simulator "$target/cloud-simulator" --listen 127.0.0.1:0 --control 127.0.0.1:0 --token example-token
-await simulator 30 grep -q 'endpoint' "$work/simulator.out"
+await simulator 30 grep -qs 'endpoint' "$work/simulator.out"
 sleep 0.1
 endpoint=$(awk '$1 == "endpoint" {print $2}' "$work/simulator.out")
 control=$(awk '$1 == "control" {print $2}' "$work/simulator.out")
@@ -172,7 +172,7 @@ cp "$KUBECONFIG" "$work/operator.kubeconfig"
 ) >/dev/null
 KUBECONFIG=$work/operator.kubeconfig start operator "$target/cloud-server-operator" run --listen 127.0.0.1:0 \
     --leader-elect-resource-namespace $system --keep-tokens-namespace $system --allowed-endpoint "$endpoint"
-await operator 60 grep -q 'serving /livez' "$work/operator.log"
+await operator 60 grep -qs 'serving /livez' "$work/operator.log"
 health=http://$(grep -o '"address":"[^"]*"' "$work/operator.log" | head -n 1 | cut -d'"' -f4)
 # shellcheck disable=SC2317 # called by name
 ready() { fetch "$health/readyz" >/dev/null 2>&1; }

@@ -27,7 +27,7 @@ pub fn argocd(checks: &Path, objects: &[Value]) -> Vec<Verdict> {
 }
 
 /// The repository, whichever package asks.
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut above = package.ancestors();
     let found = above.find(|folder| folder.join("tools/judges.rs").is_file());
@@ -40,7 +40,7 @@ pub fn contributed() -> PathBuf {
 }
 
 /// Where the program is; builds it, where `make test` has not done so.
-fn program(name: &str) -> String {
+pub fn program(name: &str) -> String {
     let built = Command::new(root().join("tools/build")).arg(name).output();
     let built = built.expect("tools/build does not start");
     let told = String::from_utf8_lossy(&built.stderr);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Where each file of `files/` comes from.
-const COPIES: [(&str, &str); 7] = [
+const COPIES: [(&str, &str); 9] = [
     ("crds.yaml", "crds/cloudserver.dev.yaml"),
     ("operator-role.yaml", "deploy/shared/operator-role.yaml"),
     ("user-roles.yaml", "deploy/shared/user-roles.yaml"),
@@ -17,6 +17,8 @@ const COPIES: [(&str, &str); 7] = [
     ),
     ("records-policy.yaml", "deploy/records/policy.yaml"),
     ("record-writer.yaml", "deploy/records/record-writer.yaml"),
+    ("rules.yaml", "deploy/observability/rules.yaml"),
+    ("dashboard.json", "deploy/observability/dashboard.json"),
 ];
 
 #[test]

@@ -1,8 +1,8 @@
 //! Each value changes what it says, and nothing else: what it makes of the defaults is a patch, and each operation of the patch is
 //! named here.
 
-use crate::OWN;
-use crate::rendered::{Objects, helm_with};
+use crate::rendered::{LABELS_OF_HELM, Objects, helm_with, kustomize};
+use crate::{OWN, root};
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
@@ -291,4 +291,82 @@ fn a_service_monitor_asks_each_replica_at_the_port_that_metrics_have() {
     }
     let labelled = &helm_with(&tls)[&monitor]["metadata"]["labels"];
     assert_eq!(labelled["release"], "prometheus");
+}
+
+#[test]
+fn each_alert_links_its_page_where_the_runbooks_are_served() {
+    let rule = format!("PrometheusRule {OWN}/cloud-server-operator");
+    let values = [
+        "crds.install=false",
+        "prometheusRule.enabled=true",
+        r#"prometheusRule.runbooks="https://docs.example/runbooks""#,
+    ];
+    let made = &helm_with(&values)[&rule];
+    let groups = made["spec"]["groups"].as_array().unwrap();
+    let rules = groups
+        .iter()
+        .flat_map(|group| group["rules"].as_array().unwrap());
+    let alerts: Vec<&Value> = rules.filter(|rule| rule["alert"].is_string()).collect();
+    assert!(alerts.len() > 10, "{}", alerts.len());
+    for alert in alerts {
+        let name = alert["alert"].as_str().unwrap();
+        let wanted = format!("https://docs.example/runbooks/{name}.html");
+        assert_eq!(alert["annotations"]["runbook_url"], wanted, "{name}");
+        assert_eq!(alert["annotations"]["runbook"], Value::Null, "{name}");
+    }
+}
+
+#[test]
+fn alerts_and_dashboard_are_those_of_deploy_with_the_labels_that_are_asked_for() {
+    let deployed = kustomize(&root().join("deploy/observability"));
+    let rule = format!("PrometheusRule {OWN}/cloud-server-operator");
+    let dashboard = format!("ConfigMap {OWN}/cloud-server-operator-dashboard");
+    for (name, content, value, own) in [
+        (
+            &rule,
+            "spec",
+            "prometheusRule",
+            r#"{"release":"prometheus"}"#,
+        ),
+        // The default's label can be taken away.
+        (
+            &dashboard,
+            "data",
+            "dashboard",
+            r#"{"release":"prometheus","grafana_dashboard":null}"#,
+        ),
+    ] {
+        let switch = format!("{value}.enabled=true");
+        // Nothing else is added, and by default not even that.
+        let found = changes(&[&switch]);
+        let [addition] = found.as_slice() else {
+            panic!("{value}: {found:?}");
+        };
+        assert_eq!(addition["op"], "add", "{value}");
+        assert_eq!(addition["path"], at(name, ""), "{value}");
+        let made = &addition["value"];
+        let wanted = &deployed[name];
+        assert_eq!(made["apiVersion"], wanted["apiVersion"], "{value}");
+        assert!(wanted[content].is_object(), "{value}: {wanted}");
+        assert_eq!(made[content], wanted[content], "{value}");
+
+        let mut labels = made["metadata"]["labels"].clone();
+        let all = labels.as_object_mut().unwrap();
+        for label in LABELS_OF_HELM {
+            assert!(all.remove(label).is_some(), "{value} lacks {label}");
+        }
+        // The ConfigMap of kustomize has the sidecar's label alone.
+        let mut expected = wanted["metadata"]["labels"].clone();
+        expected["app.kubernetes.io/name"] = json!("cloud-server-operator");
+        assert_eq!(labels, expected, "{value}");
+
+        let own = format!("{value}.labels={own}");
+        let labelled = &helm_with(&["crds.install=false", &switch, &own])[name];
+        let labelled = labelled["metadata"]["labels"].as_object().unwrap();
+        assert_eq!(labelled["release"], "prometheus");
+        assert!(
+            !labelled.contains_key("grafana_dashboard"),
+            "{value}: {labelled:?}"
+        );
+    }
 }

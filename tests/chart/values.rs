@@ -11,6 +11,8 @@ fn helm_finds_nothing_to_say_against_the_chart() {
         "replicas=2",
         r#"watchNamespaces=["team-a"]"#,
         "serviceMonitor.enabled=true",
+        "prometheusRule.enabled=true",
+        "dashboard.enabled=true",
     ] {
         let mut lint = helm();
         lint.args(["lint", "--strict", "--namespace", OWN, "--set-json", values]);
@@ -70,6 +72,15 @@ fn a_value_that_cannot_be_right_is_refused_with_its_name() {
             r#"serviceMonitor.endpoint={"port":"web"}"#,
             "/serviceMonitor/endpoint",
         ),
+        (
+            r#"prometheusRule.labels={"release":1}"#,
+            "/prometheusRule/labels/release",
+        ),
+        (
+            r#"prometheusRule.runbooks="docs/runbooks""#,
+            "/prometheusRule/runbooks",
+        ),
+        (r#"dashboard.enabled="yes""#, "/dashboard/enabled"),
         (
             r#"watchNamespaces=["cloud-server-system"]"#,
             "the release's own namespace: install into another one",

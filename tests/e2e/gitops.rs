@@ -1,6 +1,11 @@
 //! What tools of GitOps do with our objects, on a real apiserver: who owns which field, what is left to apply once all is done,
 //! and the repository that users copy. What they say at each moment of each verb is judged in virtual time (`tests/protocol`).
 
+mod argocd;
+mod flux;
+mod objects;
+mod repository;
+
 use crate::judges;
 use crate::support::{Setup, World, create, instance, is_ready, other_image};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -151,6 +156,10 @@ fn secret_of(external: &Value) -> Value {
         "stringData": {key: World::TOKEN},
     });
     secret["metadata"]["name"] = target["name"].clone();
+    // A Secret in the repository bears the wave's annotation itself.
+    for (name, value) in external["metadata"]["annotations"].as_object().unwrap() {
+        secret["metadata"]["annotations"][name] = value.clone();
+    }
     secret
 }
 

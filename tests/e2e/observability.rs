@@ -1,6 +1,7 @@
 //! What a person runs the service by: the metrics of an operator that runs, the commands of the runbooks, the pieces for the
 //! Prometheus Operator.
 
+mod prometheus;
 #[path = "../observability/promtool.rs"]
 mod promtool;
 
