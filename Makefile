@@ -1,14 +1,14 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test tools browser fmt supply advisories clippy build-tests control-plane go-tools site-tools run-tests run-quick-tests torture soak defects generate site dist image release clean
+.PHONY: help heap bench upgrade released demo test tools browser fmt supply advisories clippy build-tests control-plane go-tools site-tools run-tests run-quick-tests torture gitops soak defects generate site dist image release clean
 
 CARGO ?= cargo
 # One profile for all that is run: what plays thousands of runs needs the speed, and so do dozens of operators on two cores.
 # The whole workspace each time: another selection of packages is another selection of features, and is built again.
 TEST := $(CARGO) test --locked --profile fast --workspace
 # All but the closed loop and the end-to-end tests, which have phases of their own.
-SUITES := architecture features site memory supply_chain chart observability conformance control page durability faults readings cluster
+SUITES := architecture features site memory released supply_chain chart observability conformance control page durability faults readings cluster
 BUILT := $(or $(CARGO_TARGET_DIR),target)/fast
 
 # Judges the dependencies. Built by its own lock file into the user's cache, once for each version.
@@ -17,9 +17,11 @@ DENY_ROOT := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cloud-server-operator/tools/
 DENY := $(DENY_ROOT)/bin/cargo-deny
 
 # What judges the chart, the rules and the objects: programs of the field, which tools/build builds.
-GO_TOOLS := helm promtool kstatus argocd-health actionlint kubeconform kube-score
+GO_TOOLS := helm promtool prometheus kstatus argocd-health actionlint kubeconform kube-score crdify
 
 phase = @printf '\n== %s %s\n' "$$(date +%H:%M:%S)"
+# A command of Debian's: installed where that can be done, named where not.
+debian = @command -v $(1) >/dev/null || { [ "$$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) >/dev/null; } || { echo 'make: $(1) is missing: on Debian, apt-get install $(2)' >&2; exit 1; }
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,14 +36,14 @@ test: tools browser fmt supply clippy build-tests control-plane go-tools site-to
 tools:
 	@command -v $(CARGO) >/dev/null || { echo 'make: cargo is missing: install Rust (rustup)' >&2; exit 1; }
 	@$(CARGO) --version >/dev/null || { echo 'make: the compiler of rust-toolchain.toml is missing: rustup toolchain install, or RUSTUP_TOOLCHAIN=stable where that is the same release' >&2; exit 1; }
-	@command -v go >/dev/null || { [ -n "$$KUBEBUILDER_ASSETS" ] && [ -n "$$HELM$$PROMTOOL$$KSTATUS$$ARGOCD_HEALTH$$ACTIONLINT$$KUBECONFORM$$KUBE_SCORE" ]; } || { echo 'make: go is missing: install Go 1.26.3 or newer; it builds the API server and the tools that the tests run' >&2; exit 1; }
+	@command -v go >/dev/null || { [ -n "$$KUBEBUILDER_ASSETS" ] && [ -n "$$HELM$$PROMTOOL$$PROMETHEUS$$KSTATUS$$ARGOCD_HEALTH$$ACTIONLINT$$KUBECONFORM$$KUBE_SCORE$$CRDIFY" ]; } || { echo 'make: go is missing: install Go 1.26.3 or newer; it builds the API server and the tools that the tests run' >&2; exit 1; }
 	@command -v cc >/dev/null || { echo 'make: cc is missing: install a C compiler and linker, such as gcc' >&2; exit 1; }
 	@$(CARGO) fmt --version >/dev/null 2>&1 || { echo 'make: rustfmt is missing: rustup component add rustfmt' >&2; exit 1; }
 	@$(CARGO) clippy --version >/dev/null 2>&1 || { echo 'make: clippy is missing: rustup component add clippy' >&2; exit 1; }
 
 # The simulator's page is looked at in a real one.
 browser:
-	@command -v chromedriver >/dev/null || { [ "$$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver >/dev/null; } || { echo 'make: chromedriver is missing: on Debian, apt-get install chromium chromium-driver' >&2; exit 1; }
+	$(call debian,chromedriver,chromium chromium-driver)
 
 fmt:
 	$(phase) 'formatting'
@@ -78,7 +80,9 @@ go-tools:
 	@for name in $(GO_TOOLS); do tools/build $$name || exit 1; done
 
 # Two programs, by their own lock files; from nothing in about two and a half minutes where nothing else runs.
+# curl is what the pages tell to type.
 site-tools:
+	$(call debian,curl,curl)
 	$(phase) 'mdbook and hyperlink: built once, in two to three minutes, then kept in the cache'
 	@for name in mdbook hyperlink; do tools/crate $$name || exit 1; done
 
@@ -99,7 +103,29 @@ run-quick-tests:
 
 torture: tools build-tests control-plane ## a fault at every boundary of every operation, and what takes minutes; TORTURE_ONLY=create/ plays those
 	INSTA_UPDATE=no $(TEST) --test e2e -- --ignored --exact torture::torture --nocapture
-	[ -n "$$TORTURE_ONLY" ] || INSTA_UPDATE=no RUST_TEST_THREADS=4 $(TEST) --test e2e -- --ignored --skip torture::torture --skip image::
+	[ -n "$$TORTURE_ONLY" ] || INSTA_UPDATE=no RUST_TEST_THREADS=4 $(TEST) --test e2e -- --ignored --skip torture::torture --skip image:: --skip bench:: --skip gitops:: --skip upgrade::
+
+# The tests start a Redis of their own.
+gitops: tools build-tests control-plane ## the real Flux and Argo CD apply the repository of examples/gitops; builds both, once, in ten minutes
+	$(call debian,/usr/bin/redis-server,redis-server)
+	$(call debian,git,git)
+	@command -v go >/dev/null || { echo 'make: go is missing: install Go 1.26.3 or newer' >&2; exit 1; }
+	$(phase) 'programs of Flux and Argo CD: built once, in about ten minutes, then kept in the cache'
+	@for name in kustomize-controller kustomize argocd; do tools/build $$name >/dev/null || exit 1; done
+	$(phase) 'Flux and Argo CD on a real control plane'
+	INSTA_UPDATE=no RUST_TEST_THREADS=2 $(TEST) --test e2e -- --ignored gitops:: --nocapture
+
+# The newest tag, where FROM names no other commit.
+upgrade: tools build-tests control-plane ## the version before (FROM, else the newest tag) and this one each take over what the other left open
+	PREVIOUS=$$(tools/previous $(FROM)) && export PREVIOUS && INSTA_UPDATE=no $(TEST) --test e2e -- --ignored upgrade:: --nocapture
+
+# What is there is compared with first, and goes only once what takes its place is whole.
+released: ## before a release: what this version writes, into tests/released; needs FROM as upgrade does
+	$(TEST) --test released
+	rm -rf $(BUILT)/released && mkdir -p $(BUILT)/released/objects
+	RELEASED=$(abspath $(BUILT)/released/objects) $(MAKE) upgrade
+	cp crds/cloudserver.dev.yaml $(BUILT)/released/
+	rm -rf tests/released && mv $(BUILT)/released tests/released
 
 SOAK_MINUTES ?= 10
 
@@ -107,7 +133,14 @@ soak: tools ## the protocol in virtual time: all pairs of faults, then schedules
 	$(TEST) --test protocol every_two_faults -- --ignored --nocapture
 	SOAK_MINUTES=$(SOAK_MINUTES) $(TEST) --test protocol soak::soak -- --ignored --exact --nocapture
 
-defects: tools ## plants fifty-three defects, one at a time, and tells which test notices first
+heap: tools build-tests control-plane ## where the memory of a fleet goes, by heaptrack; INSTANCES=1000
+	@tools/heap
+
+# Release builds are measured; the tests that drive them are the usual ones.
+bench: tools build-tests control-plane ## what fleets of INSTANCES (200,1000) cost, beside a naive controller, RUNS (3) times, into dist/bench
+	@tools/bench
+
+defects: tools ## plants fifty-five defects, one at a time, and tells which test notices first
 	tests/defects/run
 
 # The definitions first: the chart has a copy of them.

@@ -19,10 +19,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The pages whose commands are run, in this order: each goes on from those before it.
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     "quickstart.md",
     "howto/buy.md",
     "howto/change.md",
+    "howto/rotate.md",
     "howto/watch.md",
     "howto/repair.md",
     "howto/remove.md",

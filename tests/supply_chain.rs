@@ -169,6 +169,70 @@ fn what_a_release_installs_names_its_image_by_the_digest_or_by_the_version() {
     }
 }
 
+/// What a command prints that has to succeed.
+fn printed(command: &mut Command) -> Vec<u8> {
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {told}");
+    output.stdout
+}
+
+#[test]
+fn each_way_to_install_a_release_names_its_image_and_is_made_the_same_twice() {
+    let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
+    let image = "registry.example:5000/team/cloud-server-operator";
+    let kubectl = devcluster::Executables::find_or_build().unwrap();
+    let kubectl = kubectl.path("kubectl");
+    let helm = printed(Command::new(root().join("tools/build")).arg("helm"));
+    let helm = String::from_utf8(helm).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let archive = format!("deploy-{version}.tar.gz");
+    let package = format!("cloud-server-operator-{version}.tgz");
+    for (name, tag, expected) in [
+        (image, &*digest, format!("{image}@{digest}")),
+        (
+            "cloud-server-operator",
+            "0.1.0",
+            "cloud-server-operator:0.1.0".to_owned(),
+        ),
+    ] {
+        let made = [(); 2].map(|()| {
+            let folder = tempfile::tempdir().unwrap();
+            let mut tool = Command::new(root().join("tools/release-manifests"));
+            tool.arg(folder.path()).args([name, tag]);
+            // The time of the commit is not asked for: an archive of the source has none.
+            printed(
+                tool.env("KUBECTL", &kubectl)
+                    .env("SOURCE_DATE_EPOCH", "1700000000"),
+            );
+            folder
+        });
+        for file in ["install.yaml", &archive, &package] {
+            let [one, other] = [0, 1].map(|at| fs::read(made[at].path().join(file)).unwrap());
+            assert!(one == other, "{file} differs from one making to the next");
+        }
+        let folder = made[0].path();
+        let single = fs::read(folder.join("install.yaml")).unwrap();
+        assert_eq!(images(&single), [&*expected]);
+
+        let mut unpack = Command::new("tar");
+        let unpack = unpack.arg("-xzf").arg(folder.join(&archive));
+        printed(unpack.arg("-C").arg(folder));
+        let deploy = folder.join(format!("cloud-server-operator-{version}/deploy"));
+        assert!(!deploy.join("chart").exists());
+        let kustomize =
+            |folder: &Path| printed(Command::new(&kubectl).arg("kustomize").arg(folder));
+        assert!(kustomize(&deploy) == single, "the archive is another one");
+        assert_eq!(images(&kustomize(&deploy.join("namespaced"))), [&*expected]);
+
+        let mut template = Command::new(helm.trim());
+        template.args(["template", "cloud-server-operator", "--namespace", "ours"]);
+        template.args(["--set", "crds.install=false"]);
+        let rendered = printed(template.arg(folder.join(&package)));
+        assert_eq!(images(&rendered), [&*expected]);
+    }
+}
+
 #[test]
 fn what_is_no_whole_digest_is_not_installed() {
     let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));

@@ -113,7 +113,12 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
     }
     drop(progress);
     if rows.is_empty() {
-        eprintln!("there is no server that fits: try without some of the filters");
+        let why = match (whole.is_empty(), args.unowned) {
+            (true, _) => "the service lists no server there",
+            (false, true) => "every server that the service lists there has its Instance",
+            (false, false) => "no server that the service lists there has an Instance",
+        };
+        eprintln!("{why}");
     }
     match args.output {
         Output::Table | Output::Wide => {

@@ -1,5 +1,6 @@
 //! `run`: starts the watches, the queues and the health endpoint, and ends them in order.
 
+mod briefs;
 mod changes;
 mod election;
 mod fleet;

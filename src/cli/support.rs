@@ -152,7 +152,7 @@ async fn operator(cluster: &Cluster, namespace: &str, bundle: &mut Bundle) {
     }
     if read.as_ref().is_ok_and(Vec::is_empty) {
         bundle.missing.push(format!(
-            "operator/pods.yaml: no Pod with label {label} in namespace {namespace}: name the right one with --operator-namespace"
+            "operator/pods.yaml: no Pod with label {label} in namespace {namespace}: name the right one with --operator-namespace, unless the operator runs elsewhere"
         ));
     }
     bundle.read("operator/pods.yaml", cluster, read);

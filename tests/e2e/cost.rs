@@ -2,13 +2,14 @@
 //! section 6). Events, Leases and the Account's status are counted apart.
 
 use crate::support::{
-    Setup, World, end_task, endless, eventually, insist, instance, is_ready, once, stays,
+    Setup, World, condition, end_task, endless, eventually, insist, instance, is_ready, once,
+    stays, stopped,
 };
-use cloud_server_operator::api::Verb;
+use cloud_server_operator::api::{Instance, Verb};
 use devcluster::audit;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Paths of queries about one server, and of the listing that all share.
 const TASK: &str = "/asynctask/getResult";
@@ -180,6 +181,64 @@ async fn a_converged_fleet_costs_no_write_at_a_restart_nor_in_a_quiet_minute() {
         "a listing that shows nothing new costs no detail"
     );
     world.finish().await;
+}
+
+/// Servers that fill twenty pages of a listing.
+const MANY: usize = 1_000;
+/// A place is listed again after a minute, or a tenth of it sooner.
+const QUIET: Duration = Duration::from_secs(50);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_among_a_thousand_quiet_servers_costs_five_calls() {
+    let mut world = Setup::default().begin("cost-many").await;
+    world.strangers(World::TOKEN, MANY);
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    // A process that begins lists all at once, and again after a minute.
+    let listed = world.sim.ledger().count(LIST);
+    world.restart().await;
+    let restarted = Instant::now();
+    let pages = MANY as u64 / 50 + 2;
+    eventually("all servers are listed", async || {
+        match world.sim.ledger().count(LIST) - listed {
+            read if read >= pages => Ok(()),
+            read => Err(format!("{read} of {pages} pages")),
+        }
+    })
+    .await;
+    for change in [stopped, instance] {
+        let (before, history) = (calls(&world), history(&world).await);
+        world.apply(&change("web")).await;
+        world
+            .until("web", "is as the spec says", |web| {
+                let status = web.status.as_ref().unwrap();
+                status.history.len() > history && status.operation.is_none() && settled(web)
+            })
+            .await;
+        let mut spent = calls(&world);
+        for (path, count) in &mut spent {
+            *count -= before.get(path).copied().unwrap_or_default();
+        }
+        spent.retain(|_, count| *count > 0);
+        println!("an operation among {MANY} servers: {spent:?}");
+        // Another minute may be over.
+        let is_listed = restarted.elapsed() > QUIET;
+        let listed = spent.remove(LIST).unwrap_or_default();
+        assert!(is_listed || listed == 0, "{listed} pages");
+        assert!(spent.values().sum::<u64>() <= 5, "{spent:?}");
+    }
+    world.finish().await;
+}
+
+async fn history(world: &World) -> usize {
+    world.get("web").await.status.unwrap().history.len()
+}
+
+/// What was said is of the spec that stands.
+fn settled(instance: &Instance) -> bool {
+    let status = instance.status.as_ref().unwrap();
+    Some(status.observed_generation) == instance.metadata.generation
+        && condition(instance, "Reconciling").is_none()
 }
 
 /// All are ready, and the Account has told of all servers: its status follows counts at most once in 30 s.

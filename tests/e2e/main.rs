@@ -11,6 +11,7 @@
 mod account;
 mod acknowledge;
 mod audit;
+mod bench;
 mod beside;
 mod catalog;
 mod commands;
@@ -51,4 +52,5 @@ mod synced;
 mod tenants;
 mod torture;
 mod traces;
+mod upgrade;
 mod verbs;

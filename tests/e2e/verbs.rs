@@ -332,7 +332,9 @@ async fn verbs_a_reinstall_taken_back_while_the_server_stops_for_it_erases_nothi
         .until("web", "runs again", |i| {
             let status = i.status.as_ref().unwrap();
             let ended = status.history.iter().any(|e| e.verb == Verb::Reinstall);
-            is_ready(i) && ended && status.detail["ecsStatus"] == "STARTED"
+            // What was taken back stands there until the next status.
+            let is_over = ended && status.operation.is_none();
+            is_ready(i) && is_over && status.detail["ecsStatus"] == "STARTED"
         })
         .await;
     quiet(&world, "web").await;

@@ -3,8 +3,10 @@
 use super::next::{NEVER_OBSERVED, next};
 use super::progress::Durations;
 use super::readiness::{about, is_current, readiness};
+use crate::api::conditions::Reason;
 use crate::api::{HistoryEntry, Instance, InstanceStatus, printable};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
 /// All of it.
@@ -75,7 +77,12 @@ fn server(status: &InstanceStatus) -> String {
         package.map(|package| format!("package {package}")),
     ];
     let told = told.into_iter().flatten();
-    let words: Vec<String> = std::iter::once(format!("Its server is {id}"))
+    let is_missing = |told: &Condition| told.reason == Reason::ServerMissing.as_str();
+    let stands = match status.conditions.iter().any(is_missing) {
+        true => "was",
+        false => "is",
+    };
+    let words: Vec<String> = std::iter::once(format!("Its server {stands} {id}"))
         .chain(told)
         .collect();
     words.join(", ") + "."

@@ -240,6 +240,13 @@ fn next_of(instance: &Instance) -> String {
 }
 
 #[test]
+fn a_server_that_is_missing_was_its_server() {
+    let missing = instance("web", &held("Stalled", Reason::ServerMissing));
+    let told = describe::describe(&missing, &Durations::default(), now());
+    assert!(told.contains("Its server was ecs-1"), "{told}");
+}
+
+#[test]
 fn whoever_has_to_do_something_is_not_told_that_it_goes_on_by_itself() {
     for reason in [
         Reason::LoginSecretNotFound,

@@ -1,5 +1,6 @@
 //! The watches and queues of one scope.
 
+use super::briefs::{AccountBrief, InstanceBrief};
 use super::changes::Changes;
 use super::referrers::Referrers;
 use super::undecodable;
@@ -7,14 +8,14 @@ use super::wiring::{Guarded, Parts, Stores};
 use crate::api::names::BINDING;
 use crate::api::{Account, Instance};
 use crate::inventory::Subject;
-use crate::runtime::queue::{self, Flow, Priority, Requests, Rules};
+use crate::runtime::queue::{self, Requests, Rules};
+use crate::runtime::store::{self, Writer};
 use crate::runtime::watch::{self, Change, Notice, Synced, Watch};
 use crate::runtime::{kubernetes, times, traces};
 use crate::{account, instance};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PartialObjectMeta};
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::{reflector, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
@@ -46,8 +47,8 @@ impl Fleet {
     pub(super) fn watch(parts: &Parts, namespace: Option<&str>, stop: &CancellationToken) -> Self {
         let (wake_instance, instance_requests) = queue::channel();
         let (wake_account, account_requests) = queue::channel();
-        let (instances, instance_writer) = reflector::store();
-        let (accounts, account_writer) = reflector::store();
+        let (instances, instance_writer) = store::store();
+        let (accounts, account_writer) = store::store();
         let stores = Stores {
             namespace: namespace.map(ToOwned::to_owned),
             instances,
@@ -103,7 +104,7 @@ impl Fleet {
                     places: ACCOUNT_TURNS,
                     // Each is a flow of its own, and never reconciled twice at the same time.
                     bound: Box::new(|_| 1),
-                    describe: |object: &Guarded<Account>| described(object, account::flow),
+                    describe: AccountBrief::whose,
                 },
                 parts.metrics.clone(),
                 account_heartbeat,
@@ -120,7 +121,7 @@ impl Fleet {
                 Rules {
                     places: concurrency.into(),
                     bound: Box::new(move |flow| instance::bound(&sessions, flow)),
-                    describe: |object: &Guarded<Instance>| described(object, instance::flow),
+                    describe: InstanceBrief::whose,
                 },
                 parts.metrics,
                 instance_heartbeat,
@@ -136,8 +137,8 @@ impl Fleet {
 fn watches(
     parts: &Parts,
     stores: &Stores,
-    account_writer: Writer<Guarded<Account>>,
-    instance_writer: Writer<Guarded<Instance>>,
+    mut account_writer: Writer<Guarded<Account>>,
+    mut instance_writer: Writer<Guarded<Instance>>,
     stop: &CancellationToken,
 ) -> [(String, Watch); 3] {
     let namespace = stores.namespace.as_deref();
@@ -160,7 +161,7 @@ fn watches(
             config: pages().fields(SECRET_FIELDS),
             prune: |secret| prune(secret.meta_mut(), &[]),
         },
-        None,
+        |_| {},
         metrics.clone(),
         secret_heartbeat,
         told_of_secret(parts, stores),
@@ -172,7 +173,7 @@ fn watches(
             config: pages(),
             prune: |account| prune(account.meta_mut(), &[]),
         },
-        Some(account_writer),
+        move |event| account_writer.take(event),
         metrics.clone(),
         account_heartbeat,
         told_of_account(parts, stores),
@@ -184,7 +185,7 @@ fn watches(
             config: pages(),
             prune: |instance| prune(instance.meta_mut(), &[BINDING]),
         },
-        Some(instance_writer),
+        move |event| instance_writer.take(event),
         metrics.clone(),
         instance_heartbeat,
         told_of_instance(parts, stores),
@@ -313,28 +314,6 @@ fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send
                 memories.shown_spec(&notice.uid, generation);
             }
             stores.wake_instance.wake_as(&notice.key, priority);
-        }
-    }
-}
-
-/// Whose place an object takes; what cannot be read is nobody's.
-fn described<K>(object: &Guarded<K>, flow: impl Fn(&K) -> (Flow, Priority)) -> (Flow, Priority)
-where
-    Guarded<K>: Resource,
-{
-    match &object.0 {
-        Ok(object) => flow(object),
-        Err(_) => {
-            let flow = Flow {
-                namespace: object
-                    .meta()
-                    .namespace
-                    .as_deref()
-                    .unwrap_or_default()
-                    .into(),
-                account: "".into(),
-            };
-            (flow, Priority::Resync)
         }
     }
 }

@@ -2,12 +2,9 @@
 //! in the operator's own namespace.
 
 use super::wiring::Parts;
-use crate::instance::facts::accounts;
 use crate::runtime::watch::{ObjectKey, Synced};
 use crate::runtime::{Backoff, KubeError};
 use crate::session::{Copies, CredentialKey};
-use kube::ResourceExt;
-use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -125,18 +122,9 @@ pub(super) async fn keep(
 /// Drops account sessions of Accounts that are gone and that no Instance refers to any more.
 fn sweep(parts: &Parts) {
     let sessions = &parts.accounts.sessions;
-    let mut needed = BTreeSet::new();
-    let scopes = parts.stores.get().into_iter().flatten();
-    for object in scopes.flat_map(|scope| scope.instances.state()) {
-        if let Ok(instance) = &object.0 {
-            let namespace = instance.namespace().unwrap_or_default();
-            for name in accounts(instance) {
-                needed.insert(ObjectKey {
-                    namespace: namespace.clone(),
-                    name,
-                });
-            }
-        }
-    }
-    sessions.sweep(|account| needed.contains(account) || sessions.reservations().needs(account));
+    let is_referred = |account: &ObjectKey| {
+        let mut scopes = parts.stores.get().into_iter().flatten();
+        scopes.any(|scope| scope.by_account.is_referred(account))
+    };
+    sessions.sweep(|account| is_referred(account) || sessions.reservations().needs(account));
 }

@@ -10,53 +10,58 @@ pub(super) struct Referrers(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The names of those that refer to it.
-    of: HashMap<ObjectKey, BTreeSet<String>>,
+    /// What is referred to, with the name of who refers to it.
+    of: BTreeSet<(ObjectKey, Box<str>)>,
     /// What each object refers to.
-    by: HashMap<ObjectKey, BTreeSet<String>>,
+    by: HashMap<ObjectKey, Box<[Box<str>]>>,
+}
+
+impl Inner {
+    fn of<'a>(&'a self, thing: &'a ObjectKey) -> impl Iterator<Item = &'a str> {
+        let first = (thing.clone(), Box::default());
+        let from = self.of.range(first..);
+        from.take_while(move |(known, _)| known == thing)
+            .map(|(_, name)| &**name)
+    }
 }
 
 impl Referrers {
     /// An object refers to things of these names from now on, and to nothing else.
     pub(super) fn note(&self, object: &ObjectKey, names: impl IntoIterator<Item = String>) {
         let mut inner = self.lock();
-        let names: BTreeSet<String> = names.into_iter().collect();
-        let former = if names.is_empty() {
-            inner.by.remove(object)
-        } else {
-            inner.by.insert(object.clone(), names.clone())
+        let names: BTreeSet<Box<str>> = names.into_iter().map(String::into_boxed_str).collect();
+        let former = inner.by.remove(object).unwrap_or_default();
+        let of = |name: &str| {
+            let thing = ObjectKey {
+                namespace: object.namespace.clone(),
+                name: name.to_owned(),
+            };
+            (thing, object.name.as_str().into())
         };
-        let former = former.unwrap_or_default();
-        let of = |name: &String| ObjectKey {
-            namespace: object.namespace.clone(),
-            name: name.clone(),
-        };
-        for gone in former.difference(&names) {
-            let thing = of(gone);
-            let referrers = inner.of.get_mut(&thing);
-            let is_last = referrers.is_some_and(|referrers| {
-                referrers.remove(&object.name);
-                referrers.is_empty()
-            });
-            if is_last {
-                inner.of.remove(&thing);
-            }
+        for gone in former.iter().filter(|name| !names.contains(*name)) {
+            inner.of.remove(&of(gone));
         }
-        for new in names.difference(&former) {
-            let referrers = inner.of.entry(of(new)).or_default();
-            referrers.insert(object.name.clone());
+        for new in names.iter().filter(|name| !former.contains(name)) {
+            inner.of.insert(of(new));
+        }
+        if !names.is_empty() {
+            inner.by.insert(object.clone(), names.into_iter().collect());
         }
     }
 
     /// The objects that refer to it.
     pub(super) fn of(&self, thing: &ObjectKey) -> Vec<ObjectKey> {
         let inner = self.lock();
-        let names = inner.of.get(thing).into_iter().flatten();
-        let key = |name: &String| ObjectKey {
+        let key = |name: &str| ObjectKey {
             namespace: thing.namespace.clone(),
-            name: name.clone(),
+            name: name.to_owned(),
         };
-        names.map(key).collect()
+        inner.of(thing).map(key).collect()
+    }
+
+    /// Whether anything refers to it.
+    pub(super) fn is_referred(&self, thing: &ObjectKey) -> bool {
+        self.lock().of(thing).next().is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -5,14 +5,14 @@ use crate::api::{Account, Instance};
 use crate::cli::owners;
 use crate::instance::facts::Facts;
 use crate::runtime::queue::{Priority, Trigger};
+use crate::runtime::store::Store;
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Heartbeats, Metrics};
 use crate::session::{Reservations, SecretVersions};
 use crate::wiring::{Contexts, Objects, Process};
 use crate::{account, instance};
+use kube::Client;
 use kube::core::DeserializeGuard;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Client, Resource};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
@@ -113,7 +113,7 @@ impl Objects for Scopes {
 
     fn facts(&self, key: &ObjectKey, cluster: &str) -> Option<Facts> {
         let mut scopes = self.of(&key.namespace);
-        let object = scopes.find_map(|scope| find(&scope.instances, key))?;
+        let object = scopes.find_map(|scope| scope.instances.get(key))?;
         let instance = object.0.as_ref().ok()?;
         Some(Facts::of(cluster, instance))
     }
@@ -124,12 +124,9 @@ impl Stores {
     pub(super) fn open(&self) {
         self.wake_account.open();
         self.wake_instance.open();
-        for account in self.accounts.state() {
-            self.wake_account.wake(&ObjectKey::of(&*account));
-        }
-        for instance in self.instances.state() {
-            self.wake_instance.wake(&ObjectKey::of(&*instance));
-        }
+        self.accounts.for_each(|key, _| self.wake_account.wake(key));
+        self.instances
+            .for_each(|key, _| self.wake_instance.wake(key));
     }
 
     /// Enters an Instance, as the store shows it, in the reservations; what of it cannot be read counts by its record. Gives it.
@@ -139,7 +136,7 @@ impl Stores {
         reservations: &Reservations,
     ) -> Option<Arc<Guarded<Instance>>> {
         // Gone again: the next notice says so.
-        let object = find(&self.instances, key)?;
+        let object = self.instances.get(key)?;
         owners::enrol(reservations, &object);
         if let Ok(instance) = &object.0 {
             let accounts = instance::facts::accounts(instance);
@@ -157,7 +154,7 @@ impl Stores {
 
     /// Remembers which Secrets an Account names, as the store shows it. Gives the Account.
     pub(super) fn account(&self, key: &ObjectKey) -> Option<Arc<Guarded<Account>>> {
-        let object = find(&self.accounts, key);
+        let object = self.accounts.get(key);
         let found = object.as_ref().and_then(|object| object.0.as_ref().ok());
         let secrets = found.map(account::secrets);
         self.accounts_by_secret
@@ -175,11 +172,4 @@ impl Stores {
             self.wake_instance.wake_as(&instance, change);
         }
     }
-}
-
-fn find<K>(store: &Store<Guarded<K>>, key: &ObjectKey) -> Option<Arc<Guarded<K>>>
-where
-    Guarded<K>: Resource<DynamicType = ()> + Clone + 'static,
-{
-    store.get(&ObjectRef::new(&key.name).within(&key.namespace))
 }

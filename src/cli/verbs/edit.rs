@@ -1,7 +1,7 @@
 //! What a verb makes of an Instance: the edit of its spec, and what tells that it is done. Pure.
 
 use super::goal::Aim;
-use super::managers::{Declared, declared};
+use super::managers::{Declared, declared, is_declared_as};
 use crate::api::{Instance, ManagementPolicy, Pause, PowerState, ReinstallPolicy};
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -186,7 +186,10 @@ fn resume(live: &Instance) -> Edit {
 
 /// A field that says how things are to be. Where a manifest has it too, the next apply sets it back.
 fn set(live: &Instance, field: &str, value: &Value, aim: Aim) -> Edit {
-    let notes = declared(live, field).map(|declared| set_back(&declared, field));
+    let declared = declared(live, field).filter(|declared| {
+        !matches!(declared, Declared::ClientSide) || !is_declared_as(live, field, value)
+    });
+    let notes = declared.map(|declared| set_back(&declared, field));
     Edit::Write(Write {
         operations: json!([same_object(live), add(field, value)]),
         aim,

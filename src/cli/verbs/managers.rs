@@ -30,8 +30,8 @@ impl fmt::Display for Declared {
 /// Who else has this field of the spec in a manifest.
 pub(super) fn declared(live: &Instance, field: &str) -> Option<Declared> {
     let entries = live.metadata.managed_fields.iter().flatten();
-    let mut applied = entries.filter(|entry| entry.operation.as_deref() == Some("Apply"));
-    let by = applied.find_map(|entry| {
+    let mut server_side = entries.filter(|entry| entry.operation.as_deref() == Some("Apply"));
+    let by = server_side.find_map(|entry| {
         let manager = entry
             .manager
             .as_deref()
@@ -40,10 +40,17 @@ pub(super) fn declared(live: &Instance, field: &str) -> Option<Declared> {
         let has = fields.pointer(&format!("/f:spec/f:{field}")).is_some();
         has.then(|| Declared::By(manager.to_owned()))
     });
-    by.or_else(|| {
-        let text = live.annotations().get(LAST_APPLIED)?;
-        let manifest: Value = serde_json::from_str(text).ok()?;
-        let has = manifest.pointer(&format!("/spec/{field}")).is_some();
-        has.then_some(Declared::ClientSide)
-    })
+    by.or_else(|| applied(live, field).map(|_| Declared::ClientSide))
+}
+
+/// Whether the manifest that kubectl applied last says so of a field: the next apply sets nothing back.
+pub(super) fn is_declared_as(live: &Instance, field: &str, value: &Value) -> bool {
+    applied(live, field).as_ref() == Some(value)
+}
+
+/// What stands in the manifest that kubectl applied last, on its own side.
+fn applied(live: &Instance, field: &str) -> Option<Value> {
+    let text = live.annotations().get(LAST_APPLIED)?;
+    let manifest: Value = serde_json::from_str(text).ok()?;
+    manifest.pointer(&format!("/spec/{field}")).cloned()
 }

@@ -178,6 +178,17 @@ fn a_token_that_a_manifest_would_set_back_is_not_touched() {
         panic!("it is sent");
     };
     assert!(write.notes[0].contains("set it back"), "{:?}", write.notes);
+    // Nor is anything said of a manifest that says the same.
+    let manifest = json!({"spec": {"powerState": "Running"}}).to_string();
+    let stopped = instance(|one| {
+        one["spec"]["powerState"] = json!("Stopped");
+        one["metadata"]["annotations"] =
+            json!({"kubectl.kubernetes.io/last-applied-configuration": manifest});
+    });
+    let Edit::Write(write) = edit(&Wish::Start, &stopped, TOKEN) else {
+        panic!("it is sent");
+    };
+    assert_eq!(write.notes, [""; 0]);
 }
 
 /// How far an Instance is for an edit that made generation 5.

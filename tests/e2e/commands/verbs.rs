@@ -2,7 +2,7 @@
 //! when it is done, when it failed, when its time is over, or when the user has had enough.
 
 use super::rights::{Limited, allow};
-use super::terminal::{BOTH, shown, terminal};
+use super::terminal::{BOTH, read, shown, terminal};
 use super::{EXECUTABLE, Told, asked};
 use crate::support::{
     Mark, Setup, World, end_task, endless, eventually, insist, instance, mark, other_image, posts,
@@ -15,7 +15,7 @@ use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 async fn told(world: &World, arguments: &[&str], status: i32, words: &[&str]) -> Told {
     let told = asked(world, arguments, "").await;
@@ -333,13 +333,8 @@ async fn who_ends_the_wait_leaves_the_edit_in_place_and_is_told_so() {
     world.apply(&instance("web")).await;
     let web = world.ready("web").await;
     endless(&world, Verb::Stop);
-    let mut command = command(&world, &["stop", "web", "--wait"]);
-    command.stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    // By then it waits.
-    world.until_reason("web", "Stopping").await;
-    let (status, text) = tokio::task::spawn_blocking(move || interrupted(child))
+    let command = command(&world, &["stop", "web", "--wait"]);
+    let (status, text) = tokio::task::spawn_blocking(move || interrupted(command, "Stopping"))
         .await
         .unwrap();
     assert_eq!(status, 130, "{text}");
@@ -357,26 +352,27 @@ async fn who_ends_the_wait_leaves_the_edit_in_place_and_is_told_so() {
     world.finish().await;
 }
 
-/// Ctrl-C, as a shell sends it. Gives the status, and all that was said.
-fn interrupted(mut child: Child) -> (i32, String) {
+/// Ctrl-C, as a shell sends it, once the command tells its user this word. Gives the status, and all that the user saw.
+fn interrupted(mut command: Command, word: &str) -> (i32, String) {
+    let (mut user, its) = terminal();
+    let out = its.try_clone().unwrap();
+    command.stdin(Stdio::null()).stdout(out).stderr(its);
+    let mut child = command.spawn().unwrap();
+    drop(command); // it holds the command's ends of the terminal
+    let (mut seen, mut some) = (Vec::new(), [0; 4096]);
+    while !String::from_utf8_lossy(&seen).contains(word) {
+        let count = user.read(&mut some).unwrap_or_default();
+        assert!(count > 0, "it ended: {}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&some[..count]);
+    }
     let kill = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status();
     assert!(kill.unwrap().success());
-    let mut text = String::new();
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    (child.wait().unwrap().code().unwrap(), text)
+    let rest = read(user);
+    let status = child.wait().unwrap().code().unwrap();
+    let seen = String::from_utf8_lossy(&seen).into_owned();
+    (status, seen + &rest.join().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,6 +8,8 @@ use cloud_simulator::faults::{Act, Rule};
 use cloud_simulator::model::{Console, Effect, ServerInfo, TaskScript};
 use devcluster::audit::Entry;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Longer than a listing at the pace of running operations (5 s), and longer than the settling time (2 s).
@@ -176,7 +178,7 @@ pub async fn quiet_all(world: &World) {
 
 async fn stays_quiet(world: &World, name: Option<&str>) {
     let calls = posts(world, 0).len();
-    let since = Timestamp::now();
+    let (since, before) = (Timestamp::now(), world.all().await);
     stays("no further call", QUIET, async || {
         if posts(world, 0).len() == calls {
             Ok(())
@@ -186,7 +188,20 @@ async fn stays_quiet(world: &World, name: Option<&str>) {
     })
     .await;
     let written = written_since(world, name, since).await;
-    assert!(written.is_empty(), "written in a quiet time: {written:?}");
+    if !written.is_empty() {
+        let status = |all: &BTreeMap<String, Instance>| {
+            all.iter()
+                .map(|(name, instance)| {
+                    (
+                        name.clone(),
+                        serde_json::to_value(&instance.status).unwrap(),
+                    )
+                })
+                .collect::<Value>()
+        };
+        let change = json_patch::diff(&status(&before), &status(&world.all().await));
+        panic!("written in a quiet time: {written:?}: {change}");
+    }
 }
 
 /// Where the service takes a verb.

@@ -156,7 +156,7 @@ impl World {
     }
 
     /// What the log tells of this namespace. That of all tests is long: read where nobody waits.
-    async fn audit_log(&self) -> Vec<audit::Entry> {
+    pub async fn audit_log(&self) -> Vec<audit::Entry> {
         let path = self.shared.cluster.audit_log_path().to_owned();
         let namespace = self.namespace.clone();
         let read = tokio::task::spawn_blocking(move || audit::read_namespace(&path, &namespace));

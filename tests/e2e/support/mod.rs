@@ -12,6 +12,7 @@ mod kubectl;
 mod link;
 mod objects;
 mod operator;
+mod program;
 pub mod recorder;
 mod second;
 mod setup;
@@ -41,6 +42,7 @@ pub use objects::{
     stopped, token, with,
 };
 pub use operator::get;
+pub use program::{Program, folder, module, on_path, port};
 pub use setup::Setup;
 pub use side_by_side::{each_side_by_side, side_by_side};
 pub use stall::{all_stalls, longest_stall, watch_stalls};

@@ -9,6 +9,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 /// How it is started, where that matters.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
+    /// Another executable than the one that the tests were built with.
+    pub executable: Option<String>,
     /// A program and its arguments that become the operator: its command line follows.
     pub around: Vec<String>,
     /// Environment besides what it always has.
@@ -166,13 +168,14 @@ impl Drop for Operator {
 }
 
 fn command(kubeconfig: &Path, filter: &str, name: &OsStr, launch: &Launch) -> Command {
+    let ours = env!("CARGO_BIN_EXE_operator-under-test").to_owned();
     // It dies with the test that started it, also where that one is killed.
     let operator = [
-        "/usr/bin/setpriv",
-        "--pdeathsig=KILL",
-        env!("CARGO_BIN_EXE_operator-under-test"),
+        "/usr/bin/setpriv".to_owned(),
+        "--pdeathsig=KILL".to_owned(),
+        launch.executable.clone().unwrap_or(ours),
     ];
-    let line = [&launch.around[..], &operator.map(str::to_owned)].concat();
+    let line = [&launch.around[..], &operator].concat();
     let mut command = Command::new(&line[0]);
     command
         .args(&line[1..])

@@ -42,6 +42,12 @@ impl Setup {
         self
     }
 
+    /// Another executable than the one that the tests were built with.
+    pub fn executable(mut self, path: &str) -> Self {
+        self.launch.executable = Some(path.to_owned());
+        self
+    }
+
     /// The operator has this in its environment.
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         let pair = (name.to_owned(), value.to_owned());
@@ -51,6 +57,11 @@ impl Setup {
 }
 
 impl World {
+    /// From now on this executable is started, or the one that the tests were built with.
+    pub fn executable(&mut self, path: Option<&str>) {
+        self.launch.executable = path.map(ToOwned::to_owned);
+    }
+
     /// The wires.
     pub fn links(&self) -> &Links {
         self.links.as_ref().expect("the test did not ask for wires")

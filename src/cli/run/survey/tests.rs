@@ -1,4 +1,7 @@
 use super::*;
+use crate::api::Instance;
+use crate::cli::run::wiring::Guarded;
+use crate::runtime::store::{Kept, Strings};
 use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 
@@ -26,7 +29,8 @@ fn counted(instances: &[Guarded<Instance>]) -> Fleet {
     let mut fleet = Fleet::default();
     let now = "2026-11-21T15:10:00Z".parse().unwrap();
     for instance in instances {
-        count_instance(&mut fleet, instance, now);
+        let brief = instance.brief(&mut Strings::default());
+        count_instance(&mut fleet, &brief, now);
     }
     fleet
 }
