@@ -115,7 +115,7 @@ gitops: tools build-tests control-plane ## the real Flux and Argo CD apply the r
 	$(phase) 'Flux and Argo CD on a real control plane'
 	INSTA_UPDATE=no RUST_TEST_THREADS=2 $(TEST) --test e2e -- --ignored gitops:: --nocapture
 
-# The newest tag, where FROM names no other commit.
+# The newest tag before this commit, where FROM names no other one.
 upgrade: tools build-tests control-plane ## the version before (FROM, else the newest tag) and this one each take over what the other left open
 	PREVIOUS=$$(tools/previous $(FROM)) && export PREVIOUS && INSTA_UPDATE=no $(TEST) --test e2e -- --ignored upgrade:: --nocapture
 

@@ -175,6 +175,13 @@ fn here(world: &World, object: &Value) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
+/// Somebody edits an Instance of the repository in the cluster.
+async fn takes_image_by_hand(world: &World, image: &Value) {
+    let edit = json!({"spec": {"image": {"id": image}}}).to_string();
+    let patch = ["patch", "instance", "web-1", "--type=merge", "-p", &edit];
+    world.run(&patch, "").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_repository_to_copy_buys_in_waves_and_goes_in_waves() {
     let world = Setup::default().bare().begin("gitops-copy").await;

@@ -240,6 +240,8 @@ pub enum Step {
     ForceFinalizers(u8),
     /// `kubectl replace` from a manifest: finalizers and annotations are lost.
     Replace(u8),
+    /// The object is as another version wrote such a one, which this is: identifiers as they are here.
+    Released(u8, Value),
     /// Keeps a backup of the object.
     Backup(u8),
     /// Puts the backup back if the object is gone.
@@ -283,6 +285,7 @@ impl Step {
             | Self::WipeStatus(n)
             | Self::ForceFinalizers(n)
             | Self::Replace(n)
+            | Self::Released(n, _)
             | Self::Backup(n)
             | Self::Immigrate(n)
             | Self::Copy(n) => Some(n),
@@ -339,6 +342,7 @@ impl Step {
             | Self::WipeStatus(_)
             | Self::ForceFinalizers(_)
             | Self::Replace(_)
+            | Self::Released(..)
             | Self::RestoreBackup(_)
             | Self::Copy(_)
             | Self::RestoreEtcd => true,

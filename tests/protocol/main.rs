@@ -26,6 +26,7 @@ mod named;
 mod oracle;
 mod process;
 mod random;
+mod released;
 mod run;
 mod soak;
 mod specs;

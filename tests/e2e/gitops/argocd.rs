@@ -3,12 +3,13 @@
 
 use super::objects::Objects;
 use super::repository::{Repository, ubuntu};
-use super::{CHECKS, REPOSITORY, rendered};
+use super::{CHECKS, REPOSITORY, rendered, takes_image_by_hand};
 use crate::judges;
 use crate::support::{
     Program, Setup, World, condition, counts, eventually, folder, is_ready, module, on_path, port,
 };
 use cloud_server_operator::api::Verb;
+use cloud_simulator::catalogue::example;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -280,9 +281,7 @@ async fn argocd_syncs_in_waves_says_what_is_wrong_heals_and_prunes() {
 
     // What somebody else edits is taken back: by an edit of Argo CD's.
     let before = world.get("web-1").await.metadata.generation.unwrap();
-    let edit = json!({"spec": {"image": {"id": "img-debian12aaaa"}}}).to_string();
-    let patch = ["patch", "instance", "web-1", "--type=merge", "-p", &edit];
-    world.run(&patch, "").await;
+    takes_image_by_hand(&world, &json!(example().other_image)).await;
     let back = world.until("web-1", "is as the repository says", |now| {
         now.metadata.generation > Some(before + 1) && is_ready(now)
     });

@@ -3,7 +3,7 @@
 
 use super::objects::Objects;
 use super::repository::{Repository, ubuntu};
-use super::{REPOSITORY, here};
+use super::{REPOSITORY, here, takes_image_by_hand};
 use crate::judges;
 use crate::support::{
     Program, Setup, World, condition, counts, folder, is_ready, module, password_of, reason,
@@ -269,13 +269,7 @@ async fn flux_takes_back_what_others_edit_and_prunes_what_left_the_repository() 
     flux.ends(&format!("main@sha1:{:040x}", 1), "True").await;
 
     let ours = world.get("web-1").await.spec.image.clone();
-    let edit = json!({"spec": {"image": {"id": ubuntu()}}}).to_string();
-    world
-        .run(
-            &["patch", "instance", "web-1", "--type=merge", "-p", &edit],
-            "",
-        )
-        .await;
+    takes_image_by_hand(&world, &ubuntu()).await;
     world.until_reason("web-1", "ReinstallPending").await;
     flux.again().await;
     let back = world.until("web-1", "is as the repository says", |now| {

@@ -4,7 +4,7 @@ use super::beginning::LEGACY;
 use super::{Absence, ImportBy, Universe, base64, instance};
 use crate::apiserver::{ACCOUNTS, Key, SECRETS};
 use crate::fault::Step;
-use crate::specs;
+use crate::{released, specs};
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
 use cloud_simulator::catalogue::{self, Image};
 use cloud_simulator::model::Console;
@@ -70,6 +70,9 @@ impl Universe {
                 if object["metadata"]["deletionTimestamp"].is_null() {
                     strip(object);
                 }
+            }),
+            Step::Released(n, ref kept) => self.kube.edit(&instance(n), |object| {
+                released::write(object, kept);
             }),
             Step::Backup(n) => match self.kube.get(&instance(n)) {
                 Some(object) => drop(self.backups.insert(n, object.clone())),
