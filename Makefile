@@ -115,8 +115,8 @@ gitops: tools build-tests control-plane ## the real Flux and Argo CD apply the r
 	$(phase) 'Flux and Argo CD on a real control plane'
 	INSTA_UPDATE=no RUST_TEST_THREADS=2 $(TEST) --test e2e -- --ignored gitops:: --nocapture
 
-# The newest tag before this commit, where FROM names no other one.
-upgrade: tools build-tests control-plane ## the version before (FROM, else the newest tag) and this one each take over what the other left open
+# The nearest tag before this commit, where FROM names no other one.
+upgrade: tools build-tests control-plane ## the version before (FROM, else the nearest tag before this commit) and this one each take over what the other left open
 	PREVIOUS=$$(tools/previous $(FROM)) && export PREVIOUS && INSTA_UPDATE=no $(TEST) --test e2e -- --ignored upgrade:: --nocapture
 
 # What is there is compared with first, and goes only once what takes its place is whole.
@@ -140,7 +140,7 @@ heap: tools build-tests control-plane ## where the memory of a fleet goes, by he
 bench: tools build-tests control-plane ## what fleets of INSTANCES (200,1000) cost, beside a naive controller, RUNS (3) times, into dist/bench
 	@tools/bench
 
-defects: tools ## plants fifty-five defects, one at a time, and tells which test notices first
+defects: tools ## plants fifty-five defects, one at a time, and tells a test that notices
 	tests/defects/run
 
 # The definitions first: the chart has a copy of them.

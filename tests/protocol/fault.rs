@@ -240,8 +240,8 @@ pub enum Step {
     ForceFinalizers(u8),
     /// `kubectl replace` from a manifest: finalizers and annotations are lost.
     Replace(u8),
-    /// The object is as another version wrote such a one, which this is: identifiers as they are here.
-    Released(u8, Value),
+    /// What an operator writes into the object is as the last release wrote it into the kept object of this name.
+    Released(u8, String),
     /// Keeps a backup of the object.
     Backup(u8),
     /// Puts the backup back if the object is gone.

@@ -8,6 +8,7 @@ mod beginning;
 mod faults;
 mod moments;
 mod neighbours;
+mod released;
 mod steps;
 mod words;
 

@@ -1,10 +1,10 @@
 //! What users, the service's console and chance do.
 
 use super::beginning::LEGACY;
-use super::{Absence, ImportBy, Universe, base64, instance};
+use super::{Absence, ImportBy, Universe, base64, instance, released};
 use crate::apiserver::{ACCOUNTS, Key, SECRETS};
 use crate::fault::Step;
-use crate::{released, specs};
+use crate::specs;
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
 use cloud_simulator::catalogue::{self, Image};
 use cloud_simulator::model::Console;
@@ -71,8 +71,8 @@ impl Universe {
                     strip(object);
                 }
             }),
-            Step::Released(n, ref kept) => self.kube.edit(&instance(n), |object| {
-                released::write(object, kept);
+            Step::Released(n, ref name) => self.kube.edit(&instance(n), |object| {
+                released::write(object, name);
             }),
             Step::Backup(n) => match self.kube.get(&instance(n)) {
                 Some(object) => drop(self.backups.insert(n, object.clone())),

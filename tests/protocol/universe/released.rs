@@ -1,0 +1,94 @@
+//! Objects as the last release wrote them (`tests/released`), in the place of those that stand here.
+
+use crate::judges;
+use crate::oracle::reason;
+use cloud_server_operator::api::names::BINDING;
+use serde_json::Value;
+use std::fs;
+
+/// What differs between two runs, and not only between two versions: whose object and server it is, of which token, and when it
+/// began. The image of a restart and so on are the same in both.
+const OF_RECORD: [&str; 10] = [
+    "/cluster",
+    "/namespace",
+    "/name",
+    "/uid",
+    "/marker",
+    "/nonce",
+    "/id",
+    "/task",
+    "/startedAt",
+    "/credential",
+];
+/// Likewise, in status. The token is the user's, who chooses another one here.
+const OF_STATUS: [&str; 5] = [
+    "/id",
+    "/operation/nonce",
+    "/operation/taskId",
+    "/operation/startedAt",
+    "/operation/target/restart",
+];
+/// A Secret's name, key, UID and version, with a stroke between: as many parts in both, or it is another form.
+const SECRETS: [&str; 3] = [
+    "/applied/passwordSecret",
+    "/operation/target/passwordSecret",
+    "/target/passwordSecret",
+];
+/// What has to be at the same point here and there.
+const SAME: [&str; 3] = ["/operation/verb", "/operation/cause", "/cause"];
+
+/// The object of this name that the last release left behind.
+fn kept(name: &str) -> Value {
+    let file = judges::root().join(format!("tests/released/objects/{name}.json"));
+    serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
+}
+
+/// Writes into an object what an operator writes, as the last release did at this point. The identifiers of this run stay.
+pub(super) fn write(object: &mut Value, name: &str) {
+    let mut kept = kept(name);
+    let said = reason(&kept);
+    // The first status of a create comes after its receipt.
+    assert!(
+        said.is_none() || said == reason(object),
+        "{name}: {said:?}, and here {object:#}"
+    );
+    let [mut theirs, ours] = [&kept, object].map(record);
+    fit(name, &mut theirs, &ours, &OF_RECORD);
+    let annotations = &mut object["metadata"]["annotations"];
+    *annotations = kept["metadata"]["annotations"].take();
+    annotations[BINDING] = Value::String(theirs.to_string());
+    object["metadata"]["finalizers"] = kept["metadata"]["finalizers"].take();
+    let mut theirs = kept["status"].take();
+    fit(name, &mut theirs, &object["status"], &OF_STATUS);
+    object["status"] = theirs;
+}
+
+fn record(object: &Value) -> Value {
+    let text = object["metadata"]["annotations"][BINDING].as_str();
+    serde_json::from_str(text.unwrap()).unwrap()
+}
+
+/// Puts what is here in the place of what is there. What is there is here as well, or a verb is not as far as it was.
+fn fit(name: &str, theirs: &mut Value, ours: &Value, identifiers: &[&str]) {
+    let here = |pointer: &str| {
+        let ours = ours.pointer(pointer).cloned();
+        ours.unwrap_or_else(|| panic!("{name}: nothing stands at {pointer} here"))
+    };
+    for pointer in SAME {
+        if let Some(theirs) = theirs.pointer(pointer) {
+            assert_eq!(*theirs, here(pointer), "{name}: {pointer}");
+        }
+    }
+    for pointer in identifiers.iter().chain(&SECRETS) {
+        if let Some(theirs) = theirs.pointer_mut(pointer) {
+            let ours = here(pointer);
+            let parts = |text: &Value| text.as_str().map(|text| text.split('/').count());
+            assert_eq!(
+                parts(theirs),
+                parts(&ours),
+                "{name}: {pointer}: {theirs}, and here {ours}"
+            );
+            *theirs = ours;
+        }
+    }
+}
