@@ -98,7 +98,8 @@ impl Rights {
         (!words.is_empty()).then(|| {
             format!(
                 "the operator's ServiceAccount may {}, and so may whoever gets hold of its token: a cluster administrator has \
-                 to apply deploy/shared, whose policy forbids it, or to take the roles away that allow it",
+                 to apply deploy/shared, whose policy forbids it, or to take the roles away that allow it (an operator that runs \
+                 with rights of a person needs that ServiceAccount first)",
                 words.join(", ")
             )
         })

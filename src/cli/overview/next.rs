@@ -2,7 +2,7 @@
 
 use super::progress::Durations;
 use super::readiness::{condition, is_current, is_stalled};
-use crate::api::conditions::{READY, Reason};
+use crate::api::conditions::{READY, Reason, SYNCED};
 use crate::api::{DeletionPolicy, Instance, InstanceStatus, Lasts, ManagementPolicy, Operation};
 use jiff::Timestamp;
 
@@ -35,7 +35,7 @@ pub(super) fn next(
     } else if ready.status != "True" {
         remedy(status)
     } else if open.is_none() {
-        "Nothing, until the spec, a Secret or the server changes.".to_owned()
+        at_rest(status)
     } else {
         String::new()
     };
@@ -43,6 +43,19 @@ pub(super) fn next(
     let sentences = [open.unwrap_or_default(), rest];
     let said = sentences.iter().filter(|sentence| !sentence.is_empty());
     said.map(String::as_str).collect::<Vec<_>>().join(" ")
+}
+
+/// What is said of one that is ready: an edit of it may still have to wait for somebody, whose Account the service refuses.
+fn at_rest(status: &InstanceStatus) -> String {
+    let nothing = "Nothing, until the spec, a Secret or the server changes.";
+    let synced = condition(&status.conditions, SYNCED).filter(|synced| synced.status == "False");
+    match synced.map(|synced| Reason::of(&synced.reason)) {
+        None => nothing.to_owned(),
+        Some(Some(reason)) => format!("Nothing, and no change either: {}", reason.remedy()),
+        Some(None) => {
+            "Nothing, and no change either: read the message of the condition Synced.".to_owned()
+        }
+    }
 }
 
 /// What is known of an operation that runs.

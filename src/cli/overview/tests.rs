@@ -179,6 +179,48 @@ fn nobody_is_promised_an_end_that_nothing_tells_of() {
     assert_eq!(about(SignedDuration::from_secs(-5)), "0 s");
 }
 
+/// An Account whose token the service refuses, and an Instance of it that is Ready.
+#[test]
+fn what_is_wrong_with_an_account_is_told_also_of_instances_that_are_ready() {
+    let mut refused = serde_json::to_value(account()).unwrap();
+    refused["status"]["conditions"] = json!([
+        condition(
+            "Ready",
+            "False",
+            "TokenRefused",
+            "put a valid token into Secret t"
+        ),
+        condition(
+            "Stalled",
+            "True",
+            "TokenRefused",
+            "put a valid token into Secret t"
+        ),
+    ]);
+    let mut instance = serde_json::to_value(ready()).unwrap();
+    let synced = condition(
+        "Synced",
+        "False",
+        "TokenRefused",
+        "its Account cannot be used",
+    );
+    let conditions = instance["status"]["conditions"].as_array_mut().unwrap();
+    conditions.push(synced);
+    let instance: Instance = serde_json::from_value(instance).unwrap();
+    let objects = Objects {
+        accounts: vec![serde_json::from_value(refused).unwrap()],
+        instances: vec![instance.clone()],
+        unreadable: Vec::new(),
+    };
+    let tree = tree::tree(&objects, now());
+    let line = "Account default: Stalled (TokenRefused) · put a valid token into Secret t · https://cloud.example";
+    assert!(tree.contains(line), "{tree}");
+    let told = describe::describe(&instance, &Durations::default(), now());
+    let remedy = Reason::TokenRefused.remedy();
+    let next = format!("What comes next\n  Nothing, and no change either: {remedy}\n");
+    assert!(told.contains(&next), "{told}");
+}
+
 #[test]
 fn an_account_that_cannot_be_read_is_there_and_has_its_instances() {
     let objects = Objects {

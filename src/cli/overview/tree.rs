@@ -6,6 +6,7 @@ use super::readiness::{NOT_OBSERVED, condition, is_current, readiness};
 use crate::api::conditions::READY;
 use crate::api::{Account, Instance, LimitUse, counted, printable};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,7 +112,10 @@ fn of_account(account: &Read<'_>) -> String {
         status.observed_generation,
         &status.conditions,
     );
-    let mut words = vec![readiness, account.spec.endpoint.clone()];
+    let mut words = vec![readiness];
+    let is_current = is_current(&account.metadata, status.observed_generation);
+    words.extend(not_ready(&status.conditions, is_current));
+    words.push(account.spec.endpoint.clone());
     if let Some(servers) = status.servers {
         let unowned = status.unowned_servers.unwrap_or(0);
         let servers = counted(usize::try_from(servers).unwrap_or(0), "server");
@@ -129,6 +133,13 @@ fn of_account(account: &Read<'_>) -> String {
         }
     }
     words.join(" · ")
+}
+
+/// Why it is not ready, where status says so of the object as it is now.
+fn not_ready(conditions: &[Condition], is_current: bool) -> Option<String> {
+    let ready = condition(conditions, READY);
+    let ready = ready.filter(|ready| is_current && ready.status != "True");
+    ready.map(|ready| ready.message.clone())
 }
 
 /// A limit, where there is one.
@@ -178,10 +189,8 @@ fn of_instance(instance: &Instance, durations: &Durations, now: Timestamp) -> St
     }
     if let Some(open) = status.operation.as_ref().filter(|told| told.is_open()) {
         words.push(format!("{} {}", open.verb, durations.progress(open, now)));
-    } else if let Some(ready) =
-        condition(&status.conditions, READY).filter(|ready| is_current && ready.status != "True")
-    {
-        words.push(ready.message.clone());
+    } else {
+        words.extend(not_ready(&status.conditions, is_current));
     }
     if let Some(id) = &status.id {
         let text = |field: &str| status.detail.get(field).and_then(|value| value.as_str());

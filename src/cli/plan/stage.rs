@@ -9,7 +9,7 @@ use super::files::Manifest;
 use super::offered;
 use super::verdict::Finding;
 use crate::api::conditions::Reason;
-use crate::api::{Account, Instance};
+use crate::api::{Account, AccountSpec, Instance};
 use crate::cloud::{AllowedEndpoints, Budget, Http};
 use crate::instance::plan::preview::Unknown;
 use crate::instance::{self, facts, predict};
@@ -221,7 +221,7 @@ impl Stage {
     async fn session(&mut self, key: &ObjectKey, files: &[Manifest]) -> Result<(), Problem> {
         let ObjectKey { namespace, name } = key;
         let account = match read_account(&self.cluster, namespace, name).await {
-            Ok(account) => account,
+            Ok(account) => self.as_changed(account, key, files),
             Err(ServiceError::NoAccount { .. }) => match self.of_files(key, files) {
                 Some(account) => account,
                 None => return Ok(()),
@@ -255,18 +255,51 @@ impl Stage {
 
     /// An Account that stands in the files and is not applied yet.
     fn of_files(&mut self, key: &ObjectKey, files: &[Manifest]) -> Option<Account> {
-        let ObjectKey { namespace, name } = key;
-        let home = &self.cluster.namespace;
-        let found = files.iter().find(|manifest| {
-            manifest.name() == Some(name) && manifest.namespace().unwrap_or(home) == namespace
-        })?;
+        let found = self.in_files(key, files)?;
         let mut account: Account = serde_json::from_value(found.value.clone()).ok()?;
+        let ObjectKey { namespace, name } = key;
         account.metadata.namespace = Some(namespace.clone());
         self.notes.push(format!(
             "Account {namespace}/{name} is not in the cluster yet: it is taken from {}",
             found.file
         ));
         Some(account)
+    }
+
+    /// The Account with what the files change of it: by that, what is applied with it is carried out. A file may hold a part.
+    fn as_changed(&mut self, mut account: Account, key: &ObjectKey, files: &[Manifest]) -> Account {
+        let Some(found) = self.in_files(key, files) else {
+            return account;
+        };
+        let changed = serde_json::to_value(&account.spec).and_then(|mut spec| {
+            json_patch::merge(&mut spec, &found.value["spec"]);
+            serde_json::from_value::<AccountSpec>(spec)
+        });
+        let ObjectKey { namespace, name } = key;
+        match changed {
+            Ok(spec) if spec == account.spec => {}
+            Ok(spec) => {
+                account.spec = spec;
+                self.notes.push(format!(
+                    "Account {namespace}/{name} is taken as {} changes it",
+                    found.file
+                ));
+            }
+            Err(error) => self.notes.push(format!(
+                "Account {namespace}/{name} is taken as it is in the cluster: what {} makes of it cannot be read: {error}",
+                found.place()
+            )),
+        }
+        account
+    }
+
+    fn in_files<'a>(&self, key: &ObjectKey, files: &'a [Manifest]) -> Option<&'a Manifest> {
+        let home = &self.cluster.namespace;
+        let mut files = files.iter();
+        files.find(|manifest| {
+            let namespace = manifest.namespace().unwrap_or(home);
+            manifest.name() == Some(&key.name) && *namespace == key.namespace
+        })
     }
 
     async fn note_secret(&mut self, namespace: &str, name: &str) {

@@ -100,6 +100,18 @@ async fn an_account_whose_token_stands_in_the_files_can_be_planned_with() {
     let (word, status, said) = verdict(&world, &[account, token, web]).await;
     assert_eq!((word.as_str(), status), ("newServer", 3), "{said}");
     assert!(!said.contains(World::TOKEN), "{said}");
+    // One of the cluster counts as the file changes it: its token is not for that endpoint.
+    let moved = json!({
+        "apiVersion": "cloudserver.dev/v1alpha1",
+        "kind": "Account",
+        "metadata": {"name": "default"},
+        "spec": {"endpoint": "https://elsewhere.example"},
+    });
+    let (word, status, said) = verdict(&world, &[moved, instance("web")]).await;
+    assert_eq!((word.as_str(), status), ("waits", 4), "{said}");
+    for words in ["default is taken as", "elsewhere.example"] {
+        assert!(said.contains(words), "{words} is not in {said}");
+    }
     assert!(
         world.sim.live_servers().is_empty(),
         "{}",

@@ -208,13 +208,13 @@ impl Oracle {
     fn judge_bought_again(&mut self, marker: &Marker, owner: &str, kube: &Apiserver) {
         let t = &self.troubles;
         // Record and status taken away, or put back, while nobody remembers, or a status that told no server yet: it is a new
-        // object to whoever starts then (docs).
+        // object to whoever starts then (docs), and to the other one of two without a Lease.
         let object = kube.get(&(INSTANCES, owner.to_owned()));
         let is_untold = object.is_some_and(|object| object["status"]["id"].is_null());
         let is_lost = t.wiped || t.unwritten || is_untold;
-        let has_ended = t.crashes + t.ended + t.takeovers > 0;
+        let is_another = t.no_lease || t.crashes + t.ended + t.takeovers > 0;
         let is_unknown =
-            (self.is_tampered(owner) && is_lost && has_ended) || self.put_back.contains(marker);
+            (self.is_tampered(owner) && is_lost && is_another) || self.put_back.contains(marker);
         let stays = self.says(owner, Property::NotRecreated) || self.is_spent(marker, 0);
         let is_known = self.holds(owner, Property::NotRecreated) || self.is_over_budget(marker);
         // Whoever stood still before the first purchase may make it after another process made it, and after its release.
