@@ -54,7 +54,7 @@ pub struct Memory {
     /// Why it cannot be used, in the words of the first try that showed it: the service may put an identifier of the request into
     /// each of its refusals, and other words are a write and wake every Instance.
     pub problem: Option<Problem>,
-    /// Late servers of finalised Instances, and when their release was called.
+    /// Late servers of finalised Instances, and from when on their release may be called again.
     pub late: HashMap<ServerId, Instant>,
     /// When this process found that it can be used, for the first time.
     pub began: Option<Instant>,

@@ -163,13 +163,13 @@ async fn release_late_servers(
     };
     for (marker, id, place) in inventory.late_servers() {
         let now = Instant::now();
-        let lately = context
+        let rests = context
             .memories
             .get(key)
             .late
             .get(&id)
-            .is_some_and(|at| now < *at + times::LATE_RELEASE_RETRY);
-        if lately || is_owned(&id, &marker) {
+            .is_some_and(|due| now < *due);
+        if rests || is_owned(&id, &marker) {
             continue;
         }
         let permit = session.shared.client.permit(CallPriority::Urgent);
@@ -183,13 +183,16 @@ async fn release_late_servers(
             continue;
         }
         let answer = session.shared.client.release(permit, &id).await;
-        context.memories.update(key, |memory| {
-            memory
-                .late
-                .retain(|_, at| now < *at + times::LATE_RELEASE_RETRY);
-            memory.late.insert(id.clone(), now);
-        });
         let failure = answer.err();
+        let retry = if failure.as_ref().is_some_and(Error::is_conflict) {
+            times::LATE_RELEASE_BUSY_RETRY
+        } else {
+            times::LATE_RELEASE_RETRY
+        };
+        context.memories.update(key, |memory| {
+            memory.late.retain(|_, due| now < *due);
+            memory.late.insert(id.clone(), now + retry);
+        });
         if let Some(event) = late_release_event(context, key, (&id, &place), failure.as_ref()) {
             context
                 .events

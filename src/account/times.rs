@@ -22,6 +22,10 @@ pub const UNREACHABLE_RETRY_MAX: Duration = Duration::from_secs(20);
 /// is looked for are apart.
 pub const LATE_RELEASE_RETRY: Duration = Duration::from_secs(400);
 
+/// The same, where the service refused it since the server is busy: it is billed while it waits, and as a rule it is being created
+/// still. Less than an Account rests, so that each look tries again.
+pub const LATE_RELEASE_BUSY_RETRY: Duration = Duration::from_secs(25);
+
 /// What a release needs of a reconcile.
 pub const RELEASE_CALL: Duration = Duration::from_secs(60);
 

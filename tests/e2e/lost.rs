@@ -186,6 +186,16 @@ async fn a_create_executed_after_its_instance_is_gone_is_released() {
             .containing("web")
             .times(1),
     );
+    let busy = Act::Error {
+        status: 409,
+        code: "OperationConflict.InProgress".to_owned(),
+        message: "the instance is being created".to_owned(),
+        retry_after: None,
+        when: When::BeforeEffect,
+    };
+    world
+        .sim
+        .fault(Rule::on("/instance/release", busy).times(1));
     let applied = world.apply(&instance("web")).await;
     world.until_reason("web", "CreateUnconfirmed").await;
     world.delete("web").await;
@@ -208,14 +218,16 @@ async fn a_create_executed_after_its_instance_is_gone_is_released() {
         }
     })
     .await;
-    eventually("an Event tells of it", async || {
-        if world.events("LateServerReleased").await.is_empty() {
-            Err("none".to_owned())
-        } else {
-            Ok(())
-        }
-    })
-    .await;
+    for reason in ["LateServerNotReleased", "LateServerReleased"] {
+        eventually("Events tell of it", async || {
+            if world.events(reason).await.is_empty() {
+                Err(format!("none of {reason}"))
+            } else {
+                Ok(())
+            }
+        })
+        .await;
+    }
     world.finish().await;
 }
 
