@@ -241,7 +241,7 @@ fn late_release_event(
 /// The Secrets that an Account names, for its token and for TLS.
 pub fn secrets(account: &Account) -> impl Iterator<Item = String> {
     let for_tls = tls_secrets(&account.spec).map(ToOwned::to_owned);
-    std::iter::once(token_secret(account).name).chain(for_tls)
+    std::iter::once(token_secret(account).name.clone()).chain(for_tls)
 }
 
 /// Whose place a reconcile takes, and how urgent it is, as far as the object itself tells: each Account is looked at for itself.

@@ -46,8 +46,8 @@ pub(super) fn allow(endpoint: &str) -> String {
 
 /// Name and namespace of an Account's token Secret.
 pub(super) fn token_secret(account: &Account) -> ObjectKey {
-    ObjectKey {
-        namespace: account.namespace().unwrap_or_default(),
-        name: account.spec.token_secret_ref.name.clone(),
-    }
+    ObjectKey::new(
+        &account.namespace().unwrap_or_default(),
+        &account.spec.token_secret_ref.name,
+    )
 }

@@ -290,14 +290,12 @@ fn name(
     let account = reached.account.as_ref().and_then(ResourceExt::namespace);
     let cluster = reached.cluster.as_ref();
     let namespace = account.or_else(|| cluster.map(|cluster| cluster.namespace.clone()));
-    let key = namespace.map(|namespace| ObjectKey {
-        namespace,
-        name: name.clone(),
-    });
+    let key = namespace.map(|namespace| ObjectKey::new(&namespace, &name));
     match key.filter(|key| owners.is_some_and(|owners| owners.find(key).is_some())) {
-        Some(ObjectKey { namespace, name }) => Err(format!(
-            "Instance {namespace}/{name} exists already, and applying the manifest would change it: name another one with \
-             --name"
+        Some(key) => Err(format!(
+            "Instance {}/{name} exists already, and applying the manifest would change it: name another one with \
+             --name",
+            key.namespace
         )),
         None => Ok(name),
     }

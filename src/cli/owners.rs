@@ -88,10 +88,10 @@ impl Owners {
             let Ok(instance) = &object.0 else {
                 return true; // nobody knows of which it is
             };
-            let key = ObjectKey {
-                namespace: instance.namespace().unwrap_or_default(),
-                name: instance.spec.account_ref.name.clone(),
-            };
+            let key = ObjectKey::new(
+                &instance.namespace().unwrap_or_default(),
+                &instance.spec.account_ref.name,
+            );
             let endpoint = endpoints.get(&key).map(|endpoint| plain(endpoint));
             services.is_empty() || endpoint.is_none_or(|endpoint| services.contains(&endpoint))
         });

@@ -339,7 +339,7 @@ impl Attempt<'_> {
         let open_now = self.observed.open();
         let attempt = open_now.as_ref().map(|open| open.attempt);
         // One that was not taken before is told with the try that is.
-        let last = memory.calls.auxiliary.as_ref();
+        let last = memory.calls.auxiliary.as_deref();
         let was_taken = last.is_some_and(|last| last.verb == verb && last.trouble.is_none());
         let is_first = !was_taken || (power_cut && memory.calls.cut_for != attempt);
         if power_cut && may_have_happened {
@@ -356,13 +356,13 @@ impl Attempt<'_> {
                 .as_ref()
                 .is_some_and(|former| former.is_refused);
         let is_unknown = trouble.is_some() && may_have_happened;
-        memory.calls.auxiliary = Some(Auxiliary {
+        memory.calls.auxiliary = Some(Box::new(Auxiliary {
             verb,
             at: Instant::now(),
             trouble: trouble.clone(),
             is_unknown,
             is_refused,
-        });
+        }));
         if !is_known {
             memory.observations.observed_at = None;
         }

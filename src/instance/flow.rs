@@ -29,10 +29,7 @@ const BESIDE: usize = 16;
 
 /// So many reconciles of a flow may run at the same time: as many as may call the service, and some that need not.
 pub fn bound(sessions: &Sessions, flow: &Flow) -> usize {
-    let account = ObjectKey {
-        namespace: flow.namespace.to_string(),
-        name: flow.account.to_string(),
-    };
+    let account = ObjectKey::new(&flow.namespace, &flow.account);
     BESIDE.saturating_add(sessions.slots(&account))
 }
 

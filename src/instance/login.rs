@@ -27,7 +27,7 @@ pub struct Credentials {
     /// The Secret and its version (see [`named_version`]), with a password.
     pub secret: Option<String>,
     /// A digest of the password that means something in this process only.
-    pub digest: Option<[u8; 32]>,
+    pub digest: Option<[u8; 16]>,
     /// How a Secret stands that the operator makes.
     pub generated: Option<Generated>,
 }

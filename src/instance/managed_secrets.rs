@@ -410,10 +410,7 @@ fn note(
     uid: Option<String>,
     version: Option<String>,
 ) {
-    let secret = ObjectKey {
-        namespace: facts.key.namespace.clone(),
-        name: name.to_owned(),
-    };
+    let secret = ObjectKey::new(&facts.key.namespace, name);
     if let (Some(uid), Some(version)) = (uid, version) {
         context.secrets.wrote(secret, &uid, &version);
     }

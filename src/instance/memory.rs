@@ -283,7 +283,7 @@ impl Memory {
     }
 
     /// A call is about to be made: what was seen of the server before says nothing about it.
-    pub fn calls(&mut self, verb: Verb, digest: Option<[u8; 32]>) {
+    pub fn calls(&mut self, verb: Verb, digest: Option<[u8; 16]>) {
         self.calls.pending_seen = false;
         self.calls.auxiliary = None;
         self.observations.at_rest_since = None;
@@ -309,6 +309,7 @@ impl Memory {
     /// same before. `brought_login`: with it came the password that it was called with.
     pub fn operation_ended(&mut self, ended: &HistoryEntry, brought_login: bool, now: Instant) {
         self.observations.led_by = None;
+        self.observations.poll = None;
         self.calls.followed = None;
         let number = u32::try_from(ended.attempt).unwrap_or_default();
         match (ended.verb, self.calls.attempts.get_mut(&number)) {

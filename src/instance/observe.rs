@@ -293,10 +293,7 @@ pub(super) fn account_of(facts: &Facts, memory: &Memory) -> ObjectKey {
             .unwrap_or(&facts.spec.account_ref.name),
         None => &facts.spec.account_ref.name,
     };
-    ObjectKey {
-        namespace: facts.key.namespace.clone(),
-        name: name.to_owned(),
-    }
+    ObjectKey::new(&facts.key.namespace, name)
 }
 
 /// Which account session the object uses. One that is being deleted goes on with the last usable account session, whatever became
@@ -350,10 +347,9 @@ fn secret_version(context: &Context, facts: &Facts) -> Option<String> {
 
 /// UID and resourceVersion of a Secret of the Instance's namespace, if it exists.
 fn version_of(context: &Context, facts: &Facts, name: &str) -> Option<String> {
-    context.secrets.of(&ObjectKey {
-        namespace: facts.key.namespace.clone(),
-        name: name.to_owned(),
-    })
+    context
+        .secrets
+        .of(&ObjectKey::new(&facts.key.namespace, name))
 }
 
 /// Who has the better right to the server that this object took over.

@@ -54,10 +54,7 @@ async fn is_gone_at_the_service(
     account: &str,
     id: &ServerId,
 ) -> bool {
-    let account = ObjectKey {
-        namespace: namespace.to_owned(),
-        name: account.to_owned(),
-    };
+    let account = ObjectKey::new(namespace, account);
     let Some(session) = context.sessions.last_account_session(&account, false) else {
         return false;
     };
@@ -78,7 +75,7 @@ async fn publish(context: &Context, key: &ObjectKey, memory: &Arc<Mutex<Memory>>
     else {
         return; // it was released meanwhile
     };
-    let ObjectKey { namespace, name } = key;
+    let (namespace, name) = (&key.namespace, &key.name);
     if let Some(id) = &id
         && is_gone_at_the_service(context, namespace, &account, id).await
     {

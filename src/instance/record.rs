@@ -10,7 +10,7 @@ use crate::cloud::{CallPriority, Detail, ServerId};
 use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::facts::Facts;
-use crate::instance::memory::kinds::{Attempt, CallState};
+use crate::instance::memory::kinds::{Attempt, CallState, RecordText};
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
@@ -220,7 +220,7 @@ fn remember(memory: &mut Memory, record: &PurchaseRecord, call_state: CallState)
         return;
     }
     if call_state == CallState::NotSent {
-        memory.origin.purchase = Some(Box::new(record.clone()));
+        memory.origin.purchase = RecordText::of(record);
     }
     let attempt = Attempt {
         doubt: None,

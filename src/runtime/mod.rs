@@ -10,6 +10,7 @@ pub mod heartbeat;
 pub mod kubernetes;
 pub mod lease;
 pub mod metrics;
+pub mod packed;
 pub mod queue;
 pub mod requests;
 pub mod rights;

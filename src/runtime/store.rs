@@ -1,17 +1,13 @@
 //! The objects of one kind as a watch shows them, kept small.
 //!
 //! Of ten thousand objects a few are reconciled at a time. So an object is kept as the compressed text of its JSON, and made into a
-//! value for each reconcile. What is asked of all objects at once stands beside
-//! the text: its [`Kept::Brief`].
+//! value for each reconcile. What is asked of all objects at once stands beside the text: its [`Kept::Brief`].
 
+use super::packed::{Packed, Packer};
 use super::watch::ObjectKey;
-use flate2::Compression;
-use flate2::read::DeflateDecoder;
-use flate2::write::DeflateEncoder;
 use kube::Resource;
 use kube::runtime::watcher::Event;
 use std::collections::{HashMap, HashSet};
-use std::io::{Read, Write};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// An object that a store can keep.
@@ -60,6 +56,7 @@ pub fn store<K: Kept>() -> (Store<K>, Writer<K>) {
         entries: entries.clone(),
         listing: HashMap::new(),
         strings: Strings::default(),
+        packer: Packer::default(),
     };
     (Store { entries }, writer)
 }
@@ -73,38 +70,23 @@ struct Entry<K: Kept> {
 
 #[derive(Clone)]
 enum Body<K> {
-    Text(Arc<[u8]>),
+    Text(Packed),
     Value(Arc<K>),
 }
 
 impl<K: Kept> Body<K> {
-    fn of(object: &K) -> Self {
-        let packed = object.text().and_then(|text| pack(&text).ok());
-        packed.map_or_else(
-            || Self::Value(Arc::new(object.clone())),
-            |packed| Self::Text(packed.into()),
-        )
+    fn of(object: &K, packer: &mut Packer) -> Self {
+        let packed = object.text().and_then(|text| packer.pack(&text).ok());
+        packed.map_or_else(|| Self::Value(Arc::new(object.clone())), Self::Text)
     }
 
     fn open(self, key: &ObjectKey) -> Option<Arc<K>> {
         match self {
             Self::Value(object) => Some(object),
             // What cannot be opened is told of as what cannot be read: it is not gone.
-            Self::Text(packed) => K::parse(&unpack(&packed).unwrap_or_default(), key).map(Arc::new),
+            Self::Text(packed) => K::parse(&packed.unpack().unwrap_or_default(), key).map(Arc::new),
         }
     }
-}
-
-fn pack(text: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(text)?;
-    encoder.finish()
-}
-
-fn unpack(packed: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    DeflateDecoder::new(packed).read_to_end(&mut text)?;
-    Ok(text)
 }
 
 /// The objects of one kind; cheap to clone.
@@ -150,6 +132,7 @@ pub struct Writer<K: Kept> {
     /// The listing that is being read: it takes the place of what is there when it is whole.
     listing: Entries<K>,
     strings: Strings,
+    packer: Packer,
 }
 
 impl<K: Kept> Writer<K> {
@@ -180,7 +163,7 @@ impl<K: Kept> Writer<K> {
     fn entry(&mut self, object: &K) -> (ObjectKey, Entry<K>) {
         let entry = Entry {
             brief: object.brief(&mut self.strings),
-            body: Body::of(object),
+            body: Body::of(object, &mut self.packer),
         };
         (ObjectKey::of(object), entry)
     }

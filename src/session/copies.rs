@@ -157,7 +157,7 @@ impl Copies {
             match self.delete(&account, &is_needed).await {
                 Ok(()) => {}
                 Err(error) => {
-                    let ObjectKey { namespace, name } = &account;
+                    let (namespace, name) = (&account.namespace, &account.name);
                     tracing::warn!(namespace, name, %error, "the copy of a token was not deleted");
                 }
             }
@@ -229,10 +229,7 @@ fn digest(spec: &AccountSpec, Credentials { token, tls }: &Credentials) -> [u8; 
 }
 
 fn secret(of: &Of, Credentials { token, tls }: &Credentials) -> Secret {
-    let account = ObjectKey {
-        namespace: of.namespace.clone(),
-        name: of.name.clone(),
-    };
+    let account = ObjectKey::new(&of.namespace, &of.name);
     let labels = [
         ("app.kubernetes.io/managed-by", MANAGER),
         (IS_COPY, "true"),
@@ -295,10 +292,7 @@ fn understand(mut secret: Secret) -> Option<TokenCopy> {
         // Without what is missing, nothing would be reached that the Account did not trust.
         let is_whole = is_whole(&of.spec, &pem);
         let tls = Tls::new(pem, UnixTime::now()).ok().filter(|_| is_whole)?;
-        let account = ObjectKey {
-            namespace: of.namespace,
-            name: of.name,
-        };
+        let account = ObjectKey::new(&of.namespace, &of.name);
         (secret.name_any() == name_of(&account)).then(|| TokenCopy {
             account,
             spec: of.spec,

@@ -218,7 +218,7 @@ impl Sessions {
         };
         let (spec, credentials) = &*account_session.source;
         if let Err(error) = copies.keep(account, spec, credentials).await {
-            let ObjectKey { namespace, name } = account;
+            let (namespace, name) = (&account.namespace, &account.name);
             tracing::warn!(namespace, name, %error, "the token has no copy: until it has, do not delete the namespace");
         }
     }
@@ -258,7 +258,7 @@ impl Sessions {
                     restored.push(account);
                 }
                 Err(error) => {
-                    let ObjectKey { namespace, name } = &account;
+                    let (namespace, name) = (&account.namespace, &account.name);
                     tracing::warn!(namespace, name, %error, "the copy of a token is of no use");
                 }
             }

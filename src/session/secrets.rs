@@ -242,13 +242,7 @@ mod tests {
 
     #[test]
     fn a_write_of_ours_is_known_at_once_and_takes_nothing_newer_back() {
-        let (versions, key) = (
-            SecretVersions::default(),
-            ObjectKey {
-                namespace: "ns".into(),
-                name: "login".into(),
-            },
-        );
+        let (versions, key) = (SecretVersions::default(), ObjectKey::new("ns", "login"));
         let tells = |uid: &str, version: &str, change| {
             versions.note(&Notice {
                 key: key.clone(),

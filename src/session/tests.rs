@@ -7,10 +7,7 @@ use serde_json::{Value, json};
 const HERE: &str = "https://cloud.example/api";
 
 fn key(namespace: &str) -> ObjectKey {
-    ObjectKey {
-        namespace: namespace.to_owned(),
-        name: "default".to_owned(),
-    }
+    ObjectKey::new(namespace, "default")
 }
 
 fn sessions() -> Sessions {

@@ -75,12 +75,7 @@ pub fn tls_version(
     let Some(tls) = &spec.tls else {
         return Some(String::new());
     };
-    let of = |name: &str| {
-        secrets.of(&ObjectKey {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        })
-    };
+    let of = |name: &str| secrets.of(&ObjectKey::new(namespace, name));
     let mut versions = Vec::new();
     if let Some(ca_bundle) = &tls.ca_bundle {
         versions.push(match &ca_bundle.secret_key_ref {

@@ -101,10 +101,7 @@ async fn the_place_of_an_account_shows_no_token() {
         "endpoint": "https://cloud.example/api",
         "tokenSecretRef": {"name": "cloud-token", "key": "token"},
     });
-    let account = ObjectKey {
-        namespace: "team-a".to_owned(),
-        name: "default".to_owned(),
-    };
+    let account = ObjectKey::new("team-a", "default");
     let made_from = MadeFrom {
         secret: "u/7".to_owned(),
         tls: String::new(),

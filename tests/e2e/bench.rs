@@ -2,6 +2,7 @@
 //! each. Nothing is asserted here but that the fleet came to be: the counts that must hold are asserted by the tests of cost.
 
 mod creates;
+mod edits;
 mod fleet;
 mod heap;
 mod life;

@@ -40,13 +40,7 @@ pub(super) fn as_applied(
         let Some(name) = manifest.name() else {
             continue;
         };
-        let key = ObjectKey {
-            namespace: manifest
-                .namespace()
-                .unwrap_or(&cluster.namespace)
-                .to_owned(),
-            name: name.to_owned(),
-        };
+        let key = ObjectKey::new(manifest.namespace().unwrap_or(&cluster.namespace), name);
         match read_manifest(&manifest.value) {
             Ok(secret) => {
                 applied.insert(key, secret);
@@ -110,10 +104,7 @@ fn secret_of(request: &Request<Body>) -> Option<ObjectKey> {
         ["api", "v1", "namespaces", namespace, "secrets", name]
             if *request.method() == Method::GET =>
         {
-            Some(ObjectKey {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-            })
+            Some(ObjectKey::new(namespace, name))
         }
         _ => None,
     }
@@ -211,10 +202,7 @@ mod tests {
             "type": "Opaque", "metadata": {"name": "cloud-token", "uid": "u", "resourceVersion": "7"},
             "data": {"token": "b2xk"},
         });
-        let key = ObjectKey {
-            namespace: "n".into(),
-            name: "cloud-token".into(),
-        };
+        let key = ObjectKey::new("n", "cloud-token");
         for (there, brought, consents) in [
             (json!({}), json!({"token": "new"}), true),
             (in_cluster.clone(), json!({"token": "new"}), true),
@@ -248,10 +236,7 @@ mod tests {
             let request = Request::builder().method(method).uri(path);
             secret_of(&request.body(Body::empty()).unwrap())
         };
-        let login = ObjectKey {
-            namespace: "n".into(),
-            name: "login".into(),
-        };
+        let login = ObjectKey::new("n", "login");
         let path = "/api/v1/namespaces/n/secrets/login";
         assert_eq!(of(Method::GET, path), Some(login));
         assert_eq!(of(Method::GET, "/api/v1/namespaces/n/secrets"), None);

@@ -147,7 +147,7 @@ impl Stage {
             secrets.extend(object.secrets().map(|name| (namespace.clone(), name)));
         }
         for (namespace, name) in needed {
-            let key = ObjectKey { namespace, name };
+            let key = ObjectKey::new(&namespace, &name);
             if let Err(problem) = self.session(&key, accounts).await {
                 self.context.sessions.refuse(&key, problem);
             }
@@ -219,7 +219,7 @@ impl Stage {
     /// Takes an account session at the service of an Account. One that is nowhere is not announced: the operator would not find
     /// it either.
     async fn session(&mut self, key: &ObjectKey, files: &[Manifest]) -> Result<(), Problem> {
-        let ObjectKey { namespace, name } = key;
+        let (namespace, name) = (&key.namespace, &key.name);
         let account = match read_account(&self.cluster, namespace, name).await {
             Ok(account) => self.as_changed(account, key, files),
             Err(ServiceError::NoAccount { .. }) => match self.of_files(key, files) {
@@ -257,7 +257,7 @@ impl Stage {
     fn of_files(&mut self, key: &ObjectKey, files: &[Manifest]) -> Option<Account> {
         let found = self.in_files(key, files)?;
         let mut account: Account = serde_json::from_value(found.value.clone()).ok()?;
-        let ObjectKey { namespace, name } = key;
+        let (namespace, name) = (&key.namespace, &key.name);
         account.metadata.namespace = Some(namespace.clone());
         self.notes.push(format!(
             "Account {namespace}/{name} is not in the cluster yet: it is taken from {}",
@@ -275,7 +275,7 @@ impl Stage {
             json_patch::merge(&mut spec, &found.value["spec"]);
             serde_json::from_value::<AccountSpec>(spec)
         });
-        let ObjectKey { namespace, name } = key;
+        let (namespace, name) = (&key.namespace, &key.name);
         match changed {
             Ok(spec) if spec == account.spec => {}
             Ok(spec) => {
@@ -304,10 +304,7 @@ impl Stage {
 
     async fn note_secret(&mut self, namespace: &str, name: &str) {
         let api: Api<Secret> = Api::namespaced(self.cluster.client.clone(), namespace);
-        let key = ObjectKey {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
+        let key = ObjectKey::new(namespace, name);
         match call("read Secret", api.get_metadata(name)).await {
             Ok(secret) => {
                 let uid = secret.uid().unwrap_or_default();

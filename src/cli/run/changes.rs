@@ -54,10 +54,7 @@ mod tests {
                 all.extend(more);
             }
             let meta: ObjectMeta = serde_json::from_value(whole).unwrap();
-            let key = ObjectKey {
-                namespace: "team".to_owned(),
-                name: "web".to_owned(),
-            };
+            let key = ObjectKey::new("team", "web");
             let notice = Notice {
                 key,
                 uid: "u".to_owned(),
@@ -83,10 +80,7 @@ mod tests {
         let mut changes = Changes::default();
         let meta = ObjectMeta::default();
         let notice = |change| Notice {
-            key: ObjectKey {
-                namespace: "team".to_owned(),
-                name: "web".to_owned(),
-            },
+            key: ObjectKey::new("team", "web"),
             uid: "u".to_owned(),
             version: "1".to_owned(),
             change,

@@ -10,18 +10,23 @@ pub(super) struct Referrers(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// What is referred to, with the name of who refers to it.
-    of: BTreeSet<(ObjectKey, Box<str>)>,
-    /// What each object refers to.
-    by: HashMap<ObjectKey, Box<[Box<str>]>>,
+    /// What is referred to, with who refers to it.
+    of: BTreeSet<(ObjectKey, ObjectKey)>,
+    /// What each object refers to, sorted.
+    by: HashMap<ObjectKey, Box<[ObjectKey]>>,
 }
 
 impl Inner {
-    fn of<'a>(&'a self, thing: &'a ObjectKey) -> impl Iterator<Item = &'a str> {
-        let first = (thing.clone(), Box::default());
+    /// Who refers to it, with its key as it stands here: ten thousand referrers share it.
+    fn of(&self, thing: &ObjectKey) -> impl Iterator<Item = &(ObjectKey, ObjectKey)> {
+        let first = (thing.clone(), ObjectKey::new("", ""));
         let from = self.of.range(first..);
         from.take_while(move |(known, _)| known == thing)
-            .map(|(_, name)| &**name)
+    }
+
+    fn known(&self, thing: ObjectKey) -> ObjectKey {
+        let known = self.of(&thing).next().map(|(known, _)| known.clone());
+        known.unwrap_or(thing)
     }
 }
 
@@ -29,34 +34,28 @@ impl Referrers {
     /// An object refers to things of these names from now on, and to nothing else.
     pub(super) fn note(&self, object: &ObjectKey, names: impl IntoIterator<Item = String>) {
         let mut inner = self.lock();
-        let names: BTreeSet<Box<str>> = names.into_iter().map(String::into_boxed_str).collect();
+        let names = names.into_iter();
+        let things: BTreeSet<ObjectKey> = names
+            .map(|name| inner.known(ObjectKey::new(&object.namespace, &name)))
+            .collect();
         let former = inner.by.remove(object).unwrap_or_default();
-        let of = |name: &str| {
-            let thing = ObjectKey {
-                namespace: object.namespace.clone(),
-                name: name.to_owned(),
-            };
-            (thing, object.name.as_str().into())
-        };
-        for gone in former.iter().filter(|name| !names.contains(*name)) {
-            inner.of.remove(&of(gone));
+        for gone in former.iter().filter(|thing| !things.contains(*thing)) {
+            inner.of.remove(&(gone.clone(), object.clone()));
         }
-        for new in names.iter().filter(|name| !former.contains(name)) {
-            inner.of.insert(of(new));
+        for thing in &things {
+            inner.of.insert((thing.clone(), object.clone()));
         }
-        if !names.is_empty() {
-            inner.by.insert(object.clone(), names.into_iter().collect());
+        if !things.is_empty() {
+            inner
+                .by
+                .insert(object.clone(), things.into_iter().collect());
         }
     }
 
     /// The objects that refer to it.
     pub(super) fn of(&self, thing: &ObjectKey) -> Vec<ObjectKey> {
         let inner = self.lock();
-        let key = |name: &str| ObjectKey {
-            namespace: thing.namespace.clone(),
-            name: name.to_owned(),
-        };
-        inner.of(thing).map(key).collect()
+        inner.of(thing).map(|(_, object)| object.clone()).collect()
     }
 
     /// Whether anything refers to it.
@@ -74,10 +73,7 @@ mod tests {
     use super::*;
 
     fn key(namespace: &str, name: &str) -> ObjectKey {
-        ObjectKey {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }
+        ObjectKey::new(namespace, name)
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
 use crate::instance::outcome::Outcome;
 use crate::instance::times;
+use crate::runtime::watch::ObjectKey;
 use crate::session;
 use crate::session::{Content, SecretProblem};
 use secrecy::ExposeSecret;
@@ -115,10 +116,7 @@ pub(super) async fn write(
         None => create(context, facts, &wanted.name, CONNECTION, &change).await,
         Some(content) => patch(context, facts, &wanted.name, content, &change).await,
     };
-    let key = crate::runtime::watch::ObjectKey {
-        namespace: facts.key.namespace.clone(),
-        name: wanted.name.clone(),
-    };
+    let key = ObjectKey::new(&facts.key.namespace, &wanted.name);
     let kept = |words: String| ConnectionTrouble {
         words: format!("connection Secret {} is not kept: {words}", wanted.name),
         until: Some(observed.now + times::SECRET_UNWRITTEN_RETRY),

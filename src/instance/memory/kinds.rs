@@ -1,9 +1,11 @@
 //! What is remembered: attempts, calls, queries, wishes.
 
 use crate::api::conditions::Reason;
-use crate::api::{Applied, OperationEnd, Verb};
+use crate::api::{Applied, OperationEnd, PurchaseRecord, Verb};
 use crate::cloud::{ServerId, TaskId, TaskState};
 use crate::inventory::Attention;
+use crate::runtime::packed::{Packed, Packer};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use tokio::time::Instant;
 
 /// Digests of passwords, keyed by a random word of this process: they tell whether a Secret that was touched holds another
@@ -11,9 +13,9 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passwords {
     /// Of the attempt that is under way.
-    pub sent: Option<[u8; 32]>,
+    pub sent: Option<[u8; 16]>,
     /// Of the server.
-    pub current: Option<[u8; 32]>,
+    pub current: Option<[u8; 16]>,
 }
 
 /// What is to stand in the connection Secret, but for the password, which is told by the version of its Secret.
@@ -207,6 +209,33 @@ pub struct Wants {
     pub pass_after: Option<Instant>,
     /// How many of them, in a row.
     pub passes: u8,
+}
+
+/// The record of a purchase that this process announced: as packed text, since it is hardly ever read.
+#[derive(Clone, Debug)]
+pub struct RecordText {
+    /// The number of its attempt.
+    pub attempt: u32,
+    text: Packed,
+}
+
+impl RecordText {
+    /// Of this record; none where it cannot be packed, which no text is known for.
+    pub fn of(record: &PurchaseRecord) -> Option<Self> {
+        static RECORDS: LazyLock<Mutex<Packer>> = LazyLock::new(Mutex::default);
+        let mut packer = RECORDS.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = packer.pack(record.to_text().as_bytes()).ok()?;
+        Some(Self {
+            attempt: record.attempt,
+            text,
+        })
+    }
+
+    /// The record, as it was written.
+    pub fn record(&self) -> Option<PurchaseRecord> {
+        let text = String::from_utf8(self.text.unpack().ok()?).ok()?;
+        PurchaseRecord::parse(&text).ok()
+    }
 }
 
 /// A status that this process wrote.

@@ -2,17 +2,16 @@
 //! what they learned.
 
 use crate::api::conditions::Reason;
-use crate::api::{Operation, PurchaseRecord, Verb};
+use crate::api::{Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::{
-    Attempt, Auxiliary, Connected, Gone, Orphan, Passwords, Pause, Poll, Power, ReleaseCall, Wants,
-    WrittenStatus,
+    Attempt, Auxiliary, Connected, Gone, Orphan, Passwords, Pause, Poll, Power, RecordText,
+    ReleaseCall, Wants, WrittenStatus,
 };
 use crate::instance::memory::version::Newest;
 use crate::runtime::Backoff;
 use jiff::Timestamp;
 use litemap::LiteMap;
-use std::collections::HashMap;
 use tokio::time::Instant;
 
 /// How the object came here and what was bought for it, as records told. Owned by what reads and writes records.
@@ -34,7 +33,7 @@ pub struct Origin {
     pub is_finished: bool,
     /// The record of the newest purchase that this process announced, as it was written: should the cluster's state go back to
     /// before it, it is written once more.
-    pub purchase: Option<Box<PurchaseRecord>>,
+    pub purchase: Option<RecordText>,
     /// Since when the object is being deleted.
     pub releasing_since: Option<Instant>,
 }
@@ -45,13 +44,13 @@ pub struct Calls {
     /// Attempts by number. A vector makes room for four where it gets its first, so they do not stand in it.
     pub attempts: LiteMap<u32, Box<Attempt>>,
     /// Releases by server.
-    pub releases: HashMap<ServerId, ReleaseCall>,
+    pub releases: LiteMap<ServerId, ReleaseCall>,
     /// Servers that are gone, and since when that is known.
-    pub gone: HashMap<ServerId, (Gone, Instant)>,
+    pub gone: LiteMap<ServerId, (Gone, Instant)>,
     /// The operation on the server that is under way, as status told it last: should status be lost, it is not forgotten.
     pub followed: Option<Box<Operation>>,
     /// How the operator itself stopped or started the server within the newest attempt since its call was last made.
-    pub auxiliary: Option<Auxiliary>,
+    pub auxiliary: Option<Box<Auxiliary>>,
     /// The attempt for which the operator stopped the server.
     pub stopped_for: Option<i64>,
     /// The attempt for which the operator cut the server's power, or may have.

@@ -144,12 +144,13 @@ fn of_secret(problem: &SecretProblem, key: &str) -> LoginFact {
     }
 }
 
-/// A digest that tells whether two passwords are the same, to this process and to nobody else: it is keyed by a random
-/// word that is never written anywhere.
-fn digest(password: &str) -> [u8; 32] {
+/// Half a digest, which is enough: it tells whether two passwords are the same, to this process and to nobody else, since it is
+/// keyed by a random word that is never written anywhere.
+fn digest(password: &str) -> [u8; 16] {
     static KEY: LazyLock<[u8; 32]> = LazyLock::new(|| rand::rng().random());
     let mut hash = Sha256::new();
     hash.update(*KEY);
     hash.update(password.as_bytes());
-    hash.finalize().into()
+    let whole: [u8; 32] = hash.finalize().into();
+    std::array::from_fn(|n| whole[n])
 }

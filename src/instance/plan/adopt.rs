@@ -5,6 +5,7 @@ use crate::api::conditions::Reason;
 use crate::api::{Applied, Cause, PurchaseRecord, attempt_number};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::fact::Fact;
+use crate::instance::memory::kinds::RecordText;
 use crate::instance::observation::{Observation, SessionFacts};
 use crate::instance::plan::step::{Plan, StatusUpdate, Step};
 use crate::instance::plan::{attempt, diff, evidence, words};
@@ -100,14 +101,14 @@ fn announced(
         .memory
         .origin
         .purchase
-        .as_deref()
-        .filter(|purchase| {
-            purchase.attempt == number && observed.memory.attempt(purchase).is_some()
-        });
+        .as_ref()
+        .filter(|purchase| purchase.attempt == number)
+        .and_then(RecordText::record)
+        .filter(|purchase| observed.memory.attempt(purchase).is_some());
     let Some(purchase) = purchase else {
         return record(observed, session, id, task);
     };
-    let mut record = Box::new(purchase.clone());
+    let mut record = Box::new(purchase);
     let stands = observed.facts.purchase().map(|stands| stands.attempt);
     if stands != Some(number) {
         let target = &mut record.target;

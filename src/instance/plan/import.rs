@@ -360,7 +360,7 @@ fn take_over(observed: &Observation, session: &SessionFacts, id: &ServerId, name
 
 /// Somebody else has it.
 pub(super) fn conflict(owner: &ObjectKey, id: &ServerId) -> Plan {
-    let ObjectKey { namespace, name } = owner;
+    let (namespace, name) = (&owner.namespace, &owner.name);
     let message = format!(
         "server {id} belongs to Instance {namespace}/{name}: import another one, or delete this Instance; nothing is done to the \
          server for this one, and it is not released with it"

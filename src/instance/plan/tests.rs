@@ -77,16 +77,13 @@ impl Scene {
             task: Fact::NotAsked,
             following: None,
             look_again: None,
-            account_key: ObjectKey {
-                namespace: "ns".into(),
-                name: "default".into(),
-            },
+            account_key: ObjectKey::new("ns", "default"),
             detail: Fact::NotAsked,
             secret_version: Some("login/1".into()),
             login: LoginFact::Ready(Credentials {
                 login: Login::Password("Abcdef1!".into()),
                 secret: Some("login/1".into()),
-                digest: Some([1; 32]),
+                digest: Some([1; 16]),
                 generated: None,
             }),
             found: Found::default(),
@@ -418,11 +415,5 @@ fn an_edited_record_stops_everything() {
 #[test]
 fn a_key_is_made_of_namespace_and_name() {
     let facts = Scene::fresh().0.facts;
-    assert_eq!(
-        facts.key,
-        ObjectKey {
-            namespace: "ns".into(),
-            name: "web".into()
-        }
-    );
+    assert_eq!(facts.key, ObjectKey::new("ns", "web"));
 }

@@ -57,7 +57,7 @@ pub(super) fn of(observed: &Observation, plan: &Plan, outcome: &Outcome) -> Opti
             _,
         ) => {
             // What is repeated has the same answer, most likely: told once.
-            let last = observed.memory.calls.auxiliary.as_ref();
+            let last = observed.memory.calls.auxiliary.as_deref();
             let is_told = last.is_some_and(|last| last.verb == *verb && last.is_unknown);
             (!is_told).then_some(unanswered(*verb, &observed.facts.id()?, why))
         }

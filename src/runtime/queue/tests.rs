@@ -78,10 +78,7 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
     );
     let queue = tokio::spawn(queue);
     for name in names {
-        trigger.wake(&ObjectKey {
-            namespace: "ns".to_owned(),
-            name: name.to_owned(),
-        });
+        trigger.wake(&ObjectKey::new("ns", name));
     }
     tokio::time::sleep(Duration::from_secs(600)).await;
     let seen = reconciles.lock().unwrap().clone();

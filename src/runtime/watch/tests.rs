@@ -25,7 +25,7 @@ fn told(known: &mut Known, events: &[Event<ConfigMap>]) -> Vec<(String, String, 
     events
         .iter()
         .flat_map(|e| known.take(e))
-        .map(|n| (n.key.name, n.uid, n.change))
+        .map(|n| (n.key.name.clone(), n.uid, n.change))
         .collect()
 }
 

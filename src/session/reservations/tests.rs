@@ -12,10 +12,7 @@ fn account() -> ObjectKey {
 }
 
 fn key(name: &str) -> ObjectKey {
-    ObjectKey {
-        namespace: "ns".into(),
-        name: name.into(),
-    }
+    ObjectKey::new("ns", name)
 }
 
 fn most(instances: usize) -> Most {

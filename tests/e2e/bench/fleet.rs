@@ -1,6 +1,6 @@
 //! A fleet that is bought and comes to rest.
 
-use crate::support::{Setup, World, eventually, instance};
+use crate::support::{Setup, World, eventually, instance, quiet_all};
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -9,6 +9,10 @@ use std::time::Duration;
 const APPLIED_AT_ONCE: usize = 16;
 /// How the line of a metric begins that counts Instances.
 const INSTANCES: &str = "cloud_server_operator_instances{";
+/// How the lines of metrics begin that count reconciles: those that ended, and those that run or wait.
+const RECONCILED: &str = "controller_runtime_reconcile_total{";
+const BUSY: [&str; 2] = ["controller_runtime_active_workers{", "workqueue_depth{"];
+const OF_INSTANCES: &str = "controller=\"instance\"";
 
 /// The executable that is measured: the one that OPERATOR names, which is a release build, else the tests' own.
 pub fn setup() -> Setup {
@@ -69,11 +73,38 @@ pub async fn all_ready(world: &mut World, count: usize) {
     }
 }
 
+/// Waits until the fleet is Ready, no reconcile runs or waits for a worker, and no call or write is made for a while.
+pub async fn at_rest(world: &mut World, count: usize) {
+    all_ready(world, count).await;
+    let operator = world.operator();
+    eventually("each Instance was reconciled, and none is", async || {
+        let (_, text) = operator.metrics().await;
+        let busy = sum(&text, |line| {
+            BUSY.iter().any(|name| line.starts_with(name)) && line.contains(OF_INSTANCES)
+        });
+        let done = sum(&text, |line| {
+            line.starts_with(RECONCILED) && line.contains(OF_INSTANCES)
+        });
+        // The naive controller counts no reconciles.
+        let counts = text.contains(RECONCILED);
+        match busy == 0 && (done >= count || !counts) {
+            true => Ok(()),
+            false => Err(format!("{done} reconciles ended, {busy} run or wait")),
+        }
+    })
+    .await;
+    quiet_all(world).await;
+}
+
 fn ready(metrics: &str) -> usize {
-    let of_ready = metrics
-        .lines()
-        .filter(|line| line.starts_with(INSTANCES) && line.contains("state=\"ready\""));
-    of_ready
+    sum(metrics, |line| {
+        line.starts_with(INSTANCES) && line.contains("state=\"ready\"")
+    })
+}
+
+fn sum(metrics: &str, counts: impl Fn(&str) -> bool) -> usize {
+    let counted = metrics.lines().filter(|line| counts(line));
+    counted
         .filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok())
         .sum()
 }

@@ -1,10 +1,10 @@
 //! What a fleet at rest takes of memory: steady, after relists, after a restart.
 
-use super::fleet::{all_ready, buy, setup};
+use super::fleet::{at_rest, buy, setup};
 use super::tell;
 use crate::host::memory::figure;
 use crate::support::wire::{Blow, Kind};
-use crate::support::{World, eventually, names, quiet_all};
+use crate::support::{World, eventually, names};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -17,16 +17,15 @@ async fn memory_of_a_fleet_at_rest() {
     for count in sizes() {
         let mut world = setup().wire().begin("memory").await;
         buy(&mut world, &names("web", count)).await;
-        quiet_all(&world).await;
+        at_rest(&mut world, count).await;
         weigh(&mut world, count, "steady");
         for _ in 0..RELISTS {
             relist(&world).await;
         }
-        quiet_all(&world).await;
+        at_rest(&mut world, count).await;
         weigh(&mut world, count, "after five relists");
         world.restart().await;
-        all_ready(&mut world, count).await;
-        quiet_all(&world).await;
+        at_rest(&mut world, count).await;
         weigh(&mut world, count, "after a restart");
         world.kill();
         world.finish().await;

@@ -111,8 +111,5 @@ impl Running {
 
 fn key_of(name: &str) -> ObjectKey {
     let (namespace, name) = place(name);
-    ObjectKey {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    }
+    ObjectKey::new(namespace, name)
 }

@@ -5,10 +5,7 @@ use crate::runtime::watch::ObjectKey;
 use serde_json::json;
 
 fn nobody() -> ObjectKey {
-    ObjectKey {
-        namespace: String::new(),
-        name: String::new(),
-    }
+    ObjectKey::new("", "")
 }
 
 fn acts(planned_changes: &[PlannedChange]) -> Preview {

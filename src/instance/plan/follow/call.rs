@@ -182,7 +182,7 @@ impl Open<'_> {
             "stopping server {} for its reinstall, since the service wants it stopped",
             self.id
         );
-        let mut plan = match &self.observed.memory.calls.auxiliary {
+        let mut plan = match self.observed.memory.calls.auxiliary.as_deref() {
             Some(Auxiliary {
                 trouble: Some(trouble),
                 ..
@@ -195,7 +195,7 @@ impl Open<'_> {
 
     /// Whether the server was asked to stop or start within the attempt: true for lately, false for long ago.
     pub(super) fn was_asked(&self, verb: Verb) -> Option<bool> {
-        let auxiliary = self.observed.memory.calls.auxiliary.as_ref();
+        let auxiliary = self.observed.memory.calls.auxiliary.as_deref();
         let auxiliary = auxiliary.filter(|auxiliary| auxiliary.verb == verb)?;
         let again = if auxiliary.is_refused {
             times::REFUSED_AUXILIARY_RETRY

@@ -97,7 +97,7 @@ impl Open<'_> {
 
     /// The newest cut within this attempt.
     fn cut(&self) -> Option<&Auxiliary> {
-        let auxiliary = self.observed.memory.calls.auxiliary.as_ref();
+        let auxiliary = self.observed.memory.calls.auxiliary.as_deref();
         auxiliary.filter(|auxiliary| auxiliary.verb == Verb::Stop)
     }
 

@@ -114,13 +114,13 @@ fn the_detail_is_asked_for_once_after_the_grace_period_and_then_as_seldom_as_eve
 fn a_cut_is_not_repeated_at_once_and_a_stop_that_it_does_not_help_has_failed() {
     let failed = Fact::Known(TaskState::Failed { reason: None });
     let cut = stop(ForceStop::AfterGracePeriod, failed, &[]).memory(|memory| {
-        memory.calls.auxiliary = Some(crate::instance::memory::kinds::Auxiliary {
+        memory.calls.auxiliary = Some(Box::new(crate::instance::memory::kinds::Auxiliary {
             verb: Verb::Stop,
             at: memory.origin.first_seen,
             trouble: None,
             is_unknown: false,
             is_refused: false,
-        });
+        }));
     });
     assert!(rests(&cut.plan()) && cut.plan().update.ended.is_none());
     let later = later(cut, Duration::from_secs(60));

@@ -148,7 +148,7 @@ fn a_secret_that_moved_changes_the_password_unless_it_holds_the_same() {
     let touched = moved().memory(|memory| {
         memory.calls.password = Passwords {
             sent: None,
-            current: Some([1; 32]),
+            current: Some([1; 16]),
         };
     });
     let plan = touched.plan();

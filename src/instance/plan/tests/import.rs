@@ -229,10 +229,7 @@ fn a_server_of_another_size_than_the_filter_is_not_taken_over() {
 
 #[test]
 fn what_belongs_to_another_instance_is_left_to_it() {
-    let owner = ObjectKey {
-        namespace: "team-b".into(),
-        name: "theirs".into(),
-    };
+    let owner = ObjectKey::new("team-b", "theirs");
     let claimed = scene(by_id(ID), BY_HAND).with(shows(&[]));
     let plan = claimed
         .with(|observed| observed.claim = Claim::Owned(owner.clone()))

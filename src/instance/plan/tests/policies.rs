@@ -132,11 +132,11 @@ fn power_and_password_go_on_while_a_reinstall_waits() {
                 }
             })
         };
-        let other_secret = reads([2; 32]);
+        let other_secret = reads([2; 16]);
         assert_eq!(begins(&other_secret), Some(Verb::ModifyPassword));
         let off = scene().with(|observed| observed.detail = Fact::Known(detail(&[OFF])));
         assert_eq!(begins(&off), Some(Verb::Start));
-        let same = reads([1; 32]).memory(|memory| memory.calls.password.current = Some([1; 32]));
+        let same = reads([1; 16]).memory(|memory| memory.calls.password.current = Some([1; 16]));
         let applied = same.plan().update.applied.unwrap();
         assert_eq!(applied.password_secret.as_deref(), Some("login/2"));
         assert_eq!(applied.image, "img-1");

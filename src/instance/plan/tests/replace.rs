@@ -4,6 +4,7 @@ use super::diff::with_spec;
 use super::follow::with_task;
 use super::*;
 use crate::api::{InstanceSpec, ManagementPolicy, OnExternalDeletion, Pause};
+use crate::instance::memory::kinds::RecordText;
 
 /// The recorded server is missing since the first sight of it, and so long later the listings lack it.
 fn missing(limit: i32, after: Duration) -> Scene {
@@ -181,7 +182,7 @@ fn given(observed: &mut Observation, number: u32, id: &str) {
     purchase.target.password_secret = Some("login/2".into());
     purchase.target.reinstall = Some("asked for later".into());
     purchase.target.image = "img-of-later".into();
-    observed.memory.origin.purchase = Some(purchase);
+    observed.memory.origin.purchase = RecordText::of(&purchase);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn read(scene: Scene, version: &str, generated: Generated) -> Scene {
         observed.login = LoginFact::Ready(Credentials {
             login: Login::Password("Abcdef1!".into()),
             secret: Some(version.into()),
-            digest: Some([1; 32]),
+            digest: Some([1; 16]),
             generated: Some(generated),
         });
     })
@@ -261,7 +261,7 @@ fn one_that_waits_is_set_once_more_where_its_secret_was_touched_meanwhile() {
     let touched = "web-login/password/u/3";
     let scene = generated(server(applied(SECOND), &[]), None);
     let waits = read(scene, touched, Generated::default()).with(|observed| {
-        observed.memory.calls.password.current = Some([1; 32]);
+        observed.memory.calls.password.current = Some([1; 16]);
     });
     assert_eq!(begins(&waits), Some(Verb::ModifyPassword));
     let settled = read(waits, touched, settled());

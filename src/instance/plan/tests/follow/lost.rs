@@ -152,7 +152,7 @@ fn a_reinstall_that_did_not_come_about_brought_no_password() {
     let denied = open_operation(Verb::Reinstall, to_second(), CallState::Unknown);
     let denied = with_task(denied, Fact::Absent, &[]).with(|observed| {
         observed.memory.observations.at_rest_since = Some(observed.now);
-        observed.memory.calls.password.sent = Some([2; 32]);
+        observed.memory.calls.password.sent = Some([2; 16]);
     });
     let denied = later(denied, SETTLE * 2);
     let plan = denied.plan();

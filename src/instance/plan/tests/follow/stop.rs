@@ -13,13 +13,13 @@ fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() 
     assert!(is_auxiliary(&refused(), is_stop));
     let asked = refused().with(|observed| {
         let at = observed.now;
-        observed.memory.calls.auxiliary = Some(Auxiliary {
+        observed.memory.calls.auxiliary = Some(Box::new(Auxiliary {
             verb: Verb::Stop,
             at,
             trouble: None,
             is_unknown: false,
             is_refused: false,
-        });
+        }));
     });
     assert!(rests(&asked.plan()), "asked once in a while");
     let stopped = shows(refused(), &[OFF]);
@@ -43,13 +43,13 @@ fn a_reinstall_that_needs_a_stop_stops_reinstalls_and_starts_under_one_record() 
     // A start that does not come about is an operation of its own.
     let in_vain = done().with(|observed| {
         let at = observed.now;
-        observed.memory.calls.auxiliary = Some(Auxiliary {
+        observed.memory.calls.auxiliary = Some(Box::new(Auxiliary {
             verb: Verb::Start,
             at,
             trouble: None,
             is_unknown: false,
             is_refused: false,
-        });
+        }));
         observed.now += Duration::from_secs(31);
     });
     assert_eq!(end(&in_vain), Some(true));
@@ -71,26 +71,26 @@ fn a_server_stopped_for_a_reinstall_that_does_not_come_is_started_again() {
     let on_its_way = with_spec(shows(on_its_way, &[]), |_| {});
     let on_its_way = on_its_way.with(|observed| {
         let at = observed.now;
-        observed.memory.calls.auxiliary = Some(Auxiliary {
+        observed.memory.calls.auxiliary = Some(Box::new(Auxiliary {
             verb: Verb::Stop,
             at,
             trouble: None,
             is_unknown: false,
             is_refused: false,
-        });
+        }));
     });
     assert_eq!(end(&on_its_way), None);
     let long_ago = later(on_its_way, Duration::from_secs(31));
     assert_eq!(end(&long_ago), Some(false));
     let in_vain = refused().with(|observed| {
         let at = observed.now;
-        observed.memory.calls.auxiliary = Some(Auxiliary {
+        observed.memory.calls.auxiliary = Some(Box::new(Auxiliary {
             verb: Verb::Start,
             at,
             trouble: Some("no".into()),
             is_unknown: false,
             is_refused: false,
-        });
+        }));
         observed.now += Duration::from_secs(31);
     });
     assert_eq!(end(&in_vain), Some(false));

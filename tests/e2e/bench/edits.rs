@@ -1,0 +1,133 @@
+//! How soon an edit in a fleet at rest is acted upon and told, what it costs, and that it does not wait behind a backlog.
+
+use super::fleet::{at_rest, buy, setup, with_login};
+use super::memory::sizes;
+use super::tell;
+use crate::support::{Mark, Told, World, done, eventually, mark, names, path_of};
+use cloud_server_operator::api::Verb;
+use cloud_simulator::model::Effect;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Stops and starts of one server, one after another.
+const EDITS: usize = 20;
+/// Instances that are applied at once, at this many requests a second: minutes of work.
+const BACKLOG: usize = 500;
+const SLOWLY: u32 = 5;
+/// The one that is edited.
+const EDITED: &str = "web-0";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "buys thousands of servers: make bench"]
+async fn edits_in_a_fleet() {
+    for count in sizes() {
+        let mut world = setup().tasks(2_000).begin("edits").await;
+        world.limit("default", 100, 100, 50).await;
+        buy(&mut world, &names("web", count)).await;
+        at_rest(&mut world, count).await;
+        one_after_another(&world, count).await;
+        behind_a_backlog(&world, count).await;
+        world.kill();
+        world.finish().await;
+    }
+}
+
+async fn one_after_another(world: &World, count: usize) {
+    let told = Told::of(world, EDITED).await;
+    let (mut acted, mut shown) = (Vec::new(), Vec::new());
+    let mut calls: BTreeMap<String, usize> = BTreeMap::new();
+    for turn in 0..EDITS {
+        let verb = [Verb::Stop, Verb::Start][turn % 2];
+        let since = mark(world, EDITED).await;
+        let asked = world.apply(&powered(verb)).await;
+        done(world, EDITED, &since, &[verb]).await;
+        let generation = asked.metadata.generation.unwrap();
+        let ready = told.done(world, &since, generation).await;
+        let call = called(world, &since, verb).unwrap();
+        acted.push(call.duration_since(since.at));
+        shown.push(ready.duration_since(ended(world, &since)));
+        for call in world.calls_since(since.seq) {
+            *calls.entry(call.path).or_default() += 1;
+        }
+    }
+    let all: usize = calls.values().sum();
+    let each = |count: usize| count as f64 / EDITS as f64;
+    tell(&json!({
+        "scenario": "edits", "instances": count,
+        "edit_to_call_ms_p50": rank(&mut acted, 50), "edit_to_call_ms_p99": rank(&mut acted, 99),
+        "done_to_ready_ms_p50": rank(&mut shown, 50), "done_to_ready_ms_p99": rank(&mut shown, 99),
+        "calls_each": each(all), "calls_by_path": calls,
+    }));
+}
+
+/// An edit, right after so many others were applied that their calls take minutes.
+async fn behind_a_backlog(world: &World, count: usize) {
+    world.limit("default", SLOWLY, SLOWLY, 50).await;
+    for name in names("more", BACKLOG) {
+        // Of the Secret of another: what is counted is the queue.
+        let mut manifest = with_login(&name);
+        manifest["spec"]["login"] = with_login(EDITED)["spec"]["login"].clone();
+        world.apply(&manifest).await;
+    }
+    let since = mark(world, EDITED).await;
+    world.apply(&powered(Verb::Stop)).await;
+    let called = eventually("it is stopped", async || {
+        called(world, &since, Verb::Stop).ok_or_else(|| "not called yet".to_owned())
+    })
+    .await;
+    let created = world.calls_since(0);
+    let created = created
+        .iter()
+        .filter(|call| call.path == path_of(Verb::Create));
+    tell(&json!({
+        "scenario": "backlog", "instances": count, "per_second": SLOWLY, "backlog": BACKLOG,
+        "not_created_yet": count + BACKLOG - created.count(),
+        "edit_to_call_ms": millis(&called.duration_since(since.at)),
+    }));
+}
+
+fn powered(verb: Verb) -> Value {
+    let mut manifest = with_login(EDITED);
+    let wanted = match verb {
+        Verb::Stop => "Stopped",
+        _ => "Running",
+    };
+    manifest["spec"]["powerState"] = json!(wanted);
+    manifest
+}
+
+/// When the service got the call.
+fn called(world: &World, since: &Mark, verb: Verb) -> Option<Timestamp> {
+    let calls = world.calls_since(since.seq).into_iter();
+    let mut calls = calls.filter(|call| call.path == path_of(verb));
+    calls.next().map(|call| moment(call.at.as_millis()))
+}
+
+/// When its task ended.
+fn ended(world: &World, since: &Mark) -> Timestamp {
+    let ledger = world.sim.ledger();
+    let entries = ledger.since(since.seq).into_iter();
+    let mut ends = entries.filter(|entry| {
+        matches!(
+            entry.effect,
+            Effect::Started { .. } | Effect::Stopped { .. }
+        )
+    });
+    moment(ends.next().map(|entry| entry.at.as_millis()).unwrap())
+}
+
+fn moment(millis: u64) -> Timestamp {
+    Timestamp::from_millisecond(i64::try_from(millis).unwrap()).unwrap()
+}
+
+/// The figure that so many of a hundred do not exceed, in milliseconds.
+fn rank(figures: &mut [SignedDuration], of_hundred: usize) -> i64 {
+    figures.sort();
+    let last = (figures.len() * of_hundred).div_ceil(100).max(1) - 1;
+    millis(&figures[last])
+}
+
+fn millis(duration: &SignedDuration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap()
+}
