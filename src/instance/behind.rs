@@ -35,16 +35,20 @@ pub async fn wait(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> O
 
 async fn ask(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Duration {
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
+    // The answer is no older than what was known before the question. What the watch tells meanwhile may well be newer.
+    let known = open(memory).newest();
     let answer = call("read the Instance", api.get_metadata(&facts.key.name)).await;
     let Ok(now) = answer else {
         return times::STALE_CACHE_RECHECK; // gone, or not to be had: the watch will tell
     };
     let version = now.metadata.resource_version.unwrap_or_default();
-    if now.metadata.uid.as_deref() != Some(facts.uid.as_str())
-        || !open(memory).is_newer_than(&version)
-    {
+    let version = version.parse::<u64>().ok();
+    let is_it = now.metadata.uid.as_deref() == Some(facts.uid.as_str());
+    let Some(version) =
+        version.filter(|version| is_it && known.is_some_and(|known| *version < known))
+    else {
         return times::STALE_CACHE_RECHECK;
-    }
+    };
     let (namespace, name) = (&facts.key.namespace, &facts.key.name);
     tracing::warn!(
         namespace,
@@ -52,9 +56,7 @@ async fn ask(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Durati
         version,
         "the cluster's state went back in time: settling before anything is bought"
     );
-    if let Ok(version) = version.parse() {
-        context.highest_version.store(version, Ordering::SeqCst);
-    }
+    context.highest_version.store(version, Ordering::SeqCst);
     context.memories.doubt_all();
     times::AFTER_OWN_WRITE
 }

@@ -102,10 +102,15 @@ impl Memory {
         }
     }
 
+    /// The newest version that is known.
+    pub fn newest(&self) -> Option<u64> {
+        self.told.newest.map(Newest::version)
+    }
+
     /// Whether a newer version than this is known.
     pub fn is_newer_than(&self, version: &str) -> bool {
-        let newest = self.told.newest.zip(version.parse().ok());
-        newest.is_some_and(|(newest, version)| newest.is_newer_than(version))
+        let newest = self.newest().zip(version.parse().ok());
+        newest.is_some_and(|(newest, version): (u64, u64)| newest > version)
     }
 
     /// Takes in what happened to the cluster's state since this memory was made.

@@ -2,17 +2,13 @@
 
 use super::requests::{Malformed, well_formed};
 use super::times::{
-    KUBE_CALL_DEADLINE, KUBE_CONNECT_DEADLINE, KUBE_CONNECTION_KEPT, WATCH_REOPEN_MIN,
-    WATCH_TIMEOUT_SECONDS,
+    KUBE_CALL_DEADLINE, KUBE_CONNECT_DEADLINE, WATCH_REOPEN_MIN, WATCH_TIMEOUT_SECONDS,
 };
 use super::{Heartbeat, Term, traces};
 use crate::api::names::MANAGER;
 use data_encoding::BASE64;
-use hyper_timeout::TimeoutConnector;
-use hyper_util::client::legacy::{self, connect::HttpConnector};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::api::Patch;
-use kube::client::{Body, ConfigExt};
+use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::path::Path;
@@ -21,7 +17,6 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::time::Instant;
 use tokio::time::error::Elapsed;
-use tower::{BoxError, ServiceBuilder};
 use tracing::Instrument;
 
 /// How the apiserver's audit log names us.
@@ -256,7 +251,7 @@ pub enum ClientError {
 /// # Errors
 /// No configuration, or one that cannot be used.
 pub async fn client() -> Result<Client, ClientError> {
-    lasting(inferred().await?)
+    built(inferred().await?)
 }
 
 async fn inferred() -> Result<Config, ClientError> {
@@ -296,47 +291,7 @@ fn named(config: Config) -> Result<(Client, String), ClientError> {
     Ok((built(config)?, server.trim_end_matches('/').to_owned()))
 }
 
-fn unusable(source: kube::Error) -> ClientError {
-    ClientError::Client {
-        source: Box::new(source),
-    }
-}
-
 fn built(mut config: Config) -> Result<Client, ClientError> {
-    settle(&mut config);
-    let builder = kube::client::ClientBuilder::try_from(config).map_err(unusable)?;
-    Ok(well_formed(builder.build()))
-}
-
-/// The same for a process that lasts. What is opened in a rush is closed after it: the client library's own client keeps each
-/// connection for as long as the apiserver does, 20 kB of this process, and as much over there.
-fn lasting(mut config: Config) -> Result<Client, ClientError> {
-    // Known to the library's own alone.
-    if config.proxy_url.is_some() || config.auth_info.exec.is_some() {
-        return built(config);
-    }
-    settle(&mut config);
-    let mut plain = HttpConnector::new();
-    plain.enforce_http(false);
-    let secured = config.rustls_https_connector_with_connector(plain);
-    let mut connector = TimeoutConnector::new(secured.map_err(unusable)?);
-    connector.set_connect_timeout(config.connect_timeout);
-    connector.set_read_timeout(config.read_timeout);
-    connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let connections = legacy::Client::builder(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(KUBE_CONNECTION_KEPT)
-        .build(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().map_err(unusable)?)
-        .layer(config.extra_headers_layer().map_err(unusable)?)
-        .map_err(BoxError::from)
-        .service(connections);
-    Ok(well_formed(Client::new(service, config.default_namespace)))
-}
-
-fn settle(config: &mut Config) {
     config.default_retry = false;
     config.headers.push((
         http::header::USER_AGENT,
@@ -345,6 +300,11 @@ fn settle(config: &mut Config) {
     config.connect_timeout = Some(KUBE_CONNECT_DEADLINE);
     config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_TIMEOUT_SECONDS) + 10));
     config.reset_reader_on_write = true;
+    let unusable = |source| ClientError::Client {
+        source: Box::new(source),
+    };
+    let builder = kube::client::ClientBuilder::try_from(config).map_err(unusable)?;
+    Ok(well_formed(builder.build()))
 }
 
 /// Why a write was not sent.

@@ -1,38 +1,51 @@
 //! Texts that have much in common, packed against one of them.
 //!
 //! The JSON of two Instances differs in some names, identifiers and times: all else is found in the other one. So each text is
-//! deflated with a text that was packed before as the dictionary, and takes a fifth of what it takes by itself.
+//! deflated with a text that was packed before as the dictionary (the sample), and takes a fifth of what it takes by itself.
+//!
+//! The types of the library are called after zlib, whose header is left out: they are the ones that take a dictionary.
 
-use flate2::read::ZlibDecoder;
+use flate2::bufread::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use flate2::{Compress, Compression, Decompress};
+use std::fmt::{self, Debug, Formatter};
 use std::io::{Error, Read, Write};
 use std::sync::Arc;
+
+/// What a text that resembles the sample takes: this part of itself, or so many bytes where it is short.
+const WELL_PACKED: usize = 6;
+const WELL_PACKED_SHORT: usize = 512;
+
+/// After so many texts that did not resemble it, another sample is taken: as many, at least, share each. Whoever makes odd objects
+/// so changes the sample for others, and others change it back.
+const SAMPLE_TRIED: usize = 16;
 
 /// Deflate looks no further back.
 const LONGEST_SAMPLE: usize = 32 * 1024;
 
-/// The text that others are packed against; all that were packed against it hold it.
+/// What others are packed against; all that were packed against it hold it.
 type Sample = Arc<[u8]>;
 
 /// A packed text; cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Packed {
     bytes: Arc<[u8]>,
     sample: Sample,
 }
 
 /// Packs texts.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Packer {
     sample: Sample,
+    /// Texts so far that did not resemble the sample.
+    unlike: usize,
 }
 
 impl Packer {
     /// Packs a text.
     ///
     /// # Errors
-    /// None that is known: the library gives a result.
+    /// The library reports one; none is known.
     pub fn pack(&mut self, text: &[u8]) -> Result<Packed, Error> {
         let mut compress = Compress::new(Compression::default(), false);
         if !self.sample.is_empty() {
@@ -40,17 +53,25 @@ impl Packer {
         }
         let mut encoder = ZlibEncoder::new_with_compress(Vec::new(), compress);
         encoder.write_all(text)?;
+        let bytes = encoder.finish()?;
         let packed = Packed {
-            bytes: encoder.finish()?.into(),
+            bytes: bytes.into(),
             sample: self.sample.clone(),
         };
-        // Of an object that is whole more is in common than of one that began. Each sample is longer than the last by a fourth:
-        // there will be few.
-        let is_longer = text.len() > self.sample.len() + self.sample.len() / 4;
-        if is_longer && text.len() <= LONGEST_SAMPLE {
-            self.sample = text.into();
-        }
+        self.try_sample(text, packed.bytes.len());
         Ok(packed)
+    }
+
+    fn try_sample(&mut self, text: &[u8], packed: usize) {
+        if packed <= WELL_PACKED_SHORT.max(text.len() / WELL_PACKED) || text.len() > LONGEST_SAMPLE
+        {
+            return;
+        }
+        self.unlike += 1;
+        if self.sample.is_empty() || self.unlike == SAMPLE_TRIED {
+            self.sample = text.into();
+            self.unlike = 0;
+        }
     }
 }
 
@@ -58,7 +79,7 @@ impl Packed {
     /// The text.
     ///
     /// # Errors
-    /// None that is known: the library gives a result.
+    /// The library reports one; none is known.
     pub fn unpack(&self) -> Result<Vec<u8>, Error> {
         let mut decompress = Decompress::new(false);
         if !self.sample.is_empty() {
@@ -70,52 +91,87 @@ impl Packed {
     }
 }
 
+/// Says how long it is: its sample may be an object of somebody else.
+impl Debug for Packed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "Packed({} bytes)", self.bytes.len())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn text(of: usize) -> String {
-        let fields = (0..60).map(|n| format!("\"field number {n}\": \"value {}\"", n * n));
-        let fields: Vec<_> = fields.collect();
-        format!("{{{}, \"name\": \"web-{of}\"}}", fields.join(", "))
+    /// A text of so many bytes in which nothing repeats, always the same for the same seed.
+    fn noise(length: u32, seed: u32) -> Vec<u8> {
+        let bytes = (0..length).map(|n| {
+            (n ^ (seed << 20))
+                .wrapping_mul(0x9E37_79B9)
+                .rotate_left(seed)
+        });
+        bytes
+            .map(|word| (word ^ (word >> 15)).to_le_bytes()[1])
+            .collect()
+    }
+
+    /// Like each other but for a name.
+    fn object(seed: u32, length: u32, name: usize) -> Vec<u8> {
+        [noise(length, seed), format!("web-{name}").into_bytes()].concat()
+    }
+
+    fn sizes(packer: &mut Packer, texts: impl Iterator<Item = Vec<u8>>) -> Vec<usize> {
+        let packed = texts.map(|text| {
+            let packed = packer.pack(&text).unwrap();
+            assert_eq!(packed.unpack().unwrap(), text);
+            packed.bytes.len()
+        });
+        packed.collect()
     }
 
     #[test]
     fn each_text_comes_back_and_what_resembles_another_takes_little() {
         let mut packer = Packer::default();
-        let texts = ["", "{}", "{\"a\": 1}"].map(ToOwned::to_owned);
-        let texts = texts.into_iter().chain((0..10).map(text));
-        let packed: Vec<_> = texts
-            .map(|text| (packer.pack(text.as_bytes()).unwrap(), text))
-            .collect();
-        for (packed, text) in &packed {
-            assert_eq!(packed.unpack().unwrap(), text.as_bytes());
-        }
-        let sizes: Vec<_> = packed
-            .iter()
-            .map(|(packed, _)| packed.bytes.len())
-            .collect();
-        assert!(
-            sizes[4..].iter().all(|size| size * 10 < sizes[3]),
-            "{sizes:?}"
-        );
+        let short = ["", "{}", "{\"a\": 1}"].map(|text| text.as_bytes().to_vec());
+        sizes(&mut packer, short.into_iter());
+        let alike = (0..10).map(|name| object(1, 4_000, name));
+        let sizes = sizes(&mut packer, alike);
+        assert!(sizes[0] > 2_000, "{sizes:?}");
+        assert!(sizes[1..].iter().all(|size| *size < 200), "{sizes:?}");
     }
 
     #[test]
-    fn texts_without_end_change_the_sample_a_few_times_and_long_ones_never() {
+    fn objects_that_grow_or_change_their_kind_soon_have_a_sample_that_resembles_them() {
         let mut packer = Packer::default();
-        let mut samples = 0;
-        for length in (1..2_000_u32).step_by(9) {
-            let before = packer.sample.clone();
-            // Nothing in it repeats, in itself or from one to the next.
-            let noise: Vec<u8> = (0..length * 40)
-                .map(|n| (n ^ length).wrapping_mul(0x9E37_79B9).to_le_bytes()[3])
-                .collect();
-            let packed = packer.pack(&noise).unwrap();
-            assert_eq!(packed.unpack().unwrap(), noise);
-            samples += usize::from(!Arc::ptr_eq(&before, &packer.sample));
+        for (seed, length) in [(1, 1_000), (1, 4_000), (2, 6_000), (3, 30_000)] {
+            let alike = (0..100).map(|name| object(seed, length, name));
+            let sizes = sizes(&mut packer, alike);
+            let later = &sizes[SAMPLE_TRIED..];
+            assert!(
+                later.iter().all(|size| *size < WELL_PACKED_SHORT),
+                "{sizes:?}"
+            );
         }
-        assert!((1..40).contains(&samples), "{samples}");
-        assert!(packer.sample.len() <= LONGEST_SAMPLE);
+    }
+
+    #[test]
+    fn odd_objects_among_others_cost_the_others_a_share_of_what_is_saved() {
+        let mut packer = Packer::default();
+        let mixed = (0..1_000).map(|name| match name % 10 {
+            0 => noise(30_000, u32::try_from(name % 31).unwrap()),
+            _ => object(1, 4_000, name),
+        });
+        let sizes = sizes(&mut packer, mixed);
+        let others = sizes.iter().enumerate().filter(|(name, _)| name % 10 != 0);
+        let well = others
+            .filter(|(_, size)| **size < WELL_PACKED_SHORT)
+            .count();
+        assert!(well > 500, "{well} of 900");
+    }
+
+    #[test]
+    fn what_is_longer_than_the_library_looks_back_is_no_sample() {
+        let mut packer = Packer::default();
+        sizes(&mut packer, (0..40).map(|name| object(1, 40_000, name)));
+        assert!(packer.sample.is_empty());
     }
 }

@@ -8,9 +8,6 @@ pub const KUBE_CALL_DEADLINE: Duration = Duration::from_secs(15);
 /// How long a connection to the apiserver may take to come about: a second try still fits into [`KUBE_CALL_DEADLINE`].
 pub(super) const KUBE_CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long a connection to the apiserver is kept that nobody uses: longer than the pauses of a rush.
-pub(super) const KUBE_CONNECTION_KEPT: Duration = Duration::from_secs(5);
-
 /// A watch with nothing to tell is ended by the server after this many seconds and noticed as half-open 5 s later: with the
 /// time that another needs to begin, events are late by half a minute when a connection dies without a word.
 pub const WATCH_TIMEOUT_SECONDS: u32 = 20;

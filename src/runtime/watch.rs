@@ -13,13 +13,14 @@ mod pacing;
 
 use super::{Heartbeat, Metrics, times};
 use futures::{Stream, StreamExt};
+use kube::api::ObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource};
 use pacing::Pacing;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
-use std::fmt::{self, Debug, Formatter};
+use std::fmt::Debug;
 use std::hash::Hash;
 use std::ops::Deref;
 use std::pin::pin;
@@ -30,7 +31,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 /// Which object. Cheap to clone: it stands in many maps, for each of ten thousand objects.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey(Arc<Named>);
 
 /// What an [`ObjectKey`] says.
@@ -53,7 +54,11 @@ impl ObjectKey {
 
     /// The key of an object.
     pub fn of<K: Resource>(object: &K) -> Self {
-        let meta = object.meta();
+        Self::of_meta(object.meta())
+    }
+
+    /// The key of the object with this metadata.
+    pub fn of_meta(meta: &ObjectMeta) -> Self {
         let [namespace, name] =
             [&meta.namespace, &meta.name].map(|part| part.as_deref().unwrap_or_default());
         Self::new(namespace, name)
@@ -65,12 +70,6 @@ impl Deref for ObjectKey {
 
     fn deref(&self) -> &Named {
         &self.0
-    }
-}
-
-impl Debug for ObjectKey {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

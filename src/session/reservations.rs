@@ -108,7 +108,7 @@ impl Entry {
             (None, Some(taken)) => (&taken.account, None),
             (None, None) => return None,
         };
-        let account = ObjectKey::new(&self.key.namespace, &account);
+        let account = ObjectKey::new(&self.key.namespace, account);
         Some(Say {
             account,
             credential,
@@ -127,7 +127,7 @@ impl Entry {
         let recorded = self.recorded.as_ref().map(|recorded| &recorded.account);
         let taken = self.taken.as_ref().map(|taken| &taken.account);
         let names: BTreeSet<_> = recorded.into_iter().chain(taken).collect();
-        let key = |name: &String| ObjectKey::new(&self.key.namespace, &name);
+        let key = |name: &String| ObjectKey::new(&self.key.namespace, name);
         names.into_iter().map(key).collect()
     }
 }
@@ -147,10 +147,7 @@ impl Reservations {
     /// be read.
     pub fn note(&self, meta: &ObjectMeta, account: Option<&str>, status_id: Option<&str>) {
         let uid = meta.uid.clone().unwrap_or_default();
-        let key = ObjectKey::new(
-            &meta.namespace.clone().unwrap_or_default(),
-            &meta.name.clone().unwrap_or_default(),
-        );
+        let key = ObjectKey::of_meta(meta);
         let text = meta.annotations.as_ref().and_then(|all| all.get(BINDING));
         let record = text
             .and_then(|text| PurchaseRecord::parse(text).ok())

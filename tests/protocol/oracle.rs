@@ -164,6 +164,16 @@ impl Oracle {
         self.troubles.handed_over = Some(Instant::now());
     }
 
+    /// A process ended, or the run with it.
+    pub fn believed(&mut self, in_a_restore: bool) {
+        let why = "a process believes that etcd was restored, which it was not".to_owned();
+        let is_excused = self.troubles.restores > 0;
+        self.judge(
+            Rule::Believed,
+            Verdict::of(in_a_restore.then_some(why), is_excused),
+        );
+    }
+
     /// Another process took over.
     pub fn taken_over(&mut self) {
         self.has_changes();

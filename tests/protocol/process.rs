@@ -10,6 +10,7 @@ use crate::apiserver::{Change, INSTANCES, Key, is_neighbours};
 use crate::link::Link;
 use crate::universe::Shared;
 use cloud_server_operator::api::{Account, Instance};
+use cloud_server_operator::instance::memory::kinds::Doubts;
 use cloud_server_operator::runtime::Term;
 use cloud_server_operator::runtime::queue::schedule::Schedule;
 use cloud_server_operator::runtime::queue::{Flow, Priority, RECONCILE_LIMIT};
@@ -161,6 +162,11 @@ impl Process {
     /// Whether it died of a defect of its own.
     pub fn is_broken(&self) -> bool {
         self.task.is_finished() && !self.link.is_dead()
+    }
+
+    /// Whether it took the state of the cluster for one that went back in time.
+    pub fn believes_in_a_restore(&self) -> bool {
+        self.memories.doubts() != Doubts::default()
     }
 
     /// Ends it at once, as SIGKILL does.

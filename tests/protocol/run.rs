@@ -286,6 +286,10 @@ impl Field {
                 return None;
             }
             universe.oracle.judge(Judged::Still, still);
+            for process in self.processes.iter().flatten() {
+                let believes = process.believes_in_a_restore();
+                universe.oracle.believed(believes);
+            }
             let found = at_the_end(&universe);
             return Some(ended(&mut universe, found));
         }
@@ -350,9 +354,10 @@ impl Field {
                 }
                 if process.link.is_dead() || process.is_broken() {
                     process.kill();
-                    self.universe
-                        .lock()
-                        .tell(|| format!("   process {slot} is dead"));
+                    let mut universe = self.universe.lock();
+                    universe.oracle.believed(process.believes_in_a_restore());
+                    universe.tell(|| format!("   process {slot} is dead"));
+                    drop(universe);
                     let led = process.leads();
                     self.is_released |= led && process.has_left();
                     self.processes[slot] = None;

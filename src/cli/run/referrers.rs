@@ -17,13 +17,14 @@ struct Inner {
 }
 
 impl Inner {
-    /// Who refers to it, with its key as it stands here: ten thousand referrers share it.
+    /// Who refers to a thing, each with the thing's key as it stands here.
     fn of(&self, thing: &ObjectKey) -> impl Iterator<Item = &(ObjectKey, ObjectKey)> {
         let first = (thing.clone(), ObjectKey::new("", ""));
         let from = self.of.range(first..);
         from.take_while(move |(known, _)| known == thing)
     }
 
+    /// The thing's key as it stands here, if it does: ten thousand referrers share it.
     fn known(&self, thing: ObjectKey) -> ObjectKey {
         let known = self.of(&thing).next().map(|(known, _)| known.clone());
         known.unwrap_or(thing)
@@ -38,7 +39,9 @@ impl Referrers {
         let things: BTreeSet<ObjectKey> = names
             .map(|name| inner.known(ObjectKey::new(&object.namespace, &name)))
             .collect();
-        let former = inner.by.remove(object).unwrap_or_default();
+        // The key that stands in both maps goes on to be one.
+        let former = inner.by.remove_entry(object);
+        let (object, former) = former.unwrap_or_else(|| (object.clone(), Box::default()));
         for gone in former.iter().filter(|thing| !things.contains(*thing)) {
             inner.of.remove(&(gone.clone(), object.clone()));
         }
@@ -46,9 +49,7 @@ impl Referrers {
             inner.of.insert((thing.clone(), object.clone()));
         }
         if !things.is_empty() {
-            inner
-                .by
-                .insert(object.clone(), things.into_iter().collect());
+            inner.by.insert(object, things.into_iter().collect());
         }
     }
 

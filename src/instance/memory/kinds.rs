@@ -220,7 +220,7 @@ pub struct RecordText {
 }
 
 impl RecordText {
-    /// Of this record; none where it cannot be packed, which no text is known for.
+    /// Of this record; none where it cannot be packed: no such record is known.
     pub fn of(record: &PurchaseRecord) -> Option<Self> {
         static RECORDS: LazyLock<Mutex<Packer>> = LazyLock::new(Mutex::default);
         let mut packer = RECORDS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -267,7 +267,7 @@ pub struct Orphan {
 }
 
 /// How often, and when last, the cluster's state was found to have gone back in time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doubts {
     pub(super) epoch: u64,
     pub(super) since: Option<Instant>,

@@ -48,8 +48,8 @@ impl Newest {
         }
     }
 
-    pub(super) fn is_newer_than(self, version: u64) -> bool {
-        self.version > version
+    pub(super) fn version(self) -> u64 {
+        self.version
     }
 
     /// Notes that the apiserver is asked when the answer is [`Lag::Unknown`].

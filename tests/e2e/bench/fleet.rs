@@ -12,6 +12,8 @@ const INSTANCES: &str = "cloud_server_operator_instances{";
 /// How the lines of metrics begin that count reconciles: those that ended, and those that run or wait.
 const RECONCILED: &str = "controller_runtime_reconcile_total{";
 const BUSY: [&str; 2] = ["controller_runtime_active_workers{", "workqueue_depth{"];
+/// Watches, a probe, and what a call now and then opens.
+const SOCKETS_AT_REST: usize = 16;
 const OF_INSTANCES: &str = "controller=\"instance\"";
 
 /// The executable that is measured: the one that OPERATOR names, which is a release build, else the tests' own.
@@ -73,7 +75,13 @@ pub async fn all_ready(world: &mut World, count: usize) {
     }
 }
 
-/// Waits until the fleet is Ready, no reconcile runs or waits for a worker, and no call or write is made for a while.
+/// Whether it is the naive controller that is measured, which counts no reconciles and keeps no history.
+fn is_naive() -> bool {
+    std::env::var("WHO").is_ok_and(|who| who == "naive")
+}
+
+/// Waits until the fleet is Ready, each Instance was reconciled since the process began, no reconcile runs or waits for a worker,
+/// nothing was called or written for a while that changes anything, and the connections of the rush are closed.
 pub async fn at_rest(world: &mut World, count: usize) {
     all_ready(world, count).await;
     let operator = world.operator();
@@ -85,15 +93,28 @@ pub async fn at_rest(world: &mut World, count: usize) {
         let done = sum(&text, |line| {
             line.starts_with(RECONCILED) && line.contains(OF_INSTANCES)
         });
-        // The naive controller counts no reconciles.
-        let counts = text.contains(RECONCILED);
-        match busy == 0 && (done >= count || !counts) {
+        match busy == 0 && (done >= count || is_naive()) {
             true => Ok(()),
             false => Err(format!("{done} reconciles ended, {busy} run or wait")),
         }
     })
     .await;
     quiet_all(world).await;
+    let process = world.operator().id();
+    eventually("idle connections are closed", async || {
+        match sockets(process) {
+            0..=SOCKETS_AT_REST => Ok(()),
+            open => Err(format!("{open} sockets are open")),
+        }
+    })
+    .await;
+}
+
+fn sockets(process: u32) -> usize {
+    let files = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let open = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    open.filter(|target| target.to_string_lossy().starts_with("socket:"))
+        .count()
 }
 
 fn ready(metrics: &str) -> usize {

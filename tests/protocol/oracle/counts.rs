@@ -132,6 +132,8 @@ rules! {
     Settled: 3_600, 8;
     /// L1: then nothing is written or called.
     Still: 3_300, 5;
+    /// L1: the state of the cluster is not taken for one that went back in time: all settling begins anew with that.
+    Believed: 4_000, 20;
     /// L2: whoever waits for a dependency asks it within half a minute after it is back.
     Recovered: 49, 5;
     /// L3: calls for one object in a minute.
