@@ -220,7 +220,7 @@ fn remember(memory: &mut Memory, record: &PurchaseRecord, call_state: CallState)
         return;
     }
     if call_state == CallState::NotSent {
-        memory.origin.purchase = RecordText::of(record);
+        memory.origin.purchase = RecordText::of(record).map(Box::new);
     }
     let attempt = Attempt {
         doubt: None,

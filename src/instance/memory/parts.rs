@@ -33,7 +33,7 @@ pub struct Origin {
     pub is_finished: bool,
     /// The record of the newest purchase that this process announced, as it was written: should the cluster's state go back to
     /// before it, it is written once more.
-    pub purchase: Option<RecordText>,
+    pub purchase: Option<Box<RecordText>>,
     /// Since when the object is being deleted.
     pub releasing_since: Option<Instant>,
 }

@@ -102,3 +102,10 @@ fn an_edit_that_this_process_saw_is_measured_once() {
     new.shown_spec(2, begun + second);
     assert_eq!(new.edit_ended(2, begun + 3 * second), Some(2 * second));
 }
+
+#[test]
+fn an_instance_at_rest_has_a_memory_of_at_most_896_bytes() {
+    // With the lock and the counts of its Arc: the next size of the allocator is 1,024, for each of ten thousand.
+    let counts = 2 * size_of::<usize>();
+    assert!(counts + size_of::<std::sync::Mutex<Memory>>() <= 896);
+}

@@ -101,7 +101,7 @@ fn announced(
         .memory
         .origin
         .purchase
-        .as_ref()
+        .as_deref()
         .filter(|purchase| purchase.attempt == number)
         .and_then(RecordText::record)
         .filter(|purchase| observed.memory.attempt(purchase).is_some());
