@@ -68,7 +68,7 @@ async fn a_long_create_costs_one_write_more() {
             i.status.as_ref().is_some_and(|s| s.operation.is_some())
         })
         .await;
-    end_task(&world, &web);
+    end_task(&world, &web).await;
     world.ready("web").await;
     let writes = once(world.writes().await);
     let of_create = on(&writes, "web");

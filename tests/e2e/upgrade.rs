@@ -141,7 +141,7 @@ async fn until_counted(world: &World, open: &Open, wanted: (usize, usize)) {
 /// Ends the tasks. Each operation is done, and none is done twice.
 async fn close(world: &World, all: &[Open]) {
     for open in all {
-        end_task(world, &open.instance);
+        end_task(world, &open.instance).await;
     }
     for open in all {
         let name = open.instance.name_any();

@@ -219,7 +219,7 @@ async fn verbs_there_and_back_while_a_reinstall_runs_ends_where_it_began() {
         })
         .await;
     world.apply(&instance("web")).await;
-    end_task(&world, &ready);
+    end_task(&world, &ready).await;
     done(&world, "web", &before, &[Verb::Reinstall, Verb::Reinstall]).await;
     quiet(&world, "web").await;
     assert_eq!(world.only_server(&ready).image, catalogue::example().image);
@@ -327,7 +327,7 @@ async fn verbs_a_reinstall_taken_back_while_the_server_stops_for_it_erases_nothi
     })
     .await;
     world.apply(&instance("web")).await;
-    end_task(&world, &ready);
+    end_task(&world, &ready).await;
     world
         .until("web", "runs again", |i| {
             let status = i.status.as_ref().unwrap();
@@ -361,7 +361,7 @@ async fn verbs_a_deletion_while_an_operation_runs_leaves_nothing() {
             })
             .await;
         world.delete("web").await;
-        end_task(&world, &ready);
+        end_task(&world, &ready).await;
         world.gone("web").await;
         assert_eq!(world.sim.live_servers(), [], "{}", world.ledger_text());
         world.finish().await;

@@ -187,7 +187,7 @@ async fn no_ready_from_before_the_edit_is_believed() {
         &["Stopping"],
     )
     .await;
-    end_task(&world, &web);
+    end_task(&world, &web).await;
     told(&world, &["wait", "web"], 0, &["/web: Available"]).await;
     world.finish().await;
 }
@@ -346,7 +346,7 @@ async fn who_ends_the_wait_leaves_the_edit_in_place_and_is_told_so() {
     ] {
         assert!(text.contains(word), "{word}: {text}");
     }
-    end_task(&world, &web);
+    end_task(&world, &web).await;
     told(&world, &["wait", "web"], 0, &["/web: Available"]).await;
     assert_eq!(world.only_server(&web).status, "STOPPED");
     world.finish().await;

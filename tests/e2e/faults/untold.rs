@@ -39,7 +39,7 @@ async fn a_reinstall_of_which_nothing_tells_is_not_repeated_until_asked_again() 
         }
     })
     .await;
-    end_task(&world, &fleet[1]);
+    end_task(&world, &fleet[1]).await;
     let told = world.until_reason("before", "OutcomeUnknown").await;
     assert_eq!(condition(&told, "Stalled").unwrap().status, "True");
     did(&world, "after", Verb::Reinstall).await;

@@ -108,7 +108,7 @@ async fn what_is_in_flight_ends_during_a_pause_and_the_rest_waits_for_its_end() 
         json!({"pause": {}, "restart": {"token": "now"}}),
     )
     .await;
-    end_task(&world, &web);
+    end_task(&world, &web).await;
     let told = have_ended(&world, "web", &Mark::default(), &[Verb::Create]).await;
     assert!(!is_ready(&told), "{}", reason(&told));
     let told = world.until_reason("web", "Paused").await;

@@ -266,9 +266,16 @@ pub fn endless(world: &World, verb: Verb) {
     world.sim.fault(Rule::on(path_of(verb), never).times(1));
 }
 
-/// The task that runs on the Instance's server ends well.
-pub fn end_task(world: &World, instance: &Instance) {
-    let server = world.only_server(instance).id;
+/// The task on the Instance's server ends well, as soon as one runs: what is told before its call tells of none.
+pub async fn end_task(world: &World, instance: &Instance) {
+    let server = eventually("a task runs on its server", async || {
+        let server = world.only_server(instance);
+        match server.pending {
+            "NONE" => Err(world.ledger_text()),
+            _ => Ok(server.id),
+        }
+    })
+    .await;
     console(world, Console::EndTask { server });
 }
 

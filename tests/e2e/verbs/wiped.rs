@@ -93,7 +93,7 @@ async fn verbs_a_status_wiped_while_the_server_is_busy_erases_nothing() {
             }
         })
         .await;
-        end_task(&world, &web);
+        end_task(&world, &web).await;
         world.ready("web").await;
         quiet(&world, "web").await;
         let called = posts(&world, before.seq);
