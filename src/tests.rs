@@ -94,11 +94,6 @@ fn label_values() -> String {
         let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
         words.join(", ")
     };
-    let calls = [
-        CallPriority::Urgent,
-        CallPriority::Operation,
-        CallPriority::Resync,
-    ];
     format!(
         "\n## Labels\n\n\
          * `state`: `ready`, `reconciling` (waiting helps), `stalled` (somebody has to mend something), `unknown` (no status yet).\n\
@@ -111,7 +106,7 @@ fn label_values() -> String {
          * `priority` of the queue: {}; of the request limit: {}.\n",
         words(&Verb::ALL.map(Verb::as_str)),
         words(&Priority::ALL.map(Priority::as_str)),
-        words(&calls.map(CallPriority::as_str)),
+        words(&CallPriority::ALL.map(CallPriority::as_str)),
     )
 }
 

@@ -1,4 +1,4 @@
-//! The request limit of one (endpoint, token): a rate, a number at once, and a queue for each of the three priorities.
+//! The request limit of one (endpoint, token): a rate, a number at once, and a queue for each priority.
 //!
 //! The rate is what the user allows, and less as long as the service refuses it (halved at each refusal, then slowly more).
 //! Whoever waits with a higher priority goes first, and within a priority whoever came first; one in eight has waited longest. No
@@ -20,8 +20,10 @@ use bucket::Bucket;
 /// Who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallPriority {
-    /// A user's change: everything that mutates, and the looks right before it.
+    /// A user's change of a server that is there: everything that mutates one, and the looks right before it.
     Urgent,
+    /// Buying a server: a thousand may be applied at once, and who stops one of his own does not wait for them.
+    Purchase,
     /// The progress of an operation that is running.
     Operation,
     /// Looking whether anything changed by itself.
@@ -51,10 +53,14 @@ impl Default for Limits {
 }
 
 impl CallPriority {
+    /// All, the most urgent first.
+    pub const ALL: [Self; 4] = [Self::Urgent, Self::Purchase, Self::Operation, Self::Resync];
+
     /// The label of metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Urgent => "urgent",
+            Self::Purchase => "purchase",
             Self::Operation => "operation",
             Self::Resync => "resync",
         }
@@ -113,7 +119,7 @@ struct State {
     in_flight: usize,
     next_ticket: u64,
     passed: u32,
-    queues: [VecDeque<Ticket>; 3],
+    queues: [VecDeque<Ticket>; CallPriority::ALL.len()],
 }
 
 struct Ticket {

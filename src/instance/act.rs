@@ -30,7 +30,7 @@ pub async fn admit(
     plan: &mut Plan,
     access: Option<&Access>,
 ) -> Option<Permit> {
-    match permit_for(plan, access).await {
+    match permit_for(observed, plan, access).await {
         Ok(permit) => permit,
         Err(no_room) => {
             *plan = plan::in_line(observed, plan, no_room); // the request limit is busy with others
@@ -39,7 +39,11 @@ pub async fn admit(
     }
 }
 
-async fn permit_for(plan: &Plan, session: Option<&Access>) -> Result<Option<Permit>, NoRoom> {
+async fn permit_for(
+    observed: &Observation,
+    plan: &Plan,
+    session: Option<&Access>,
+) -> Result<Option<Permit>, NoRoom> {
     let calls = match &plan.step {
         Step::Buy { .. } | Step::Operate { .. } | Step::Auxiliary { .. } | Step::Release { .. } => {
             true
@@ -51,11 +55,15 @@ async fn permit_for(plan: &Plan, session: Option<&Access>) -> Result<Option<Perm
     let Some(session) = session.filter(|_| calls || plan.needs.is_for_a_call()) else {
         return Ok(None);
     };
-    if !session.may_call(CallPriority::Urgent) {
+    let priority = match &plan.step {
+        Step::Buy { .. } => CallPriority::Purchase,
+        _ => observed.facts.call_priority(),
+    };
+    if !session.may_call(priority) {
         return Err(NoRoom::InLine);
     }
     match &plan.step {
-        Step::Buy { .. } | Step::Operate { .. } => room(session).await.map(Some),
+        Step::Buy { .. } | Step::Operate { .. } => room(session, priority).await.map(Some),
         _ => Ok(None),
     }
 }
@@ -319,7 +327,7 @@ impl Attempt<'_> {
 
     /// A call within an attempt: harmless, and made again until it shows.
     async fn auxiliary(&self, request: &Request, session: &AccountSession) -> Outcome {
-        let Ok(permit) = room(session).await else {
+        let Ok(permit) = room(session, CallPriority::Urgent).await else {
             return Outcome::not_done("the request limit left no room for a call");
         };
         if let Err(late) = self.has_time() {

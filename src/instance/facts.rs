@@ -5,7 +5,7 @@ use crate::api::{
     Instance, InstanceSpec, InstanceStatus, Marker, Operation, OperationEnd, PurchaseRecord,
     SecretKeyRef, Speaks, Verb, attempt_number, names,
 };
-use crate::cloud::{Place, ServerId};
+use crate::cloud::{CallPriority, Place, ServerId};
 use crate::instance::resolved_references;
 use crate::runtime::watch::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -129,6 +129,15 @@ impl Facts {
         self.purchase()
             .and_then(|record| record.id.as_deref())
             .map(ServerId::from)
+    }
+
+    /// How urgent the calls are that a user waits for: what is there goes before what is yet to be bought.
+    pub fn call_priority(&self) -> CallPriority {
+        if self.id().is_none() && !self.deleting {
+            CallPriority::Purchase
+        } else {
+            CallPriority::Urgent
+        }
     }
 
     /// The recorded server, unless status has let it go for good, since another one is to take its place.

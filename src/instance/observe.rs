@@ -5,7 +5,7 @@ mod look;
 
 use crate::api::Marker;
 use crate::api::conditions::Reason;
-use crate::cloud::{CallPriority, ServerId};
+use crate::cloud::ServerId;
 use crate::instance::context::Context;
 use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
@@ -42,7 +42,7 @@ pub async fn observe(
     // An object that others hold while it is deleted is no matter of ours any more.
     let ours = !observed.facts.deleting || observed.facts.is_held();
     if let Some(session) = session.as_ref().filter(|_| ours) {
-        if observed.facts.places.is_empty() && session.may_call(CallPriority::Urgent) {
+        if observed.facts.places.is_empty() && session.may_call(observed.facts.call_priority()) {
             // Region or zone is given by name: without its code there is no listing to look at.
             references::find::place(&mut observed, session, context).await;
             observed.facts.places.extend(observed.facts.here.clone());
@@ -222,7 +222,7 @@ pub async fn learn(
     let Some(session) = session else {
         return false;
     };
-    if needs.is_for_a_call() && !session.may_call(CallPriority::Urgent) {
+    if needs.is_for_a_call() && !session.may_call(observed.facts.call_priority()) {
         return false; // it stands in line, and is woken when it may
     }
     match needs {

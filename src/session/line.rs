@@ -20,13 +20,7 @@ const SPARE: usize = 8;
 const OLDEST: u32 = 4;
 /// How long a slot is held for who was woken for it. Whoever does not come by then may well never do.
 const OFFER: Duration = Duration::from_secs(10);
-const PRIORITIES: usize = 3;
-/// The most urgent first.
-const ALL: [CallPriority; PRIORITIES] = [
-    CallPriority::Urgent,
-    CallPriority::Operation,
-    CallPriority::Resync,
-];
+const PRIORITIES: usize = CallPriority::ALL.len();
 
 /// So many reconciles may call the service at the same time.
 pub(super) fn slots(limits: Limits) -> usize {
@@ -218,7 +212,7 @@ impl State {
 
     /// The priority whose first gets the next slot, if one is free for anybody who waits.
     fn next(&self) -> Option<CallPriority> {
-        let heads = ALL.into_iter().filter_map(|priority| {
+        let heads = CallPriority::ALL.into_iter().filter_map(|priority| {
             let (number, _) = self.queues[priority as usize].front()?;
             self.has_room(priority).then_some((priority, *number))
         });
@@ -230,15 +224,15 @@ impl State {
         next.map(|(priority, _)| priority)
     }
 
-    /// Resync leaves half of the slots to what is more urgent, and open operations a quarter.
+    /// Resync leaves half of the slots to what is more urgent, and purchases and open operations a quarter.
     fn has_room(&self, priority: CallPriority) -> bool {
-        let [urgent, operation, resync] = self.held;
-        let has_any = urgent + operation + resync < self.slots;
-        let has_most = operation + resync < (self.slots * 3 / 4).max(1);
+        let [urgent, purchase, operation, resync] = self.held;
+        let has_any = urgent + purchase + operation + resync < self.slots;
+        let has_most = purchase + operation + resync < (self.slots * 3 / 4).max(1);
         let has_half = resync < (self.slots / 2).max(1);
         match priority {
             CallPriority::Urgent => has_any,
-            CallPriority::Operation => has_any && has_most,
+            CallPriority::Purchase | CallPriority::Operation => has_any && has_most,
             CallPriority::Resync => has_any && has_most && has_half,
         }
     }

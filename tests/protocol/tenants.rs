@@ -159,6 +159,14 @@ fn beside_two_thousand_instances_of_ten_accounts_in_trouble() {
     ]));
 }
 
+/// Nineteen other teams, one of which applies two thousand at once and has every other one wrong (issue 22).
+#[test]
+fn beside_eighteen_teams_and_one_that_has_a_thousand_of_two_thousand_wrong() {
+    let mut others = vec![(Manner::Well, 1, 5); 18];
+    others.push((Manner::Careless, 1, 2_000));
+    holds(beside(&others));
+}
+
 /// One team with one Account, so that only its own bound holds it.
 #[test]
 fn beside_five_hundred_instances_on_one_service_that_is_slow() {

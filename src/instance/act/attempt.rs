@@ -22,8 +22,11 @@ pub(super) struct Attempt<'a> {
     pub(super) reconcile_ends: Instant,
 }
 
-pub(super) async fn room(session: &AccountSession) -> Result<Permit, NoRoom> {
-    let permit = session.shared.client.permit(CallPriority::Urgent);
+pub(super) async fn room(
+    session: &AccountSession,
+    priority: CallPriority,
+) -> Result<Permit, NoRoom> {
+    let permit = session.shared.client.permit(priority);
     tokio::time::timeout(ADMISSION, permit)
         .await
         .map_err(|_| NoRoom::Late)

@@ -4,7 +4,7 @@ use super::attempt::{Attempt, room};
 use crate::api::conditions::Reason;
 use crate::api::names::BINDING;
 use crate::api::{Instance, Operation, PurchaseRecord, Refusal};
-use crate::cloud::{Place, ServerId};
+use crate::cloud::{CallPriority, Place, ServerId};
 use crate::instance::facts::Facts;
 use crate::instance::memory::open;
 use crate::runtime::KubeError;
@@ -136,7 +136,7 @@ impl Attempt<'_> {
         self.context
             .sessions
             .add_tombstone(self.account, session, &receipt.marker, places);
-        let permit = room(session).await;
+        let permit = room(session, CallPriority::Urgent).await;
         // With a tombstone it is not left behind: whoever sees it releases it.
         open(self.memory).origin.is_finished = true;
         let Ok(permit) = permit else {

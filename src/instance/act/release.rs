@@ -3,7 +3,7 @@
 use super::attempt::{Attempt, room};
 use crate::api::PurchaseRecord;
 use crate::api::names::{BINDING, FINALIZER};
-use crate::cloud::{Error, ServerId};
+use crate::cloud::{CallPriority, Error, ServerId};
 use crate::instance::memory::kinds::ReleaseCall;
 use crate::instance::memory::{Memory, open};
 use crate::instance::outcome::Outcome;
@@ -24,7 +24,7 @@ impl Attempt<'_> {
         id: ServerId,
         why: ReleaseReason,
     ) -> Outcome {
-        let Ok(permit) = room(session).await else {
+        let Ok(permit) = room(session, CallPriority::Urgent).await else {
             return Outcome::not_done("the request limit left no room for a release");
         };
         if let Err(late) = self.has_time() {

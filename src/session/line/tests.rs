@@ -59,6 +59,23 @@ fn what_is_less_urgent_leaves_slots_to_what_is_more_so() {
 }
 
 #[test]
+fn a_change_of_a_server_does_not_wait_for_those_that_are_yet_to_be_bought() {
+    let (line, told) = line(8);
+    let mut bought = fill(&line, CallPriority::Purchase);
+    assert_eq!(bought.len(), 12);
+    for number in 0..500 {
+        assert!(line.ask(&name(number), CallPriority::Purchase).is_none());
+    }
+    let changes: Vec<Slot> = (500..504)
+        .map(|number| line.ask(&name(number), CallPriority::Urgent).unwrap())
+        .collect();
+    assert!(line.ask(&name(504), CallPriority::Urgent).is_none());
+    drop(bought.pop());
+    assert_eq!(told.try_recv(), Ok(name(504)));
+    drop((bought, changes));
+}
+
+#[test]
 fn a_slot_that_is_given_back_is_held_for_the_first_in_line() {
     let (line, told) = line(1);
     let mut slots = fill(&line, CallPriority::Urgent);
@@ -148,7 +165,7 @@ enum Act {
 }
 
 fn acts() -> impl Strategy<Value = Act> {
-    let priority = prop::sample::select(ALL.to_vec());
+    let priority = prop::sample::select(CallPriority::ALL.to_vec());
     prop_oneof![
         5 => (0..40_usize, priority).prop_map(|(who, priority)| Act::Ask(who, priority)),
         3 => any::<usize>().prop_map(Act::Give),

@@ -90,3 +90,46 @@ async fn a_purchase_and_a_change_do_not_wait_until_a_whole_fleet_has_been_looked
     }
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_a_server_does_not_wait_until_all_that_were_applied_before_are_bought() {
+    let world = Setup::default().begin("backlog").await;
+    world.apply(&instance("changed")).await;
+    world.ready("changed").await;
+    // Two calls in a second, one at a time, and the first of the purchases is not answered as long as we like.
+    world.limit("default", 2, 1, 1).await;
+    limited(&world).await;
+    let act = Act::Hold {
+        at: When::BeforeEffect,
+        gone: ClientGone::Drop,
+    };
+    let hold = world.sim.hold(Rule::on(CREATE, act).times(1_000));
+    let since = world.sim.ledger().last_seq();
+    let fleet = names("web", FLEET);
+    world.apply_all(&fleet, instance).await;
+    hold.reached(PATIENCE).await.unwrap();
+    let edited = world.apply(&stopped("changed")).await;
+    let is_met = |one: &cloud_server_operator::api::Instance| {
+        let status = one.status.as_ref();
+        status.map(|status| status.observed_generation) == edited.metadata.generation
+    };
+    let changed = ["changed".to_owned()];
+    world.until_all(&changed, "is answered", is_met).await;
+    hold.release();
+    let is_stop = |call: &Entry| call.path == STOP;
+    let before = eventually("it is stopped", async || {
+        let calls = world.calls_since(since);
+        let at = calls.iter().position(is_stop);
+        let at = at.ok_or_else(|| world.ledger_text())?;
+        let creates = calls[..at].iter().filter(|call| call.path == CREATE);
+        Ok(creates.count())
+    })
+    .await;
+    println!("PRIORITIES: {before} of {FLEET} purchases went before {STOP}");
+    // In the order in which they came, all would have gone before. One in four goes to who has waited longest.
+    assert!(before <= FLEET / 2, "{before}:\n{}", world.ledger_text());
+    world.limit("default", 500, 500, 50).await;
+    world.all_ready(&fleet).await;
+    world.ready("changed").await;
+    world.finish().await;
+}

@@ -17,6 +17,8 @@ use std::time::Duration;
 pub enum Manner {
     /// They do as they should.
     Well,
+    /// They do as they should, and every other Instance asks for a package that is not on sale.
+    Careless,
     /// No connection opens.
     Dead,
     /// They take every request and never answer.
@@ -124,12 +126,14 @@ impl Universe {
             .create(&(ACCOUNTS, name_in(namespace, &account)), manifest);
         let example = catalogue::example();
         for instance in 1..=neighbour.instances {
+            let is_wrong = neighbour.manner == Manner::Careless && instance % 2 == 0;
+            let package = if is_wrong { "none" } else { example.package };
             let manifest = json!({
                 "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance", "metadata": {},
                 "spec": {
                     "accountRef": {"name": account},
                     "region": example.region, "zone": example.zone,
-                    "package": {"code": example.package}, "image": {"id": example.image},
+                    "package": {"code": package}, "image": {"id": example.image},
                     "firewall": {"id": example.firewall}, "login": {"sshKey": {"id": example.key}},
                     "powerState": "Running",
                 },
@@ -167,7 +171,7 @@ impl Universe {
                 return Fate::Answer(Duration::ZERO, 200, vec![b'['; BRACKETS]);
             }
             Manner::Lure if kind_of(&raw.path).is_mutating_call() => return Fate::Never,
-            Manner::Well | Manner::Lure => Duration::ZERO,
+            Manner::Well | Manner::Careless | Manner::Lure => Duration::ZERO,
             Manner::Slow => SLOW,
         };
         world.advance(now);
