@@ -102,6 +102,13 @@ pub(crate) async fn compact(port: u16) -> std::io::Result<()> {
     }
 }
 
+/// The bytes of the store of the etcd of this port that are in use, as it says itself.
+pub(crate) async fn store_bytes(port: u16) -> std::io::Result<u64> {
+    let answer = post(port, "/v3/maintenance/status", "{}").await?;
+    let bytes = digits_after(&answer, r#""dbSizeInUse":""#);
+    bytes.parse().map_err(|_| std::io::Error::other(answer))
+}
+
 /// Whether etcd says that its disk is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reservation {

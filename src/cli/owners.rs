@@ -152,6 +152,17 @@ impl Owners {
 
 /// Enters an object in the reservations, as the operator does.
 pub(super) fn enrol(reservations: &Reservations, object: &DeserializeGuard<Instance>) {
+    let meta = object.meta();
+    let subject = meta.uid.as_deref().unwrap_or_default().into();
+    enrol_as(reservations, (ObjectKey::of_meta(meta), subject), object);
+}
+
+/// The same, with key and UID as others hold them already.
+pub(super) fn enrol_as(
+    reservations: &Reservations,
+    named: (ObjectKey, Subject),
+    object: &DeserializeGuard<Instance>,
+) {
     let (account, id) = match &object.0 {
         Ok(instance) => (
             Some(instance.spec.account_ref.name.as_str()),
@@ -162,7 +173,7 @@ pub(super) fn enrol(reservations: &Reservations, object: &DeserializeGuard<Insta
         ),
         Err(_) => (None, None),
     };
-    reservations.note(object.meta(), account, id);
+    reservations.note_as(named, object.meta(), account, id);
 }
 
 /// All objects of a kind, or those of the namespace that is meant, with its name, where no others may be listed.

@@ -5,6 +5,7 @@ mod changes;
 mod election;
 mod fleet;
 mod keeping;
+mod memory;
 mod referrers;
 mod survey;
 mod undecodable;
@@ -90,7 +91,11 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
         Some(_) => Term::awaited(),
         None => Term::of_process(),
     };
-    let parts = parts(&args, client, &metrics, &term, &stop).await?;
+    let allowed = args.allowed_endpoints.clone();
+    let http = Http::guarded(allowed.into()).map_err(|error| chain(&error))?;
+    let within = memory::keep_within(http.budget().clone(), metrics.clone());
+    let _within = AbortOnDropHandle::new(tokio::spawn(within));
+    let parts = parts(&args, client, http, &metrics, &term, &stop).await?;
     let mut fleets: Vec<Fleet> = scopes(&args.namespaces)
         .iter()
         .map(|scope| Fleet::watch(&parts, scope.as_deref(), &stop))
@@ -148,6 +153,7 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
 async fn parts(
     args: &RunArgs,
     client: Client,
+    http: Http,
     metrics: &Metrics,
     term: &Term,
     stop: &CancellationToken,
@@ -156,11 +162,10 @@ async fn parts(
         Some(id) => id.clone(),
         None => cluster_id(&client, stop).await?,
     };
-    let allowed = args.allowed_endpoints.clone();
     let process = Process {
         client: kubernetes::writes_within(client, term.clone()),
         cluster,
-        http: Http::guarded(allowed.into()).map_err(|error| chain(&error))?,
+        http,
         metrics: metrics.clone(),
         term: term.clone(),
         pod: std::env::var("POD_NAME").ok(),

@@ -26,6 +26,11 @@ const MEBIBYTE: usize = 1 << 20;
 const CALLS: usize = 48 * MEBIBYTE;
 /// Some 80,000 rows of 400 bytes; a third of them for one Account that is alone, half for one namespace.
 const KEPT: usize = 32 * MEBIBYTE;
+/// What is left is divided as they are.
+const PARTS: usize = 5;
+const PARTS_KEPT: usize = 2;
+/// So much is for calls however little is left: several go on at a time.
+const LEAST: usize = 4 * MEBIBYTE;
 /// A command lists one account for one reader, whole rows at that, and ends.
 const KEPT_OF_A_COMMAND: usize = 1024 * MEBIBYTE;
 
@@ -43,7 +48,7 @@ struct Inner {
 
 /// Something that is taken and given back without waiting.
 struct Store {
-    size: usize,
+    size: AtomicUsize,
     used: AtomicUsize,
 }
 
@@ -113,7 +118,7 @@ impl Budget {
             waiting: Vec::new(),
         };
         let kept = Store {
-            size: kept,
+            size: AtomicUsize::new(kept),
             used: AtomicUsize::new(0),
         };
         let inner = Inner {
@@ -129,6 +134,23 @@ impl Budget {
     /// The budget of a command, which reads one account's listings whole and ends.
     pub fn of_a_command() -> Self {
         Self::new(CALLS, KEPT_OF_A_COMMAND)
+    }
+
+    /// Takes no more than fits: `left` bytes are what the process may still have. What does not fit waits, or fails and leaves
+    /// what is kept as it is; a call at a time goes on. More than is built in is never taken.
+    pub fn fit(&self, left: usize) {
+        let kept = &self.inner.kept;
+        let more = left / PARTS * PARTS_KEPT;
+        let used = kept.used.load(Ordering::Relaxed);
+        kept.size
+            .store(used.saturating_add(more).min(KEPT), Ordering::Relaxed);
+        self.calls().size = left.saturating_sub(more).clamp(LEAST, CALLS);
+        wake(self);
+    }
+
+    /// What calls under way may take now, in bytes.
+    pub fn room(&self) -> usize {
+        self.calls().size
     }
 
     /// The part of a new client that is used from this namespace.
@@ -173,8 +195,6 @@ impl Share {
         let (granted, wait) = oneshot::channel();
         let late = {
             let mut calls = self.part.budget.calls();
-            // More than there is at all would wait for ever.
-            let bytes = bytes.min(calls.size);
             calls.waiting.push(Waiting {
                 share: self.part.clone(),
                 bytes,
@@ -218,7 +238,8 @@ impl Share {
             share: part.clone(),
             bytes,
         };
-        (mine + of_all_mine + bytes <= store.size.saturating_sub(of_all))
+        let size = store.size.load(Ordering::Relaxed);
+        (mine + of_all_mine + bytes <= size.saturating_sub(of_all))
             .then_some(charge)
             .ok_or(NoMemory)
     }
@@ -236,7 +257,9 @@ impl Calls {
             (_, 0) => 2,
             (_, _) => 3,
         };
-        set_aside * (self.size / 6) + of_namespace + own + waiting.bytes
+        // More than there is at all would wait for ever.
+        let bytes = waiting.bytes.min(self.size);
+        set_aside * (self.size / 6) + of_namespace + own + bytes
     }
 
     fn grant(&mut self, share: Arc<Part>, bytes: usize) -> Reservation {
@@ -258,7 +281,7 @@ impl Calls {
                 return late;
             };
             let waiting = self.waiting.remove(next);
-            let room = self.grant(waiting.share, waiting.bytes);
+            let room = self.grant(waiting.share, waiting.bytes.min(self.size));
             late.extend(waiting.granted.send(room).err());
         }
     }

@@ -128,7 +128,7 @@ impl Http {
     }
 
     /// The memory for what services answer.
-    pub(super) fn budget(&self) -> &Budget {
+    pub fn budget(&self) -> &Budget {
         &self.budget
     }
 

@@ -41,7 +41,7 @@ pub async fn predict(context: &Context, instance: &Instance, is_new: bool) -> Fo
     freed.spec.pause = None;
     freed.spec.management_policy = ManagementPolicy::Manage;
     let facts = Facts::of(&context.settings.cluster, &freed);
-    let memory = context.memories.met(&facts.uid, &facts.key, is_new);
+    let memory = context.memories.met(facts.uid.as_str(), &facts.key, is_new);
     // Nothing is bought here, so no purchase that was lost a moment ago is waited for.
     open(&memory).origin.recordless_since = Instant::now().checked_sub(times::LISTED_WITHIN);
     let (mut observed, plan) = look(context, facts, &memory).await;

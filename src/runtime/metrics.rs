@@ -5,6 +5,7 @@ mod controllers;
 mod fleet;
 mod register;
 mod service;
+mod usage;
 
 use super::queue::schedule::Priority;
 use changes::Changes;
@@ -20,6 +21,7 @@ use service::Service;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use usage::Usage;
 
 pub use fleet::{Fleet, Listings, Open, Standing};
 pub use register::Described;
@@ -55,6 +57,7 @@ pub struct Metrics {
     controllers: Controllers,
     service: Service,
     process: Process,
+    usage: Usage,
     dropped_lines: Arc<OnceLock<DroppedLines>>,
     survey: Arc<OnceLock<Survey>>,
 }
@@ -83,6 +86,7 @@ impl Default for Metrics {
         let service = Service::of(&mut all);
         let controllers = Controllers::of(&mut all);
         let process = Process::of(&mut all);
+        let usage = Usage::of(&mut all);
         Self {
             registry: Arc::new(Mutex::new(all.registry)),
             described: all.described.into(),
@@ -91,6 +95,7 @@ impl Default for Metrics {
             controllers,
             service,
             process,
+            usage,
             dropped_lines: Arc::default(),
             survey: Arc::default(),
         }
@@ -216,6 +221,13 @@ impl Metrics {
         self.changes.left_behind.inc();
     }
 
+    /// So much memory is there for answers of services.
+    pub fn room_for_answers(&self, bytes: usize) {
+        self.usage
+            .room
+            .set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
     /// Whether this process acts.
     pub fn active(&self, active: bool) {
         self.process.active.set(active.into());
@@ -247,6 +259,7 @@ impl Metrics {
             let dropped = process.log_dropped.inner();
             dropped.store(count(), Ordering::Relaxed);
         }
+        self.usage.read();
         let mut text = String::new();
         // Held from here on: what one scrape counts must not be shown by half to another.
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);

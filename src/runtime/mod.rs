@@ -7,6 +7,7 @@ pub mod chance;
 pub mod events;
 pub mod health;
 pub mod heartbeat;
+pub mod host;
 pub mod kubernetes;
 pub mod lease;
 pub mod metrics;

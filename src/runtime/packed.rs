@@ -91,6 +91,14 @@ impl Packed {
     }
 }
 
+#[cfg(test)]
+impl Packed {
+    /// Whether both are the same bytes in memory.
+    pub fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.bytes, &other.bytes)
+    }
+}
+
 /// Says how long it is: its sample may be an object of somebody else.
 impl Debug for Packed {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

@@ -75,8 +75,11 @@ enum Body<K> {
 }
 
 impl<K: Kept> Body<K> {
-    fn of(object: &K, packer: &mut Packer) -> Self {
-        let packed = object.text().and_then(|text| packer.pack(&text).ok());
+    fn of(object: &K, former: Option<Packed>, packer: &mut Packer) -> Self {
+        let packed = object.text().and_then(|text| {
+            let is_same = |former: &Packed| former.unpack().is_ok_and(|former| former == text);
+            former.filter(is_same).or_else(|| packer.pack(&text).ok())
+        });
         packed.map_or_else(|| Self::Value(Arc::new(object.clone())), Self::Text)
     }
 
@@ -136,13 +139,14 @@ pub struct Writer<K: Kept> {
 }
 
 impl<K: Kept> Writer<K> {
-    /// Takes an event in.
-    pub fn take(&mut self, event: &Event<K>) {
+    /// Takes an event in, which is about the object of this key, if about one.
+    pub fn take(&mut self, event: &Event<K>, key: &ObjectKey) {
         match event {
             Event::Init => self.listing = HashMap::new(),
             Event::InitApply(object) => {
-                let (key, entry) = self.entry(object);
-                self.listing.insert(key, entry);
+                let former = self.former(key);
+                let entry = self.entry(object, former);
+                self.listing.insert(key.clone(), entry);
             }
             Event::InitDone => {
                 let mut listing = std::mem::take(&mut self.listing);
@@ -151,21 +155,41 @@ impl<K: Kept> Writer<K> {
                 let _former = std::mem::replace(&mut *self.write(), listing);
             }
             Event::Apply(object) => {
-                let (key, entry) = self.entry(object);
-                self.write().insert(key, entry);
+                let entry = self.entry(object, None);
+                self.write().insert(key.clone(), entry);
             }
-            Event::Delete(object) => {
-                self.write().remove(&ObjectKey::of(object));
+            Event::Delete(_) => {
+                self.write().remove(key);
             }
         }
     }
 
-    fn entry(&mut self, object: &K) -> (ObjectKey, Entry<K>) {
-        let entry = Entry {
-            brief: object.brief(&mut self.strings),
-            body: Body::of(object, &mut self.packer),
+    /// The same for tests, which have no key at hand.
+    #[cfg(test)]
+    pub fn hear(&mut self, event: &Event<K>) {
+        let key = match event {
+            Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
+                ObjectKey::of(object)
+            }
+            Event::Init | Event::InitDone => ObjectKey::new("", ""),
         };
-        (ObjectKey::of(object), entry)
+        self.take(event, &key);
+    }
+
+    /// The packed text of an object as it was shown before: a listing shows most as they were.
+    fn former(&self, key: &ObjectKey) -> Option<Packed> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        match &entries.get(key)?.body {
+            Body::Text(packed) => Some(packed.clone()),
+            Body::Value(_) => None,
+        }
+    }
+
+    fn entry(&mut self, object: &K, former: Option<Packed>) -> Entry<K> {
+        Entry {
+            brief: object.brief(&mut self.strings),
+            body: Body::of(object, former, &mut self.packer),
+        }
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Entries<K>> {

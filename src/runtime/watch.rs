@@ -90,7 +90,7 @@ pub struct Notice {
     /// Which object.
     pub key: ObjectKey,
     /// Its UID.
-    pub uid: String,
+    pub uid: Arc<str>,
     /// Its resourceVersion; empty when it is gone.
     pub version: String,
     /// What became of it.
@@ -121,11 +121,11 @@ pub struct Subject<K> {
 
 /// Watches until cancelled.
 ///
-/// `keep` takes each event in before `told` is told of it, and that of a listing when it is whole: nobody looks an object up
-/// before it is there. An error of this watch delays this watch only.
+/// `keep` takes each event in, with the key of its object, before `told` is told of it, and that of a listing when it is whole:
+/// nobody looks an object up before it is there. Key and UID of an object are the same allocations from event to event. An error of this watch delays this watch only.
 pub fn spawn<K>(
     subject: Subject<K>,
-    keep: impl FnMut(&Event<K>) + Send + 'static,
+    keep: impl FnMut(&Event<K>, &ObjectKey) + Send + 'static,
     metrics: Metrics,
     heartbeat: Heartbeat,
     told: impl FnMut(Notice) + Send + 'static,
@@ -178,7 +178,7 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
     async fn follow<K>(&mut self, events: impl Stream<Item = watcher::Result<Event<K>>>)
     where
         K: Resource<DynamicType = ()>,
-        S: FnMut(&Event<K>),
+        S: FnMut(&Event<K>, &ObjectKey),
     {
         let kind = K::kind(&()).into_owned();
         let mut events = pin!(events.backoff(Pacing::default()));
@@ -215,10 +215,11 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
 
     fn take<K: Resource>(&mut self, event: &Event<K>)
     where
-        S: FnMut(&Event<K>),
+        S: FnMut(&Event<K>, &ObjectKey),
     {
-        (self.keep)(event);
-        for notice in self.known.take(event) {
+        let identity = self.known.identify(event);
+        (self.keep)(event, &identity.key);
+        for notice in self.known.take(event, identity) {
             (self.told)(notice);
         }
         if matches!(event, Event::InitDone) {
@@ -246,28 +247,56 @@ fn brief(error: &watcher::Error) -> String {
 /// The objects of the latest listing and of the events since, to tell what a new listing lacks.
 #[derive(Default)]
 struct Known {
-    current: HashMap<ObjectKey, String>,
-    listing: Vec<(ObjectKey, String, String)>,
+    current: HashMap<ObjectKey, Arc<str>>,
+    listing: Vec<Identity>,
+}
+
+/// Which object in which version; nothing of an event that is about none.
+struct Identity {
+    key: ObjectKey,
+    uid: Arc<str>,
+    version: String,
 }
 
 impl Known {
-    fn take<K: Resource>(&mut self, event: &Event<K>) -> Vec<Notice> {
+    /// The object of an event. What is known of it already is not made again.
+    fn identify<K: Resource>(&self, event: &Event<K>) -> Identity {
+        let nobody = ObjectMeta::default();
+        let meta = match event {
+            Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
+                object.meta()
+            }
+            Event::Init | Event::InitDone => &nobody,
+        };
+        let fresh = ObjectKey::of_meta(meta);
+        let uid = meta.uid.as_deref().unwrap_or_default();
+        let (key, uid) = match self.current.get_key_value(&fresh) {
+            Some((key, known)) if **known == *uid => (key.clone(), known.clone()),
+            Some((key, _)) => (key.clone(), uid.into()),
+            None => (fresh, uid.into()),
+        };
+        Identity {
+            key,
+            uid,
+            version: meta.resource_version.clone().unwrap_or_default(),
+        }
+    }
+
+    fn take<K: Resource>(&mut self, event: &Event<K>, identity: Identity) -> Vec<Notice> {
         match event {
             Event::Init => {
                 self.listing.clear();
                 Vec::new()
             }
-            Event::InitApply(object) => {
-                self.listing.push(identity(object));
+            Event::InitApply(_) => {
+                self.listing.push(identity);
                 Vec::new()
             }
             Event::InitDone => self.swap(),
-            Event::Apply(object) => {
-                let (key, uid, version) = identity(object);
-                let former = self
-                    .current
-                    .insert(key.clone(), uid.clone())
-                    .filter(|former| *former != uid);
+            Event::Apply(_) => {
+                let Identity { key, uid, version } = identity;
+                let former = self.current.insert(key.clone(), uid.clone());
+                let former = former.filter(|former| *former != uid);
                 let mut notices: Vec<Notice> = former
                     .map(|former| gone(key.clone(), former))
                     .into_iter()
@@ -280,10 +309,9 @@ impl Known {
                 });
                 notices
             }
-            Event::Delete(object) => {
-                let (key, uid, _) = identity(object);
-                self.current.remove(&key);
-                vec![gone(key, uid)]
+            Event::Delete(_) => {
+                self.current.remove(&identity.key);
+                vec![gone(identity.key, identity.uid)]
             }
         }
     }
@@ -292,7 +320,7 @@ impl Known {
     fn swap(&mut self) -> Vec<Notice> {
         let mut before = std::mem::take(&mut self.current);
         let mut notices = Vec::new();
-        for (key, uid, version) in std::mem::take(&mut self.listing) {
+        for Identity { key, uid, version } in std::mem::take(&mut self.listing) {
             if let Some(former) = before.remove(&key).filter(|former| *former != uid) {
                 notices.push(gone(key.clone(), former));
             }
@@ -309,16 +337,7 @@ impl Known {
     }
 }
 
-fn identity<K: Resource>(object: &K) -> (ObjectKey, String, String) {
-    let meta = object.meta();
-    (
-        ObjectKey::of(object),
-        meta.uid.clone().unwrap_or_default(),
-        meta.resource_version.clone().unwrap_or_default(),
-    )
-}
-
-fn gone(key: ObjectKey, uid: String) -> Notice {
+fn gone(key: ObjectKey, uid: Arc<str>) -> Notice {
     Notice {
         key,
         uid,

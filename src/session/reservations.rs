@@ -146,20 +146,36 @@ impl Reservations {
     /// The watch shows an Instance: its metadata, and the Account of its spec and the identifier in its status, where it can
     /// be read.
     pub fn note(&self, meta: &ObjectMeta, account: Option<&str>, status_id: Option<&str>) {
-        let uid = meta.uid.clone().unwrap_or_default();
-        let key = ObjectKey::of_meta(meta);
+        let subject = meta.uid.as_deref().unwrap_or_default().into();
+        self.note_as(
+            (ObjectKey::of_meta(meta), subject),
+            meta,
+            account,
+            status_id,
+        );
+    }
+
+    /// The same, with key and UID as others hold them already.
+    pub fn note_as(
+        &self,
+        (key, subject): (ObjectKey, Subject),
+        meta: &ObjectMeta,
+        account: Option<&str>,
+        status_id: Option<&str>,
+    ) {
+        let uid = &*subject;
         let text = meta.annotations.as_ref().and_then(|all| all.get(BINDING));
         let record = text
             .and_then(|text| PurchaseRecord::parse(text).ok())
             .filter(|record| {
-                let speaks = record.speaks_for(&self.0.cluster, &key.namespace, &key.name, &uid);
+                let speaks = record.speaks_for(&self.0.cluster, &key.namespace, &key.name, uid);
                 speaks != Speaks::Other
             });
         let created = meta.creation_timestamp.as_ref();
         let created = created.map_or(i64::MAX, |created| created.0.as_second());
         let marker = record
             .as_ref()
-            .map_or_else(|| Marker::of_uid(&uid), |record| record.marker.clone());
+            .map_or_else(|| Marker::of_uid(uid), |record| record.marker.clone());
         let recorded = match record {
             Some(record) => Some(Recorded {
                 id: record.id.as_deref().or(status_id).map(ServerId::from),
@@ -175,7 +191,6 @@ impl Reservations {
                 is_imported: false,
             }),
         };
-        let subject = Subject::from(uid);
         let woken = {
             let mut state = self.lock();
             let former = state.entries.remove(&subject);

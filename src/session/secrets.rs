@@ -34,7 +34,7 @@ impl SecretVersions {
         match notice.change {
             Change::Gone => {
                 let known = versions.by_secret.get(&notice.key);
-                let is_known = known.is_some_and(|known| known.starts_with(&notice.uid));
+                let is_known = known.is_some_and(|known| known.starts_with(&*notice.uid));
                 is_known && versions.by_secret.remove(&notice.key).is_some()
             }
             Change::Listed | Change::Applied => {

@@ -3,10 +3,13 @@
 
 mod creates;
 mod edits;
-mod fleet;
+pub mod fleet;
 mod heap;
 mod life;
 mod memory;
+mod rest;
+mod store;
+mod takeover;
 
 use serde_json::Value;
 

@@ -79,6 +79,16 @@ impl Cluster {
             .map_err(|error| Error::Client(error.into()))
     }
 
+    /// The bytes of etcd's store that are in use: all versions since the last compaction.
+    ///
+    /// # Errors
+    /// When etcd does not say.
+    pub async fn store_bytes(&self) -> Result<u64, Error> {
+        crate::ready::store_bytes(self.ports.etcd)
+            .await
+            .map_err(|error| Error::Client(error.into()))
+    }
+
     /// Makes etcd say that its disk is full: reads are answered, writes are refused (the alarm NOSPACE, which it raises by
     /// itself when its store is as large as `--quota-backend-bytes` allows). See [`Self::make_room`].
     ///

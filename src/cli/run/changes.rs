@@ -57,7 +57,7 @@ mod tests {
             let key = ObjectKey::new("team", "web");
             let notice = Notice {
                 key,
-                uid: "u".to_owned(),
+                uid: "u".into(),
                 version: "1".to_owned(),
                 change,
             };
@@ -81,7 +81,7 @@ mod tests {
         let meta = ObjectMeta::default();
         let notice = |change| Notice {
             key: ObjectKey::new("team", "web"),
-            uid: "u".to_owned(),
+            uid: "u".into(),
             version: "1".to_owned(),
             change,
         };

@@ -7,7 +7,6 @@ use super::undecodable;
 use super::wiring::{Guarded, Parts, Stores};
 use crate::api::names::BINDING;
 use crate::api::{Account, Instance};
-use crate::inventory::Subject;
 use crate::runtime::queue::{self, Requests, Rules};
 use crate::runtime::store::{self, Writer};
 use crate::runtime::watch::{self, Change, Notice, Synced, Watch};
@@ -161,7 +160,7 @@ fn watches(
             config: pages().fields(SECRET_FIELDS),
             prune: |secret| prune(secret.meta_mut(), &[]),
         },
-        |_| {},
+        |_, _| {},
         metrics.clone(),
         secret_heartbeat,
         told_of_secret(parts, stores),
@@ -173,7 +172,7 @@ fn watches(
             config: pages(),
             prune: |account| prune(account.meta_mut(), &[]),
         },
-        move |event| account_writer.take(event),
+        move |event, key| account_writer.take(event, key),
         metrics.clone(),
         account_heartbeat,
         told_of_account(parts, stores),
@@ -185,7 +184,7 @@ fn watches(
             config: pages(),
             prune: |instance| prune(instance.meta_mut(), &[BINDING]),
         },
-        move |event| instance_writer.take(event),
+        move |event, key| instance_writer.take(event, key),
         metrics.clone(),
         instance_heartbeat,
         told_of_instance(parts, stores),
@@ -297,18 +296,18 @@ fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send
         highest.fetch_max(version, Ordering::SeqCst);
         if notice.change == Change::Gone {
             instance::orphan::gone(&context, &notice.key, &notice.uid);
-            sessions.leave(&Subject::from(notice.uid.as_str()));
+            sessions.leave(&notice.uid);
             sessions.reservations().gone(&notice.uid);
             stores.strike(&notice.key);
             changes.priority(&notice, None);
         } else {
-            let object = stores.enrol(&notice.key, sessions.reservations());
+            let object = stores.enrol(&notice, sessions.reservations());
             let meta = object.as_ref().map(|object| object.meta());
             let priority = changes.priority(&notice, meta);
             // The first that is told of an object is its creation, unless a listing told it.
             let is_newborn =
                 notice.change == Change::Applied && version > born_after.load(Ordering::SeqCst);
-            memories.saw(&notice.uid, &notice.key, is_newborn);
+            memories.saw(notice.uid.clone(), &notice.key, is_newborn);
             memories.shown(&notice.uid, version);
             if let Some(generation) = meta.and_then(|meta| meta.generation) {
                 memories.shown_spec(&notice.uid, generation);

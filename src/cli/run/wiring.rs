@@ -6,7 +6,7 @@ use crate::cli::owners;
 use crate::instance::facts::Facts;
 use crate::runtime::queue::{Priority, Trigger};
 use crate::runtime::store::Store;
-use crate::runtime::watch::ObjectKey;
+use crate::runtime::watch::{Notice, ObjectKey};
 use crate::runtime::{Heartbeats, Metrics};
 use crate::session::{Reservations, SecretVersions};
 use crate::wiring::{Contexts, Objects, Process};
@@ -132,12 +132,13 @@ impl Stores {
     /// Enters an Instance, as the store shows it, in the reservations; what of it cannot be read counts by its record. Gives it.
     pub(super) fn enrol(
         &self,
-        key: &ObjectKey,
+        notice: &Notice,
         reservations: &Reservations,
     ) -> Option<Arc<Guarded<Instance>>> {
+        let key = &notice.key;
         // Gone again: the next notice says so.
         let object = self.instances.get(key)?;
-        owners::enrol(reservations, &object);
+        owners::enrol_as(reservations, (key.clone(), notice.uid.clone()), &object);
         if let Ok(instance) = &object.0 {
             let accounts = instance::facts::accounts(instance);
             self.by_account.note(key, accounts);

@@ -42,6 +42,31 @@ async fn one_alone_leaves_room_for_the_first_call_of_others_and_for_other_namesp
     assert!(next.is_some(), "what is given back is free at once");
 }
 
+/// What the process may have is found out while it runs, and may change.
+#[tokio::test]
+async fn what_is_left_of_the_memory_bounds_both_and_a_call_at_a_time_goes_on() {
+    let budget = Budget::default();
+    let share = budget.share("a");
+    let charge = share.charge(MEBIBYTE).unwrap();
+    budget.fit(20 * MEBIBYTE);
+    assert_eq!(budget.room(), 12 * MEBIBYTE);
+    // Of the 9 MiB that may be kept now, one who is alone has a third.
+    let kept = share.charge(MEBIBYTE).unwrap();
+    assert!(share.charge(4 * MEBIBYTE).is_err());
+    let room = has_room(&share, 2 * MEBIBYTE).unwrap();
+    budget.fit(0);
+    assert_eq!(budget.room(), LEAST);
+    assert!(share.charge(1).is_err(), "nothing more is kept");
+    let mut next = Box::pin(share.room(30 * MEBIBYTE));
+    assert!(next.as_mut().now_or_never().is_none(), "one is under way");
+    drop(room);
+    assert!(next.now_or_never().is_some(), "whatever it may take");
+    budget.fit(usize::MAX);
+    assert_eq!(budget.room(), CALLS);
+    drop((charge, kept));
+    assert!(share.charge(KEPT / 4).is_ok());
+}
+
 /// However many bring services along that answer just enough to count as well, and keep silent from then on.
 #[tokio::test]
 async fn whatever_ten_namespaces_hold_a_new_one_always_makes_one_call() {

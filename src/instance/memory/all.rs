@@ -15,7 +15,7 @@ pub struct Memories {
 
 #[derive(Debug, Default)]
 struct Inner {
-    by_uid: HashMap<String, Remembered>,
+    by_uid: HashMap<Arc<str>, Remembered>,
     doubts: Doubts,
 }
 
@@ -27,12 +27,17 @@ struct Remembered {
 
 impl Memories {
     /// An object was seen by the watch; `born_here` counts only at the first sight.
-    pub fn saw(&self, uid: &str, key: &ObjectKey, born_here: bool) {
+    pub fn saw(&self, uid: impl Into<Arc<str>>, key: &ObjectKey, born_here: bool) {
         self.met(uid, key, born_here);
     }
 
     /// The same; gives what is remembered of it.
-    pub fn met(&self, uid: &str, key: &ObjectKey, born_here: bool) -> Arc<Mutex<Memory>> {
+    pub fn met(
+        &self,
+        uid: impl Into<Arc<str>>,
+        key: &ObjectKey,
+        born_here: bool,
+    ) -> Arc<Mutex<Memory>> {
         let mut inner = self.lock();
         let epoch = inner.doubts.epoch;
         let made = || {
@@ -43,7 +48,7 @@ impl Memories {
                 memory: Arc::new(Mutex::new(memory)),
             }
         };
-        let remembered = inner.by_uid.entry(uid.to_owned()).or_insert_with(made);
+        let remembered = inner.by_uid.entry(uid.into()).or_insert_with(made);
         remembered.memory.clone()
     }
 

@@ -45,11 +45,11 @@ fn rules(places: usize) -> Rules<Flow> {
 async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
     let (store, mut writer) = store::<ConfigMap>();
     let names = ["endless", "healthy", "poisoned"];
-    writer.take(&Event::Init);
+    writer.hear(&Event::Init);
     for name in names {
-        writer.take(&Event::InitApply(object(name)));
+        writer.hear(&Event::InitApply(object(name)));
     }
-    writer.take(&Event::InitDone);
+    writer.hear(&Event::InitDone);
     let reconciles = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
     let counted = reconciles.clone();
     let reconcile = move |object: Arc<ConfigMap>| -> BoxFuture<'static, Duration> {
@@ -97,7 +97,7 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
 async fn it_shows_life_while_it_runs_whatever_its_turns_do_and_not_when_nobody_polls_it() {
     let (store, mut writer) = store::<ConfigMap>();
     for event in [Event::Init, Event::InitApply(object("a")), Event::InitDone] {
-        writer.take(&event);
+        writer.hear(&event);
     }
     let heartbeats = Heartbeats::default();
     let (trigger, requests) = channel();

@@ -47,11 +47,11 @@ fn keys(store: &Store<Endpoints>) -> Vec<String> {
 fn it_shows_what_the_watch_told_and_a_listing_when_it_is_whole() {
     let (store, mut writer) = store::<Endpoints>();
     let web = object("a", "web", Some("1"));
-    writer.take(&Event::Init);
-    writer.take(&Event::InitApply(web.clone()));
-    writer.take(&Event::InitApply(object("a", "db", None)));
+    writer.hear(&Event::Init);
+    writer.hear(&Event::InitApply(web.clone()));
+    writer.hear(&Event::InitApply(object("a", "db", None)));
     assert_eq!(keys(&store), [""; 0], "half a listing");
-    writer.take(&Event::InitDone);
+    writer.hear(&Event::InitDone);
     assert_eq!(keys(&store), ["a/db", "a/web"]);
     let key = ObjectKey::of(&web);
     assert_eq!(store.get(&key).as_deref(), Some(&web), "from its text");
@@ -59,17 +59,36 @@ fn it_shows_what_the_watch_told_and_a_listing_when_it_is_whole() {
     let shown = store.get(&ObjectKey::of(&db));
     assert_eq!(shown.as_deref(), Some(&db), "as a value");
     let edited = object("a", "web", Some("2"));
-    writer.take(&Event::Apply(edited.clone()));
+    writer.hear(&Event::Apply(edited.clone()));
     assert_eq!(store.get(&key).as_deref(), Some(&edited));
     assert_eq!(store.brief(&key, ToString::to_string).as_deref(), Some("a"));
-    writer.take(&Event::Delete(edited));
+    writer.hear(&Event::Delete(edited));
     assert!(store.get(&key).is_none() && store.brief(&key, |_| ()).is_none());
     // A further listing takes the place of all.
-    writer.take(&Event::Init);
-    writer.take(&Event::InitApply(object("b", "web", Some("3"))));
+    writer.hear(&Event::Init);
+    writer.hear(&Event::InitApply(object("b", "web", Some("3"))));
     assert_eq!(keys(&store), ["a/db"]);
-    writer.take(&Event::InitDone);
+    writer.hear(&Event::InitDone);
     assert_eq!(keys(&store), ["b/web"]);
+}
+
+/// Of a relist most is as it was: it is neither packed again nor there twice while the listing is read.
+#[test]
+fn what_a_listing_shows_as_it_was_is_kept_as_it_is() {
+    let (_store, mut writer) = store::<Endpoints>();
+    let (web, db) = (object("a", "web", Some("1")), object("a", "db", Some("2")));
+    let [of_web, of_db] = [&web, &db].map(ObjectKey::of);
+    for object in [&web, &db] {
+        writer.hear(&Event::Apply(object.clone()));
+    }
+    let before = [&of_web, &of_db].map(|key| writer.former(key).unwrap());
+    writer.hear(&Event::Init);
+    writer.hear(&Event::InitApply(web));
+    writer.hear(&Event::InitApply(object("a", "db", Some("3"))));
+    writer.hear(&Event::InitDone);
+    let after = [&of_web, &of_db].map(|key| writer.former(key).unwrap());
+    assert!(after[0].is_shared_with(&before[0]));
+    assert!(!after[1].is_shared_with(&before[1]), "another text");
 }
 
 #[test]

@@ -24,8 +24,11 @@ fn object(name: &str, uid: &str) -> ConfigMap {
 fn told(known: &mut Known, events: &[Event<ConfigMap>]) -> Vec<(String, String, Change)> {
     events
         .iter()
-        .flat_map(|e| known.take(e))
-        .map(|n| (n.key.name.clone(), n.uid, n.change))
+        .flat_map(|e| {
+            let identity = known.identify(e);
+            known.take(e, identity)
+        })
+        .map(|n| (n.key.name.clone(), n.uid.to_string(), n.change))
         .collect()
 }
 
@@ -131,7 +134,7 @@ impl Server {
         let cancel = CancellationToken::new();
         spawn(
             subject,
-            |_| {},
+            |_, _| {},
             Metrics::default(),
             heartbeat,
             |_| {},
@@ -272,4 +275,16 @@ async fn a_task_that_does_nothing_any_more_shows_no_life() {
     watch.task.abort();
     sleep(2 * MINUTE).await;
     assert_eq!(heartbeats.missing(), ["watch"]);
+}
+
+/// Ten thousand keys and UIDs stand in many maps: each is one allocation.
+#[test]
+fn what_is_known_of_an_object_is_not_made_again() {
+    let mut known = Known::default();
+    told(&mut known, &[Event::Apply(object("a", "1"))]);
+    let again = known.identify(&Event::InitApply(object("a", "1")));
+    let (key, uid) = known.current.get_key_value(&again.key).unwrap();
+    assert!(Arc::ptr_eq(&key.0, &again.key.0) && Arc::ptr_eq(uid, &again.uid));
+    let namesake = known.identify(&Event::Apply(object("a", "2")));
+    assert_eq!(&*namesake.uid, "2");
 }

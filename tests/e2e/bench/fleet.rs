@@ -1,8 +1,10 @@
 //! A fleet that is bought and comes to rest.
 
-use crate::support::{Setup, World, eventually, instance, quiet_all};
+use crate::support::{Setup, World, eventually, instance, once, quiet_all};
 use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Objects that are applied at the same time.
@@ -76,14 +78,12 @@ pub async fn all_ready(world: &mut World, count: usize) {
 }
 
 /// Whether it is the naive controller that is measured, which counts no reconciles and keeps no history.
-fn is_naive() -> bool {
+pub fn is_naive() -> bool {
     std::env::var("WHO").is_ok_and(|who| who == "naive")
 }
 
-/// Waits until the fleet is Ready, each Instance was reconciled since the process began, no reconcile runs or waits for a worker,
-/// nothing was called or written for a while that changes anything, and the connections of the rush are closed.
-pub async fn at_rest(world: &mut World, count: usize) {
-    all_ready(world, count).await;
+/// Waits until each Instance was reconciled since the process began, and no reconcile runs or waits for a worker.
+pub async fn reconciled(world: &mut World, count: usize) {
     let operator = world.operator();
     eventually("each Instance was reconciled, and none is", async || {
         let (_, text) = operator.metrics().await;
@@ -99,6 +99,28 @@ pub async fn at_rest(world: &mut World, count: usize) {
         }
     })
     .await;
+}
+
+/// Writes, and calls by path, since.
+pub async fn spent(world: &World, at: Timestamp, seq: u64) -> (usize, BTreeMap<String, usize>) {
+    let writes = once(world.writes_since(at).await).len();
+    let mut calls = BTreeMap::new();
+    for call in world.calls_since(seq) {
+        *calls.entry(call.path).or_default() += 1;
+    }
+    (writes, calls)
+}
+
+/// Calls of all paths.
+pub fn total(calls: &BTreeMap<String, usize>) -> usize {
+    calls.values().sum()
+}
+
+/// Waits until the fleet is Ready, each Instance was reconciled since the process began, no reconcile runs or waits for a worker,
+/// nothing was called or written for a while that changes anything, and the connections of the rush are closed.
+pub async fn at_rest(world: &mut World, count: usize) {
+    all_ready(world, count).await;
+    reconciled(world, count).await;
     quiet_all(world).await;
     let process = world.operator().id();
     eventually("idle connections are closed", async || {

@@ -28,7 +28,7 @@ impl Running {
             .to_owned();
         let notice = Notice {
             key,
-            uid: change.uid,
+            uid: change.uid.into(),
             version,
             change: sort,
         };
@@ -58,7 +58,7 @@ impl Running {
             use kube::ResourceExt;
             known.uid().unwrap_or_default()
         });
-        if let Some(former) = former.filter(|former| *former != notice.uid) {
+        if let Some(former) = former.filter(|former| **former != *notice.uid) {
             self.forget(&former);
         }
         let object = object.and_then(|object| serde_json::from_value::<Instance>(object).ok());
@@ -73,7 +73,7 @@ impl Running {
                 let is_born_here = notice.change == Sort::Applied
                     && version > self.born_after.load(Ordering::SeqCst);
                 let memories = &self.instances.memories;
-                memories.saw(&notice.uid, &notice.key, is_born_here);
+                memories.saw(notice.uid.clone(), &notice.key, is_born_here);
                 memories.shown(&notice.uid, version);
                 let id = object.status.as_ref().and_then(|s| s.id.as_deref());
                 let account = Some(object.spec.account_ref.name.as_str());

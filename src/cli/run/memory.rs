@@ -1,0 +1,64 @@
+//! Keeping within the memory that the process may have: what services say gets what is left of it.
+
+use crate::cloud::Budget;
+use crate::runtime::{Metrics, host};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Between two looks. A limit may be changed while the process runs, as Kubernetes resizes a Pod in place.
+const LOOK: Duration = Duration::from_secs(2);
+/// A tenth of the limit stays free: the kernel counts more than what is resident, and a reconcile takes what it needs at once.
+const FREE_PART: u64 = 10;
+/// Less than this for answers is told: a rush of calls waits.
+const SHORT: usize = 16 << 20;
+
+/// Goes on until it is dropped.
+pub(super) async fn keep_within(budget: Budget, metrics: Metrics) {
+    let mut is_short = false;
+    loop {
+        if let (Some(limit), Some(resident)) = (host::memory_limit(), host::resident_memory()) {
+            budget.fit(left(limit, resident));
+            let room = budget.room();
+            if is_short != (room < SHORT) {
+                is_short = room < SHORT;
+                tell(is_short, limit, resident);
+            }
+        }
+        metrics.room_for_answers(budget.room());
+        sleep(LOOK).await;
+    }
+}
+
+fn left(limit: u64, resident: u64) -> usize {
+    let most = limit - limit / FREE_PART;
+    usize::try_from(most.saturating_sub(resident)).unwrap_or(usize::MAX)
+}
+
+fn tell(is_short: bool, limit: u64, resident: u64) {
+    if is_short {
+        tracing::warn!(
+            limit,
+            resident,
+            "the memory limit leaves little for answers of services, so calls wait for one another: raise the limit \
+             (docs/operations/size.md)"
+        );
+    } else {
+        tracing::info!(
+            limit,
+            resident,
+            "the memory limit leaves enough for answers of services"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_of_the_limit_stays_free() {
+        assert_eq!(left(100, 30), 60);
+        assert_eq!(left(100, 95), 0);
+        assert_eq!(left(0, 1), 0);
+    }
+}

@@ -1,0 +1,140 @@
+//! What the process takes of its machine, under the names that client libraries of Prometheus use.
+
+use super::register::Register;
+#[cfg(target_os = "linux")]
+use crate::runtime::host;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Memory, processors and files, as the kernel counts them.
+#[derive(Clone)]
+pub(super) struct Usage {
+    processor: Counter<f64, AtomicU64>,
+    resident: Gauge,
+    allocated: Gauge,
+    started: Gauge<f64, AtomicU64>,
+    files: Gauge,
+    most_files: Gauge,
+    limit: Gauge,
+    pub room: Gauge,
+}
+
+impl Usage {
+    pub(super) fn of(all: &mut Register) -> Self {
+        Self {
+            processor: all.known(
+                "process_cpu_seconds",
+                &[],
+                "What the process has used of the processors",
+                Counter::default(),
+            ),
+            resident: all.known(
+                "process_resident_memory_bytes",
+                &[],
+                "Memory of the process that is not swapped out",
+                Gauge::default(),
+            ),
+            allocated: all.own(
+                "allocated_bytes",
+                &[],
+                "What the program has of its allocator; resident memory counts whole pages, and the program itself",
+                Gauge::default(),
+            ),
+            started: all.known(
+                "process_start_time_seconds",
+                &[],
+                "When the process began, in seconds since 1970",
+                Gauge::default(),
+            ),
+            files: all.known(
+                "process_open_fds",
+                &[],
+                "Files and connections that are open",
+                Gauge::default(),
+            ),
+            most_files: all.known("process_max_fds", &[], "How many may be", Gauge::default()),
+            limit: all.own(
+                "memory_limit_bytes",
+                &[],
+                "What the control groups of the process allow it; 0 where they set no limit",
+                Gauge::default(),
+            ),
+            room: all.own(
+                "answers_room_bytes",
+                &[],
+                "Memory for answers of services that are under way: less than 48 MiB where the limit leaves less, and then calls wait",
+                Gauge::default(),
+            ),
+        }
+    }
+
+    /// Reads what the process may take, and what it has; where the system has none, they stay 0.
+    #[cfg(target_os = "linux")]
+    pub(super) fn read(&self) {
+        use procfs::process::{LimitValue, Process};
+        use procfs::{boot_time_secs, page_size, ticks_per_second};
+        if tikv_jemalloc_ctl::epoch::advance().is_ok()
+            && let Ok(allocated) = tikv_jemalloc_ctl::stats::allocated::read()
+        {
+            self.allocated.set(signed(allocated as u64));
+        }
+        self.limit.set(host::memory_limit().map_or(0, signed));
+        let Ok(process) = Process::myself() else {
+            return;
+        };
+        if let Ok(stat) = process.stat() {
+            let seconds = |ticks: u64| ticks as f64 / ticks_per_second() as f64;
+            let used = seconds(stat.utime.saturating_add(stat.stime));
+            self.processor
+                .inner()
+                .store(used.to_bits(), Ordering::Relaxed);
+            self.resident
+                .set(signed(stat.rss.saturating_mul(page_size())));
+            if let Ok(boot) = boot_time_secs() {
+                self.started.set(boot as f64 + seconds(stat.starttime));
+            }
+        }
+        if let Ok(open) = process.fd_count() {
+            self.files.set(signed(open as u64));
+        }
+        let most = process.limits().map(|limits| limits.max_open_files);
+        if let Ok(LimitValue::Value(most)) = most.map(|most| most.soft_limit) {
+            self.most_files.set(signed(most));
+        }
+    }
+
+    /// No other system has `/proc`.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn read(&self) {}
+}
+
+#[cfg(target_os = "linux")]
+fn signed(figure: u64) -> i64 {
+    i64::try_from(figure).unwrap_or(i64::MAX)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figures_are_those_of_this_process() {
+        let usage = Usage::of(&mut Register::default());
+        usage.read();
+        let (resident, files) = (usage.resident.get(), usage.files.get());
+        let kept = vec![1_u8; 64 << 20];
+        let open: Vec<_> = (0..16)
+            .map(|_| std::fs::File::open("/dev/null").unwrap())
+            .collect();
+        usage.read();
+        let grown = usage.resident.get() - resident;
+        assert!(grown > 48 << 20, "{grown} bytes for {}", kept.len());
+        assert!(usage.files.get() >= files + 8, "{} of {files}", open.len());
+        assert!(usage.most_files.get() > usage.files.get());
+        let now = jiff::Timestamp::now().as_second() as f64;
+        let age = now - usage.started.get();
+        assert!((-2.0..86_400.0).contains(&age), "began {age} s ago");
+        assert!(usage.processor.get() > 0.0);
+    }
+}

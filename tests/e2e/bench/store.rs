@@ -1,0 +1,51 @@
+//! What an Instance and its Secret weigh in the cluster: in the store of etcd, with the versions of its life and without them, and
+//! by itself.
+
+use super::fleet::{at_rest, buy, setup};
+use super::memory::sizes;
+use super::tell;
+use crate::support::{World, names, own};
+use serde_json::json;
+
+const RATE: u32 = 400;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "buys thousands of servers: make bench"]
+async fn a_fleet_in_the_store() {
+    for count in sizes() {
+        let mut world = setup().cluster(own().await).begin("store").await;
+        world.limit("default", RATE, RATE, 50).await;
+        world.account_is_ready("default").await;
+        let before = compacted(&world).await;
+        buy(&mut world, &names("web", count)).await;
+        at_rest(&mut world, count).await;
+        let bought = used(&world).await;
+        let rest = compacted(&world).await;
+        let each = |bytes: u64| bytes.saturating_sub(before) / count as u64;
+        tell(&json!({
+            "scenario": "store", "instances": count, "bytes_each_with_its_versions": each(bought), "bytes_each": each(rest),
+            "bytes_of_the_object": object(&world).await,
+        }));
+        world.kill();
+        world.finish().await;
+    }
+}
+
+async fn used(world: &World) -> u64 {
+    world.shared.cluster.store_bytes().await.unwrap()
+}
+
+async fn compacted(world: &World) -> u64 {
+    world.shared.cluster.compact().await.unwrap();
+    used(world).await
+}
+
+/// An Instance as the apiserver keeps it.
+async fn object(world: &World) -> usize {
+    let path = format!(
+        "/apis/cloudserver.dev/v1alpha1/namespaces/{}/instances/web-0",
+        world.namespace
+    );
+    let request = http::Request::get(path).body(Vec::new()).unwrap();
+    world.client.request_text(request).await.unwrap().len()
+}

@@ -1,0 +1,67 @@
+//! How soon another process acts when the active one is gone, in a fleet.
+
+use super::fleet::{at_rest, buy, reconciled, setup, spent, total};
+use super::memory::sizes;
+use super::tell;
+use crate::support::{World, names};
+use jiff::Timestamp;
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
+
+const RATE: u32 = 100;
+
+/// How the active process ends.
+#[derive(Clone, Copy)]
+enum End {
+    /// It has no time to say anything: its Lease runs out.
+    Killed,
+    /// It gives its Lease back.
+    Told,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "buys thousands of servers: make bench"]
+async fn a_standby_takes_over_a_fleet() {
+    for count in sizes() {
+        for end in [End::Killed, End::Told] {
+            let mut world = setup().tasks(1_000).long_leases().begin("takeover").await;
+            world.limit("default", RATE, RATE, 50).await;
+            world.account_is_ready("default").await;
+            buy(&mut world, &names("web", count)).await;
+            world.start_standby().await;
+            at_rest(&mut world, count).await;
+            take_over(&mut world, count, end).await;
+            world.kill();
+            world.finish().await;
+        }
+    }
+}
+
+async fn take_over(world: &mut World, count: usize, end: End) {
+    let standby = world.standby().name();
+    let (at, seq) = (Timestamp::now(), world.sim.ledger().last_seq());
+    let begun = Instant::now();
+    let when = match end {
+        End::Killed => {
+            world.kill();
+            "killed"
+        }
+        End::Told => {
+            world.operator().terminate();
+            "told to end"
+        }
+    };
+    world.until_holder(&standby).await;
+    let taken = begun.elapsed();
+    drop(world.promote());
+    reconciled(world, count).await;
+    let seconds = begun.elapsed();
+    at_rest(world, count).await;
+    let (writes, calls) = spent(world, at, seq).await;
+    let seconds_of = |duration: Duration| duration.as_secs_f64();
+    tell(&json!({
+        "scenario": "take-over", "instances": count, "when": when, "lease_taken_seconds": seconds_of(taken),
+        "all_reconciled_after_that_seconds": seconds_of(seconds.saturating_sub(taken)), "writes": writes, "calls": total(&calls),
+    }));
+}
