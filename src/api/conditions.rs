@@ -177,7 +177,7 @@ reasons! {
         "As many creates were sent for the Account within a minute as its spec.createRate.perMinute allows. One that the service refused does not count, and one whose outcome is not known does.",
         "Wait; it goes on by itself. If it was not you who made so many Instances, find out what makes them.";
     RequestLimitReached:
-        "What the Instance needs has to wait: as many requests as the Account's spec.requests allows are under way, or the service answers them slowly. Changes go before running operations, and those before looks at what nobody changed.",
+        "What the Instance needs has to wait: as many requests as the Account's spec.requests allows are under way, or the service answers them slowly. Changes of servers go first, then purchases and running operations, then looks at what nobody changed.",
         "Wait; it goes on by itself. If it lasts, raise spec.requests of the Account as far as the service allows, or look at the service.";
     AccountPending:
         "The operator has not looked at the Account yet: its service has not answered the first request.",

@@ -29,7 +29,8 @@ const KEPT: usize = 32 * MEBIBYTE;
 /// What is left is divided as they are.
 const PARTS: usize = 5;
 const PARTS_KEPT: usize = 2;
-/// So much is for calls however little is left: several go on at a time.
+/// So much is for each however little is left: calls of several Accounts at a time, and ten thousand rows, a third of them for one
+/// Account that is alone.
 const LEAST: usize = 4 * MEBIBYTE;
 /// A command lists one account for one reader, whole rows at that, and ends.
 const KEPT_OF_A_COMMAND: usize = 1024 * MEBIBYTE;
@@ -137,14 +138,16 @@ impl Budget {
     }
 
     /// Takes no more than fits: `left` bytes are what the process may still have. What does not fit waits, or fails and leaves
-    /// what is kept as it is; a call at a time goes on. More than is built in is never taken.
+    /// what is kept as it is; a little of either goes on in any case. More than is built in is never taken.
     pub fn fit(&self, left: usize) {
         let kept = &self.inner.kept;
-        let more = left / PARTS * PARTS_KEPT;
-        let used = kept.used.load(Ordering::Relaxed);
-        kept.size
-            .store(used.saturating_add(more).min(KEPT), Ordering::Relaxed);
-        self.calls().size = left.saturating_sub(more).clamp(LEAST, CALLS);
+        let mut calls = self.calls();
+        // What is promised to calls under way may not be resident yet.
+        let more = left.saturating_sub(calls.used) / PARTS * PARTS_KEPT;
+        let size = kept.used.load(Ordering::Relaxed).saturating_add(more);
+        kept.size.store(size.clamp(LEAST, KEPT), Ordering::Relaxed);
+        calls.size = left.saturating_sub(more).clamp(LEAST, CALLS);
+        drop(calls);
         wake(self);
     }
 

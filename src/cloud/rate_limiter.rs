@@ -1,7 +1,7 @@
 //! The request limit of one (endpoint, token): a rate, a number at once, and a queue for each priority.
 //!
 //! The rate is what the user allows, and less as long as the service refuses it (halved at each refusal, then slowly more).
-//! Whoever waits with a higher priority goes first, and within a priority whoever came first; one in eight has waited longest. No
+//! Whoever waits with a higher rank goes first, and within a rank whoever came first; one in eight has waited longest. No
 //! task of its own: the first in line keeps the time itself and wakes the next. The rate is reckoned on tokio's clock, so that a
 //! test with paused time is exact.
 
@@ -20,9 +20,10 @@ use bucket::Bucket;
 /// Who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallPriority {
-    /// A user's change of a server that is there: everything that mutates one, and the looks right before it.
+    /// A user's change of a server that is there: everything that mutates one, and the looks right before it. Lists of what the
+    /// service offers, too, which many share.
     Urgent,
-    /// Buying a server: a thousand may be applied at once, and who stops one of his own does not wait for them.
+    /// Buying or importing a server: a thousand may be applied at once, and who stops one of his own does not wait for them.
     Purchase,
     /// The progress of an operation that is running.
     Operation,
@@ -55,6 +56,16 @@ impl Default for Limits {
 impl CallPriority {
     /// All, the most urgent first.
     pub const ALL: [Self; 4] = [Self::Urgent, Self::Purchase, Self::Operation, Self::Resync];
+
+    /// Who goes first at the rate limiter. Purchases and what follows operations go as they come: whoever waits here has a slot of
+    /// the line already, where purchases go first, and thousands of them must not keep an operation from its end.
+    const fn rank(self) -> u8 {
+        match self {
+            Self::Urgent => 0,
+            Self::Purchase | Self::Operation => 1,
+            Self::Resync => 2,
+        }
+    }
 
     /// The label of metrics.
     pub const fn as_str(self) -> &'static str {
@@ -349,14 +360,18 @@ impl State {
         passes
     }
 
-    /// Who passes next: the first of the highest priority, or once in a while whoever has waited longest.
+    /// Who passes next: the first of the highest rank, or once in a while whoever has waited longest.
     fn first(&self) -> Option<&Ticket> {
-        let mut heads = self.queues.iter().filter_map(VecDeque::front);
-        if self.passed % OLDEST == OLDEST - 1 {
-            heads.min_by_key(|ticket| ticket.number)
-        } else {
-            heads.next()
-        }
+        let heads = CallPriority::ALL.into_iter().filter_map(|priority| {
+            let ticket = self.queues[priority as usize].front()?;
+            Some((priority.rank(), ticket))
+        });
+        let is_for_the_oldest = self.passed % OLDEST == OLDEST - 1;
+        let next = heads.min_by_key(|(rank, ticket)| {
+            let rank = if is_for_the_oldest { 0 } else { *rank };
+            (rank, ticket.number)
+        });
+        next.map(|(_, ticket)| ticket)
     }
 
     fn set_share(&mut self, share: f64) {

@@ -57,7 +57,12 @@ async fn permit_for(
     };
     let priority = match &plan.step {
         Step::Buy { .. } => CallPriority::Purchase,
-        _ => observed.facts.call_priority(),
+        Step::Operate { .. } | Step::Auxiliary { .. } | Step::Release { .. } => {
+            CallPriority::Urgent
+        }
+        Step::Rest | Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => {
+            observed.facts.call_priority()
+        }
     };
     if !session.may_call(priority) {
         return Err(NoRoom::InLine);

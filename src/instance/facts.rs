@@ -133,7 +133,8 @@ impl Facts {
 
     /// How urgent the calls are that a user waits for: what is there goes before what is yet to be bought.
     pub fn call_priority(&self) -> CallPriority {
-        if self.id().is_none() && !self.deleting {
+        let has_one = self.status_id().is_some() || self.status.id.is_some();
+        if !has_one && !self.deleting {
             CallPriority::Purchase
         } else {
             CallPriority::Urgent

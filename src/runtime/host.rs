@@ -1,51 +1,70 @@
 //! What the machine leaves this process of memory: the limit of its control groups, and what it has of that.
 
+#[cfg(target_os = "linux")]
+use procfs::process::Process;
+use std::io::Error;
+#[cfg(target_os = "linux")]
+use std::io::ErrorKind;
+#[cfg(target_os = "linux")]
+use std::path::Path;
+
 /// The memory that the process may have, in bytes: the least that its control groups allow, its own and those above it. None
 /// where nobody set a limit, or the system knows none.
+///
+/// # Errors
+/// It cannot be read now.
 #[cfg(target_os = "linux")]
-pub fn memory_limit() -> Option<u64> {
-    let groups = procfs::process::Process::myself().ok()?.cgroups().ok()?;
-    let of_memory = |group: &procfs::ProcessCGroup| {
-        let is_legacy = group.controllers.iter().any(|name| name == "memory");
-        let at = if is_legacy {
-            "memory"
-        } else {
-            group.controllers.is_empty().then_some("")?
+pub fn memory_limit() -> Result<Option<u64>, Error> {
+    let groups = Process::myself().and_then(|process| process.cgroups());
+    let groups = groups.map_err(Error::other)?;
+    let mut limits = Vec::new();
+    for group in groups.0 {
+        let at = match group.controllers.iter().any(|name| name == "memory") {
+            true => "memory",
+            false if group.controllers.is_empty() => "",
+            false => continue,
         };
-        Some(least(
-            &std::path::Path::new("/sys/fs/cgroup").join(at),
+        limits.extend(least(
+            &Path::new("/sys/fs/cgroup").join(at),
             &group.pathname,
-        ))
-    };
-    groups.0.iter().filter_map(of_memory).flatten().min()
+        )?);
+    }
+    Ok(limits.into_iter().min())
 }
 
 /// The least limit of the groups from this one up to the root. A container often sees its own group as the root.
 #[cfg(target_os = "linux")]
-fn least(root: &std::path::Path, group: &str) -> Option<u64> {
+fn least(root: &Path, group: &str) -> Result<Option<u64>, Error> {
     let group = root.join(group.trim_start_matches('/'));
-    let groups = group.ancestors().filter(|at| at.starts_with(root));
-    let limits = groups.flat_map(|at| {
-        ["memory.max", "memory.limit_in_bytes"].map(|name| {
-            let text = std::fs::read_to_string(at.join(name)).ok()?;
+    let mut least = None;
+    for at in group.ancestors().filter(|at| at.starts_with(root)) {
+        for name in ["memory.max", "memory.limit_in_bytes"] {
+            let text = match std::fs::read_to_string(at.join(name)) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                text => text?,
+            };
             // "max", and a number as large as the legacy kernel has, are no limit.
-            text.trim().parse().ok().filter(|limit| *limit < 1 << 60)
-        })
-    });
-    limits.flatten().min()
+            let limit = text.trim().parse().ok().filter(|limit| *limit < 1 << 60);
+            least = least.into_iter().chain(limit).min();
+        }
+    }
+    Ok(least)
 }
 
 /// What the process has of it, in bytes.
 #[cfg(target_os = "linux")]
 pub fn resident_memory() -> Option<u64> {
-    let stat = procfs::process::Process::myself().ok()?.stat().ok()?;
+    let stat = Process::myself().ok()?.stat().ok()?;
     Some(stat.rss.saturating_mul(procfs::page_size()))
 }
 
 /// No other system is known to have one.
+///
+/// # Errors
+/// None.
 #[cfg(not(target_os = "linux"))]
-pub fn memory_limit() -> Option<u64> {
-    None
+pub fn memory_limit() -> Result<Option<u64>, Error> {
+    Ok(None)
 }
 
 /// Not known on other systems.
@@ -66,17 +85,17 @@ mod tests {
         let inner = root.join("pods/one/container");
         fs::create_dir_all(&inner).unwrap();
         let group = "/pods/one/container";
-        assert_eq!(least(root, group), None);
+        assert_eq!(least(root, group).unwrap(), None);
         fs::write(inner.join("memory.max"), "max\n").unwrap();
         fs::write(root.join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
-        assert_eq!(least(root, group), None);
+        assert_eq!(least(root, group).unwrap(), None);
         fs::write(root.join("pods/one/memory.max"), "134217728\n").unwrap();
-        assert_eq!(least(root, group), Some(128 << 20));
+        assert_eq!(least(root, group).unwrap(), Some(128 << 20));
         fs::write(inner.join("memory.max"), "67108864\n").unwrap();
-        assert_eq!(least(root, group), Some(64 << 20));
+        assert_eq!(least(root, group).unwrap(), Some(64 << 20));
         // A container that has a namespace of groups sees the path of the machine, and its own group at the root.
         fs::write(root.join("memory.max"), "33554432\n").unwrap();
-        assert_eq!(least(root, "/elsewhere"), Some(32 << 20));
+        assert_eq!(least(root, "/elsewhere").unwrap(), Some(32 << 20));
     }
 
     #[test]

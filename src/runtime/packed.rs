@@ -1,7 +1,9 @@
 //! Texts that have much in common, packed against one of them.
 //!
 //! The JSON of two Instances differs in some names, identifiers and times: all else is found in the other one. So each text is
-//! deflated with a text that was packed before as the dictionary (the sample), and takes a fifth of what it takes by itself.
+//! deflated with a text that was packed before as the dictionary (the sample), and takes a fifth of what it takes by itself. Objects
+//! in the same state are about as long: each length has a sample of its own, so that those that are bought do not serve as the
+//! sample of those that are Ready.
 //!
 //! The types of the library are called after zlib, whose header is left out: they are the ones that take a dictionary.
 
@@ -35,7 +37,15 @@ pub struct Packed {
 
 /// Packs texts.
 #[derive(Default)]
-pub struct Packer {
+pub struct Packer([Class; CLASSES]);
+
+/// Lengths between two powers of two, from below a kibibyte to [`LONGEST_SAMPLE`] and beyond.
+const CLASSES: usize = 6;
+const SHORTEST: u32 = 10;
+
+/// Texts of about one length.
+#[derive(Default)]
+struct Class {
     sample: Sample,
     /// Texts so far that did not resemble the sample.
     unlike: usize,
@@ -47,24 +57,38 @@ impl Packer {
     /// # Errors
     /// The library reports one; none is known.
     pub fn pack(&mut self, text: &[u8]) -> Result<Packed, Error> {
+        let class = self.class(text.len());
         let mut compress = Compress::new(Compression::default(), false);
-        if !self.sample.is_empty() {
-            compress.set_dictionary(&self.sample)?;
+        if !class.sample.is_empty() {
+            compress.set_dictionary(&class.sample)?;
         }
         let mut encoder = ZlibEncoder::new_with_compress(Vec::new(), compress);
         encoder.write_all(text)?;
         let bytes = encoder.finish()?;
         let packed = Packed {
             bytes: bytes.into(),
-            sample: self.sample.clone(),
+            sample: class.sample.clone(),
         };
-        self.try_sample(text, packed.bytes.len());
+        class.try_sample(text, packed.bytes.len());
         Ok(packed)
     }
 
+    /// Whether a text of this length, packed so already, is to be left as it is: well packed, or against the sample of now.
+    pub fn would_keep(&mut self, packed: &Packed, length: usize) -> bool {
+        is_well(packed.bytes.len(), length)
+            || Arc::ptr_eq(&packed.sample, &self.class(length).sample)
+    }
+
+    fn class(&mut self, length: usize) -> &mut Class {
+        let power = length.checked_ilog2().unwrap_or_default();
+        let number = power.saturating_sub(SHORTEST - 1) as usize;
+        &mut self.0[number.min(CLASSES - 1)]
+    }
+}
+
+impl Class {
     fn try_sample(&mut self, text: &[u8], packed: usize) {
-        let is_well = packed <= WELL_PACKED_SHORT.max(text.len() / WELL_PACKED);
-        if is_well || text.len() > LONGEST_SAMPLE {
+        if is_well(packed, text.len()) || text.len() > LONGEST_SAMPLE {
             return;
         }
         self.unlike += 1;
@@ -73,6 +97,11 @@ impl Packer {
             self.unlike = 0;
         }
     }
+}
+
+/// Whether this is little for a text of that length.
+fn is_well(packed: usize, length: usize) -> bool {
+    packed <= WELL_PACKED_SHORT.max(length / WELL_PACKED)
 }
 
 impl Packed {
@@ -150,7 +179,7 @@ mod tests {
     #[test]
     fn objects_that_grow_or_change_their_kind_soon_have_a_sample_that_resembles_them() {
         let mut packer = Packer::default();
-        for (seed, length) in [(1, 1_000), (1, 4_000), (2, 6_000), (3, 30_000)] {
+        for (seed, length) in [(1, 2_100), (1, 4_000), (2, 3_900), (3, 30_000), (4, 20_000)] {
             let alike = (0..100).map(|name| object(seed, length, name));
             let sizes = sizes(&mut packer, alike);
             let later = &sizes[SAMPLE_TRIED..];
@@ -161,11 +190,21 @@ mod tests {
         }
     }
 
+    /// A fleet that is bought: each object is shown in several states, and those of all others come in between.
+    #[test]
+    fn objects_in_different_states_do_not_serve_as_samples_of_each_other() {
+        let mut packer = Packer::default();
+        let states =
+            (0..400).map(|number| object(1 + number % 2, [900, 3_000][number as usize % 2], 7));
+        let sizes = sizes(&mut packer, states);
+        assert!(sizes[2..].iter().all(|size| *size < 200), "{sizes:?}");
+    }
+
     #[test]
     fn odd_objects_among_others_cost_the_others_a_share_of_what_is_saved() {
         let mut packer = Packer::default();
         let mixed = (0..1_000).map(|name| match name % 10 {
-            0 => noise(30_000, u32::try_from(name % 31).unwrap()),
+            0 => noise(3_000, u32::try_from(name % 31).unwrap()),
             _ => object(1, 4_000, name),
         });
         let sizes = sizes(&mut packer, mixed);
@@ -180,6 +219,6 @@ mod tests {
     fn what_is_longer_than_the_library_looks_back_is_no_sample() {
         let mut packer = Packer::default();
         sizes(&mut packer, (0..40).map(|name| object(1, 40_000, name)));
-        assert!(packer.sample.is_empty());
+        assert!(packer.0.iter().all(|class| class.sample.is_empty()));
     }
 }

@@ -77,8 +77,12 @@ enum Body<K> {
 impl<K: Kept> Body<K> {
     fn of(object: &K, former: Option<Packed>, packer: &mut Packer) -> Self {
         let packed = object.text().and_then(|text| {
-            let is_same = |former: &Packed| former.unpack().is_ok_and(|former| former == text);
-            former.filter(is_same).or_else(|| packer.pack(&text).ok())
+            let is_same = |former: &Packed| {
+                packer.would_keep(former, text.len())
+                    && former.unpack().is_ok_and(|former| former == text)
+            };
+            let former = former.filter(is_same);
+            former.or_else(|| packer.pack(&text).ok())
         });
         packed.map_or_else(|| Self::Value(Arc::new(object.clone())), Self::Text)
     }

@@ -85,7 +85,7 @@ impl Line {
         self.change(|state| state.slots = slots(limits));
     }
 
-    /// A slot, if one is held for this subject, or is left and nobody as urgent waits for it. Else the subject stands in line,
+    /// A slot, if one is held for this subject, or is left and nobody as urgent waits who would have room. Else the subject stands in line,
     /// where it stood before, unless it has become more urgent.
     pub fn ask(&self, subject: &Subject, priority: CallPriority) -> Option<Slot> {
         let held = self.change(|state| state.ask(subject, priority));
@@ -145,9 +145,11 @@ impl State {
             return Some(offered);
         }
         let stood = self.lapsed.remove(subject);
-        let is_first = self.queues[..=priority as usize]
-            .iter()
-            .all(|waiting| waiting.iter().all(|(_, other)| other == subject));
+        // Those that are more urgent and find no room themselves are not passed by.
+        let is_first = CallPriority::ALL[..=priority as usize].iter().all(|ahead| {
+            let waiting = &self.queues[*ahead as usize];
+            !self.has_room(*ahead) || waiting.iter().all(|(_, other)| other == subject)
+        });
         if is_first && self.has_room(priority) {
             self.forget(subject);
             self.held[priority as usize] += 1;
@@ -224,16 +226,18 @@ impl State {
         next.map(|(priority, _)| priority)
     }
 
-    /// Resync leaves half of the slots to what is more urgent, and purchases and open operations a quarter.
+    /// Purchases leave half of the slots to others, resync half together with purchases, and open operations a quarter: what is
+    /// asked for goes on beside them, and does not only begin.
     fn has_room(&self, priority: CallPriority) -> bool {
         let [urgent, purchase, operation, resync] = self.held;
         let has_any = urgent + purchase + operation + resync < self.slots;
         let has_most = purchase + operation + resync < (self.slots * 3 / 4).max(1);
-        let has_half = resync < (self.slots / 2).max(1);
+        let has_half = |held: usize| held < (self.slots / 2).max(1);
         match priority {
             CallPriority::Urgent => has_any,
-            CallPriority::Purchase | CallPriority::Operation => has_any && has_most,
-            CallPriority::Resync => has_any && has_most && has_half,
+            CallPriority::Purchase => has_any && has_most && has_half(purchase),
+            CallPriority::Operation => has_any && has_most,
+            CallPriority::Resync => has_any && has_most && has_half(purchase + resync),
         }
     }
 }

@@ -3,10 +3,10 @@
 
 mod creates;
 mod edits;
-pub mod fleet;
 mod heap;
 mod life;
 mod memory;
+mod operations;
 mod rest;
 mod store;
 mod takeover;

@@ -1,7 +1,7 @@
 //! What a create, a deletion and a quiet fleet cost, counted in the audit log and in the service's ledger (design
 //! section 6). Events, Leases and the Account's status are counted apart.
 
-use crate::bench::fleet::{at_rest, buy};
+use crate::support::bought::{allocated, at_rest, buy};
 use crate::support::{
     Setup, World, condition, end_task, endless, eventually, insist, instance, is_ready, names,
     once, stays, stopped,
@@ -121,12 +121,13 @@ async fn an_instance_that_was_bought_takes_a_few_kilobytes_of_memory() {
     let all = names("web", FIRST + MORE);
     buy(&mut world, &all[..FIRST]).await;
     at_rest(&mut world, FIRST).await;
-    let before = allocated(&mut world).await;
+    let before = at_last(&mut world).await;
     buy(&mut world, &all).await;
     at_rest(&mut world, all.len()).await;
-    // What connections of the rush have is given back a little later than they are closed.
+    // Connections of the rush are closed by and by, each with what it has.
     let each = eventually("each takes no more", async || {
-        let each = allocated(&mut world).await.saturating_sub(before) / MORE;
+        let (_, metrics) = world.operator().metrics().await;
+        let each = allocated(&metrics).saturating_sub(before) / MORE;
         match each <= BYTES_EACH {
             true => Ok(each),
             false => Err(format!("{each} bytes each")),
@@ -138,12 +139,23 @@ async fn an_instance_that_was_bought_takes_a_few_kilobytes_of_memory() {
     world.finish().await;
 }
 
-/// What the operator has of its allocator.
-async fn allocated(world: &mut World) -> usize {
-    const ALLOCATED: &str = "cloud_server_operator_allocated_bytes ";
-    let (_, text) = world.operator().metrics().await;
-    let found = text.lines().find_map(|line| line.strip_prefix(ALLOCATED));
-    found.unwrap().trim().parse().unwrap()
+/// What it has of its allocator in the end: connections of a rush give theirs back a little later than they are closed.
+async fn at_last(world: &mut World) -> usize {
+    const STEADY: usize = 16 * 1024;
+    const FOR: Duration = Duration::from_secs(3);
+    let (mut since, mut former) = (Instant::now(), usize::MAX);
+    eventually("nothing more is given back", async || {
+        let (_, metrics) = world.operator().metrics().await;
+        let now = allocated(&metrics);
+        if now.abs_diff(former) > STEADY {
+            (since, former) = (Instant::now(), now);
+        }
+        match since.elapsed() >= FOR {
+            true => Ok(now),
+            false => Err(format!("{now} bytes")),
+        }
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -23,10 +23,11 @@ async fn metrics_are_openmetrics_and_count_what_was_done() {
             .rsplit_once(' ')
             .unwrap_or_else(|| panic!("no sample: {line:?}"));
         assert!(
-            // Ours, and those that dashboards for controllers know.
+            // Ours, and those that dashboards for controllers and for any process know.
             [
                 "cloud_server_operator_",
                 "controller_runtime_",
+                "process_",
                 "workqueue_"
             ]
             .iter()

@@ -9,18 +9,21 @@ use tokio::time::sleep;
 const LOOK: Duration = Duration::from_secs(2);
 /// A tenth of the limit stays free: the kernel counts more than what is resident, and a reconcile takes what it needs at once.
 const FREE_PART: u64 = 10;
-/// Less than this for answers is told: a rush of calls waits.
+/// Less than this for answers is told, since a rush of calls waits; and more than that, once there is.
 const SHORT: usize = 16 << 20;
+const ENOUGH: usize = 24 << 20;
 
 /// Goes on until it is dropped.
 pub(super) async fn keep_within(budget: Budget, metrics: Metrics) {
     let mut is_short = false;
     loop {
-        if let (Some(limit), Some(resident)) = (host::memory_limit(), host::resident_memory()) {
+        // What cannot be read now leaves all as it is.
+        if let (Ok(limit), Some(resident)) = (host::memory_limit(), host::resident_memory()) {
+            let limit = limit.unwrap_or(u64::MAX);
             budget.fit(left(limit, resident));
             let room = budget.room();
-            if is_short != (room < SHORT) {
-                is_short = room < SHORT;
+            if (is_short && room >= ENOUGH) || (!is_short && room < SHORT) {
+                is_short = !is_short;
                 tell(is_short, limit, resident);
             }
         }

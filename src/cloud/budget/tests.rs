@@ -56,7 +56,8 @@ async fn what_is_left_of_the_memory_bounds_both_and_a_call_at_a_time_goes_on() {
     let room = has_room(&share, 2 * MEBIBYTE).unwrap();
     budget.fit(0);
     assert_eq!(budget.room(), LEAST);
-    assert!(share.charge(1).is_err(), "nothing more is kept");
+    assert!(share.charge(MEBIBYTE).is_err(), "a third of what is left");
+    assert!(budget.share("b").charge(MEBIBYTE).is_ok());
     let mut next = Box::pin(share.room(30 * MEBIBYTE));
     assert!(next.as_mut().now_or_never().is_none(), "one is under way");
     drop(room);
@@ -65,6 +66,32 @@ async fn what_is_left_of_the_memory_bounds_both_and_a_call_at_a_time_goes_on() {
     assert_eq!(budget.room(), CALLS);
     drop((charge, kept));
     assert!(share.charge(KEPT / 4).is_ok());
+}
+
+/// What silent services are promised is not resident for as long as they are silent, and rows must not take it meanwhile.
+#[tokio::test]
+async fn calls_under_way_and_rows_never_come_to_more_than_is_left() {
+    const LEFT: usize = 60 * MEBIBYTE;
+    let budget = Budget::default();
+    budget.fit(LEFT);
+    let shares: Vec<Share> = (0..60).map(|n| budget.share(&n.to_string())).collect();
+    let calls: Vec<_> = shares
+        .iter()
+        .flat_map(|share| all_of(share, MEBIBYTE))
+        .collect();
+    let (mut rows, mut kept) = (Vec::new(), 0);
+    for _ in 0..20 {
+        budget.fit(LEFT - kept);
+        for share in &shares {
+            while let Ok(charge) = share.charge(MEBIBYTE / 4) {
+                rows.push(charge);
+            }
+        }
+        kept = rows.len() * MEBIBYTE / 4;
+        let promised = calls.len() * MEBIBYTE;
+        assert!(kept + promised <= LEFT, "{kept} and {promised}");
+    }
+    assert!(kept > LEAST && calls.len() > 20, "{kept}, {}", calls.len());
 }
 
 /// However many bring services along that answer just enough to count as well, and keep silent from then on.

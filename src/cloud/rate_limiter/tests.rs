@@ -45,6 +45,7 @@ async fn a_higher_priority_goes_first_and_each_keeps_its_order() {
     for (priority, name) in [
         (CallPriority::Resync, "r1"),
         (CallPriority::Operation, "o1"),
+        (CallPriority::Purchase, "p1"),
         (CallPriority::Resync, "r2"),
         (CallPriority::Urgent, "u1"),
         (CallPriority::Operation, "o2"),
@@ -62,7 +63,10 @@ async fn a_higher_priority_goes_first_and_each_keeps_its_order() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(*order.lock().unwrap(), ["u1", "u2", "o1", "o2", "r1", "r2"]);
+    assert_eq!(
+        *order.lock().unwrap(),
+        ["u1", "u2", "o1", "p1", "o2", "r1", "r2"]
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -62,17 +62,46 @@ fn what_is_less_urgent_leaves_slots_to_what_is_more_so() {
 fn a_change_of_a_server_does_not_wait_for_those_that_are_yet_to_be_bought() {
     let (line, told) = line(8);
     let mut bought = fill(&line, CallPriority::Purchase);
-    assert_eq!(bought.len(), 12);
+    assert_eq!(bought.len(), 8);
     for number in 0..500 {
         assert!(line.ask(&name(number), CallPriority::Purchase).is_none());
     }
+    // Nor does what follows the operation that the change began.
+    let open = fill(&line, CallPriority::Operation);
+    assert_eq!(open.len(), 4);
     let changes: Vec<Slot> = (500..504)
         .map(|number| line.ask(&name(number), CallPriority::Urgent).unwrap())
         .collect();
     assert!(line.ask(&name(504), CallPriority::Urgent).is_none());
     drop(bought.pop());
     assert_eq!(told.try_recv(), Ok(name(504)));
-    drop((bought, changes));
+    drop((bought, changes, open));
+}
+
+#[test]
+fn looks_do_not_crowd_purchases_out() {
+    let (line, told) = line(8);
+    let mut held: Vec<(bool, Slot)> = Vec::new();
+    for number in 0..60 {
+        let (is_purchase, priority) = match number {
+            0..30 => (false, CallPriority::Resync),
+            _ => (true, CallPriority::Purchase),
+        };
+        let slot = line.ask(&name(number), priority);
+        held.extend(slot.map(|slot| (is_purchase, slot)));
+    }
+    for _ in 0..30 {
+        drop(held.remove(0));
+        for subject in told.try_iter().collect::<Vec<_>>() {
+            let is_purchase = subject.parse::<usize>().unwrap() >= 30;
+            let slot = line.ask(&subject, CallPriority::Urgent).unwrap();
+            held.push((is_purchase, slot));
+        }
+        if held.iter().filter(|(is_purchase, _)| *is_purchase).count() >= 6 {
+            return;
+        }
+    }
+    panic!("{held:?}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! How long a fleet takes that is applied at once, against what its calls alone take at the Account's limit, and what it costs.
 
-use super::fleet::{buy, setup, spent, total};
 use super::memory::sizes;
 use super::tell;
+use crate::support::bought::{buy, setup, spent, total};
 use crate::support::names;
 use jiff::Timestamp;
 use serde_json::json;

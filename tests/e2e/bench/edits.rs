@@ -3,9 +3,9 @@
 //! The tasks of the service take as long each time, so that from the second on the operator knows when to ask: for tasks of other
 //! lengths see `done.rs`.
 
-use super::fleet::{at_rest, buy, setup, with_login};
 use super::memory::sizes;
 use super::tell;
+use crate::support::bought::{at_rest, buy, setup, with_login};
 use crate::support::{Mark, Told, World, counts, done, eventually, mark, names, path_of};
 use cloud_server_operator::api::Verb;
 use cloud_simulator::model::Effect;
@@ -43,7 +43,7 @@ async fn one_after_another(world: &mut World, count: usize) {
     for turn in 0..EDITS {
         let verb = [Verb::Stop, Verb::Start][turn % 2];
         let since = mark(world, EDITED).await;
-        let asked = world.apply(&powered(verb)).await;
+        let asked = world.apply(&powered(EDITED, verb)).await;
         done(world, EDITED, &since, &[verb]).await;
         let generation = asked.metadata.generation.unwrap();
         let ready = told.done(world, &since, generation).await;
@@ -79,7 +79,7 @@ async fn behind_a_backlog(world: &World, count: usize) {
     }
     let since = mark(world, EDITED).await;
     let (created, _) = counts(world, Verb::Create, None);
-    world.apply(&powered(Verb::Stop)).await;
+    world.apply(&powered(EDITED, Verb::Stop)).await;
     let called = eventually("it is stopped", async || {
         called(world, &since, Verb::Stop).ok_or_else(|| "not called yet".to_owned())
     })
@@ -91,8 +91,8 @@ async fn behind_a_backlog(world: &World, count: usize) {
     }));
 }
 
-fn powered(verb: Verb) -> Value {
-    let mut manifest = with_login(EDITED);
+pub fn powered(name: &str, verb: Verb) -> Value {
+    let mut manifest = with_login(name);
     let wanted = match verb {
         Verb::Stop => "Stopped",
         _ => "Running",

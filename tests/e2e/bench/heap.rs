@@ -1,6 +1,6 @@
 //! Where the memory of a fleet at rest goes: every allocation, recorded by heaptrack, up to a moment at which nothing happens.
 
-use super::fleet::{at_rest, buy, setup};
+use crate::support::bought::{at_rest, buy, setup};
 use crate::support::names;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

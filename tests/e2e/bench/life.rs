@@ -1,7 +1,7 @@
 //! What each verb of one Instance's life costs: writes by the audit log, calls by the service's ledger.
 
-use super::fleet::setup;
 use super::tell;
+use crate::support::bought::setup;
 use crate::support::{
     Mark, World, counts, eventually, instance, mark, once, other_image, quiet_all, stopped,
 };

@@ -1,8 +1,8 @@
 //! What a fleet at rest takes of memory: steady, after relists, after a restart.
 
-use super::fleet::{at_rest, buy, setup};
 use super::tell;
 use crate::host::memory::figure;
+use crate::support::bought::{allocated, at_rest, buy, is_naive, setup};
 use crate::support::wire::{Blow, Kind};
 use crate::support::{World, eventually, names};
 use serde_json::json;
@@ -18,15 +18,15 @@ async fn memory_of_a_fleet_at_rest() {
         let mut world = setup().wire().begin("memory").await;
         buy(&mut world, &names("web", count)).await;
         at_rest(&mut world, count).await;
-        weigh(&mut world, count, "steady");
+        weigh(&mut world, count, "steady").await;
         for _ in 0..RELISTS {
             relist(&world).await;
         }
         at_rest(&mut world, count).await;
-        weigh(&mut world, count, "after five relists");
+        weigh(&mut world, count, "after five relists").await;
         world.restart().await;
         at_rest(&mut world, count).await;
-        weigh(&mut world, count, "after a restart");
+        weigh(&mut world, count, "after a restart").await;
         world.kill();
         world.finish().await;
     }
@@ -52,12 +52,17 @@ async fn relist(world: &World) {
     .await;
 }
 
-fn weigh(world: &mut World, count: usize, when: &str) {
+async fn weigh(world: &mut World, count: usize, when: &str) {
+    let (_, metrics) = world.operator().metrics().await;
     let process = world.operator().id();
     let [resident, anonymous, most] =
         ["VmRSS:", "RssAnon:", "VmHWM:"].map(|name| figure(process, name));
-    tell(&json!({
+    let mut told = json!({
         "scenario": "memory", "instances": count, "when": when, "resident_bytes": resident,
         "anonymous_bytes": anonymous, "most_resident_bytes": most,
-    }));
+    });
+    if !is_naive() {
+        told["allocated_bytes"] = json!(allocated(&metrics));
+    }
+    tell(&told);
 }

@@ -1,8 +1,8 @@
 //! What a fleet costs to which nobody does anything: a quiet minute, a restart, and how soon it is told what somebody else did.
 
-use super::fleet::{at_rest, buy, is_naive, reconciled, setup, spent, total};
 use super::memory::sizes;
 use super::tell;
+use crate::support::bought::{at_rest, buy, is_naive, reconciled, setup, spent, total};
 use crate::support::{World, console, names};
 use cloud_simulator::catalogue;
 use cloud_simulator::model::Console;
@@ -57,10 +57,15 @@ async fn start(world: &mut World, count: usize) {
     let seconds = begun.elapsed().as_secs_f64();
     at_rest(world, count).await;
     let (writes, calls) = spent(world, at, seq).await;
-    tell(&json!({
-        "scenario": "start", "instances": count, "caches_ready_seconds": ready, "all_reconciled_seconds": seconds, "writes": writes,
+    let mut told = json!({
+        "scenario": "start", "instances": count, "caches_ready_seconds": ready, "writes": writes,
         "calls": total(&calls), "processor_seconds": processor_seconds(world.operator().id()),
-    }));
+    });
+    // The naive one does not say how many it reconciled.
+    if !is_naive() {
+        told["all_reconciled_seconds"] = json!(seconds);
+    }
+    tell(&told);
 }
 
 /// A server gets another image at the console than its spec names: its Instance says so.

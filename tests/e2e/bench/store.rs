@@ -1,10 +1,15 @@
-//! What an Instance and its Secret weigh in the cluster: in the store of etcd, with the versions of its life and without them, and
-//! by itself.
+//! What an Instance and its Secret weigh in the cluster: in the store of etcd, with Events and the versions of its life
+//! and without them, and by itself.
 
-use super::fleet::{at_rest, buy, setup};
 use super::memory::sizes;
 use super::tell;
+use crate::host::memory::figure;
+use crate::support::bought::{at_rest, buy, setup};
 use crate::support::{World, names, own};
+use devcluster::Component;
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
 const RATE: u32 = 400;
@@ -17,14 +22,22 @@ async fn a_fleet_in_the_store() {
         world.limit("default", RATE, RATE, 50).await;
         world.account_is_ready("default").await;
         let before = compacted(&world).await;
+        let idle = resident(&world);
         buy(&mut world, &names("web", count)).await;
         at_rest(&mut world, count).await;
         let bought = used(&world).await;
+        let served = resident(&world);
+        // They go by themselves after an hour.
+        let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+        let all = (DeleteParams::default(), ListParams::default());
+        events.delete_collection(&all.0, &all.1).await.unwrap();
         let rest = compacted(&world).await;
         let each = |bytes: u64| bytes.saturating_sub(before) / count as u64;
         tell(&json!({
-            "scenario": "store", "instances": count, "bytes_each_with_its_versions": each(bought), "bytes_each": each(rest),
+            "scenario": "store", "instances": count, "bytes_each_with_versions_and_events": each(bought), "bytes_each": each(rest),
             "bytes_of_the_object": object(&world).await,
+            "apiserver_resident_bytes": served[0], "apiserver_resident_bytes_without": idle[0],
+            "etcd_resident_bytes": served[1], "etcd_resident_bytes_without": idle[1],
         }));
         world.kill();
         world.finish().await;
@@ -38,6 +51,14 @@ async fn used(world: &World) -> u64 {
 async fn compacted(world: &World) -> u64 {
     world.shared.cluster.compact().await.unwrap();
     used(world).await
+}
+
+/// What kube-apiserver and etcd have of memory.
+fn resident(world: &World) -> [u64; 2] {
+    [Component::Apiserver, Component::Etcd].map(|component| {
+        let process = world.shared.cluster.process_id(component).unwrap();
+        figure(process, "VmRSS:")
+    })
 }
 
 /// An Instance as the apiserver keeps it.

@@ -1,8 +1,8 @@
 //! How soon another process acts when the active one is gone, in a fleet.
 
-use super::fleet::{at_rest, buy, reconciled, setup, spent, total};
 use super::memory::sizes;
 use super::tell;
+use crate::support::bought::{at_rest, buy, reconciled, setup, spent, total};
 use crate::support::{World, names};
 use jiff::Timestamp;
 use serde_json::json;

@@ -1,6 +1,7 @@
 //! What every test stands on: one control plane for all, and for each test a namespace, a service and an operator.
 
 mod again;
+pub mod bought;
 mod change;
 mod checks;
 mod cluster;

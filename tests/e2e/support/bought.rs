@@ -1,6 +1,6 @@
 //! A fleet that is bought and comes to rest.
 
-use crate::support::{Setup, World, eventually, instance, once, quiet_all};
+use super::{Setup, World, eventually, instance, once, quiet_all};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -14,6 +14,8 @@ const INSTANCES: &str = "cloud_server_operator_instances{";
 /// How the lines of metrics begin that count reconciles: those that ended, and those that run or wait.
 const RECONCILED: &str = "controller_runtime_reconcile_total{";
 const BUSY: [&str; 2] = ["controller_runtime_active_workers{", "workqueue_depth{"];
+/// The line of a metric.
+const ALLOCATED: &str = "cloud_server_operator_allocated_bytes ";
 /// Watches, a probe, and what a call now and then opens.
 const SOCKETS_AT_REST: usize = 16;
 const OF_INSTANCES: &str = "controller=\"instance\"";
@@ -143,6 +145,11 @@ fn ready(metrics: &str) -> usize {
     sum(metrics, |line| {
         line.starts_with(INSTANCES) && line.contains("state=\"ready\"")
     })
+}
+
+/// What an operator has of its allocator, by its metrics.
+pub fn allocated(metrics: &str) -> usize {
+    sum(metrics, |line| line.starts_with(ALLOCATED))
 }
 
 fn sum(metrics: &str, counts: impl Fn(&str) -> bool) -> usize {
