@@ -1,10 +1,9 @@
 //! What a create, a deletion and a quiet fleet cost, counted in the audit log and in the service's ledger (design
 //! section 6). Events, Leases and the Account's status are counted apart.
 
-use crate::support::bought::{allocated, at_rest, buy};
 use crate::support::{
-    Setup, World, condition, end_task, endless, eventually, insist, instance, is_ready, names,
-    once, stays, stopped,
+    Setup, World, condition, end_task, endless, eventually, insist, instance, is_ready, once,
+    stays, stopped,
 };
 use cloud_server_operator::api::{Instance, Verb};
 use devcluster::audit;
@@ -107,56 +106,6 @@ async fn deletion(world: &World, most_of_create: usize) {
 
 /// How many Instances make a fleet: more than one page of a listing holds (50) with the two that come on top.
 const FLEET: usize = 52;
-
-/// What an Instance takes of memory, whatever the pages come to: so much at most where it was bought, with a Secret of its own.
-const BYTES_EACH: usize = 8_500;
-/// What all of them share is there with the first ones.
-const FIRST: usize = 40;
-const MORE: usize = 120;
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_that_was_bought_takes_a_few_kilobytes_of_memory() {
-    let mut world = Setup::default().begin("bytes").await;
-    world.limit("default", 500, 500, 50).await;
-    let all = names("web", FIRST + MORE);
-    buy(&mut world, &all[..FIRST]).await;
-    at_rest(&mut world, FIRST).await;
-    let before = at_last(&mut world).await;
-    buy(&mut world, &all).await;
-    at_rest(&mut world, all.len()).await;
-    // Connections of the rush are closed by and by, each with what it has.
-    let each = eventually("each takes no more", async || {
-        let (_, metrics) = world.operator().metrics().await;
-        let each = allocated(&metrics).saturating_sub(before) / MORE;
-        match each <= BYTES_EACH {
-            true => Ok(each),
-            false => Err(format!("{each} bytes each")),
-        }
-    })
-    .await;
-    println!("BYTES: {each} for each of {MORE} Instances, {before} before them");
-    assert!(each >= 1_000, "{each} bytes each: nothing is measured");
-    world.finish().await;
-}
-
-/// What it has of its allocator in the end: connections of a rush give theirs back a little later than they are closed.
-async fn at_last(world: &mut World) -> usize {
-    const STEADY: usize = 16 * 1024;
-    const FOR: Duration = Duration::from_secs(3);
-    let (mut since, mut former) = (Instant::now(), usize::MAX);
-    eventually("nothing more is given back", async || {
-        let (_, metrics) = world.operator().metrics().await;
-        let now = allocated(&metrics);
-        if now.abs_diff(former) > STEADY {
-            (since, former) = (Instant::now(), now);
-        }
-        match since.elapsed() >= FOR {
-            true => Ok(now),
-            false => Err(format!("{now} bytes")),
-        }
-    })
-    .await
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_converged_fleet_costs_no_write_at_a_restart_nor_in_a_quiet_minute() {
