@@ -65,8 +65,9 @@ fn the_reference_of_metrics_is_up_to_date() {
         "# Metrics\n\n\
          What does each metric count? In `/metrics` they stand in OpenMetrics form. Labels are words of fixed sets: nothing of an object\n\
          and no text of an error is one. A counter or histogram with labels appears with its first event. What counts objects\n\
-         (`instances`, `accounts`, `operations_open`, `servers_…`, `inventory_…`) is counted at each scrape, and by the process that\n\
-         acts alone; one that stands by shows none of them, or 0. Reconciles and queues have the names that dashboards for\n\
+         (`instances`, `accounts`, `operations_open`, `servers_…`, `inventory_…`) is counted at each scrape, shard by shard, by the\n\
+         process that acts on the shard (`0-of-1` where there are no [shards](shards.md)); one that stands by shows none of them.\n\
+         Reconciles and queues have the names that dashboards for\n\
          controller-runtime know. Generated from `src/runtime/metrics/`; [dashboard, rules and alerts](monitoring.md#dashboard-and-alerts).\n\n\
          | Metric | Type | Labels | Meaning |\n|---|---|---|---|\n",
     );

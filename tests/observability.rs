@@ -14,9 +14,9 @@ mod promql;
 mod promtool;
 
 use cloud_server_operator::api::Verb;
-use cloud_server_operator::runtime::Metrics;
 use cloud_server_operator::runtime::metrics::{Fleet, Open};
 use cloud_server_operator::runtime::queue::Priority;
+use cloud_server_operator::runtime::{Metrics, Shard};
 use promql::Expression;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -360,17 +360,20 @@ fn exposition() -> String {
     metrics.operation("create", "succeeded", second);
     metrics.reconcile("Instance", true, second);
     metrics.waited("Instance", Priority::Change, second);
-    metrics.queue("Instance", (1, 2), |_| 3);
+    metrics.queue("Instance").show((1, 2), |_| 3);
     metrics.cloud_call("create", "ok", second);
     metrics.limiter_waited("urgent", second);
     metrics.kube_write("intent", "ok");
     metrics.watch_error("Instances");
     metrics.unsafe_right("foreign_secret", false);
-    metrics.active(true);
+    let _acts = metrics.acts(Shard::WHOLE);
     let verbs = Verb::ALL.map(|verb| (verb.as_str(), Open::default()));
-    metrics.survey(move || Fleet {
-        operations: verbs.into(),
-        ..Fleet::default()
+    metrics.survey(move || {
+        let fleet = Fleet {
+            operations: verbs.into(),
+            ..Fleet::default()
+        };
+        vec![(Shard::WHOLE, fleet)]
     });
     metrics.encode()
 }

@@ -87,7 +87,7 @@ pub struct AccountSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxySettings>,
 
-    /// Limits on our requests, for all Accounts with this endpoint and token together.
+    /// Limits on our requests, for all Accounts with this endpoint and token together (of one shard, where there are shards).
     #[serde(default)]
     pub requests: RequestLimits,
 

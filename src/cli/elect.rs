@@ -7,12 +7,20 @@ use std::time::Duration;
 /// Where a Pod finds the namespace of its ServiceAccount.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
+/// Each shard that a process holds watches the whole cluster.
+const SHARDS_MAX: i64 = 64;
+
 #[derive(Debug, Args)]
 pub(super) struct ElectArgs {
     /// Act only while holding a Lease, so that there can be several replicas; --leader-elect=false for a single one.
     #[arg(long, env = "CSO_LEADER_ELECT", default_value_t = true, action = ArgAction::Set,
           num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     leader_elect: bool,
+
+    /// Divide the namespaces into so many shards, each with a Lease of its own, so that several replicas act at the same time.
+    #[arg(long, env = "CSO_SHARDS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=SHARDS_MAX),
+          value_name = "NUMBER")]
+    shards: u16,
 
     /// How long standbys wait, since they saw the Lease change last, before they take it.
     #[arg(long, env = "CSO_LEADER_ELECT_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION")]
@@ -26,7 +34,7 @@ pub(super) struct ElectArgs {
     #[arg(long, env = "CSO_LEADER_ELECT_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION")]
     leader_elect_retry_period: Duration,
 
-    /// Name of the Lease.
+    /// Name of the Lease; with shards, the Lease of the first of four has -0-of-4 behind it.
     #[arg(
         long,
         env = "CSO_LEADER_ELECT_RESOURCE_NAME",
@@ -47,7 +55,11 @@ impl ElectArgs {
     /// No namespace, or times that do not fit together: a sentence that names the flags.
     pub(super) fn settings(&self) -> Result<Option<Settings>, String> {
         if !self.leader_elect {
-            return Ok(None);
+            return if self.shards == 1 {
+                Ok(None)
+            } else {
+                Err("--shards needs Leases: leave --leader-elect=false out".to_owned())
+            };
         }
         let namespace = own_namespace(self.leader_elect_resource_namespace.as_deref());
         let namespace = namespace.ok_or(
@@ -56,6 +68,7 @@ impl ElectArgs {
         )?;
         let settings = Settings {
             name: self.leader_elect_resource_name.clone(),
+            shards: self.shards,
             namespace,
             identity: identity(),
             lease_duration: self.leader_elect_lease_duration,
@@ -128,6 +141,11 @@ mod tests {
         );
         assert!(settings(&["--leader-elect"]).unwrap().is_some());
         assert_eq!(settings(&["--leader-elect=false"]), Ok(None));
+        assert_eq!(on.shards, 1);
+        assert_eq!(settings(&["--shards=4"]).unwrap().unwrap().shards, 4);
+        let why = settings(&["--shards=4", "--leader-elect=false"]).unwrap_err();
+        assert!(why.contains("--leader-elect"), "{why}");
+        assert!(settings(&["--shards=0"]).is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod fleet;
 mod keeping;
 mod memory;
 mod referrers;
+mod shards;
 mod survey;
 mod undecodable;
 mod wiring;
@@ -14,28 +15,27 @@ mod wiring;
 use super::RunArgs;
 use super::elect::own_namespace;
 use super::log::Log;
-use crate::api::Instance;
 use crate::api::names::MANAGER;
 use crate::cloud::Http;
 use crate::runtime::chain;
-use crate::runtime::rights::{self, Trial};
-use crate::runtime::watch::Synced;
-use crate::runtime::{Metrics, Term, health, kubernetes};
+use crate::runtime::lease::Holdings;
+use crate::runtime::{Heartbeats, Metrics, Shard, Term, health, kubernetes};
 use crate::wiring::Process;
-use election::Election;
-use fleet::Fleet;
-use futures::future::{join_all, select_all};
+use election::{Call, Election};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
-use std::collections::BTreeSet;
+use shards::{BROKEN, Ends, Pace, Share, Shown};
+use std::collections::HashMap;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use wiring::Parts;
-
-const BROKEN: &str = "a watch ended";
 
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn run(args: RunArgs) -> ExitCode {
@@ -84,96 +84,179 @@ fn runtimes() -> std::io::Result<(Runtime, Runtime)> {
 async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), String> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let elect = args.elect.settings()?;
+    let count = elect.as_ref().map_or(1, |settings| settings.shards);
     let stop = stop_signal().map_err(|error| format!("signals cannot be received: {error}"))?;
     let client = kubernetes::client().await.map_err(|error| chain(&error))?;
     let port = args.metrics.port(&client)?;
-    let term = match elect {
-        Some(_) => Term::awaited(),
-        None => Term::of_process(),
-    };
     let allowed = args.allowed_endpoints.clone();
     let http = Http::guarded(allowed.into()).map_err(|error| chain(&error))?;
     let within = memory::keep_within(http.budget().clone(), metrics.clone());
     let _within = AbortOnDropHandle::new(tokio::spawn(within));
-    let parts = parts(&args, client, http, &metrics, &term, &stop).await?;
-    let mut fleets: Vec<Fleet> = scopes(&args.namespaces)
-        .iter()
-        .map(|scope| Fleet::watch(&parts, scope.as_deref(), &stop))
-        .collect();
-    let synced = fleets
-        .iter()
-        .flat_map(|fleet| fleet.synced.clone())
-        .collect();
-    let stores = fleets.iter().map(|fleet| fleet.stores.clone()).collect();
-    // Nobody reads it before the watches run; set once.
-    let _ = parts.stores.set(stores);
-    let surveyed = parts.clone();
-    metrics.survey(move || survey::survey(&surveyed));
+    let cluster = match &args.cluster_id {
+        Some(id) => id.clone(),
+        None => cluster_id(&client, &stop).await?,
+    };
+    metrics.shards(Shard::all(count));
+    let holdings = Holdings::default();
+    let shown = Shown::new(count, holdings.clone());
+    let surveyed = shown.clone();
+    metrics.survey(move || surveyed.survey());
 
-    let heartbeats = parts.heartbeats.clone();
-    let (listen, shown) = (args.listen, metrics.clone());
+    let term = match elect {
+        Some(_) => Term::awaited(),
+        None => Term::of_process(),
+    };
+    let all = All {
+        client,
+        cluster,
+        http,
+        metrics: metrics.clone(),
+        shown: shown.clone(),
+        stop: stop.clone(),
+        args,
+    };
+    // Whoever stands by for the whole is ready at once; a shard is read when its Lease is won, so that memory divides.
+    let warm = (count == 1).then(|| all.share(Shard::WHOLE, &term));
+    let heartbeats = Heartbeats::default();
+    let (listen, signs) = (all.args.listen, Arc::new(shown));
     let served = health::begin(
         listen,
         port,
-        shown,
-        synced,
+        metrics,
+        signs,
         heartbeats.clone(),
         stop.clone(),
     )
     .await?;
     tell_where(&served);
-    let mut watches = Box::pin(first_to_end(&mut fleets, stop.clone()));
-    let election = match elect {
-        None => Election::for_life(term),
-        Some(settings) => tokio::select! {
-            won = Election::win(settings, term, &heartbeats, &stop, own) => match won? {
-                Some(election) => election,
-                None => return Ok(()), // told to stop while standing by
-            },
-            () = &mut watches => return Err(BROKEN.to_owned()),
-        },
+    let calls = match elect {
+        None => {
+            let (tell, calls) = mpsc::channel(1);
+            // There is room for one.
+            let _ = tell.try_send(Ok(Call::Act(Election::for_life(term))));
+            calls
+        }
+        Some(settings) => {
+            let stop = stop.clone();
+            election::stand_by(settings, holdings.clone(), term, &heartbeats, stop, &own)
+        }
     };
-    metrics.active(true);
-    let trial = trial(&parts, &fleets, metrics);
-    let is_tried = trial.begin().await;
-    let _tried = AbortOnDropHandle::new(tokio::spawn(trial.go_on(is_tried, stop.clone())));
-    let grace = Duration::from_secs(args.grace_seconds);
-    act(
-        &parts,
-        fleets,
-        election,
-        watches,
-        (args.concurrency, grace),
-        &stop,
-    )
-    .await
+    all.act(warm, calls, holdings).await
 }
 
-/// What every reconciler of the process shares.
-async fn parts(
-    args: &RunArgs,
+/// What all shards of the process have in common.
+struct All {
     client: Client,
+    cluster: String,
     http: Http,
-    metrics: &Metrics,
-    term: &Term,
-    stop: &CancellationToken,
-) -> Result<Parts, String> {
-    let cluster = match &args.cluster_id {
-        Some(id) => id.clone(),
-        None => cluster_id(&client, stop).await?,
-    };
-    let process = Process {
-        client: kubernetes::writes_within(client, term.clone()),
-        cluster,
-        http,
-        metrics: metrics.clone(),
-        term: term.clone(),
-        pod: std::env::var("POD_NAME").ok(),
-    };
-    let mut parts = Parts::new(process, stop);
-    parts.own_namespace = own_namespace(args.keep_tokens_namespace.as_deref());
-    keeping::begin(&parts, args.keep_tokens);
-    Ok(parts)
+    metrics: Metrics,
+    shown: Shown,
+    stop: CancellationToken,
+    args: RunArgs,
+}
+
+impl All {
+    /// A shard that is watched from now on.
+    fn share(&self, shard: Shard, term: &Term) -> Share {
+        let ends = Ends::new(&self.stop);
+        let process = Process {
+            client: kubernetes::writes_within(self.client.clone(), term.clone()),
+            cluster: self.cluster.clone(),
+            http: self.http.clone(),
+            metrics: self.metrics.clone(),
+            shard,
+            term: term.clone(),
+            pod: std::env::var("POD_NAME").ok(),
+        };
+        let mut parts = Parts::new(process, &ends.over);
+        parts.own_namespace = own_namespace(self.args.keep_tokens_namespace.as_deref());
+        keeping::begin(&parts, self.args.keep_tokens);
+        Share::watch(parts, &self.args.namespaces, ends, &self.shown)
+    }
+
+    /// Acts on shards as it is told, until told to stop, or until the right to act on one is lost.
+    async fn act(
+        &self,
+        mut warm: Option<Share>,
+        mut calls: mpsc::Receiver<Result<Call, String>>,
+        holdings: Holdings,
+    ) -> Result<(), String> {
+        let pace = Pace {
+            concurrency: self.args.concurrency,
+            grace: Duration::from_secs(self.args.grace_seconds),
+        };
+        let mut acting = FuturesUnordered::new();
+        let mut tokens: HashMap<Shard, CancellationToken> = HashMap::new();
+        // Who acts on the whole has no other Lease to wait for.
+        let is_alone = warm.is_some();
+        loop {
+            let call = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => break,
+                Some(ended) = acting.next() => {
+                    let shard = ended?;
+                    tokens.remove(&shard);
+                    holdings.left(shard);
+                    continue;
+                }
+                call = calls.recv(), if !(is_alone && warm.is_none()) => {
+                    call.ok_or_else(|| "the task that asks for Leases broke".to_owned())??
+                }
+                () = broken(&mut warm) => return Err(BROKEN.to_owned()),
+            };
+            match call {
+                Call::Leave(shard) => {
+                    tracing::info!(%shard, "given up for a process that has fewer");
+                    if let Some(told) = tokens.get(&shard) {
+                        told.cancel();
+                    }
+                }
+                Call::Act(election) => {
+                    let shard = election.shard;
+                    if tokens.contains_key(&shard) {
+                        return Err(format!(
+                            "shard {shard} was won by the process that acts on it"
+                        ));
+                    }
+                    let share = warm
+                        .take()
+                        .unwrap_or_else(|| self.share(shard, election.term()));
+                    tokens.insert(shard, share.token());
+                    let acts = tokio::spawn(share.act(election, pace, self.stop.clone()));
+                    acting.push(ended(shard, AbortOnDropHandle::new(acts)));
+                }
+            }
+        }
+        // Each was told by the same token. What was won just now is given back, and so is what a write that was under way may have
+        // brought.
+        let all_end = async {
+            while let Some(ended) = acting.next().await {
+                ended?;
+            }
+            Ok(())
+        };
+        let none_begins = async {
+            while let Some(call) = calls.recv().await {
+                if let Ok(Call::Act(election)) = call {
+                    election.leave().await;
+                }
+            }
+        };
+        futures::join!(all_end, none_begins).0
+    }
+}
+
+async fn ended(shard: Shard, acts: AbortOnDropHandle<Result<(), String>>) -> Result<Shard, String> {
+    let ended = acts.await;
+    ended.map_err(|_| format!("the task of shard {shard} broke"))??;
+    Ok(shard)
+}
+
+async fn broken(warm: &mut Option<Share>) {
+    match warm {
+        Some(share) => share.broken().await,
+        None => std::future::pending().await,
+    }
 }
 
 fn tell_where(served: &health::Addresses) {
@@ -183,113 +266,6 @@ fn tell_where(served: &health::Addresses) {
         Some(metrics) => {
             tracing::info!(%address, %metrics, "serving /livez and /readyz, and /metrics elsewhere");
         }
-    }
-}
-
-/// Ends when a watch does. They end with the process as well: that is nothing to tell of.
-fn first_to_end(fleets: &mut [Fleet], stop: CancellationToken) -> impl Future<Output = ()> + use<> {
-    let watches: Vec<_> = fleets.iter_mut().flat_map(Fleet::take_watches).collect();
-    async move {
-        let _ = select_all(watches).await;
-        if stop.is_cancelled() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-/// The trial of the operator's rights, where it watches and where its own Secrets stand.
-fn trial(parts: &Parts, fleets: &[Fleet], metrics: Metrics) -> Trial {
-    let scopes: Vec<_> = fleets
-        .iter()
-        .map(|fleet| fleet.stores.namespace.clone())
-        .collect();
-    Trial {
-        client: parts.client.clone(),
-        namespaces: rights::namespaces(parts.own_namespace.clone(), &scopes),
-        rights: parts.accounts.rights.clone(),
-        metrics,
-    }
-}
-
-/// Runs the queues until told to stop, or until the right to act is lost.
-async fn act(
-    parts: &Parts,
-    fleets: Vec<Fleet>,
-    mut election: Election,
-    watches: impl Future<Output = ()>,
-    (concurrency, grace): (u16, Duration),
-    stop: &CancellationToken,
-) -> Result<(), String> {
-    let _begun = election.is_elected().then(|| begin_term(parts, &fleets));
-    let synced = fleets.iter().flat_map(|fleet| fleet.synced.clone());
-    let synced: Vec<Synced> = synced.map(|(_, synced)| synced).collect();
-    // Before any reconcile: what is being deleted may need a token that only a copy has, and all account sessions are made under
-    // one key.
-    let is_restored = tokio::select! {
-        restored = async {
-            keeping::find_key(parts).await;
-            keeping::restore(parts).await
-        } => restored.is_ok(),
-        lost = election.lost() => return Err(lost),
-        () = stop.cancelled() => false,
-    };
-    let keep = keeping::keep(parts.clone(), synced, is_restored, stop.clone());
-    let _keeper = AbortOnDropHandle::new(tokio::spawn(keep));
-    let mut queues =
-        Box::pin(join_all(fleets.into_iter().map(|fleet| {
-            fleet.run(parts.clone(), concurrency, stop.clone())
-        })));
-    let is_drained = tokio::select! {
-        // First: the signal ends the watches as well, and running reconciles must not be cut off by that.
-        biased;
-        () = stop.cancelled() => {
-            tracing::info!("stopping: letting running reconciles end");
-            tokio::select! {
-                lost = election.lost() => return Err(lost),
-                drained = tokio::time::timeout(grace, &mut queues) => drained.is_ok(),
-            }
-        }
-        lost = election.lost() => return Err(lost),
-        _ = &mut queues => true,
-        // A watch never ends before the process does: this one is broken, and a new process is the remedy.
-        () = watches => return Err(BROKEN.to_owned()),
-    };
-    if is_drained {
-        election.leave().await;
-    } else {
-        // A call may still be on its way: whoever comes next waits until the Lease is stale.
-        tracing::warn!(
-            "some reconciles did not end in time; what they did is on record, and the Lease is not released"
-        );
-    }
-    Ok(())
-}
-
-/// What this process saw while it stood by is not its own: see [`election::find_births`].
-fn begin_term(parts: &Parts, fleets: &[Fleet]) -> AbortOnDropHandle<()> {
-    parts.instances.memories.begin_term();
-    parts.instances.sessions.begin_term();
-    let namespace = fleets
-        .first()
-        .and_then(|fleet| fleet.stores.namespace.clone());
-    let api = fleet::api::<Instance>(&parts.client, namespace.as_deref());
-    let born_after = parts.born_after.clone();
-    AbortOnDropHandle::new(tokio::spawn(async move {
-        election::find_births(api, &born_after).await;
-    }))
-}
-
-/// The namespaces to watch; a single "all" when none is named.
-fn scopes(namespaces: &[String]) -> Vec<Option<String>> {
-    let named: BTreeSet<String> = namespaces
-        .iter()
-        .map(|namespace| namespace.trim().to_owned())
-        .filter(|namespace| !namespace.is_empty())
-        .collect();
-    if named.is_empty() {
-        vec![None]
-    } else {
-        named.into_iter().map(Some).collect()
     }
 }
 

@@ -3,7 +3,6 @@
 
 use super::access::{Access, MetricsAuthorizer};
 use super::serve::{Certificate, serve};
-use super::watch::Synced;
 use super::{Heartbeats, Metrics};
 use axum::Router;
 use axum::extract::State;
@@ -17,9 +16,17 @@ use tokio_util::sync::CancellationToken;
 /// The path that is scraped.
 const METRICS: &str = "/metrics";
 
+/// What the tasks of each shard show of themselves.
+pub trait Signs: Send + Sync {
+    /// The watches whose first listing has not been read.
+    fn unlisted(&self) -> Vec<String>;
+    /// The tasks that have shown no sign of life for too long.
+    fn silent(&self) -> Vec<String>;
+}
+
 #[derive(Clone)]
 struct Shared {
-    watches: Arc<Vec<(String, Synced)>>,
+    signs: Arc<dyn Signs>,
     heartbeats: Heartbeats,
 }
 
@@ -55,15 +62,12 @@ pub async fn begin(
     listen: SocketAddr,
     port: Option<MetricsPort>,
     metrics: Metrics,
-    watches: Vec<(String, Synced)>,
+    signs: Arc<dyn Signs>,
     heartbeats: Heartbeats,
     cancel: CancellationToken,
 ) -> Result<Addresses, String> {
     let unbound = |address| move |error| format!("cannot listen on {address}: {error}");
-    let mut app = probes(Shared {
-        watches: Arc::new(watches),
-        heartbeats,
-    });
+    let mut app = probes(Shared { signs, heartbeats });
     let metrics = match port {
         None => {
             app = app.merge(page(metrics, None));
@@ -103,7 +107,8 @@ fn page(metrics: Metrics, authorizer: Option<MetricsAuthorizer>) -> Router {
 /// Alive while every task of this process gets on with its work. What others do to it does not count: a new process would
 /// not help, and would have forgotten what this one knows.
 async fn live(State(shared): State<Shared>) -> (StatusCode, String) {
-    let silent = shared.heartbeats.missing();
+    let mut silent = shared.heartbeats.missing();
+    silent.extend(shared.signs.silent());
     if silent.is_empty() {
         (StatusCode::OK, "ok\n".to_owned())
     } else {
@@ -117,12 +122,7 @@ async fn live(State(shared): State<Shared>) -> (StatusCode, String) {
 
 /// Ready when every watch has read its first listing.
 async fn ready(State(shared): State<Shared>) -> (StatusCode, String) {
-    let missing: Vec<&str> = shared
-        .watches
-        .iter()
-        .filter(|(_, synced)| !*synced.borrow())
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let missing = shared.signs.unlisted();
     if missing.is_empty() {
         (StatusCode::OK, "ok\n".to_owned())
     } else {
@@ -177,12 +177,25 @@ mod tests {
     use std::time::Duration;
     use tower::ServiceExt;
 
+    /// No shard.
+    struct Nothing;
+
+    impl Signs for Nothing {
+        fn unlisted(&self) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn silent(&self) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_task_that_shows_no_sign_of_life_turns_livez_red_and_is_named() {
         let heartbeats = Heartbeats::default();
         let heartbeat = heartbeats.expect("queue", Duration::from_secs(60));
         let app = probes(Shared {
-            watches: Arc::default(),
+            signs: Arc::new(Nothing),
             heartbeats,
         });
         let livez = async || {

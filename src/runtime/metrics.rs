@@ -7,10 +7,11 @@ mod register;
 mod service;
 mod usage;
 
+use super::Shard;
 use super::queue::schedule::Priority;
 use changes::Changes;
 use controllers::Controllers;
-use fleet::FleetGauges;
+use fleet::{FleetGauges, ShardLabel};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -18,11 +19,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use register::Register;
 use service::Service;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use usage::Usage;
 
+pub use controllers::QueueGauges;
 pub use fleet::{Fleet, Listings, Open, Standing};
 pub use register::Described;
 
@@ -67,7 +69,9 @@ pub struct Metrics {
 struct Process {
     watch_errors: Family<KindLabel, Counter>,
     kube_writes: Family<WriteLabels, Counter>,
-    active: Gauge,
+    active: Family<ShardLabel, Gauge>,
+    has_acted: Arc<AtomicBool>,
+    acting: Arc<AtomicUsize>,
     unsafe_rights: Family<RightLabel, Gauge>,
     log_dropped: Counter,
 }
@@ -75,8 +79,8 @@ struct Process {
 /// Tells how many lines of the log were dropped so far.
 type DroppedLines = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// Tells how all objects stand.
-type Survey = Box<dyn Fn() -> Fleet + Send + Sync>;
+/// Tells how all objects stand, in each shard on which this process acts.
+type Survey = Box<dyn Fn() -> Vec<(Shard, Fleet)> + Send + Sync>;
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -127,10 +131,12 @@ impl Process {
             ),
             active: all.own(
                 "active",
-                &[],
-                "1 in the process that acts, 0 in one that stands by",
-                Gauge::default(),
+                &["shard"],
+                "1 in the process that acts on the shard (0-of-1 where there is one), 0 in the others",
+                Family::default(),
             ),
+            has_acted: Arc::default(),
+            acting: Arc::default(),
             unsafe_rights: all.own(
                 "unsafe_rights",
                 &["what"],
@@ -163,14 +169,9 @@ impl Metrics {
         self.controllers.waited(kind, priority, wait);
     }
 
-    /// How many reconciles run, how many may, and how many objects wait for one.
-    pub fn queue(
-        &self,
-        kind: &str,
-        (under_way, places): (usize, usize),
-        waiting: impl Fn(Priority) -> usize,
-    ) {
-        self.controllers.queue(kind, (under_way, places), waiting);
+    /// What one queue of a kind shows: all of that kind count together.
+    pub fn queue(&self, kind: &str) -> QueueGauges {
+        QueueGauges::of(&self.controllers, kind)
     }
 
     /// A watch failed and goes on.
@@ -228,9 +229,23 @@ impl Metrics {
             .set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// Whether this process acts.
-    pub fn active(&self, active: bool) {
-        self.process.active.set(active.into());
+    /// These are the shards. Nobody here acts on one yet.
+    pub fn shards(&self, all: impl Iterator<Item = Shard>) {
+        all.for_each(|shard| self.active(shard, false));
+    }
+
+    /// This process acts on a shard, until what this gives is dropped.
+    pub fn acts(&self, shard: Shard) -> Acts {
+        self.process.has_acted.store(true, Ordering::Relaxed);
+        self.process.acting.fetch_add(1, Ordering::Relaxed);
+        self.active(shard, true);
+        Acts(self.clone(), shard)
+    }
+
+    fn active(&self, shard: Shard, active: bool) {
+        let shard = shard.to_string();
+        let gauge = self.process.active.get_or_create(&ShardLabel { shard });
+        gauge.set(active.into());
     }
 
     /// Whether the operator may do what it must not.
@@ -246,9 +261,9 @@ impl Metrics {
         let _ = self.dropped_lines.set(Box::new(count));
     }
 
-    /// Where to ask, at each scrape, how all objects stand. The first that is given stays. Only the process that acts is asked, so
-    /// that no object is counted by two.
-    pub fn survey(&self, survey: impl Fn() -> Fleet + Send + Sync + 'static) {
+    /// Where to ask, at each scrape, how all objects stand. The first that is given stays. Nobody is asked before this process has
+    /// acted: a standby sees all objects, too.
+    pub fn survey(&self, survey: impl Fn() -> Vec<(Shard, Fleet)> + Send + Sync + 'static) {
         let _ = self.survey.set(Box::new(survey));
     }
 
@@ -263,13 +278,29 @@ impl Metrics {
         let mut text = String::new();
         // Held from here on: what one scrape counts must not be shown by half to another.
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(survey) = self.survey.get().filter(|_| process.active.get() == 1) {
+        let has_acted = process.has_acted.load(Ordering::Relaxed);
+        if let Some(survey) = self.survey.get().filter(|_| has_acted) {
             self.fleet.show(&survey());
         }
         if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
             tracing::error!("metrics could not be encoded");
         }
         text
+    }
+}
+
+/// As long as it lives, this process acts on a shard.
+#[must_use]
+pub struct Acts(Metrics, Shard);
+
+impl Drop for Acts {
+    fn drop(&mut self) {
+        self.0.active(self.1, false);
+        let process = &self.0.process;
+        // What the operator may do is tried by who acts.
+        if process.acting.fetch_sub(1, Ordering::Relaxed) == 1 {
+            process.unsafe_rights.clear();
+        }
     }
 }
 

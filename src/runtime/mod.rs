@@ -16,6 +16,7 @@ pub mod queue;
 pub mod requests;
 pub mod rights;
 pub mod serve;
+pub mod shard;
 pub mod store;
 pub mod term;
 pub mod times;
@@ -27,6 +28,7 @@ pub use heartbeat::{Heartbeat, Heartbeats};
 pub use kubernetes::KubeError;
 pub use metrics::Metrics;
 pub use rights::Rights;
+pub use shard::Shard;
 pub use term::Term;
 
 /// An error and its causes, as one line. Some libraries put a cause into the words of the error too: it is said once.

@@ -49,7 +49,7 @@ impl Trigger {
         if !self.open.load(Ordering::SeqCst) {
             return; // a standby of weeks must not collect them
         }
-        // A closed queue means that the process is ending.
+        // A closed queue means that the shard is ending, or the process.
         let _ = self.queue.unbounded_send((key.clone(), priority));
     }
 }
@@ -113,6 +113,7 @@ pub async fn run<K, F>(
     let kind = K::kind(&()).into_owned();
     let mut schedule = Schedule::new(rules.places);
     let mut reconciles = FuturesUnordered::new();
+    let mut shown = metrics.queue(&kind);
     let mut rounds = interval(times::QUEUE_ROUND);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !cancel.is_cancelled() {
@@ -131,7 +132,7 @@ pub async fn run<K, F>(
             }
         }
         let workers = (schedule.under_way(), rules.places);
-        metrics.queue(&kind, workers, |priority| schedule.waiting(priority));
+        shown.show(workers, |priority| schedule.waiting(priority));
         let next_due = schedule.next_due();
         tokio::select! {
             biased;

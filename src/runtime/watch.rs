@@ -11,7 +11,7 @@
 
 mod pacing;
 
-use super::{Heartbeat, Metrics, times};
+use super::{Heartbeat, Metrics, Shard, times};
 use futures::{Stream, StreamExt};
 use kube::api::ObjectMeta;
 use kube::runtime::WatchStreamExt;
@@ -115,17 +115,20 @@ pub struct Subject<K> {
     pub api: Api<K>,
     /// Which of them.
     pub config: watcher::Config,
+    /// Those of other namespaces are passed over.
+    pub shard: Shard,
     /// Drops what nobody reads before it is stored.
     pub prune: fn(&mut K),
 }
 
 /// Watches until cancelled.
 ///
-/// `keep` takes each event in, with the key of its object, before `told` is told of it, and that of a listing when it is whole:
-/// nobody looks an object up before it is there. Key and UID of an object are the same allocations from event to event. An error of this watch delays this watch only.
+/// `keep` takes each event in, with key and UID of its object, before `told` is told of it, and that of a listing when it is whole:
+/// nobody looks an object up before it is there. Key and UID of an object are the same allocations from event to event. An error of
+/// this watch delays this watch only.
 pub fn spawn<K>(
     subject: Subject<K>,
-    keep: impl FnMut(&Event<K>, &ObjectKey) + Send + 'static,
+    keep: impl FnMut(&Event<K>, &ObjectKey, &Arc<str>) + Send + 'static,
     metrics: Metrics,
     heartbeat: Heartbeat,
     told: impl FnMut(Notice) + Send + 'static,
@@ -136,6 +139,7 @@ where
 {
     let (is_synced, synced) = signal::channel(false);
     let mut follower = Follower {
+        shard: subject.shard,
         keep,
         known: Known::default(),
         is_synced,
@@ -165,6 +169,7 @@ where
 
 /// What goes on when a watch begins anew.
 struct Follower<S, F> {
+    shard: Shard,
     keep: S,
     known: Known,
     is_synced: signal::Sender<bool>,
@@ -178,7 +183,7 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
     async fn follow<K>(&mut self, events: impl Stream<Item = watcher::Result<Event<K>>>)
     where
         K: Resource<DynamicType = ()>,
-        S: FnMut(&Event<K>, &ObjectKey),
+        S: FnMut(&Event<K>, &ObjectKey, &Arc<str>),
     {
         let kind = K::kind(&()).into_owned();
         let mut events = pin!(events.backoff(Pacing::default()));
@@ -215,16 +220,29 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
 
     fn take<K: Resource>(&mut self, event: &Event<K>)
     where
-        S: FnMut(&Event<K>, &ObjectKey),
+        S: FnMut(&Event<K>, &ObjectKey, &Arc<str>),
     {
+        if is_elsewhere(event, self.shard) {
+            return;
+        }
         let identity = self.known.identify(event);
-        (self.keep)(event, &identity.key);
+        (self.keep)(event, &identity.key, &identity.uid);
         for notice in self.known.take(event, identity) {
             (self.told)(notice);
         }
         if matches!(event, Event::InitDone) {
             self.is_synced.send_replace(true);
         }
+    }
+}
+
+fn is_elsewhere<K: Resource>(event: &Event<K>, shard: Shard) -> bool {
+    match event {
+        Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
+            let namespace = object.meta().namespace.as_deref();
+            !shard.owns(namespace.unwrap_or_default())
+        }
+        Event::Init | Event::InitDone => false,
     }
 }
 

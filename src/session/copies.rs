@@ -12,7 +12,7 @@ use crate::api::names::{MANAGER, TOKEN_COPY};
 use crate::cloud::{Tls, TlsPem};
 use crate::runtime::kubernetes::{call, patch_params};
 use crate::runtime::watch::ObjectKey;
-use crate::runtime::{KubeError, Metrics};
+use crate::runtime::{KubeError, Metrics, Shard};
 use data_encoding::HEXLOWER;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -75,11 +75,15 @@ impl Copies {
         }))
     }
 
-    /// Reads those of one namespace, or all.
+    /// Reads those of one namespace, or all, as far as they are of this shard.
     ///
     /// # Errors
     /// They could not be read. One that cannot be understood is left out, and left alone.
-    pub async fn read(&self, namespace: Option<&str>) -> Result<Vec<TokenCopy>, KubeError> {
+    pub async fn read(
+        &self,
+        namespace: Option<&str>,
+        shard: Shard,
+    ) -> Result<Vec<TokenCopy>, KubeError> {
         let labels = namespace.map_or_else(
             || IS_COPY.to_owned(),
             |namespace| format!("{IS_COPY},{NAMESPACE}={namespace}"),
@@ -93,7 +97,8 @@ impl Copies {
             for secret in page.items {
                 let name = secret.name_any();
                 match understand(secret) {
-                    Some(copy) => copies.push(copy),
+                    Some(copy) if shard.owns(&copy.account.namespace) => copies.push(copy),
+                    Some(_) => {}
                     None => tracing::warn!(name, "a copy of a token cannot be understood"),
                 }
             }

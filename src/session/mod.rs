@@ -22,7 +22,7 @@ use crate::inventory::{Settings, Subject};
 use crate::runtime::metrics::Listings;
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::ObjectKey;
-use crate::runtime::{KubeError, Metrics};
+use crate::runtime::{KubeError, Metrics, Shard};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -67,8 +67,12 @@ pub struct Sessions {
 /// Asks for a reconcile of the Instance with this UID: as urgent as the object itself tells, or as urgent as this.
 type Wake = dyn Fn(Subject, Option<Priority>) + Send + Sync;
 
+/// The endpoints of Accounts, and whether each is still there.
+type Elsewhere = HashMap<ObjectKey, (String, bool)>;
+
 struct Inner {
     sessions: AtomicU64,
+    shard: Shard,
     cluster: String,
     http: Http,
     settings: Settings,
@@ -85,13 +89,15 @@ struct Inner {
     cancel: CancellationToken,
     open: Mutex<HashMap<[u8; 32], Weak<Session>>>,
     account_sessions: Mutex<HashMap<ObjectKey, Entry>>,
+    /// Where the services of Accounts are that another process looks at.
+    elsewhere: Mutex<Elsewhere>,
 }
 
 impl Sessions {
-    /// No sessions yet. `cluster` is signed with what tells accounts apart in records; `wake` is called with the UID of an
+    /// No sessions yet, and only for Accounts of this shard. `cluster` is signed with what tells accounts apart in records; `wake` is called with the UID of an
     /// Instance whose server changed in a listing, for which there may be room, or which may call the service now.
     pub fn new(
-        cluster: String,
+        (cluster, shard): (String, Shard),
         http: Http,
         settings: Settings,
         metrics: Metrics,
@@ -102,6 +108,7 @@ impl Sessions {
         let woken = wake.clone();
         let inner = Inner {
             sessions: AtomicU64::new(1),
+            shard,
             reservations: Reservations::new(cluster.clone(), move |subject| woken(subject, None)),
             began: Mutex::new(Instant::now()),
             trusts_records: AtomicBool::new(false),
@@ -116,6 +123,7 @@ impl Sessions {
             cancel,
             open: Mutex::default(),
             account_sessions: Mutex::default(),
+            elsewhere: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -153,6 +161,17 @@ impl Sessions {
         self.account_sessions()
             .retain(|account, entry| !entry.departed || !unneeded.contains(&account));
         self.open().retain(|_, session| session.strong_count() > 0);
+        let unneeded: Vec<ObjectKey> = {
+            let elsewhere = self.elsewhere();
+            let departed = elsewhere.iter().filter(|(_, (_, is_there))| !is_there);
+            departed.map(|(account, _)| account.clone()).collect()
+        };
+        let unneeded: Vec<_> = unneeded
+            .into_iter()
+            .filter(|account| !needed(account))
+            .collect();
+        let mut elsewhere = self.elsewhere();
+        elsewhere.retain(|account, (_, is_there)| *is_there || !unneeded.contains(account));
     }
 
     /// Which Instances have a server, or are about to have one.
@@ -188,6 +207,16 @@ impl Sessions {
         {
             return Backing::Known;
         }
+        if !self.inner.shard.owns(&say.account.namespace) {
+            // Its Account is not looked at here. So that nobody takes over what may have an owner, its word counts where it is about
+            // the same service.
+            let elsewhere = self.elsewhere();
+            return match elsewhere.get(&say.account) {
+                Some((theirs, _)) if theirs == ours.endpoint() => Backing::Known,
+                Some(_) => Backing::Lacking,
+                None => self.not_yet(),
+            };
+        }
         let theirs = self
             .account_sessions()
             .get(&say.account)
@@ -200,9 +229,45 @@ impl Sessions {
                 Backing::Lacking
             }
             Some(account_session) if account_session.shared.inventory.shows(id) => Backing::Known,
-            Some(_) | None if Instant::now() < *self.began() + LOOKED_AT => Backing::NotYet,
-            Some(_) | None => Backing::Lacking,
+            Some(_) | None => self.not_yet(),
         }
+    }
+
+    /// The same of a server that this Instance has taken over already. A word that nobody here can prove does not take it away:
+    /// whoever may edit his own Instances can write any.
+    pub fn backing_of_rival(&self, say: &Say<'_>, id: &ServerId, ours: &AccountSession) -> Backing {
+        let is_same_token =
+            say.credential.is_some() && say.credential == ours.credential.as_deref();
+        if is_same_token || self.inner.shard.owns(&say.account.namespace) {
+            self.backing(say, id, ours)
+        } else {
+            Backing::Lacking
+        }
+    }
+
+    fn not_yet(&self) -> Backing {
+        if Instant::now() < *self.began() + LOOKED_AT {
+            Backing::NotYet
+        } else {
+            Backing::Lacking
+        }
+    }
+
+    /// An Account of another shard, and where its service is; nowhere where it is gone or cannot be read. Where it was is kept as long
+    /// as an Instance has a server of it.
+    pub fn see_elsewhere(&self, account: &ObjectKey, endpoint: Option<&str>) {
+        let mut elsewhere = self.elsewhere();
+        if let Some(endpoint) = endpoint {
+            let plain = endpoint.trim_end_matches('/').to_owned();
+            elsewhere.insert(account.clone(), (plain, true));
+        } else if let Some((_, is_there)) = elsewhere.get_mut(account) {
+            *is_there = false;
+        }
+    }
+
+    fn elsewhere(&self) -> MutexGuard<'_, Elsewhere> {
+        let elsewhere = self.inner.elsewhere.lock();
+        elsewhere.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From here on tokens are copied, so that deletions go on after a restart although Secret and Account went.
@@ -237,7 +302,7 @@ impl Sessions {
             account,
             spec,
             credentials,
-        } in copies.read(namespace).await?
+        } in copies.read(namespace, self.inner.shard).await?
         {
             let made_from = MadeFrom {
                 secret: String::new(),

@@ -4,7 +4,8 @@
 //! It is made from what the watch shows of all Instances, so that a restart loses nothing of it, and from what the reconciles
 //! of this process are about to announce, so that two of them do not take the last place both. An Instance with a
 //! record has a place until the object is gone, also while the service refuses its create: it is about to have a server as
-//! soon as the service agrees. What the reservations do not know is another process: that only one acts is what the Lease is for.
+//! soon as the service agrees. What another process is about to announce they do not know: that only one acts on the namespaces of a
+//! shard is what its Lease is for.
 
 mod kinds;
 mod places;
@@ -224,6 +225,11 @@ impl Reservations {
         };
         self.wake(woken);
         self.0.left.notify_one();
+    }
+
+    /// An Instance of another shard is gone: nobody here waits for its place, nor needs its Account.
+    pub fn gone_elsewhere(&self, uid: &str) {
+        self.lock().entries.remove(uid);
     }
 
     /// Asks for a place of an Instance whose server could be bought now: for the rest of its turn, and for good once its

@@ -11,8 +11,12 @@ fn key(namespace: &str) -> ObjectKey {
 }
 
 fn sessions() -> Sessions {
+    sessions_of(Shard::WHOLE)
+}
+
+fn sessions_of(shard: Shard) -> Sessions {
     Sessions::new(
-        "cluster".to_owned(),
+        ("cluster".to_owned(), shard),
         Http::new(AllowedEndpoints::default()).unwrap(),
         Settings::default(),
         Metrics::default(),
@@ -108,6 +112,47 @@ async fn what_an_instance_says_of_a_server_counts_where_its_account_has_it() {
     assert_eq!(says("same-token", None), Backing::Known);
     sessions.trust_records();
     assert_eq!(says("elsewhere", None), Backing::Known);
+}
+
+/// Whose Account another process looks at is believed: two would have one server otherwise. Unless it is at another service,
+/// where the identifier means something else.
+#[tokio::test(start_paused = true)]
+async fn what_an_instance_of_another_shard_says_counts_unless_its_account_is_at_another_service() {
+    let shard = Shard::all(2).find(|shard| shard.owns("ours")).unwrap();
+    let elsewhere = (0..).map(|number| format!("team-{number}"));
+    let elsewhere: Vec<String> = elsewhere.filter(|name| !shard.owns(name)).take(3).collect();
+    let sessions = sessions_of(shard);
+    let ours = seated(&sessions, "ours", &spec(HERE, json!({})), "t");
+    sessions.see_elsewhere(&key(&elsewhere[0]), Some(&format!("{HERE}/")));
+    sessions.see_elsewhere(&key(&elsewhere[1]), Some("https://other.example/api"));
+    tokio::time::advance(LOOKED_AT).await;
+    let says = |namespace: &str| {
+        let say = Say {
+            account: key(namespace),
+            credential: Some("0badcafe"),
+        };
+        sessions.backing(&say, &ServerId::from("ecs-1"), &ours)
+    };
+    assert_eq!(says(&elsewhere[0]), Backing::Known);
+    assert_eq!(says(&elsewhere[1]), Backing::Lacking);
+    assert_eq!(says(&elsewhere[2]), Backing::Lacking, "none is there");
+    // What it said counts as long as somebody needs the Account.
+    sessions.see_elsewhere(&key(&elsewhere[0]), None);
+    sessions.sweep(|_| true);
+    assert_eq!(says(&elsewhere[0]), Backing::Known);
+    sessions.sweep(|_| false);
+    assert_eq!(says(&elsewhere[0]), Backing::Lacking);
+    // What this one has taken over already is not taken away by a word that nobody here can prove.
+    sessions.see_elsewhere(&key(&elsewhere[0]), Some(HERE));
+    let rival = |credential: Option<&str>| {
+        let say = Say {
+            account: key(&elsewhere[0]),
+            credential,
+        };
+        sessions.backing_of_rival(&say, &ServerId::from("ecs-1"), &ours)
+    };
+    assert_eq!(rival(Some("0badcafe")), Backing::Lacking);
+    assert_eq!(rival(ours.credential.as_deref()), Backing::Known);
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@
 use crate::cloud::{AllowedEndpoints, Http, Login, PasswordRequest, ReinstallRequest};
 use crate::instance::fact::Fact;
 use crate::inventory::Settings;
-use crate::runtime::Metrics;
 use crate::runtime::watch::ObjectKey;
+use crate::runtime::{Metrics, Shard};
 use crate::session::{Content, MadeFrom, Sessions, Standing};
 use data_encoding::BASE64;
 use k8s_openapi::api::core::v1::Secret;
@@ -90,7 +90,7 @@ fn a_secret_that_was_read_shows_nothing_of_what_it_holds() {
 #[tokio::test]
 async fn the_place_of_an_account_shows_no_token() {
     let sessions = Sessions::new(
-        "cluster".to_owned(),
+        ("cluster".to_owned(), Shard::WHOLE),
         Http::new(AllowedEndpoints::default()).unwrap(),
         Settings::default(),
         Metrics::default(),

@@ -1,4 +1,4 @@
-//! How the reconcilers of one process hang together: what they share, and how one thing wakes another. The program has it over
+//! How the reconcilers of one shard hang together: what they share, and how one thing wakes another. The program has it over
 //! the stores of its watches, the closed loop of the tests over its own.
 
 use crate::cloud::{Doubt, Http};
@@ -8,7 +8,7 @@ use crate::inventory::{Settings as ListingSettings, Subject};
 use crate::runtime::events::Events;
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::ObjectKey;
-use crate::runtime::{Metrics, Rights, Term};
+use crate::runtime::{Metrics, Rights, Shard, Term};
 use crate::session::{SecretVersions, Sessions};
 use crate::{account, instance};
 use kube::Client;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tokio_util::sync::CancellationToken;
 
-/// The objects as the watches of a process show them, and its queues.
+/// The objects as the watches of a shard show them, and its queues.
 pub trait Objects: Clone + Send + Sync + 'static {
     /// Asks for a reconcile of an Instance; without a priority the object itself says how urgent it is.
     fn wake_instance(&self, key: &ObjectKey, priority: Option<Priority>);
@@ -28,7 +28,7 @@ pub trait Objects: Clone + Send + Sync + 'static {
     fn facts(&self, key: &ObjectKey, cluster: &str) -> Option<Facts>;
 }
 
-/// What a process is made of before it has read anything.
+/// What a process has for a shard, or for the whole, before it has read anything.
 pub struct Process {
     /// Speaks to the apiserver.
     pub client: Client,
@@ -38,6 +38,8 @@ pub struct Process {
     pub http: Http,
     /// What the process counts.
     pub metrics: Metrics,
+    /// What it acts on.
+    pub shard: Shard,
     /// Its leadership.
     pub term: Term,
     /// The name of its Pod, for Events.
@@ -61,12 +63,13 @@ impl Contexts {
             cluster,
             http,
             metrics,
+            shard,
             term,
             pod,
         } = process;
         let memories = Memories::default();
         let sessions = Sessions::new(
-            cluster.clone(),
+            (cluster.clone(), shard),
             http,
             ListingSettings::default(),
             metrics.clone(),

@@ -370,3 +370,36 @@ fn alerts_and_dashboard_are_those_of_deploy_with_the_labels_that_are_asked_for()
         );
     }
 }
+
+/// Each shard has a Lease, which the Role names. The Lease of an operator without shards stays: its Pods renew it until they end.
+#[test]
+fn shards_are_told_the_pod_and_their_leases_stand_in_the_role() {
+    let role = "Role cloud-server-system/cloud-server-operator-leader-election";
+    let names = |index: usize| at(role, &format!("/rules/1/resourceNames/{index}"));
+    let shards = json!({"name": "CSO_SHARDS", "value": "2"});
+    let mut changes = changes(&["shards=2"]);
+    changes.retain(|change| {
+        !change["path"]
+            .as_str()
+            .is_some_and(|path| path.contains("/env/"))
+    });
+    let wanted = [
+        added(names(1), json!("cloud-server-operator-0-of-2")),
+        added(names(2), json!("cloud-server-operator-1-of-2")),
+    ];
+    assert_eq!(changes, wanted);
+    let objects = serde_json::to_value(helm_with(&["crds.install=false", "shards=2"])).unwrap();
+    let named = |values: &[&str]| {
+        let objects = helm_with(&[&["crds.install=false"], values].concat());
+        serde_json::to_value(objects).unwrap()[role]["rules"][1]["resourceNames"].clone()
+    };
+    let [own, zero, one] =
+        ["", "-0-of-2", "-1-of-2"].map(|end| format!("cloud-server-operator{end}"));
+    assert_eq!(named(&["formerShards=2"]), json!([own, zero, one]));
+    assert_eq!(
+        named(&["formerShards=2", "shards=2"]),
+        json!([own, zero, one])
+    );
+    let env = &objects[DEPLOYMENT]["spec"]["template"]["spec"]["containers"][0]["env"];
+    assert_eq!(env[0], shards);
+}

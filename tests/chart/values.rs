@@ -37,6 +37,13 @@ fn a_value_that_cannot_be_right_is_refused_with_its_name() {
         ("secretWriter.enable=true", "'enable'"),
         (r#"proxy={"url":"http://proxy.example"}"#, "'proxy'"),
         (r#"replicas="two""#, "/replicas"),
+        ("shards=0", "/shards"),
+        ("shards=65", "/shards"),
+        (
+            r#"extraEnv=[{"name":"CSO_SHARDS","value":"2"}]"#,
+            "/extraEnv/0/name",
+        ),
+        (r#"extraArgs=["--shards=2"]"#, "/extraArgs/0"),
         (r#"watchNamespaces="team-a""#, "/watchNamespaces"),
         (r#"watchNamespaces=["Team A"]"#, "/watchNamespaces/0"),
         (r#"watchNamespaces=["a","a"]"#, "/watchNamespaces"),

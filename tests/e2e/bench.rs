@@ -8,6 +8,7 @@ mod life;
 mod memory;
 mod operations;
 mod rest;
+mod shards;
 mod store;
 mod takeover;
 

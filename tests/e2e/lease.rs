@@ -292,12 +292,18 @@ async fn a_standby_is_ready_and_silent_and_takes_nothing_for_new_that_it_saw_bef
     })
     .await;
     let (_, text) = world.operator().metrics().await;
-    assert!(text.contains("cloud_server_operator_active 0"), "{text}");
+    assert!(
+        text.contains(r#"cloud_server_operator_active{shard="0-of-1"} 0"#),
+        "{text}"
+    );
     stranger.leaves().await;
     let web = world.ready("web").await;
     world.only_server(&web);
     let (_, text) = world.operator().metrics().await;
-    assert!(text.contains("cloud_server_operator_active 1"), "{text}");
+    assert!(
+        text.contains(r#"cloud_server_operator_active{shard="0-of-1"} 1"#),
+        "{text}"
+    );
     let paths: Vec<String> = world
         .sim
         .ledger()

@@ -47,6 +47,7 @@ mod rules;
 mod safety;
 mod secrets;
 mod service;
+mod shards;
 mod support;
 mod synced;
 mod tenants;

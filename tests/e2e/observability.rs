@@ -30,11 +30,11 @@ async fn a_scrape_of_a_running_operator_is_whole_and_prometheus_takes_it() {
     stopped["spec"]["powerState"] = json!("Stopped");
     world.apply(&stopped).await;
     let lines = [
-        "cloud_server_operator_instances{state=\"ready\",reason=\"Available\"} 1",
-        "cloud_server_operator_accounts{state=\"ready\",reason=\"Available\"} 1",
-        "cloud_server_operator_operations_open{verb=\"create\"} 0",
-        "cloud_server_operator_servers_listed 1",
-        "cloud_server_operator_servers_unowned 0",
+        "cloud_server_operator_instances{shard=\"0-of-1\",state=\"ready\",reason=\"Available\"} 1",
+        "cloud_server_operator_accounts{shard=\"0-of-1\",state=\"ready\",reason=\"Available\"} 1",
+        "cloud_server_operator_operations_open{shard=\"0-of-1\",verb=\"create\"} 0",
+        "cloud_server_operator_servers_listed{shard=\"0-of-1\"} 1",
+        "cloud_server_operator_servers_unowned{shard=\"0-of-1\"} 0",
         "cloud_server_operator_edit_seconds_count{verb=\"stop\",outcome=\"done\"} 1",
         "cloud_server_operator_operation_seconds_count{verb=\"stop\",outcome=\"succeeded\"} 1",
         "cloud_server_operator_rate_limiter_wait_seconds_count{priority=\"urgent\"}",

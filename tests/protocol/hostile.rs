@@ -8,6 +8,7 @@ use crate::run::Look;
 use crate::universe::{Setting, Shared, instance};
 use cloud_server_operator::api::names::BINDING;
 use cloud_server_operator::api::{Account, Instance};
+use cloud_server_operator::runtime::Shard;
 use cloud_server_operator::runtime::chance;
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
@@ -134,7 +135,7 @@ fn life(kind: &'static str, when: When, change: impl Fn(&mut Value)) -> Sent {
         if when == When::Before {
             universe.with(|u| u.kube.edit(&key, &change));
         }
-        let process = Process::start(&universe, 1);
+        let process = Process::start(&universe, 1, Shard::WHOLE);
         process.lead(0);
         // Long enough for a purchase, before which a process looks for a server of an object that it did not see appear.
         listen(&universe, &process, 20).await;

@@ -1,13 +1,13 @@
 //! The one way from a process to everything else: each request passes here, is counted, and meets its fault.
 
 use crate::apiserver::{
-    ACCOUNTS, Edit, INSTANCES, Key, NAMESPACE, SECRETS, is_neighbours, name_in,
+    ACCOUNTS, Edit, INSTANCES, Key, NAMESPACE, SECRETS, is_neighbours, name_in, place,
 };
 use crate::fault::{Act, Kind, Step};
 use crate::oracle::{ProcessId, Rule, Verdict};
 use crate::universe::{About, Absence, Fate, Reply, Shared, Universe};
 use cloud_server_operator::cloud::{Carried, Carrier, Http, Lost};
-use cloud_server_operator::runtime::Term;
+use cloud_server_operator::runtime::{Shard, Term};
 use cloud_server_operator::session::CredentialKey;
 use cloud_simulator::model::TaskScript;
 use cloud_simulator::secret::Secret;
@@ -34,19 +34,21 @@ struct State {
     dice: AtomicU64,
     process: ProcessId,
     term: Term,
+    shard: Shard,
 }
 
 type Effect = Box<dyn FnMut(&mut Universe, Option<&Act>) -> Reply + Send>;
 
 impl Link {
     /// A way for a process that begins now, and may change something during this term.
-    pub fn new(universe: &Shared, seed: u64, term: &Term) -> Self {
+    pub fn new(universe: &Shared, seed: u64, term: &Term, shard: Shard) -> Self {
         let state = State {
             is_dead: AtomicBool::default(),
             paused_until: Mutex::default(),
             dice: AtomicU64::new(seed | 1),
             process: ProcessId(seed),
             term: term.clone(),
+            shard,
         };
         Self {
             universe: universe.clone(),
@@ -136,8 +138,27 @@ impl Link {
         answer
     }
 
+    /// What its process acts on.
+    pub fn shard(&self) -> Shard {
+        self.state.shard
+    }
+
+    /// Nothing is asked or changed that another process acts on.
+    fn judge_shard(&self, kind: Kind, about: &About) {
+        let About::Object(key) = about else { return };
+        let (namespace, _) = place(&key.1);
+        if !self.state.shard.owns(namespace) {
+            let violation = format!(
+                "{kind:?} of {key:?} by who acts on shard {}",
+                self.state.shard
+            );
+            self.universe.lock().oracle.violations.push(violation);
+        }
+    }
+
     async fn carry(&self, kind: Kind, about: &About, mut effect: Effect) -> Result<Reply, Lost> {
         self.judge_term(kind);
+        self.judge_shard(kind, about);
         self.passable().await;
         self.travel().await;
         self.passable().await;

@@ -11,9 +11,9 @@ use crate::link::Link;
 use crate::universe::Shared;
 use cloud_server_operator::api::{Account, Instance};
 use cloud_server_operator::instance::memory::kinds::Doubts;
-use cloud_server_operator::runtime::Term;
 use cloud_server_operator::runtime::queue::schedule::Schedule;
 use cloud_server_operator::runtime::queue::{Flow, Priority, RECONCILE_LIMIT};
+use cloud_server_operator::runtime::{Shard, Term};
 use cloud_server_operator::session::SecretVersions;
 use cloud_server_operator::{account, instance};
 use futures::StreamExt;
@@ -70,10 +70,10 @@ struct Inbox {
 }
 
 impl Process {
-    /// Starts one. It reads all objects at once, and takes turns from when it leads.
-    pub fn start(universe: &Shared, seed: u64) -> Self {
+    /// Starts one for a shard. It reads all objects at once, and takes turns from when it leads.
+    pub fn start(universe: &Shared, seed: u64, shard: Shard) -> Self {
         let (term, stop) = (Term::awaited(), CancellationToken::new());
-        let link = Link::new(universe, seed, &term);
+        let link = Link::new(universe, seed, &term, shard);
         // What stands by has given birth to nothing yet.
         let born_after = Arc::new(AtomicU64::new(u64::MAX));
         let inbox = Arc::<Inbox>::default();

@@ -160,7 +160,7 @@ fn steps(dice: &mut StdRng, is_tampered: bool, operators: Operators, theme: Them
     for _ in 0..dice.random_range(0..=4) {
         let longest = *[3_000, 20_000, 90_000].choose(dice).unwrap_or(&3_000);
         let slot = match operators {
-            Operators::Lease => dice.random_range(0..2),
+            Operators::Lease | Operators::Shards(_) => dice.random_range(0..2),
             Operators::One | Operators::NoLease => 0,
         };
         let step = match dice.random_range(0..13) {

@@ -2,13 +2,14 @@
 
 mod end;
 
+use crate::apiserver::NAMESPACE;
 use crate::fault::{Kind, Rule, Step, Timed};
 use crate::oracle::{Count, Rule as Judged, Verdict};
 use crate::process::Process;
 use crate::tally::Tally;
 use crate::tenants::Pace;
 use crate::universe::{Moment, Setting, Shared, Universe};
-use cloud_server_operator::runtime::chance;
+use cloud_server_operator::runtime::{Shard, chance};
 use end::{at_the_end, ended, is_still, outcome};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -26,8 +27,17 @@ pub enum Operators {
     One,
     /// Two, of which one holds the Lease.
     Lease,
+    /// The same of one shard of so many, and one more for each of the others.
+    Shards(u16),
     /// Two at once, which nobody should do.
     NoLease,
+}
+
+impl Operators {
+    /// Whether a Lease says which of two acts on what is judged.
+    fn are_elected(self) -> bool {
+        matches!(self, Self::Lease | Self::Shards(_))
+    }
 }
 
 /// What is played.
@@ -85,6 +95,8 @@ pub struct Outcome {
     pub judged: BTreeMap<Judged, Count>,
     /// Calls of the neighbours' services.
     pub neighbours: u64,
+    /// Servers that the neighbours have at the end.
+    pub neighbours_servers: usize,
 }
 
 /// A Lease as the operator holds it (design section 9): the holder fences itself, others take over later.
@@ -184,10 +196,10 @@ impl Field {
         if schedule.operators == Operators::NoLease {
             universe.lock().oracle.without_lease();
         }
-        let count = if schedule.operators == Operators::One {
-            1
-        } else {
-            2
+        let count = match schedule.operators {
+            Operators::One => 1,
+            Operators::Lease | Operators::NoLease => 2,
+            Operators::Shards(shards) => 1 + usize::from(shards),
         };
         Self {
             universe,
@@ -256,11 +268,26 @@ impl Field {
 
     /// Whether a process that may act runs, on objects as they are.
     fn is_anybody_fit(&self) -> bool {
-        let mut processes = self.processes.iter().flatten();
-        processes.any(|p| {
+        self.judged().any(|p| {
             let stands_still = p.link.is_dead() || p.link.paused_until().is_some();
             p.leads() && !p.is_deposed() && !stands_still && !p.is_behind()
         })
+    }
+
+    /// The processes that act on what is judged, or may come to.
+    fn judged(&self) -> impl Iterator<Item = &Process> {
+        judged(&self.processes)
+    }
+
+    /// What the process of this slot acts on: two stand by for the shard that is judged.
+    fn shard(&self, slot: usize) -> Shard {
+        let Operators::Shards(shards) = self.operators else {
+            return Shard::WHOLE;
+        };
+        let (judged, others): (Vec<_>, Vec<_>) =
+            Shard::all(shards).partition(|shard| shard.owns(NAMESPACE));
+        let all = judged.iter().chain(&judged).chain(&others);
+        all.skip(slot).copied().next().unwrap_or(Shard::WHOLE)
     }
 
     /// Whether it is over: at rest for long enough, or not for too long.
@@ -293,7 +320,7 @@ impl Field {
             let found = at_the_end(&universe);
             return Some(ended(&mut universe, found));
         }
-        let is_led = self.operators != Operators::Lease || self.silent_since.is_none();
+        let is_led = !self.operators.are_elected() || self.silent_since.is_none();
         let is_manned = is_led && self.start_at.iter().all(Option::is_none);
         let is_known = universe.oracle.lists_are_known();
         let may_go = universe.oracle.may_go(&universe.kube, &universe.cloud);
@@ -358,7 +385,7 @@ impl Field {
                     universe.oracle.believed(process.believes_in_a_restore());
                     universe.tell(|| format!("   process {slot} is dead"));
                     drop(universe);
-                    let led = process.leads();
+                    let led = process.leads() && process.link.shard().owns(NAMESPACE);
                     self.is_released |= led && process.has_left();
                     self.processes[slot] = None;
                     self.start_at[slot] = Some(now + STARTED_AGAIN);
@@ -371,10 +398,11 @@ impl Field {
                 self.start_at[slot] = None;
                 self.started += 1;
                 let seed = self.dice.random::<u64>();
-                let process = Process::start(&self.universe, seed);
+                let process = Process::start(&self.universe, seed, self.shard(slot));
                 let leads_at_once = match self.operators {
                     Operators::One | Operators::NoLease => true,
                     Operators::Lease => self.started == 1,
+                    Operators::Shards(_) => self.started == 1 || slot > 1,
                 };
                 if leads_at_once {
                     process.lead(0);
@@ -389,7 +417,7 @@ impl Field {
                 next = next.min(at);
             }
         }
-        if self.operators == Operators::Lease {
+        if self.operators.are_elected() {
             next = next.min(self.keep_lease(now));
         }
         next
@@ -398,7 +426,7 @@ impl Field {
     /// The Lease: a holder that stands still is deposed by its own clock, and followed by another.
     fn keep_lease(&mut self, now: Instant) -> Instant {
         let mut next = now + TICK;
-        for process in self.processes.iter().flatten().filter(|p| p.leads()) {
+        for process in judged(&self.processes).filter(|p| p.leads()) {
             match process.link.paused_until() {
                 Some(until) => {
                     let since = *self.silent_since.get_or_insert(now);
@@ -421,15 +449,13 @@ impl Field {
             return next.min(since + TAKEN_OVER);
         }
         let standby = self
-            .processes
-            .iter()
-            .flatten()
+            .judged()
             .find(|p| !p.leads() && !p.link.is_dead() && p.link.paused_until().is_none());
         if let Some(standby) = standby {
             let version = {
                 let stands_still =
                     |p: &Process| p.leads() && !p.link.is_dead() && p.link.paused_until().is_some();
-                let is_alive = self.processes.iter().flatten().any(stands_still);
+                let is_alive = self.judged().any(stands_still);
                 let mut universe = self.universe.lock();
                 // A dead one calls nothing any more.
                 if is_alive && !self.is_released {
@@ -465,4 +491,9 @@ impl Field {
             }
         }
     }
+}
+
+fn judged(processes: &[Option<Process>]) -> impl Iterator<Item = &Process> {
+    let all = processes.iter().flatten();
+    all.filter(|process| process.link.shard().owns(NAMESPACE))
 }

@@ -167,6 +167,26 @@ fn beside_eighteen_teams_and_one_that_has_a_thousand_of_two_thousand_wrong() {
     holds(beside(&others));
 }
 
+/// Four processes, each with a shard, buy for twenty teams: each server once, and the one that is judged notices nothing, also where
+/// its shard changes hands.
+#[test]
+fn beside_two_thousand_instances_that_four_shards_share() {
+    let mut schedule = beside(&[(Manner::Well, 1, 100); 20]);
+    schedule.operators = Operators::Shards(4);
+    let ends = Timed {
+        at: 45_000,
+        step: Step::Terminate(0),
+    };
+    schedule.steps.push(ends);
+    holds(schedule.clone());
+    // They need the rest of a minute to buy all of it.
+    schedule.steps.push(Timed {
+        at: 180_000,
+        step: Step::Label(1),
+    });
+    assert_eq!(run(&schedule, Look::Verdict).neighbours_servers, 2_000);
+}
+
 /// One team with one Account, so that only its own bound holds it.
 #[test]
 fn beside_five_hundred_instances_on_one_service_that_is_slow() {

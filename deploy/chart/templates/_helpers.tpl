@@ -126,3 +126,14 @@ roleRef:
 {{ include "operator.subjects" $root }}
 {{- end }}
 {{- end }}
+
+{{- /* The Lease where there are no shards, which Pods without may still hold, and one for each shard, also of the former number. */ -}}
+{{- define "operator.leases" -}}
+{{- $names := list "cloud-server-operator" -}}
+{{- range $count := list (int .Values.formerShards) (int .Values.shards) | uniq -}}
+{{- range $index := ternary (until $count) list (gt $count 1) -}}
+{{- $names = append $names (printf "cloud-server-operator-%d-of-%d" $index $count) -}}
+{{- end -}}
+{{- end -}}
+[{{ join ", " $names }}]
+{{- end -}}

@@ -17,7 +17,7 @@ use crate::inventory::Settings as ListingSettings;
 use crate::runtime::events::Events;
 use crate::runtime::kubernetes::{call, writes_within};
 use crate::runtime::watch::ObjectKey;
-use crate::runtime::{KubeError, Metrics, Rights, Term};
+use crate::runtime::{KubeError, Metrics, Rights, Shard, Term};
 use crate::session::{
     MadeFrom, Problem, ReconcileGuard, SecretProblem, SecretVersions, Sessions, Standing,
 };
@@ -94,7 +94,7 @@ impl Stage {
         let metrics = Metrics::default();
         let settings = ListingSettings::default();
         let sessions = Sessions::new(
-            id.clone(),
+            (id.clone(), Shard::WHOLE),
             http,
             settings,
             metrics.clone(),

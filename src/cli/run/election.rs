@@ -1,14 +1,15 @@
-//! Being the active process: by the Lease, or for life where there is none.
+//! Being the process that acts on a shard: by its Lease, or for life where there is none.
 
 use crate::api::Instance;
 use crate::runtime::chain;
-use crate::runtime::lease::{Lease, Lost, Settings};
-use crate::runtime::{Heartbeat, Heartbeats, Term, kubernetes};
+use crate::runtime::lease::{Contest, Event, Holdings, Lease, Lost, Settings, Won};
+use crate::runtime::{Heartbeats, Shard, Term, kubernetes};
 use kube::Api;
 use kube::api::ListParams;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -18,8 +19,9 @@ const BROKEN: &str = "the task that renews the Lease broke";
 /// Between two tries to learn the cluster's state at the beginning of the term.
 const CLUSTER_STATE_RETRY: Duration = Duration::from_secs(2);
 
-/// The right to act.
+/// The right to act on a shard.
 pub(super) struct Election {
+    pub(super) shard: Shard,
     term: Term,
     done: CancellationToken,
     keeper: Option<Keeper>,
@@ -28,10 +30,19 @@ pub(super) struct Election {
 
 type Keeper = JoinHandle<Result<Lease, Lost>>;
 
+/// What a process that stands by is told.
+pub(super) enum Call {
+    /// To act, as long as this lasts.
+    Act(Election),
+    /// To give up a shard.
+    Leave(Shard),
+}
+
 impl Election {
     /// That of a process which is alone, as long as it lives.
     pub(super) fn for_life(term: Term) -> Self {
         Self {
+            shard: Shard::WHOLE,
             term,
             done: CancellationToken::new(),
             keeper: None,
@@ -39,39 +50,38 @@ impl Election {
         }
     }
 
-    /// Stands by until the Lease is won, which begins the term; none if `stop` came first. `own` is a runtime that does nothing
-    /// else.
-    ///
-    /// # Errors
-    /// No client, or a term that was over before it could begin.
-    pub(super) async fn win(
-        settings: Settings,
-        term: Term,
-        heartbeats: &Heartbeats,
-        stop: &CancellationToken,
-        own: Handle,
-    ) -> Result<Option<Self>, String> {
-        let heartbeat = heartbeats.expect("Lease", settings.silence());
+    /// Begins the term of a Lease that was won, and goes on renewing it; none where the term would be over before it began.
+    fn begin(won: Won, term: Term) -> Option<Self> {
+        let Won {
+            shard,
+            lease,
+            until,
+        } = won;
+        if !term.lasts_until(until) {
+            return None;
+        }
         let done = CancellationToken::new();
-        let won = own.spawn(win(
-            settings,
-            term.clone(),
-            heartbeat,
-            stop.clone(),
-            done.clone(),
-        ));
-        let keeper = won.await.map_err(|_| BROKEN.to_owned())??;
-        Ok(keeper.map(|keeper| Self {
+        let keeper = {
+            let (term, done) = (term.clone(), done.clone());
+            tokio::spawn(async move { lease.keep(&term, &done).await })
+        };
+        Some(Self {
+            shard,
             term,
             done,
             keeper: Some(keeper),
-            own: Some(own),
-        }))
+            own: Some(Handle::current()),
+        })
     }
 
     /// Whether it was won, and somebody else may have had it before.
     pub(super) fn is_elected(&self) -> bool {
         self.keeper.is_some()
+    }
+
+    /// The time for which it acts.
+    pub(super) fn term(&self) -> &Term {
+        &self.term
     }
 
     /// Waits until the right is lost, and says how. Never for life.
@@ -84,12 +94,16 @@ impl Election {
             () = self.term.ended() => tokio::time::timeout(REASON, keeper).await.ok(),
         };
         self.term.end();
+        let whose = match self.shard.is_whole() {
+            true => String::new(),
+            false => format!("shard {}: ", self.shard),
+        };
         let lost = match kept {
             Some(Ok(Err(lost))) => lost.to_string(),
             Some(Err(_)) => BROKEN.to_owned(),
             Some(Ok(Ok(_))) | None => Lost::NotRenewed.to_string(),
         };
-        format!("{lost}: another process may be active by now")
+        format!("{whose}{lost}: another process may be active by now")
     }
 
     /// Ends the term and releases the Lease. What is in flight has to be over.
@@ -105,33 +119,64 @@ impl Election {
     }
 }
 
-/// Wins the Lease, begins the term and goes on renewing, all on the runtime of its own: a thousand reconciles that begin at once
-/// must not stand before a renewal.
-async fn win(
+/// Stands by for the Leases until `stop`. Where there is one shard, `term` is the term that its Lease begins.
+///
+/// All of it is on a runtime of its own, `own`: a thousand reconciles that begin at once must not stand before a renewal.
+pub(super) fn stand_by(
     settings: Settings,
+    holdings: Holdings,
     term: Term,
-    heartbeat: Heartbeat,
+    heartbeats: &Heartbeats,
     stop: CancellationToken,
-    done: CancellationToken,
-) -> Result<Option<Keeper>, String> {
-    // A client of its own as well: no connection is shared, and the term that it keeps does not gag it.
-    let client = kubernetes::client().await.map_err(|error| chain(&error))?;
-    let (holder, name) = (settings.identity.clone(), settings.name.clone());
-    let mut lease = Lease::new(client, settings, heartbeat);
-    let until = tokio::select! {
-        biased;
-        () = stop.cancelled() => {
-            lease.release().await; // a write may have been under way
-            return Ok(None);
+    own: &Handle,
+) -> mpsc::Receiver<Result<Call, String>> {
+    let heartbeat = heartbeats.expect("Lease", settings.silence());
+    let (tell, told) = mpsc::channel(1);
+    own.spawn(async move {
+        // A client of its own as well: no connection is shared, and no term gags it.
+        let client = match kubernetes::client().await {
+            Ok(client) => client,
+            Err(error) => {
+                let _ = tell.send(Err(chain(&error))).await;
+                return;
+            }
+        };
+        let (holder, name) = (settings.identity.clone(), settings.name.clone());
+        let is_alone = settings.shards == 1;
+        let mut contest = Contest::new(client, settings, heartbeat, holdings);
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = stop.cancelled() => return contest.leave().await, // a write may have been under way
+                event = contest.next() => event,
+            };
+            let call = match event {
+                Event::Wanted(shard) => Ok(Call::Leave(shard)),
+                Event::Won(won) => {
+                    let (lease, shard) = (won.shard.lease(&name), won.shard);
+                    let term = if is_alone {
+                        term.clone()
+                    } else {
+                        Term::awaited()
+                    };
+                    match Election::begin(*won, term) {
+                        Some(election) => {
+                            tracing::info!(lease, holder, "active");
+                            Ok(Call::Act(election))
+                        }
+                        None => Err(format!(
+                            "{lease} was won too late to be of use: shard {shard}"
+                        )),
+                    }
+                }
+            };
+            // Who does not listen any more is ending.
+            if tell.send(call).await.is_err() || is_alone {
+                return;
+            }
         }
-        until = lease.acquire() => until,
-    };
-    if !term.lasts_until(until) {
-        return Err("the Lease was won too late to be of use".to_owned());
-    }
-    tracing::info!(lease = name, holder, "active");
-    let keep = async move { lease.keep(&term, &done).await };
-    Ok(Some(tokio::spawn(keep)))
+    });
+    told
 }
 
 /// Finds out what is newer than our term: an object counts as born in it only if its first version is newer than a listing

@@ -7,6 +7,8 @@ use super::undecodable;
 use super::wiring::{Guarded, Parts, Stores};
 use crate::api::names::BINDING;
 use crate::api::{Account, Instance};
+use crate::cli::owners;
+use crate::runtime::Shard;
 use crate::runtime::queue::{self, Requests, Rules};
 use crate::runtime::store::{self, Writer};
 use crate::runtime::watch::{self, Change, Notice, Synced, Watch};
@@ -14,7 +16,7 @@ use crate::runtime::{kubernetes, times, traces};
 use crate::{account, instance};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PartialObjectMeta};
-use kube::runtime::watcher;
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
@@ -153,14 +155,15 @@ fn watches(
         .map(|heartbeat| kubernetes::watching(parts.client.clone(), heartbeat.clone()));
     let [secret_heartbeat, account_heartbeat, instance_heartbeat] = heartbeats;
     let [secrets, accounts, instances] = kinds;
-    let metrics = &parts.metrics;
+    let (metrics, shard) = (&parts.metrics, parts.shard);
     let secret_watch = watch::spawn(
         watch::Subject {
             api: api::<PartialObjectMeta<Secret>>(&secret_client, namespace),
             config: pages().fields(SECRET_FIELDS),
+            shard,
             prune: |secret| prune(secret.meta_mut(), &[]),
         },
-        |_, _| {},
+        |_, _, _| {},
         metrics.clone(),
         secret_heartbeat,
         told_of_secret(parts, stores),
@@ -170,9 +173,16 @@ fn watches(
         watch::Subject {
             api: api::<Guarded<Account>>(&account_client, namespace),
             config: pages(),
+            shard: Shard::WHOLE,
             prune: |account| prune(account.meta_mut(), &[]),
         },
-        move |event, key| account_writer.take(event, key),
+        {
+            let sessions = parts.accounts.sessions.clone();
+            move |event, key, _| match elsewhere(event, shard) {
+                None => account_writer.take(event, key),
+                Some(account) => sessions.see_elsewhere(key, endpoint(account)),
+            }
+        },
         metrics.clone(),
         account_heartbeat,
         told_of_account(parts, stores),
@@ -182,9 +192,19 @@ fn watches(
         watch::Subject {
             api: api::<Guarded<Instance>>(&instance_client, namespace),
             config: pages(),
+            shard: Shard::WHOLE,
             prune: |instance| prune(instance.meta_mut(), &[BINDING]),
         },
-        move |event, key| instance_writer.take(event, key),
+        {
+            let reservations = parts.accounts.sessions.reservations().clone();
+            move |event, key, uid| match elsewhere(event, shard) {
+                None => instance_writer.take(event, key),
+                Some(instance) => {
+                    let named = (key.clone(), uid.clone());
+                    owners::enrol_as(&reservations, named, instance);
+                }
+            }
+        },
         metrics.clone(),
         instance_heartbeat,
         told_of_instance(parts, stores),
@@ -195,6 +215,23 @@ fn watches(
         (accounts, account_watch),
         (instances, instance_watch),
     ]
+}
+
+/// The object of another shard that an event shows. Of such an Instance it is kept which server it has, and of such an Account
+/// where its service is: no server may be taken over by two, and none of another shard counts as nobody's.
+fn elsewhere<K: Resource>(event: &Event<K>, shard: Shard) -> Option<&K> {
+    match event {
+        Event::InitApply(object) | Event::Apply(object) => {
+            let namespace = object.meta().namespace.as_deref().unwrap_or_default();
+            (!shard.owns(namespace)).then_some(object)
+        }
+        Event::Delete(_) | Event::Init | Event::InitDone => None,
+    }
+}
+
+fn endpoint(account: &Guarded<Account>) -> Option<&str> {
+    let account = account.0.as_ref().ok()?;
+    Some(&account.spec.endpoint)
 }
 
 async fn account_turn(context: account::Context, object: Arc<Guarded<Account>>) -> Duration {
@@ -266,7 +303,14 @@ fn told_of_account(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send 
     );
     let wake_instances = parts.accounts.wake_instances.clone();
     let mut changes = Changes::default();
+    let shard = parts.shard;
     move |notice| {
+        if !shard.owns(&notice.key.namespace) {
+            if notice.change == Change::Gone {
+                sessions.see_elsewhere(&notice.key, None);
+            }
+            return;
+        }
         let object = stores.account(&notice.key);
         let meta = object.as_ref().map(|object| object.meta());
         let priority = changes.priority(&notice, meta);
@@ -290,10 +334,17 @@ fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send
     let context = parts.instances.clone();
     let highest = parts.instances.highest_version.clone();
     let born_after = parts.born_after.clone();
+    let shard = parts.shard;
     let mut changes = Changes::default();
     move |notice| {
         let version = notice.version.parse().unwrap_or_default();
         highest.fetch_max(version, Ordering::SeqCst);
+        if !shard.owns(&notice.key.namespace) {
+            if notice.change == Change::Gone {
+                sessions.reservations().gone_elsewhere(&notice.uid);
+            }
+            return;
+        }
         if notice.change == Change::Gone {
             instance::orphan::gone(&context, &notice.key, &notice.uid);
             sessions.leave(&notice.uid);

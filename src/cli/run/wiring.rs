@@ -1,4 +1,4 @@
-//! What the scopes share, and the stores of each.
+//! What the scopes of a shard share, and the stores of each.
 
 use super::referrers::Referrers;
 use crate::api::{Account, Instance};
@@ -7,7 +7,7 @@ use crate::instance::facts::Facts;
 use crate::runtime::queue::{Priority, Trigger};
 use crate::runtime::store::Store;
 use crate::runtime::watch::{Notice, ObjectKey};
-use crate::runtime::{Heartbeats, Metrics};
+use crate::runtime::{Heartbeats, Metrics, Shard};
 use crate::session::{Reservations, SecretVersions};
 use crate::wiring::{Contexts, Objects, Process};
 use crate::{account, instance};
@@ -44,6 +44,7 @@ pub(super) struct Parts {
     pub(super) secrets: SecretVersions,
     pub(super) metrics: Metrics,
     pub(super) client: Client,
+    pub(super) shard: Shard,
     pub(super) stores: Arc<OnceLock<Vec<Stores>>>,
     /// Only an object whose first version is newer than this appeared in our own term.
     pub(super) born_after: Arc<AtomicU64>,
@@ -55,7 +56,8 @@ pub(super) struct Parts {
 impl Parts {
     pub(super) fn new(process: Process, stop: &CancellationToken) -> Self {
         let (client, metrics) = (process.client.clone(), process.metrics.clone());
-        // A process that stands by has given birth to nothing yet; one without a Lease is active all its life.
+        let shard = process.shard;
+        // What stands by has seen nothing appear in its term yet; where the watches begin within the term, whatever appears does.
         let born_after = if process.term.holds() { 0 } else { u64::MAX };
         let scopes = Scopes::default();
         let Contexts {
@@ -68,6 +70,7 @@ impl Parts {
             accounts,
             metrics,
             client,
+            shard,
             stores: scopes.0,
             born_after: Arc::new(AtomicU64::new(born_after)),
             heartbeats: Heartbeats::default(),

@@ -11,7 +11,7 @@ pub(super) const OPERATOR: &str = "operator";
 
 /// Variables whose values are told: the flags of `run`, and those that name the Pod or say what is logged. Of the same prefix is
 /// `CSO_TOKEN`, which the commands read, so each is named.
-const VARIABLES: [&str; 23] = [
+const VARIABLES: [&str; 24] = [
     "CSO_ALLOWED_ENDPOINTS",
     "CSO_CLUSTER_ID",
     "CSO_CONCURRENCY",
@@ -31,6 +31,7 @@ const VARIABLES: [&str; 23] = [
     "CSO_METRICS_TLS_CERT",
     "CSO_METRICS_TLS_KEY",
     "CSO_NAMESPACES",
+    "CSO_SHARDS",
     "POD_NAME",
     "POD_NAMESPACE",
     "RUST_BACKTRACE",

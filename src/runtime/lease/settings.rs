@@ -9,9 +9,11 @@ const ROOM: f64 = 1.2;
 /// Who asks for which Lease, and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Name of the Lease.
+    /// Name of the Lease; with several shards, what the names of their Leases begin with.
     pub name: String,
-    /// Namespace of the Lease.
+    /// Into so many shards the work is divided, each with a Lease of its own.
+    pub shards: u16,
+    /// Namespace of the Leases.
     pub namespace: String,
     /// This process, and no other: not another container of the same name either.
     pub identity: String,

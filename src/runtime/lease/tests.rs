@@ -1,17 +1,22 @@
 use super::*;
-use crate::runtime::Heartbeats;
+use crate::runtime::{Heartbeats, Shard};
 use http::{Method, Request, Response};
+use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-/// An apiserver that knows one Lease.
+mod shards;
+
+/// An apiserver that knows Leases.
 #[derive(Clone, Default)]
 struct Server(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    lease: Option<Value>,
+    leases: BTreeMap<String, Value>,
     version: u64,
     writes: usize,
     mood: Mood,
@@ -39,7 +44,7 @@ impl Server {
             async move {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await.unwrap_or_default();
-                let (status, answer) = server.answer(&parts.method, &body).await;
+                let (status, answer) = server.answer(&parts.method, parts.uri.path(), &body).await;
                 let answer = Body::from(answer.to_string().into_bytes());
                 Ok::<_, kube::Error>(Response::builder().status(status).body(answer).unwrap())
             }
@@ -47,7 +52,7 @@ impl Server {
         Client::new(service, "default")
     }
 
-    async fn answer(&self, method: &Method, body: &[u8]) -> (u16, Value) {
+    async fn answer(&self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
         let mood = self.0.lock().unwrap().mood;
         match mood {
             Mood::Silent => std::future::pending().await,
@@ -55,24 +60,28 @@ impl Server {
             Mood::Slow(wait) => sleep(wait).await,
             Mood::Well | Mood::Mute => {}
         }
-        let answer = self.act(method, body);
+        let answer = self.act(method, path, body);
         if mood == Mood::Mute && *method != Method::GET {
             std::future::pending::<()>().await;
         }
         answer
     }
 
-    fn act(&self, method: &Method, body: &[u8]) -> (u16, Value) {
+    fn act(&self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
         let mut inner = self.0.lock().unwrap();
         if *method == Method::GET {
-            return inner
-                .lease
-                .clone()
-                .map_or(refusal(404), |lease| (200, lease));
+            let (_, name) = path.rsplit_once('/').unwrap();
+            if name == "leases" {
+                let items: Vec<&Value> = inner.leases.values().collect();
+                return (200, json!({"metadata": {}, "items": items}));
+            }
+            let found = inner.leases.get(name).cloned();
+            return found.map_or(refusal(404), |lease| (200, lease));
         }
         let mut new: Value = serde_json::from_slice(body).unwrap();
         let version = &new["metadata"]["resourceVersion"];
-        match (&inner.lease, method) {
+        let name = new["metadata"]["name"].as_str().unwrap().to_owned();
+        match (inner.leases.get(&name), method) {
             (Some(_), &Method::POST) => return refusal(409),
             (None, &Method::PUT) => return refusal(404),
             (Some(old), _) if old["metadata"]["resourceVersion"] != *version => {
@@ -83,7 +92,7 @@ impl Server {
         inner.version += 1;
         inner.writes += 1;
         new["metadata"]["resourceVersion"] = inner.version.to_string().into();
-        inner.lease = Some(new.clone());
+        inner.leases.insert(name, new.clone());
         (200, new)
     }
 
@@ -96,17 +105,18 @@ impl Server {
         let mut inner = self.0.lock().unwrap();
         inner.version += 1;
         let version = inner.version.to_string();
-        let mut lease = inner
-            .lease
-            .take()
-            .unwrap_or(json!({"metadata": {"name": "l"}}));
-        change(&mut lease);
+        let fresh = || json!({"metadata": {"name": "l"}});
+        let lease = inner.leases.entry("l".into()).or_insert_with(fresh);
+        change(lease);
         lease["metadata"]["resourceVersion"] = version.into();
-        inner.lease = Some(lease);
+    }
+
+    fn lease(&self) -> Value {
+        self.0.lock().unwrap().leases["l"].clone()
     }
 
     fn spec(&self) -> Value {
-        self.0.lock().unwrap().lease.as_ref().unwrap()["spec"].clone()
+        self.lease()["spec"].clone()
     }
 }
 
@@ -123,9 +133,11 @@ fn refusal(code: u16) -> (u16, Value) {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn lease(server: &Server, identity: &str) -> Lease {
+/// A process that stands by for one of so many shards.
+fn one_of(server: &Server, identity: &str, shards: u16) -> Contest {
     let settings = Settings {
         name: "l".into(),
+        shards,
         namespace: "ours".into(),
         identity: identity.into(),
         lease_duration: 15 * SECOND,
@@ -133,19 +145,31 @@ fn lease(server: &Server, identity: &str) -> Lease {
         retry_period: 2 * SECOND,
     };
     let heartbeat = Heartbeats::default().expect("Lease", settings.silence());
-    Lease::new(server.client(), settings, heartbeat)
+    Contest::new(server.client(), settings, heartbeat, Holdings::default())
+}
+
+fn standby(server: &Server, identity: &str) -> Contest {
+    one_of(server, identity, 1)
+}
+
+async fn acquire(contest: &mut Contest) -> Won {
+    match contest.next().await {
+        Event::Won(won) => *won,
+        Event::Wanted(shard) => panic!("{shard} is wanted"),
+    }
 }
 
 /// Wins it and keeps it; gives the term, and how that ended.
 async fn hold(
-    mut lease: Lease,
+    mut contest: Contest,
 ) -> (
     Term,
     CancellationToken,
     tokio::task::JoinHandle<Result<Lease, Lost>>,
 ) {
     let term = Term::awaited();
-    let until = timeout(60 * SECOND, lease.acquire()).await.unwrap();
+    let won = timeout(60 * SECOND, acquire(&mut contest)).await.unwrap();
+    let (lease, until) = (won.lease, won.until);
     assert!(term.lasts_until(until));
     let done = CancellationToken::new();
     let keeper = tokio::spawn({
@@ -158,9 +182,9 @@ async fn hold(
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_nobody_made_is_made_as_other_tools_make_it() {
     let server = Server::default();
-    let mut first = lease(&server, "a");
-    let until = timeout(SECOND, first.acquire()).await.unwrap();
-    assert_eq!(until.duration_since(Instant::now()).as_secs(), 10);
+    let mut first = standby(&server, "a");
+    let won = timeout(SECOND, acquire(&mut first)).await.unwrap();
+    assert_eq!(won.until.duration_since(Instant::now()).as_secs(), 10);
     let spec = server.spec();
     assert_eq!(spec["holderIdentity"], "a");
     assert_eq!(spec["leaseDurationSeconds"], 15);
@@ -179,7 +203,7 @@ async fn it_is_stale_by_our_own_clock_alone() {
                 "leaseTransitions": 4, "acquireTime": written, "renewTime": written});
         });
         let begun = Instant::now();
-        lease(&server, "b").acquire().await;
+        acquire(&mut standby(&server, "b")).await;
         assert_eq!(begun.elapsed().as_secs(), 15, "{written}");
         let spec = server.spec();
         assert_eq!(
@@ -197,7 +221,7 @@ async fn a_record_that_says_longer_is_believed_and_one_that_says_shorter_is_not(
             lease["spec"] = json!({"holderIdentity": "gone", "leaseDurationSeconds": said});
         });
         let begun = Instant::now();
-        lease(&server, "b").acquire().await;
+        acquire(&mut standby(&server, "b")).await;
         assert_eq!(begun.elapsed().as_secs(), waited);
     }
 }
@@ -205,9 +229,9 @@ async fn a_record_that_says_longer_is_believed_and_one_that_says_shorter_is_not(
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_renews_is_never_overtaken() {
     let server = Server::default();
-    let (term, _done, _keeper) = hold(lease(&server, "a")).await;
-    let mut other = lease(&server, "b");
-    let waited = timeout(300 * SECOND, other.acquire()).await;
+    let (term, _done, _keeper) = hold(standby(&server, "a")).await;
+    let mut other = standby(&server, "b");
+    let waited = timeout(300 * SECOND, acquire(&mut other)).await;
     assert!(waited.is_err(), "it was taken");
     assert!(term.holds());
     assert_eq!(server.spec()["leaseTransitions"], 0);
@@ -223,7 +247,7 @@ async fn without_a_renewal_the_term_ends_before_anybody_may_take_it() {
         Mood::Slow(30 * SECOND),
     ] {
         let server = Server::default();
-        let (term, _done, keeper) = hold(lease(&server, "a")).await;
+        let (term, _done, keeper) = hold(standby(&server, "a")).await;
         sleep(7 * SECOND).await;
         server.set(mood);
         let begun = Instant::now();
@@ -237,7 +261,7 @@ async fn without_a_renewal_the_term_ends_before_anybody_may_take_it() {
 #[tokio::test(start_paused = true)]
 async fn a_term_counts_from_the_beginning_of_its_renewal_and_not_from_the_answer() {
     let server = Server::default();
-    let (term, _done, _keeper) = hold(lease(&server, "a")).await;
+    let (term, _done, _keeper) = hold(standby(&server, "a")).await;
     server.set(Mood::Slow(4 * SECOND));
     sleep(Duration::from_millis(6200)).await;
     // Renewed from 2 s to 6 s; every later renewal is silent.
@@ -251,15 +275,14 @@ async fn a_term_counts_from_the_beginning_of_its_renewal_and_not_from_the_answer
 async fn a_write_whose_answer_was_lost_is_found_to_be_ours() {
     let server = Server::default();
     server.set(Mood::Mute);
-    let mut first = lease(&server, "a");
+    let first = standby(&server, "a");
     let heals = server.clone();
     tokio::spawn(async move {
         sleep(6 * SECOND).await;
         heals.set(Mood::Well);
     });
-    timeout(60 * SECOND, first.acquire()).await.unwrap();
-    assert_eq!(server.spec()["leaseTransitions"], 0, "still the first term");
     let (term, _done, _keeper) = hold(first).await;
+    assert_eq!(server.spec()["leaseTransitions"], 0, "still the first term");
     server.set(Mood::Mute);
     sleep(3 * SECOND).await;
     server.set(Mood::Well);
@@ -270,7 +293,7 @@ async fn a_write_whose_answer_was_lost_is_found_to_be_ours() {
 #[tokio::test(start_paused = true)]
 async fn who_reads_another_name_in_it_stops_at_once() {
     let server = Server::default();
-    let (term, _done, keeper) = hold(lease(&server, "a")).await;
+    let (term, _done, keeper) = hold(standby(&server, "a")).await;
     sleep(SECOND).await;
     server.write(|lease| lease["spec"]["holderIdentity"] = "b".into());
     let lost = keeper.await.unwrap().unwrap_err();
@@ -281,8 +304,8 @@ async fn who_reads_another_name_in_it_stops_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_deleted_is_lost_and_not_made_again() {
     let server = Server::default();
-    let (term, _done, keeper) = hold(lease(&server, "a")).await;
-    server.0.lock().unwrap().lease = None;
+    let (term, _done, keeper) = hold(standby(&server, "a")).await;
+    server.0.lock().unwrap().leases.clear();
     assert_eq!(keeper.await.unwrap().unwrap_err(), Lost::Deleted);
     assert!(!term.holds());
 }
@@ -290,23 +313,20 @@ async fn a_lease_that_is_deleted_is_lost_and_not_made_again() {
 #[tokio::test(start_paused = true)]
 async fn a_label_that_somebody_adds_costs_nothing() {
     let server = Server::default();
-    let (term, _done, _keeper) = hold(lease(&server, "a")).await;
+    let (term, _done, _keeper) = hold(standby(&server, "a")).await;
     server.write(|lease| lease["metadata"]["labels"] = json!({"a": "b"}));
     sleep(30 * SECOND).await;
     assert!(term.holds());
-    assert_eq!(
-        server.0.lock().unwrap().lease.as_ref().unwrap()["metadata"]["labels"]["a"],
-        "b"
-    );
+    assert_eq!(server.lease()["metadata"]["labels"]["a"], "b");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_released_is_taken_at_the_next_look() {
     let server = Server::default();
-    let (term, done, keeper) = hold(lease(&server, "a")).await;
-    let mut other = lease(&server, "b");
-    let standby = tokio::spawn(async move {
-        other.acquire().await;
+    let (term, done, keeper) = hold(standby(&server, "a")).await;
+    let mut other = standby(&server, "b");
+    let standing_by = tokio::spawn(async move {
+        acquire(&mut other).await;
         Instant::now()
     });
     sleep(20 * SECOND).await;
@@ -314,7 +334,7 @@ async fn what_is_released_is_taken_at_the_next_look() {
     done.cancel();
     term.end();
     keeper.await.unwrap().unwrap().release().await;
-    let taken = standby.await.unwrap();
+    let taken = standing_by.await.unwrap();
     assert!(taken - begun <= SECOND, "{:?}", taken - begun);
     assert_eq!(server.spec()["leaseTransitions"], 1);
 }
@@ -322,8 +342,8 @@ async fn what_is_released_is_taken_at_the_next_look() {
 #[tokio::test(start_paused = true)]
 async fn who_does_not_hold_it_releases_nothing() {
     let server = Server::default();
-    let (term, _done, _keeper) = hold(lease(&server, "a")).await;
-    lease(&server, "b").release().await;
+    let (term, _done, _keeper) = hold(standby(&server, "a")).await;
+    standby(&server, "b").leave().await;
     assert_eq!(server.spec()["holderIdentity"], "a");
     assert!(term.holds());
 }
@@ -333,8 +353,8 @@ async fn of_many_that_ask_at_once_one_gets_it() {
     let server = Server::default();
     let mut all = tokio::task::JoinSet::new();
     for name in ["a", "b", "c", "d", "e", "f"] {
-        let mut each = lease(&server, name);
-        all.spawn(async move { timeout(10 * SECOND, each.acquire()).await.is_ok() });
+        let mut each = standby(&server, name);
+        all.spawn(async move { timeout(10 * SECOND, acquire(&mut each)).await.is_ok() });
     }
     let won = all.join_all().await;
     assert_eq!(won.into_iter().filter(|won| *won).count(), 1);

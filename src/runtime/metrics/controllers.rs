@@ -107,21 +107,66 @@ impl Controllers {
         let waited = self.waited.get_or_create(&queue(kind, priority));
         waited.observe(wait.as_secs_f64());
     }
+}
 
-    pub(super) fn queue(
-        &self,
-        kind: &str,
+/// What one queue shows. When it is dropped, nothing of it is left.
+pub struct QueueGauges {
+    under_way: Counted,
+    places: Counted,
+    waiting: Vec<(Priority, Counted)>,
+}
+
+impl QueueGauges {
+    pub(super) fn of(controllers: &Controllers, kind: &str) -> Self {
+        let label = controller(kind);
+        let waiting = Priority::ALL.map(|priority| {
+            let gauge = controllers
+                .waiting
+                .get_or_create_owned(&queue(kind, priority));
+            (priority, Counted::new(gauge))
+        });
+        Self {
+            under_way: Counted::new(controllers.under_way.get_or_create_owned(&label)),
+            places: Counted::new(controllers.places.get_or_create_owned(&label)),
+            waiting: waiting.into(),
+        }
+    }
+
+    /// How many reconciles run, how many may, and how many objects wait for one.
+    pub fn show(
+        &mut self,
         (under_way, places): (usize, usize),
         waiting: impl Fn(Priority) -> usize,
     ) {
-        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        let label = controller(kind);
-        self.under_way.get_or_create(&label).set(count(under_way));
-        self.places.get_or_create(&label).set(count(places));
-        for priority in Priority::ALL {
-            let gauge = self.waiting.get_or_create(&queue(kind, priority));
-            gauge.set(count(waiting(priority)));
+        self.under_way.set(under_way);
+        self.places.set(places);
+        for (priority, counted) in &mut self.waiting {
+            counted.set(waiting(*priority));
         }
+    }
+}
+
+/// The part that one queue has in a gauge.
+struct Counted {
+    gauge: Gauge,
+    now: i64,
+}
+
+impl Counted {
+    fn new(gauge: Gauge) -> Self {
+        Self { gauge, now: 0 }
+    }
+
+    fn set(&mut self, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.gauge.inc_by(count - self.now);
+        self.now = count;
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is counted of all objects when somebody asks, and not with each change.
 
 use super::register::Register;
+use crate::runtime::Shard;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -24,7 +25,7 @@ pub struct Fleet {
 }
 
 /// How an object stands: words of a fixed set, so that they can be labels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Standing {
     /// `ready`, `reconciling`, `stalled` or `unknown`.
     pub state: &'static str,
@@ -67,25 +68,43 @@ impl Listings {
     }
 }
 
+// All is counted by shard. In the moment in which a shard changes hands two processes may be asked: whoever adds up takes the
+// maximum of each shard first.
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct ShardLabel {
+    pub(super) shard: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StandingLabel {
+    shard: String,
+    state: &'static str,
+    reason: &'static str,
+}
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct VerbLabel {
+    shard: String,
     verb: &'static str,
 }
+
+type OfShard<M> = Family<ShardLabel, M>;
 
 type Seconds = Gauge<f64, AtomicU64>;
 
 /// The gauges that show a [`Fleet`].
 #[derive(Clone)]
 pub(super) struct FleetGauges {
-    instances: Family<Standing, Gauge>,
-    accounts: Family<Standing, Gauge>,
-    drifted: Gauge,
+    instances: Family<StandingLabel, Gauge>,
+    accounts: Family<StandingLabel, Gauge>,
+    drifted: OfShard<Gauge>,
     open: Family<VerbLabel, Gauge>,
     open_age: Family<VerbLabel, Seconds>,
-    servers: Gauge,
-    unowned: Gauge,
-    failing: Gauge,
-    inventory_age: Seconds,
+    servers: OfShard<Gauge>,
+    unowned: OfShard<Gauge>,
+    failing: OfShard<Gauge>,
+    inventory_age: OfShard<Seconds>,
 }
 
 impl FleetGauges {
@@ -93,88 +112,119 @@ impl FleetGauges {
         Self {
             instances: all.own(
                 "instances",
-                &["state", "reason"],
+                &["shard", "state", "reason"],
                 "Instances by the state and the reason of their condition Ready",
                 Family::default(),
             ),
             accounts: all.own(
                 "accounts",
-                &["state", "reason"],
+                &["shard", "state", "reason"],
                 "Accounts by the state and the reason of their condition Ready",
                 Family::default(),
             ),
             drifted: all.own(
                 "instances_drifted",
-                &[],
+                &["shard"],
                 "Instances whose server differs from the spec in a way that only a person may resolve",
-                Gauge::default(),
+                Family::default(),
             ),
             open: all.own(
                 "operations_open",
-                &["verb"],
+                &["shard", "verb"],
                 "Operations under way at the service",
                 Family::default(),
             ),
             open_age: all.own(
                 "operations_open_oldest_seconds",
-                &["verb"],
+                &["shard", "verb"],
                 "How long ago the oldest operation under way was announced",
                 Family::default(),
             ),
             servers: all.own(
                 "servers_listed",
-                &[],
+                &["shard"],
                 "Servers in the newest listings of all watched zones",
-                Gauge::default(),
+                Family::default(),
             ),
             unowned: all.own(
                 "servers_unowned",
-                &[],
+                &["shard"],
                 "Servers among them that no Instance owns",
-                Gauge::default(),
+                Family::default(),
             ),
             failing: all.own(
                 "inventory_zones_failing",
-                &[],
+                &["shard"],
                 "Watched zones whose newest listing failed",
-                Gauge::default(),
+                Family::default(),
             ),
             inventory_age: all.own(
                 "inventory_age_seconds",
-                &[],
+                &["shard"],
                 "Age of the newest whole listing, in the watched zone where it is oldest",
-                Gauge::default(),
+                Family::default(),
             ),
         }
     }
 
-    /// Shows this, and nothing of what was shown before.
-    pub(super) fn show(&self, fleet: &Fleet) {
+    /// Shows these, each in its shard, and nothing of what was shown before.
+    pub(super) fn show(&self, fleets: &[(Shard, Fleet)]) {
+        for family in [&self.instances, &self.accounts] {
+            family.clear();
+        }
+        for family in [&self.drifted, &self.servers, &self.unowned, &self.failing] {
+            family.clear();
+        }
+        self.open.clear();
+        self.open_age.clear();
+        self.inventory_age.clear();
+        for (shard, fleet) in fleets {
+            self.show_one(&shard.to_string(), fleet);
+        }
+    }
+
+    fn show_one(&self, shard: &str, fleet: &Fleet) {
         for (family, counted) in [
             (&self.instances, &fleet.instances),
             (&self.accounts, &fleet.accounts),
         ] {
-            family.clear();
-            for (standing, count) in counted {
-                family.get_or_create(standing).set(i64::from(*count));
+            for (Standing { state, reason }, count) in counted {
+                let shard = shard.to_owned();
+                let label = StandingLabel {
+                    shard,
+                    state,
+                    reason,
+                };
+                family.get_or_create(&label).set(i64::from(*count));
             }
         }
         for (verb, open) in &fleet.operations {
-            let label = VerbLabel { verb };
+            let label = VerbLabel {
+                shard: shard.to_owned(),
+                verb,
+            };
             self.open.get_or_create(&label).set(open.count.into());
             let age = self.open_age.get_or_create(&label);
             age.set(open.oldest.as_secs_f64());
         }
-        self.drifted.set(fleet.drifted.into());
         let Listings {
             servers,
             unowned,
             failing,
             oldest,
         } = fleet.listings;
-        self.servers.set(servers.into());
-        self.unowned.set(unowned.into());
-        self.failing.set(failing.into());
-        self.inventory_age.set(oldest.as_secs_f64());
+        let label = ShardLabel {
+            shard: shard.to_owned(),
+        };
+        for (family, count) in [
+            (&self.drifted, fleet.drifted),
+            (&self.servers, servers),
+            (&self.unowned, unowned),
+            (&self.failing, failing),
+        ] {
+            family.get_or_create(&label).set(count.into());
+        }
+        let age = self.inventory_age.get_or_create(&label);
+        age.set(oldest.as_secs_f64());
     }
 }

@@ -8,18 +8,18 @@ fn exercised() -> Metrics {
     metrics.operation("create", "succeeded", second);
     metrics.reconcile("Instance", true, second);
     metrics.waited("Instance", Priority::Change, second);
-    metrics.queue("Instance", (1, 2), |_| 3);
+    metrics.queue("Instance").show((1, 2), |_| 3);
     metrics.cloud_call("create", "ok", second);
     metrics.limiter_waited("urgent", second);
     metrics.kube_write("intent", "ok");
     metrics.watch_error("Instances of all namespaces");
     metrics.unsafe_right("foreign_secret", false);
-    metrics.active(true);
     metrics.survey(fleet);
+    std::mem::forget(metrics.acts(Shard::WHOLE));
     metrics
 }
 
-fn fleet() -> Fleet {
+fn fleet() -> Vec<(Shard, Fleet)> {
     let standing = Standing {
         state: "ready",
         reason: "Available",
@@ -28,7 +28,7 @@ fn fleet() -> Fleet {
         count: 2,
         oldest: Duration::from_secs(90),
     };
-    Fleet {
+    let fleet = Fleet {
         instances: [(standing, 3)].into(),
         accounts: [(standing, 1)].into(),
         drifted: 1,
@@ -39,7 +39,8 @@ fn fleet() -> Fleet {
             failing: 0,
             oldest: Duration::from_secs(61),
         },
-    }
+    };
+    vec![(Shard::WHOLE, fleet)]
 }
 
 /// The labels of each series of a text.
@@ -86,19 +87,23 @@ fn what_is_described_is_what_a_scrape_reads() {
 
 #[test]
 fn only_the_process_that_acts_counts_objects() {
-    let metrics = exercised();
-    metrics.active(false);
+    let metrics = Metrics::default();
+    metrics.survey(fleet);
+    metrics.shards(Shard::all(1));
     let counts = "cloud_server_operator_instances{";
-    assert!(!metrics.encode().contains(counts));
-    metrics.active(true);
+    let text = metrics.encode();
+    assert!(!text.contains(counts));
+    assert!(text.contains("cloud_server_operator_active{shard=\"0-of-1\"} 0\n"));
+    let _acts = metrics.acts(Shard::WHOLE);
     let text = metrics.encode();
     for line in [
-        "cloud_server_operator_instances{state=\"ready\",reason=\"Available\"} 3\n",
-        "cloud_server_operator_instances_drifted 1\n",
-        "cloud_server_operator_operations_open{verb=\"create\"} 2\n",
-        "cloud_server_operator_operations_open_oldest_seconds{verb=\"create\"} 90.0\n",
-        "cloud_server_operator_servers_unowned 2\n",
-        "cloud_server_operator_inventory_age_seconds 61.0\n",
+        "cloud_server_operator_instances{shard=\"0-of-1\",state=\"ready\",reason=\"Available\"} 3\n",
+        "cloud_server_operator_instances_drifted{shard=\"0-of-1\"} 1\n",
+        "cloud_server_operator_active{shard=\"0-of-1\"} 1\n",
+        "cloud_server_operator_operations_open{shard=\"0-of-1\",verb=\"create\"} 2\n",
+        "cloud_server_operator_operations_open_oldest_seconds{shard=\"0-of-1\",verb=\"create\"} 90.0\n",
+        "cloud_server_operator_servers_unowned{shard=\"0-of-1\"} 2\n",
+        "cloud_server_operator_inventory_age_seconds{shard=\"0-of-1\"} 61.0\n",
     ] {
         assert!(text.contains(line), "{line} in {text}");
     }
@@ -108,7 +113,7 @@ fn only_the_process_that_acts_counts_objects() {
 #[test]
 fn a_scrape_shows_nothing_of_the_one_before() {
     let metrics = Metrics::default();
-    metrics.active(true);
+    let _acts = metrics.acts(Shard::WHOLE);
     let (asked, count) = (Arc::new(Mutex::new(0)), |reason| Fleet {
         instances: [(
             Standing {
@@ -123,7 +128,10 @@ fn a_scrape_shows_nothing_of_the_one_before() {
     metrics.survey(move || {
         let mut asked = asked.lock().unwrap();
         *asked += 1;
-        count(if *asked == 1 { "Available" } else { "Paused" })
+        vec![(
+            Shard::WHOLE,
+            count(if *asked == 1 { "Available" } else { "Paused" }),
+        )]
     });
     assert!(metrics.encode().contains("Available"));
     let text = metrics.encode();
@@ -148,4 +156,27 @@ fn a_reconcile_that_fails_is_an_error_and_the_errors_begin_at_none() {
         );
         assert!(text.contains(&counted), "{counted} in {text}");
     }
+}
+
+/// A process has a queue of each kind for each namespace that it watches, and for each shard.
+#[test]
+fn queues_of_one_kind_count_together_and_leave_nothing_behind() {
+    let metrics = Metrics::default();
+    let (mut one, mut other) = (metrics.queue("Instance"), metrics.queue("Instance"));
+    one.show((1, 256), |_| 3);
+    other.show((2, 256), |_| 4);
+    other.show((5, 256), |_| 1);
+    let shows = |under_way, places| {
+        let text = metrics.encode();
+        for (name, value) in [
+            ("active_workers", under_way),
+            ("max_concurrent_reconciles", places),
+        ] {
+            let line = format!("controller_runtime_{name}{{controller=\"instance\"}} {value}\n");
+            assert!(text.contains(&line), "{line} in {text}");
+        }
+    };
+    shows(6, 512);
+    drop(other);
+    shows(1, 256);
 }

@@ -129,12 +129,13 @@ impl Server {
         let subject = Subject::<ConfigMap> {
             api: Api::default_namespaced(client),
             config: watcher::Config::default(),
+            shard: Shard::WHOLE,
             prune: |_| {},
         };
         let cancel = CancellationToken::new();
         spawn(
             subject,
-            |_, _| {},
+            |_, _, _| {},
             Metrics::default(),
             heartbeat,
             |_| {},

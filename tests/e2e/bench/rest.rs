@@ -89,7 +89,7 @@ async fn drift(world: &World, count: usize) {
 }
 
 /// What a process has used of the processors.
-fn processor_seconds(process: u32) -> f64 {
+pub fn processor_seconds(process: u32) -> f64 {
     let process = procfs::process::Process::new(process.cast_signed()).unwrap();
     let used = process.stat().unwrap();
     (used.utime + used.stime) as f64 / procfs::ticks_per_second() as f64

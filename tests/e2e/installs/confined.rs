@@ -351,7 +351,12 @@ async fn the_operator_has_one_lease_and_changes_no_event() {
             "delete lease/cloud-server-operator",
             "no",
         ),
-        ("cloud-server-system", "list leases", "no"),
+        ("cloud-server-system", "list leases", "yes"),
+        (
+            "cloud-server-system",
+            "update lease/cloud-server-operator-0-of-2",
+            "no",
+        ),
         (
             world.namespace.as_str(),
             "create events.events.k8s.io",

@@ -121,7 +121,7 @@ async fn a_prometheus_that_scrapes_an_operator_answers_rules_and_dashboard_and_c
     }
     let folder = folder(&world, "prometheus-");
     let prometheus = Prometheus::start(&mut world, folder.path()).await;
-    let recorded = r#"sum(namespace_job_state_reason:cloud_server_operator_instances:max{namespace="cloud-server-system", state="ready"})"#;
+    let recorded = r#"sum(namespace_job_state_reason:cloud_server_operator_instances:sum{namespace="cloud-server-system", state="ready"})"#;
     eventually("the rules record two Instances", async || {
         let found = prometheus.query(recorded).await?;
         let value = found.first().map(|series| series["value"][1].clone());

@@ -124,7 +124,11 @@ pub async fn at_rest(world: &mut World, count: usize) {
     all_ready(world, count).await;
     reconciled(world, count).await;
     quiet_all(world).await;
-    let process = world.operator().id();
+    idle(world.operator().id()).await;
+}
+
+/// Waits until the connections of a rush are closed.
+pub async fn idle(process: u32) {
     eventually("idle connections are closed", async || {
         match sockets(process) {
             0..=SOCKETS_AT_REST => Ok(()),
@@ -141,7 +145,8 @@ fn sockets(process: u32) -> usize {
         .count()
 }
 
-fn ready(metrics: &str) -> usize {
+/// How many Instances are Ready, as the metrics of an operator tell.
+pub fn ready(metrics: &str) -> usize {
     sum(metrics, |line| {
         line.starts_with(INSTANCES) && line.contains("state=\"ready\"")
     })

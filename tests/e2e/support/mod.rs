@@ -17,6 +17,7 @@ mod program;
 pub mod recorder;
 mod second;
 mod setup;
+pub mod shards;
 mod side_by_side;
 mod stall;
 pub mod three;
@@ -42,7 +43,7 @@ pub use objects::{
     abnormal, condition, instance, instance_by_key, is_ready, other_image, outline, reason,
     stopped, token, with,
 };
-pub use operator::get;
+pub use operator::{Operator, get};
 pub use program::{Program, folder, module, on_path, port};
 pub use setup::Setup;
 pub use side_by_side::{each_side_by_side, side_by_side};

@@ -3,6 +3,7 @@
 use super::operator::Operator;
 use super::wait::{eventually, insist};
 use super::world::World;
+use cloud_server_operator::runtime::Shard;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
 use serde_json::json;
@@ -56,12 +57,23 @@ impl World {
     /// The roles of `deploy/` know one Lease by its name. Many worlds share the operator's namespace, so each has a Lease that
     /// bears its own name.
     pub(super) async fn allow_its_leases(&self) {
-        let name = format!("lease-{}", self.namespace);
+        self.allow_leases(&self.namespace).await;
+        self.allow_leases(&format!("{}-rival", self.namespace))
+            .await;
+    }
+
+    /// Lets operators have Leases of this name, with and without shards.
+    pub async fn allow_leases(&self, lease: &str) {
+        let name = format!("lease-{lease}");
+        let mut leases = vec![lease.to_owned()];
+        for shards in [2, 4] {
+            leases.extend(Shard::all(shards).map(|shard| shard.lease(lease)));
+        }
         let role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name},
             "rules": [{
                 "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "update"],
-                "resourceNames": [self.namespace, format!("{}-rival", self.namespace)],
+                "resourceNames": leases,
             }],
         });
         let binding = json!({
@@ -113,7 +125,7 @@ impl World {
         let url = self.operator().url("metrics").await;
         eventually("the operator is active", async || {
             let (_, _, text) = super::get(&url).await?;
-            if text.contains("cloud_server_operator_active 1") {
+            if text.contains(r#"cloud_server_operator_active{shard="0-of-1"} 1"#) {
                 Ok(())
             } else {
                 Err("it stands by".to_owned())

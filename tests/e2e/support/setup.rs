@@ -247,6 +247,7 @@ impl Setup {
             client,
             namespace,
             neighbour,
+            settled: Vec::new(),
             sim,
             recorder,
             wire,

@@ -40,6 +40,8 @@ pub struct World {
     /// The test's own namespace.
     pub namespace: String,
     pub(super) neighbour: Option<String>,
+    /// More namespaces that its operators watch: see [`World::settle`].
+    pub(super) settled: Vec<String>,
     /// The service.
     pub sim: Simulator,
     pub(super) recorder: Option<Recorder>,
@@ -118,6 +120,9 @@ impl World {
         let mut flags = vec!["--namespace", &self.namespace];
         if let Some(neighbour) = &self.neighbour {
             flags.extend(["--namespace", neighbour]);
+        }
+        for namespace in &self.settled {
+            flags.extend(["--namespace", namespace]);
         }
         if let Some(times) = self.leases {
             flags.extend(times);

@@ -3,7 +3,7 @@
 use crate::fault::{Act, Dependency, Kind, On, Rule, Step, Timed};
 use crate::run::{Look, Operators, Schedule, run};
 use crate::tally;
-use crate::universe::{ImportBy, Setting};
+use crate::universe::{ImportBy, Manner, Neighbour, Setting};
 use cloud_simulator::readings::{PowerAfterReinstall, ReleaseWhileCreating};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -21,6 +21,13 @@ enum Meets {
     Always,
     Sometimes,
 }
+
+/// Another team: of two, one is in the other shard.
+const OTHERS: Neighbour = Neighbour {
+    manner: Manner::Well,
+    accounts: 1,
+    instances: 2,
+};
 
 /// By so many seeds some are met that find what others do not.
 const ENOUGH: u64 = 8;
@@ -143,6 +150,16 @@ impl Play {
     /// Plays it under several seeds, which move the network's delays and the watches. This comes of it under each, and all that
     /// it tells happens.
     pub fn holds(mut self, line: &str) {
+        self.play(line);
+        if self.schedule.operators == Operators::Lease {
+            // The same where what is handed over is a shard, and another process acts on the other one all the time.
+            self.schedule.operators = Operators::Shards(2);
+            self.schedule.setting.neighbours = vec![OTHERS; 2];
+            self.play(line);
+        }
+    }
+
+    fn play(&mut self, line: &str) {
         let seeds = std::env::var("NAMED_SEEDS").ok();
         let seeds = seeds.and_then(|text| text.parse().ok()).unwrap_or(ENOUGH);
         let (mut tallies, mut unmet) = (Vec::new(), BTreeMap::new());
@@ -152,6 +169,11 @@ impl Play {
             let outcome = run(&self.schedule, Look::Trace);
             let trace = outcome.trace.join("\n");
             let wrong = &outcome.violations;
+            let is_shared = matches!(self.schedule.operators, Operators::Shards(_));
+            assert!(
+                !is_shared || outcome.neighbours > 0,
+                "the other shard has nobody"
+            );
             assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}\n{trace}");
             if seeds == 1 {
                 // For people, with --nocapture.

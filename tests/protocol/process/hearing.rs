@@ -32,6 +32,10 @@ impl Running {
             version,
             change: sort,
         };
+        if !self.link.shard().owns(&notice.key.namespace) {
+            self.hear_of_elsewhere(kind, change.object, &notice);
+            return;
+        }
         match kind {
             INSTANCES => self.hear_of_instance(name, change.object, &notice),
             ACCOUNTS => self.hear_of_account(name, change.object, &notice),
@@ -86,6 +90,31 @@ impl Running {
                 self.known_instances.insert(name.clone(), object);
                 self.due.now(Who::Instance(name), None);
             }
+        }
+    }
+
+    /// What another process acts on: which server it has, and where the service of its Account is.
+    fn hear_of_elsewhere(&self, kind: &str, object: Option<Value>, notice: &Notice) {
+        let sessions = &self.instances.sessions;
+        match (kind, object) {
+            (INSTANCES, None) => sessions.reservations().gone_elsewhere(&notice.uid),
+            (INSTANCES, Some(object)) => {
+                if let Ok(instance) = serde_json::from_value::<Instance>(object) {
+                    let id = instance.status.as_ref().and_then(|s| s.id.as_deref());
+                    let account = Some(instance.spec.account_ref.name.as_str());
+                    let reservations = sessions.reservations();
+                    reservations.note(&instance.metadata, account, id);
+                }
+            }
+            (ACCOUNTS, object) => {
+                let account =
+                    object.and_then(|object| serde_json::from_value::<Account>(object).ok());
+                let endpoint = account
+                    .as_ref()
+                    .map(|account| account.spec.endpoint.as_str());
+                sessions.see_elsewhere(&notice.key, endpoint);
+            }
+            _ => {}
         }
     }
 

@@ -29,6 +29,7 @@ impl Running {
             cluster: "cluster-1".to_owned(),
             http: link.http(),
             metrics: Metrics::default(),
+            shard: link.shard(),
             term: term.clone(),
             pod: None,
         };

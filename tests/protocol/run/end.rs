@@ -54,5 +54,6 @@ pub(super) fn outcome(universe: &mut Universe) -> Outcome {
         pace: universe.pace.clone(),
         judged: universe.oracle.counted(),
         neighbours: universe.neighbours.calls,
+        neighbours_servers: universe.neighbours.servers(),
     }
 }

@@ -87,6 +87,12 @@ impl Neighbours {
         !self.services.is_empty()
     }
 
+    /// How many servers they have.
+    pub fn servers(&self) -> usize {
+        let worlds = self.services.values().map(|(_, world)| world);
+        worlds.map(|world| world.live_servers().len()).sum()
+    }
+
     /// Whether this is the host of one of their services.
     pub fn serve(&self, host: &str) -> bool {
         self.services.contains_key(host)

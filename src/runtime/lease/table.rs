@@ -1,0 +1,133 @@
+//! All Leases of one operator, as one process sees them at one time.
+
+use super::{Object, Settings, record};
+use crate::runtime::Shard;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use kube::ResourceExt;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use tokio::time::Instant;
+
+/// What others wrote last into each Lease, and since when it has not changed before our eyes.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    specs: HashMap<String, (LeaseSpec, Instant)>,
+    wishes: HashMap<String, (String, Instant)>,
+}
+
+/// Whose a Lease is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nobody's, or of one who did not renew it in time.
+    Free,
+    /// Ours, as far as it says.
+    Ours,
+    /// This one's, at least until then.
+    Others { holder: String, until: Instant },
+}
+
+/// One Lease.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) shard: Shard,
+    pub(super) lease: Option<Object>,
+    pub(super) standing: Standing,
+    /// Who asks for it. Who has not had it within a Lease's duration is not there any more, or was refused.
+    pub(super) wanted_by: Option<String>,
+}
+
+/// The Leases of our division, and whoever has one of another.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) rows: Vec<Row>,
+    /// Who counts otherwise and may act, and until when at least.
+    pub(super) otherwise: Option<(String, Instant)>,
+}
+
+impl Table {
+    pub(super) fn of(leases: Vec<Object>, settings: &Settings, seen: &mut Seen) -> Self {
+        let mut found: BTreeMap<Shard, Object> = leases
+            .into_iter()
+            .filter_map(|lease| Some((Shard::of_lease(&settings.name, &lease.name_any())?, lease)))
+            .collect();
+        let names: HashSet<String> = found.values().map(ResourceExt::name_any).collect();
+        seen.specs.retain(|name, _| names.contains(name));
+        seen.wishes.retain(|name, _| names.contains(name));
+        let rows = Shard::all(settings.shards).map(|shard| {
+            let lease = found.remove(&shard);
+            let standing = lease
+                .as_ref()
+                .map_or(Standing::Free, |lease| seen.standing(lease, settings));
+            let wish = lease.as_ref().and_then(|lease| seen.wish(lease, settings));
+            Row {
+                shard,
+                lease,
+                standing,
+                wanted_by: wish,
+            }
+        });
+        let rows = rows.collect();
+        let mut otherwise = None;
+        for lease in found.values() {
+            if let Standing::Others { holder, until } = seen.standing(lease, settings) {
+                otherwise = otherwise.max(Some((until, holder)));
+            }
+        }
+        Self {
+            rows,
+            otherwise: otherwise.map(|(until, holder)| (holder, until)),
+        }
+    }
+
+    /// How many Leases each process has, without those that nobody renews.
+    pub(super) fn counts(&self) -> BTreeMap<&str, usize> {
+        let mut counts = BTreeMap::new();
+        for row in &self.rows {
+            if let Standing::Others { holder, .. } = &row.standing {
+                *counts.entry(holder.as_str()).or_default() += 1;
+            }
+        }
+        counts
+    }
+}
+
+impl Seen {
+    /// Stale is what has stood as long, since we first saw it, as the longer of what it says and what we are set to.
+    fn standing(&mut self, lease: &Object, settings: &Settings) -> Standing {
+        let holder = record::holder(lease);
+        if holder.is_empty() {
+            return Standing::Free;
+        }
+        if holder == settings.identity {
+            return Standing::Ours;
+        }
+        let spec = lease.spec.clone().unwrap_or_default();
+        let valid = record::duration(&spec).max(settings.lease_duration);
+        let name = lease.name_any();
+        let now = Instant::now();
+        let since = match self.specs.get(&name) {
+            Some((same, since)) if *same == spec => *since,
+            _ => now,
+        };
+        self.specs.insert(name, (spec, since));
+        let until = since + valid;
+        if now < until {
+            Standing::Others {
+                holder: holder.to_owned(),
+                until,
+            }
+        } else {
+            Standing::Free
+        }
+    }
+
+    fn wish(&mut self, lease: &Object, settings: &Settings) -> Option<String> {
+        let (name, wish) = (lease.name_any(), record::wish(lease)?);
+        let since = match self.wishes.get(&name) {
+            Some((same, since)) if same == wish => *since,
+            _ => Instant::now(),
+        };
+        self.wishes.insert(name, (wish.to_owned(), since));
+        let is_fresh = Instant::now() < since + settings.lease_duration;
+        is_fresh.then(|| record::wisher(wish).to_owned())
+    }
+}

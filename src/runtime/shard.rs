@@ -1,0 +1,153 @@
+//! Which part of the cluster is whose, where several processes act at the same time.
+//!
+//! A shard is a set of namespaces: what an Instance refers to stands in its own namespace, so all that must be exact (the limits
+//! of an Account, its one listing, its share of requests, the copy of its token) stays within one shard. The number of shards
+//! is a matter of the whole operator: see [`super::lease`] for what happens where two processes count differently.
+
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// One of so many shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shard {
+    index: u16,
+    count: u16,
+}
+
+impl Shard {
+    /// The only one there is: every namespace.
+    pub const WHOLE: Self = Self { index: 0, count: 1 };
+
+    /// All shards of so many; one where none is asked for.
+    pub fn all(count: u16) -> impl Iterator<Item = Self> {
+        let count = count.max(1);
+        (0..count).map(move |index| Self { index, count })
+    }
+
+    /// Whether there is no other one.
+    pub fn is_whole(self) -> bool {
+        self.count == 1
+    }
+
+    /// Whether this namespace is in it.
+    ///
+    /// By a hash that spreads names which differ in one digit only. That of the apiserver's `shardRange` (FNV-1a, by its first
+    /// bits) puts most of `team-0` to `team-99` into one half, so it is not what divides here.
+    pub fn owns(self, namespace: &str) -> bool {
+        if self.is_whole() {
+            return true;
+        }
+        let digest = Sha256::digest(namespace.as_bytes());
+        let (first, _) = digest.split_at(8);
+        let number = first
+            .iter()
+            .fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+        // The range of all numbers, cut into equal parts.
+        (u128::from(number) * u128::from(self.count)) >> 64 == u128::from(self.index)
+    }
+
+    /// The name of its Lease, where that of an operator without shards has this one.
+    pub fn lease(self, name: &str) -> String {
+        if self.is_whole() {
+            name.to_owned()
+        } else {
+            format!("{name}-{self}")
+        }
+    }
+
+    /// What divides an operator with this name of its Lease, if this is the name of one of its Leases.
+    pub fn of_lease(name: &str, lease: &str) -> Option<Self> {
+        let rest = lease.strip_prefix(name)?;
+        if rest.is_empty() {
+            return Some(Self::WHOLE);
+        }
+        let (index, count) = rest.strip_prefix('-')?.split_once("-of-")?;
+        let shard = Self {
+            index: index.parse().ok()?,
+            count: count.parse().ok()?,
+        };
+        // Written in this way and no other.
+        (shard.count > 1 && shard.index < shard.count && shard.lease(name) == lease)
+            .then_some(shard)
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-of-{}", self.index, self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_namespace_is_in_one_shard_and_similar_names_are_spread() {
+        for count in [1, 2, 3, 4, 16] {
+            for pattern in ["team-", "tenant-00", "prod-eu-west-"] {
+                let mut sizes = vec![0; usize::from(count)];
+                for number in 0..400 {
+                    let namespace = format!("{pattern}{number}");
+                    let owners: Vec<Shard> =
+                        Shard::all(count).filter(|s| s.owns(&namespace)).collect();
+                    assert_eq!(owners.len(), 1, "{namespace}: {owners:?}");
+                    sizes[usize::from(owners[0].index)] += 1;
+                }
+                let fair = 400 / usize::from(count);
+                // Five deviations of a fair throw.
+                let most = fair + 5 * fair.isqrt();
+                assert!(
+                    sizes.iter().all(|size| *size <= most),
+                    "{pattern}: {sizes:?}"
+                );
+            }
+        }
+    }
+
+    /// Who changes this moves namespaces between processes that are not of the same version.
+    #[test]
+    fn a_namespace_stays_where_it_is() {
+        let of = |namespace: &str| {
+            let mut all = Shard::all(4);
+            all.find(|shard| shard.owns(namespace)).map(|s| s.index)
+        };
+        let stays = ["default", "team-a", "team-b", "prod"].map(of);
+        assert_eq!(stays, [Some(0), Some(2), Some(3), Some(1)]);
+    }
+
+    /// FNV-1a as kube-apiserver 1.36 computes it for `shardRange`.
+    #[test]
+    fn the_hash_of_the_apiserver_puts_similar_names_into_one_half() {
+        let hash = |name: &str| {
+            name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+            })
+        };
+        let upper = (0..100).filter(|n| hash(&format!("team-{n}")) >> 63 == 1);
+        let upper = upper.count();
+        assert!(upper.max(100 - upper) >= 85, "{upper}");
+    }
+
+    #[test]
+    fn a_lease_tells_its_shard_and_strangers_tell_none() {
+        for count in [1, 4] {
+            for shard in Shard::all(count) {
+                assert_eq!(Shard::of_lease("cso", &shard.lease("cso")), Some(shard));
+            }
+        }
+        assert_eq!(Shard::WHOLE.lease("cso"), "cso");
+        for strange in [
+            "cs",
+            "cso-",
+            "cso-0-of-1",
+            "cso-4-of-4",
+            "cso-00-of-4",
+            "cso-1-of-x",
+            "cso2",
+            "other",
+        ] {
+            assert_eq!(Shard::of_lease("cso", strange), None, "{strange}");
+        }
+    }
+}

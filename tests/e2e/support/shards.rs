@@ -1,0 +1,88 @@
+//! Worlds of several namespaces, which operators share.
+
+use super::again::create;
+use super::wait::eventually;
+use super::{Operator, World};
+use cloud_server_operator::runtime::Shard;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+impl World {
+    /// Makes so many namespaces in each shard, with an Account and its Secrets, which operators watch that are started from
+    /// now on. Gives them, shard by shard.
+    pub async fn settle(&mut self, shards: u16, each: usize) -> Vec<Vec<String>> {
+        let numbered = (0..).map(|number| format!("{}-{number}", self.namespace));
+        let numbered: Vec<String> = numbered.take(1000).collect();
+        let mut settled = Vec::new();
+        for shard in Shard::all(shards) {
+            let fits = numbered.iter().filter(|name| shard.owns(name));
+            let names: Vec<String> = fits.take(each).cloned().collect();
+            assert_eq!(names.len(), each, "{shard}");
+            settled.push(names);
+        }
+        let home = self.namespace.clone();
+        for name in settled.concat() {
+            let object = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            create(&Api::<Namespace>::all(self.client.clone()), &object).await;
+            self.namespace.clone_from(&name);
+            self.secret("cloud-token", "token", World::TOKEN).await;
+            self.secret("login", "password", World::PASSWORD).await;
+            self.account("default", &self.endpoint()).await;
+            self.settled.push(name);
+        }
+        self.namespace = home;
+        settled
+    }
+
+    /// Goes to a namespace.
+    pub fn enter(&mut self, namespace: &str) {
+        namespace.clone_into(&mut self.namespace);
+    }
+
+    /// Starts another operator beside those that run. Waits until it is ready.
+    pub async fn another(&mut self, lease: &str) -> Operator {
+        let another = self.launch("direct", lease);
+        another.ready().await;
+        another
+    }
+}
+
+impl Operator {
+    /// The shards that it acts on, as its metrics say.
+    pub async fn shards(&self) -> BTreeSet<String> {
+        let (_, text) = self.metrics().await;
+        let lines = text.lines().filter_map(|line| {
+            let line = line.strip_prefix("cloud_server_operator_active{shard=\"")?;
+            line.strip_suffix("\"} 1")
+        });
+        lines.map(ToOwned::to_owned).collect()
+    }
+
+    /// How many Instances it counts, as its metrics say.
+    pub async fn instances(&self) -> usize {
+        let (_, text) = self.metrics().await;
+        let of = "cloud_server_operator_instances{";
+        let lines = text.lines().filter(|line| line.starts_with(of));
+        let counts = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<usize>().ok());
+        counts.sum()
+    }
+}
+
+/// Waits until these operators act on so many shards: the one with the fewest first.
+pub async fn until_shared(operators: &[&Operator], counts: &[usize]) {
+    eventually(&format!("they have {counts:?} shards"), async || {
+        let mut have = Vec::new();
+        for operator in operators {
+            have.push(operator.shards().await.len());
+        }
+        have.sort_unstable();
+        if have == counts {
+            Ok(())
+        } else {
+            Err(format!("{have:?}"))
+        }
+    })
+    .await;
+}
