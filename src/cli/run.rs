@@ -189,32 +189,35 @@ impl All {
         let mut tokens: HashMap<Shard, CancellationToken> = HashMap::new();
         // Who acts on the whole has no other Lease to wait for.
         let is_alone = warm.is_some();
-        loop {
+        let why = loop {
             let call = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => break,
-                Some(ended) = acting.next() => {
-                    let shard = ended?;
-                    tokens.remove(&shard);
-                    holdings.left(shard);
-                    continue;
-                }
+                () = self.stop.cancelled() => break Ok(()),
+                Some(ended) = acting.next() => match ended {
+                    Ok(shard) => {
+                        tokens.remove(&shard);
+                        holdings.left(shard);
+                        continue;
+                    }
+                    Err(why) => break Err(why),
+                },
                 call = calls.recv(), if !(is_alone && warm.is_none()) => {
-                    call.ok_or_else(|| "the task that asks for Leases broke".to_owned())??
+                    call.unwrap_or_else(|| Err("the task that asks for Leases broke".to_owned()))
                 }
-                () = broken(&mut warm) => return Err(BROKEN.to_owned()),
+                () = broken(&mut warm) => Err(BROKEN.to_owned()),
             };
             match call {
-                Call::Leave(shard) => {
+                Err(why) => break Err(why),
+                Ok(Call::Leave(shard)) => {
                     tracing::info!(%shard, "given up for a process that has fewer");
                     if let Some(told) = tokens.get(&shard) {
                         told.cancel();
                     }
                 }
-                Call::Act(election) => {
+                Ok(Call::Act(election)) => {
                     let shard = election.shard;
                     if tokens.contains_key(&shard) {
-                        return Err(format!(
+                        break Err(format!(
                             "shard {shard} was won by the process that acts on it"
                         ));
                     }
@@ -226,14 +229,16 @@ impl All {
                     acting.push(ended(shard, AbortOnDropHandle::new(acts)));
                 }
             }
-        }
-        // Each was told by the same token. What was won just now is given back, and so is what a write that was under way may have
-        // brought.
+        };
+        // Whatever ends one shard ends the process, but cuts off nothing of the others. What was won just now is given back, and so is
+        // what a write that was under way may have brought.
+        self.stop.cancel();
         let all_end = async {
+            let mut first = why;
             while let Some(ended) = acting.next().await {
-                ended?;
+                first = first.and(ended.map(drop));
             }
-            Ok(())
+            first
         };
         let none_begins = async {
             while let Some(call) = calls.recv().await {

@@ -23,6 +23,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio_util::sync::CancellationToken;
 use zeroize::Zeroize;
 
 /// Keys of such a Secret.
@@ -151,14 +152,17 @@ impl Copies {
         Ok(())
     }
 
-    /// Deletes the copies that nobody needs any more.
-    pub async fn drop_but(&self, is_needed: impl Fn(&ObjectKey) -> bool) {
+    /// Deletes the copies that nobody needs any more, until told to stop.
+    pub async fn drop_but(&self, is_needed: impl Fn(&ObjectKey) -> bool, stop: &CancellationToken) {
         let idle: Vec<ObjectKey> = {
             let known = self.known();
             let idle = known.keys().filter(|account| !is_needed(account));
             idle.cloned().collect()
         };
         for account in idle {
+            if stop.is_cancelled() {
+                return;
+            }
             match self.delete(&account, &is_needed).await {
                 Ok(()) => {}
                 Err(error) => {

@@ -208,13 +208,13 @@ impl Sessions {
             return Backing::Known;
         }
         if !self.inner.shard.owns(&say.account.namespace) {
-            // Its Account is not looked at here. So that nobody takes over what may have an owner, its word counts where it is about
-            // the same service.
+            // Its Account is not looked at here. So that nobody takes over what may have an owner, its word counts unless it is known
+            // to be about another service.
             let elsewhere = self.elsewhere();
             return match elsewhere.get(&say.account) {
-                Some((theirs, _)) if theirs == ours.endpoint() => Backing::Known,
-                Some(_) => Backing::Lacking,
-                None => self.not_yet(),
+                Some((theirs, _)) if theirs != ours.endpoint() => Backing::Lacking,
+                None if self.not_yet() == Backing::NotYet => Backing::NotYet,
+                Some(_) | None => Backing::Known,
             };
         }
         let theirs = self
@@ -331,11 +331,11 @@ impl Sessions {
         Ok(restored)
     }
 
-    /// Deletes the copies of tokens that no Instance needs. To be called only once all Instances are known.
-    pub async fn drop_copies(&self) {
+    /// Deletes the copies of tokens that no Instance needs, until told to stop. To be called only once all Instances are known.
+    pub async fn drop_copies(&self, stop: &CancellationToken) {
         if let Some(copies) = self.inner.copies.get() {
             copies
-                .drop_but(|account| self.inner.reservations.needs(account))
+                .drop_but(|account| self.inner.reservations.needs(account), stop)
                 .await;
         }
     }

@@ -287,7 +287,10 @@ impl Link {
         self.passable().await;
         self.travel().await;
         self.passable().await;
-        let fate = self.universe.lock().call_neighbour(host, raw);
+        let fate = self
+            .universe
+            .lock()
+            .call_neighbour(host, raw, self.state.shard);
         let (after, status, body) = match fate {
             Fate::NotSent => return Err(Lost::NotSent),
             Fate::Never => return std::future::pending().await,

@@ -95,8 +95,10 @@ pub struct Outcome {
     pub judged: BTreeMap<Judged, Count>,
     /// Calls of the neighbours' services.
     pub neighbours: u64,
-    /// Servers that the neighbours have at the end.
-    pub neighbours_servers: usize,
+    /// The same by processes that do not act on what is judged.
+    pub calls_of_others: u64,
+    /// Servers that were bought for the neighbours.
+    pub neighbours_bought: usize,
 }
 
 /// A Lease as the operator holds it (design section 9): the holder fences itself, others take over later.
@@ -448,10 +450,13 @@ impl Field {
         if now < since + TAKEN_OVER && !self.is_released {
             return next.min(since + TAKEN_OVER);
         }
-        let standby = self
-            .judged()
-            .find(|p| !p.leads() && !p.link.is_dead() && p.link.paused_until().is_none());
-        if let Some(standby) = standby {
+        let is_fit = |p: &Process| {
+            let is_judged = p.link.shard().owns(NAMESPACE);
+            is_judged && !p.leads() && !p.link.is_dead() && p.link.paused_until().is_none()
+        };
+        let mut processes = self.processes.iter();
+        let standby = processes.position(|p| p.as_ref().is_some_and(is_fit));
+        if let Some(slot) = standby {
             let version = {
                 let stands_still =
                     |p: &Process| p.leads() && !p.link.is_dead() && p.link.paused_until().is_some();
@@ -463,7 +468,17 @@ impl Field {
                 }
                 universe.kube.version()
             };
-            standby.lead(version);
+            if matches!(self.operators, Operators::Shards(_)) {
+                // Whoever wins a shard has read nothing of it before.
+                let (seed, shard) = (self.dice.random::<u64>(), self.shard(slot));
+                let fresh = Process::start(&self.universe, seed, shard);
+                fresh.lead(0);
+                if let Some(former) = self.processes[slot].replace(fresh) {
+                    former.kill();
+                }
+            } else if let Some(standby) = &self.processes[slot] {
+                standby.lead(version);
+            }
             self.universe.with(|u| {
                 u.oracle.handed_over();
                 u.led_anew();

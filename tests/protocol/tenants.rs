@@ -184,7 +184,9 @@ fn beside_two_thousand_instances_that_four_shards_share() {
         at: 180_000,
         step: Step::Label(1),
     });
-    assert_eq!(run(&schedule, Look::Verdict).neighbours_servers, 2_000);
+    let outcome = run(&schedule, Look::Verdict);
+    assert_eq!(outcome.violations, [""; 0]);
+    assert_eq!(outcome.neighbours_bought, 2_000);
 }
 
 /// One team with one Account, so that only its own bound holds it.

@@ -107,15 +107,23 @@ pub(super) async fn keep(
     sessions.reservations().is_whole();
     let mut ticks = tokio::time::interval(SWEEP);
     loop {
+        // First the stop: whoever waits for this to end waits for one deletion at most.
         tokio::select! {
-            _ = ticks.tick() => sweep(&parts),
-            () = sessions.reservations().left() => tokio::time::sleep(TOGETHER).await,
+            biased;
             () = stop.cancelled() => return,
+            _ = ticks.tick() => sweep(&parts),
+            () = sessions.reservations().left() => {}
         }
-        if !is_restored {
-            is_restored = restore(&parts).await.is_ok();
+        let before = async {
+            tokio::time::sleep(TOGETHER).await;
+            is_restored || restore(&parts).await.is_ok()
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            restored = before => is_restored = restored,
         }
-        sessions.drop_copies().await;
+        sessions.drop_copies(&stop).await;
     }
 }
 

@@ -189,7 +189,7 @@ impl Share {
         let active = parts.metrics.acts(parts.shard);
         let trial = trial(&parts, &fleets);
         let is_tried = trial.begin().await;
-        let _tried = AbortOnDropHandle::new(tokio::spawn(trial.go_on(is_tried, told.clone())));
+        let tried = AbortOnDropHandle::new(tokio::spawn(trial.go_on(is_tried, told.clone())));
         let _begun = election.is_elected().then(|| begin_term(&parts, &fleets));
         // Before any reconcile: what is being deleted may need a token that only a copy has, and all account sessions are made
         // under one key.
@@ -224,6 +224,9 @@ impl Share {
             _ = &mut queues => true,
             () = watches => return Err(BROKEN.to_owned()),
         };
+        // What it would say of our rights now, nobody would take back.
+        tried.abort();
+        let _ = tried.await;
         drop(active);
         if is_drained {
             election.leave().await;

@@ -21,6 +21,9 @@ use tokio::time::{Instant, sleep, timeout};
 /// Who has so many more than we is asked for one: with less of a difference it would only go back and forth.
 const FAIR: usize = 2;
 
+/// Who has more than so many waits no longer for the next one.
+const STEPS: usize = 5;
+
 /// One process that stands by.
 #[derive(Debug)]
 pub struct Contest {
@@ -206,13 +209,11 @@ impl Contest {
 
     /// Which Lease is to be taken now, or how long that takes at least.
     fn turn(&mut self, table: &Table) -> (Option<Shard>, Duration) {
-        if let Some(stray) = table.rows.iter().find(|row| self.is_stray(row)) {
-            return (Some(stray.shard), Duration::ZERO);
-        }
         let now = Instant::now();
         let often = self.often();
         let held = self.holdings.lock();
-        let after = often * u32::try_from(held.active.len()).unwrap_or(u32::MAX);
+        let steps = held.active.len().min(STEPS);
+        let after = often * u32::try_from(steps).unwrap_or_default();
         let (mut pause, mut due, mut holders) = (often, Vec::new(), BTreeSet::new());
         for row in &table.rows {
             match &row.standing {
@@ -229,6 +230,8 @@ impl Contest {
                         due.push(row.shard);
                     }
                 }
+                // By a write of which we had no answer.
+                Standing::Ours if !held.has(row.shard) => due.push(row.shard),
                 // Also where the Lease of a shard on which we act was emptied or deleted: that is its keeper's matter.
                 Standing::Free | Standing::Ours => {}
             }

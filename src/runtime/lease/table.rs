@@ -5,6 +5,7 @@ use crate::runtime::Shard;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// What others wrote last into each Lease, and since when it has not changed before our eyes.
@@ -50,13 +51,14 @@ impl Table {
             .filter_map(|lease| Some((Shard::of_lease(&settings.name, &lease.name_any())?, lease)))
             .collect();
         let names: HashSet<String> = found.values().map(ResourceExt::name_any).collect();
-        seen.specs.retain(|name, _| names.contains(name));
+        let mut gone = seen.gone(&names, settings);
         seen.wishes.retain(|name, _| names.contains(name));
         let rows = Shard::all(settings.shards).map(|shard| {
             let lease = found.remove(&shard);
-            let standing = lease
-                .as_ref()
-                .map_or(Standing::Free, |lease| seen.standing(lease, settings));
+            let standing = match &lease {
+                Some(lease) => seen.standing(lease, settings),
+                None => gone.remove(&shard).unwrap_or(Standing::Free),
+            };
             let wish = lease.as_ref().and_then(|lease| seen.wish(lease, settings));
             Row {
                 shard,
@@ -66,9 +68,11 @@ impl Table {
             }
         });
         let rows = rows.collect();
+        let others = found.values();
+        let others = others.map(|lease| seen.standing(lease, settings));
         let mut otherwise = None;
-        for lease in found.values() {
-            if let Standing::Others { holder, until } = seen.standing(lease, settings) {
+        for standing in others.chain(gone.into_values()) {
+            if let Standing::Others { holder, until } = standing {
                 otherwise = otherwise.max(Some((until, holder)));
             }
         }
@@ -91,6 +95,27 @@ impl Table {
 }
 
 impl Seen {
+    /// Leases that somebody deleted, by what divides there: who held one may not have noticed yet, and acts until its own clock ends
+    /// that.
+    fn gone(&mut self, names: &HashSet<String>, settings: &Settings) -> BTreeMap<Shard, Standing> {
+        let now = Instant::now();
+        let mut gone = BTreeMap::new();
+        self.specs.retain(|name, (spec, since)| {
+            if names.contains(name) {
+                return true;
+            }
+            let until = *since + valid(spec, settings);
+            if let Some(shard) = Shard::of_lease(&settings.name, name)
+                && now < until
+            {
+                let holder = spec.holder_identity.clone().unwrap_or_default();
+                gone.insert(shard, Standing::Others { holder, until });
+            }
+            now < until
+        });
+        gone
+    }
+
     /// Stale is what has stood as long, since we first saw it, as the longer of what it says and what we are set to.
     fn standing(&mut self, lease: &Object, settings: &Settings) -> Standing {
         let holder = record::holder(lease);
@@ -101,7 +126,7 @@ impl Seen {
             return Standing::Ours;
         }
         let spec = lease.spec.clone().unwrap_or_default();
-        let valid = record::duration(&spec).max(settings.lease_duration);
+        let valid = valid(&spec, settings);
         let name = lease.name_any();
         let now = Instant::now();
         let since = match self.specs.get(&name) {
@@ -130,4 +155,9 @@ impl Seen {
         let is_fresh = Instant::now() < since + settings.lease_duration;
         is_fresh.then(|| record::wisher(wish).to_owned())
     }
+}
+
+/// How long what stands there counts after it was seen first.
+fn valid(spec: &LeaseSpec, settings: &Settings) -> Duration {
+    record::duration(spec).max(settings.lease_duration)
 }

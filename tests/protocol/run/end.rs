@@ -54,6 +54,7 @@ pub(super) fn outcome(universe: &mut Universe) -> Outcome {
         pace: universe.pace.clone(),
         judged: universe.oracle.counted(),
         neighbours: universe.neighbours.calls,
-        neighbours_servers: universe.neighbours.servers(),
+        calls_of_others: universe.neighbours.calls_of_others,
+        neighbours_bought: universe.neighbours.bought,
     }
 }

@@ -2,11 +2,12 @@
 //! are there so that the one that is judged may ask for no more, and wait no longer, than without them.
 
 use super::{Universe, base64};
-use crate::apiserver::{ACCOUNTS, INSTANCES, SECRETS, name_in};
+use crate::apiserver::{ACCOUNTS, INSTANCES, NAMESPACE, SECRETS, name_in};
 use crate::link::kind_of;
+use cloud_server_operator::runtime::Shard;
 use cloud_simulator::Readings;
 use cloud_simulator::catalogue;
-use cloud_simulator::model::{Config, Durations, World};
+use cloud_simulator::model::{Config, Durations, Effect, World};
 use cloud_simulator::wire::{RawRequest, Unserved, parse, render, render_refusal, unmodelled};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -75,6 +76,10 @@ pub struct Neighbours {
     services: BTreeMap<String, (Manner, World)>,
     /// How often they were called.
     pub calls: u64,
+    /// How often of that by processes that do not act on what is judged.
+    pub calls_of_others: u64,
+    /// Servers that were bought for them.
+    pub bought: usize,
 }
 
 const TOKEN: &str = "token-of-a-neighbour";
@@ -85,12 +90,6 @@ impl Neighbours {
     /// Whether there are any.
     pub fn are_there(&self) -> bool {
         !self.services.is_empty()
-    }
-
-    /// How many servers they have.
-    pub fn servers(&self) -> usize {
-        let worlds = self.services.values().map(|(_, world)| world);
-        worlds.map(|world| world.live_servers().len()).sum()
     }
 
     /// Whether this is the host of one of their services.
@@ -159,9 +158,16 @@ impl Universe {
     }
 
     /// A call of a neighbour's service.
-    pub fn call_neighbour(&mut self, host: &str, raw: &RawRequest) -> Fate {
+    pub fn call_neighbour(&mut self, host: &str, raw: &RawRequest, shard: Shard) -> Fate {
         let now = self.timestamp();
         self.neighbours.calls += 1;
+        self.neighbours.calls_of_others += u64::from(!shard.owns(NAMESPACE));
+        // team-2-1.example
+        let team = host.rsplit_once('-').map_or(host, |(team, _)| team);
+        if !shard.owns(team) {
+            let violation = format!("{host} was called by who acts on shard {shard}");
+            self.oracle.violations.push(violation);
+        }
         let Some((manner, world)) = self.neighbours.services.get_mut(host) else {
             return Fate::NotSent;
         };
@@ -185,6 +191,8 @@ impl Universe {
         let reply = match parse(raw) {
             Ok((endpoint, request)) => {
                 let reply = world.call(now, Some(TOKEN), &request);
+                let is_bought = matches!(reply.effect, Effect::Created { .. });
+                self.neighbours.bought += usize::from(is_bought);
                 render(endpoint, &readings, &reply.outcome)
             }
             Err(Unserved::Refused(refusal)) => render_refusal(&readings, &refusal),

@@ -150,6 +150,26 @@ async fn who_acts_on_a_shard_does_not_take_its_lease_again_where_that_is_deleted
     }
 }
 
+/// Its holder may not have noticed yet: nobody begins before that one's own clock has ended its term.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_deletes_is_not_free_at_once() {
+    for (before, after) in [(1, 1), (2, 3), (3, 2)] {
+        for moment in 0..20 {
+            let (server, world) = (Server::default(), World::default());
+            let old = Process::begin(&server, &world, "old", before);
+            sleep(10 * SECOND).await;
+            let new = Process::begin(&server, &world, "new", after);
+            sleep(10 * SECOND + Duration::from_millis(100 * moment)).await;
+            server.0.lock().unwrap().leases.clear();
+            sleep(60 * SECOND).await;
+            let counts = world.counts();
+            assert_eq!(counts, [usize::from(after)], "{before}, {after}");
+            new.kill();
+            old.0.abort();
+        }
+    }
+}
+
 /// One that is gone asks for nothing, and keeps nobody else from asking.
 #[tokio::test(start_paused = true)]
 async fn the_wish_of_who_died_costs_one_move_at_most() {
