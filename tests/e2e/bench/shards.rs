@@ -20,6 +20,7 @@ const NAMESPACES: usize = 10;
 async fn shards_of_a_fleet_at_rest() {
     for count in sizes() {
         let mut world = setup()
+            .everywhere()
             .long_leases()
             .without_operator()
             .begin("shards")
@@ -61,7 +62,7 @@ async fn apply(world: &mut World, namespaces: &[String], each: usize) {
 /// So many operators, each with a shard of its own, once all Instances are Ready.
 async fn begin(world: &mut World, replicas: u16, count: usize) -> Vec<Operator> {
     world.environment("CSO_SHARDS", &replicas.to_string());
-    // A Lease for each number, which none before has left behind.
+    // A Lease of its own for each number: whoever was killed before has left his behind.
     let lease = format!("{}-by-{replicas}", world.namespace);
     world.allow_leases(&lease).await;
     let mut operators = Vec::new();

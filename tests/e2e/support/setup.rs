@@ -64,6 +64,7 @@ pub struct Setup {
     leases: Option<&'static [&'static str]>,
     keeps_tokens: bool,
     neighbour: bool,
+    is_everywhere: bool,
     cluster: Option<Arc<Shared>>,
     pub(super) links: bool,
     pub(super) launch: Launch,
@@ -86,6 +87,7 @@ impl Default for Setup {
             leases: None,
             keeps_tokens: false,
             neighbour: false,
+            is_everywhere: false,
             cluster: None,
             links: false,
             launch: Launch::default(),
@@ -165,6 +167,12 @@ impl Setup {
     /// The operator watches another, empty namespace too: see [`World::next_door`].
     pub fn neighbour(mut self) -> Self {
         self.neighbour = true;
+        self
+    }
+
+    /// The operators watch every namespace: for who has the cluster alone.
+    pub fn everywhere(mut self) -> Self {
+        self.is_everywhere = true;
         self
     }
 
@@ -248,6 +256,7 @@ impl Setup {
             namespace,
             neighbour,
             settled: Vec::new(),
+            is_everywhere: self.is_everywhere,
             sim,
             recorder,
             wire,

@@ -42,6 +42,8 @@ pub struct World {
     pub(super) neighbour: Option<String>,
     /// More namespaces that its operators watch: see [`World::settle`].
     pub(super) settled: Vec<String>,
+    /// Its operators watch every namespace of the cluster.
+    pub(super) is_everywhere: bool,
     /// The service.
     pub sim: Simulator,
     pub(super) recorder: Option<Recorder>,
@@ -117,12 +119,12 @@ impl World {
             let none: [&str; 0] = [];
             return Operator::start(&kubeconfig, none, log, self.filter, &self.launch);
         }
-        let mut flags = vec!["--namespace", &self.namespace];
-        if let Some(neighbour) = &self.neighbour {
-            flags.extend(["--namespace", neighbour]);
-        }
-        for namespace in &self.settled {
-            flags.extend(["--namespace", namespace]);
+        let mut flags = Vec::new();
+        let watched = [&self.namespace].into_iter().chain(&self.neighbour);
+        if !self.is_everywhere {
+            for namespace in watched.chain(&self.settled) {
+                flags.extend(["--namespace", namespace]);
+            }
         }
         if let Some(times) = self.leases {
             flags.extend(times);
