@@ -4,7 +4,7 @@ mod theme;
 
 use crate::fault::{Act, Dependency, Kind, On, Rule, Step, Timed};
 use crate::run::{Operators, Schedule};
-use crate::universe::Setting;
+use crate::universe::{OTHERS, Setting};
 use cloud_simulator::Readings;
 use cloud_simulator::readings::{FailedCreate, ListRows, ReleaseWhileCreating};
 use rand::rngs::StdRng;
@@ -17,10 +17,14 @@ use theme::Theme;
 const SETTLE: u32 = 20;
 const LATEST: u32 = 15;
 
+/// From this one on, seeds are of schedules in which what is judged is one shard of two.
+pub const OF_SHARDS: u64 = 1 << 48;
+
 /// The schedule of a seed.
 pub fn schedule(seed: u64) -> Schedule {
     let mut dice = StdRng::seed_from_u64(seed);
     let operators = match dice.random_range(0..100) {
+        _ if seed >= OF_SHARDS => Operators::Shards(2),
         0..60 => Operators::One,
         60..90 => Operators::Lease,
         _ => Operators::NoLease,
@@ -33,6 +37,9 @@ pub fn schedule(seed: u64) -> Schedule {
         by_key: dice.random_bool(0.3),
         ..Setting::default()
     };
+    if seed >= OF_SHARDS {
+        setting.neighbours = vec![OTHERS; 2];
+    }
     let theme = Theme::choose(&mut dice);
     theme.set(&mut setting, &mut dice);
     setting.imports = !theme.is_denied(seed);

@@ -2,7 +2,7 @@
 
 use crate::exhaust::ENOUGH;
 use crate::oracle::{Count, Rule, idle, table};
-use crate::random::schedule;
+use crate::random::{OF_SHARDS, schedule};
 use crate::run::{Look, Schedule, run};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -118,6 +118,14 @@ fn number(variable: &str) -> Option<u64> {
 fn ten_thousand_schedules_by_chance() {
     let first = number("FIRST_SEED").unwrap_or(1);
     let (sum, took) = play(first, number("SCHEDULES").unwrap_or(10_000), None);
+    assert_well(&sum, took);
+}
+
+/// Like those, but what is judged is one shard of two, which changes hands, and a process acts on the other one all the time.
+#[test]
+fn five_hundred_schedules_by_chance_of_a_shard() {
+    let count = number("SCHEDULES").unwrap_or(500);
+    let (sum, took) = play(OF_SHARDS + number("FIRST_SEED").unwrap_or(1), count, None);
     assert_well(&sum, took);
 }
 

@@ -17,7 +17,7 @@ pub use faults::Absence;
 use faults::Unheard;
 pub use moments::Moment;
 use moments::Truth;
-pub use neighbours::{Fate, Manner, Neighbour};
+pub use neighbours::{Fate, Manner, Neighbour, OTHERS};
 
 use crate::apiserver::{
     ACCOUNTS, Apiserver, Edit, INSTANCES, Key, NAMESPACE, Refused, SECRETS, is_neighbours,

@@ -3,7 +3,7 @@
 use crate::fault::{Act, Dependency, Kind, On, Rule, Step, Timed};
 use crate::run::{Look, Operators, Schedule, run};
 use crate::tally;
-use crate::universe::{ImportBy, Manner, Neighbour, Setting};
+use crate::universe::{ImportBy, OTHERS, Setting};
 use cloud_simulator::readings::{PowerAfterReinstall, ReleaseWhileCreating};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -21,13 +21,6 @@ enum Meets {
     Always,
     Sometimes,
 }
-
-/// Another team: of two, one is in the other shard.
-const OTHERS: Neighbour = Neighbour {
-    manner: Manner::Well,
-    accounts: 1,
-    instances: 2,
-};
 
 /// By so many seeds some are met that find what others do not.
 const ENOUGH: u64 = 8;

@@ -60,6 +60,13 @@ pub struct Neighbour {
     pub instances: u16,
 }
 
+/// A small one. Of the first two, one is in the other shard of two.
+pub const OTHERS: Neighbour = Neighbour {
+    manner: Manner::Well,
+    accounts: 1,
+    instances: 2,
+};
+
 /// What a service of theirs does with a call.
 pub enum Fate {
     /// No connection opens.
