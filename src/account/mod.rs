@@ -154,13 +154,8 @@ async fn release_late_servers(
 ) {
     let inventory = &session.shared.inventory;
     // A restored Instance goes on under its old marker, and may look at nothing for now: what is its own is nobody's to release.
-    let is_owned = |id: &ServerId, marker: &Marker| {
-        context
-            .sessions
-            .reservations()
-            .owner(id, Some(marker))
-            .is_some()
-    };
+    let reservations = context.sessions.reservations();
+    let is_owned = |id: &ServerId, marker: &Marker| reservations.owns(id, Some(marker));
     for (marker, id, place) in inventory.late_servers() {
         let now = Instant::now();
         let rests = context

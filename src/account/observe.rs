@@ -34,8 +34,8 @@ pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKe
         Usable::No(_, session) => session.as_ref(),
     };
     let summary = session.map(|session| {
-        let owned = context.sessions.reservations().owned();
-        let owns = |id: &ServerId, marker: Option<&Marker>| owned.has(id, marker);
+        let reservations = context.sessions.reservations();
+        let owns = |id: &ServerId, marker: Option<&Marker>| reservations.owns(id, marker);
         session.shared.inventory.summary(UNOWNED, owns)
     });
     Observation { usable, summary }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-/// Declares one identifier: a string of the service that is copied by reference count.
+use crate::runtime::strings::shared;
+
+/// Declares one identifier: a string of the service, shared by all who have the same.
 macro_rules! identifier {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
@@ -24,13 +26,13 @@ macro_rules! identifier {
 
         impl From<String> for $name {
             fn from(text: String) -> Self {
-                Self(text.into())
+                Self(shared(&text))
             }
         }
 
         impl From<&str> for $name {
             fn from(text: &str) -> Self {
-                Self(text.into())
+                Self(shared(text))
             }
         }
 

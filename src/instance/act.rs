@@ -200,7 +200,7 @@ impl Attempt<'_> {
         self.set_call_state(number, CallState::Unknown);
         let mut memory = open(self.memory);
         if let Some(attempt) = memory.calls.attempts.get_mut(&number) {
-            attempt.doubt = Some(error.to_string());
+            attempt.doubt = Some(error.to_string().into());
         }
         memory.may_have_password();
         // Whatever shows right after the call is evidence.

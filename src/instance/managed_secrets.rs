@@ -105,7 +105,7 @@ pub(super) async fn since_when(
     );
     let stamp = meta.annotations.unwrap_or_default().remove(ROTATED_AT);
     let stamp = stamp.and_then(|text| text.parse().ok());
-    memory.secrets.rotation = Some((version.clone(), stamp));
+    memory.secrets.rotation = Some(Box::new((version.clone(), stamp)));
     Some(version)
 }
 

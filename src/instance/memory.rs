@@ -14,6 +14,7 @@ use crate::instance::memory::kinds::{Attempt, CallState, Doubts, Gone, Orphan, P
 use crate::instance::memory::parts::{Calls, Observations, Origin, Pacing, Secrets, Statuses};
 use crate::instance::memory::version::Lag;
 use crate::instance::times;
+use crate::runtime::strings::shared;
 use kinds::Power;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -170,7 +171,7 @@ impl Memory {
         };
         let stranger = Attempt {
             nonce: told.nonce.clone(),
-            account: record.account.clone(),
+            account: shared(&record.account),
             verb: told.verb,
             is_own: false,
             is_newest: false,
@@ -213,7 +214,7 @@ impl Memory {
         self.origin.recordless_since = None;
         self.origin.recorded = Some(Orphan {
             id: record.id.as_deref().map(ServerId::from),
-            account: record.account.clone(),
+            account: shared(&record.account),
             is_leaving: false,
         });
         self.origin.recreated = self.origin.recreated.max(record.recreated);
@@ -242,7 +243,7 @@ impl Memory {
             });
         let stranger = Attempt {
             nonce: record.nonce.clone(),
-            account: record.account.clone(),
+            account: shared(&record.account),
             verb: Verb::Create,
             is_own: false,
             is_newest: false,
@@ -301,7 +302,7 @@ impl Memory {
     /// Whether this went wrong otherwise than the last time.
     pub fn is_new_trouble(&mut self, words: &str) -> bool {
         let is_new = self.pace.trouble.as_deref() != Some(words);
-        self.pace.trouble = Some(words.to_owned());
+        self.pace.trouble = Some(words.into());
         is_new
     }
 
@@ -347,16 +348,16 @@ impl Memory {
     /// A start or stop ended well. Gives how often it was needed lately: a server that does not stay as it is wanted is not
     /// started or stopped without end.
     pub fn power_ended(&mut self, verb: Verb, now: Instant) -> usize {
-        let former = self
-            .calls
-            .power
-            .filter(|former| former.verb == verb && now < former.at + times::POWER_RESTLESS_WITHIN);
+        let former =
+            self.calls.power.as_deref().filter(|former| {
+                former.verb == verb && now < former.at + times::POWER_RESTLESS_WITHIN
+            });
         let times = former.map_or(1, |former| former.times + 1);
-        self.calls.power = Some(Power {
+        self.calls.power = Some(Box::new(Power {
             verb,
             at: now,
             times,
-        });
+        }));
         times
     }
 
@@ -375,7 +376,7 @@ impl Memory {
         let recorded = self.origin.recorded.clone();
         let recorded = recorded.and_then(|recorded| Some((recorded.id?, recorded.account)));
         let given = self.given().map(|(_, id, _)| id.clone());
-        let given = given.zip(account.map(ToOwned::to_owned));
+        let given = given.zip(account.cloned());
         match recorded.or(given) {
             Some((id, _)) if self.calls.gone.contains_key(&id) => None,
             Some((id, account)) => Some(Orphan {
@@ -389,7 +390,7 @@ impl Memory {
                     newest.is_some_and(|attempt| attempt.call_state == CallState::Unknown);
                 account.filter(|_| is_unknown).map(|account| Orphan {
                     id: None,
-                    account: account.to_owned(),
+                    account: account.clone(),
                     is_leaving: false,
                 })
             }
@@ -416,10 +417,10 @@ impl Memory {
         let known = self
             .observations
             .reconcile
-            .as_ref()
+            .as_deref()
             .map(|(known, _)| known.as_str());
         if token != known {
-            self.observations.reconcile = token.map(|token| (token.to_owned(), now));
+            self.observations.reconcile = token.map(|token| Box::new((token.to_owned(), now)));
         }
     }
 

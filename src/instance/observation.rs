@@ -17,6 +17,7 @@ use crate::session::{Claim, Problem, Reservation, Rival};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -41,7 +42,7 @@ pub struct SessionFacts {
     /// Whether servers that exist may be taken over.
     pub imports: Imports,
     /// What tells its endpoint and token in records.
-    pub credential: String,
+    pub credential: Arc<str>,
     /// A listing of this token has shown a server that was recorded under the same credential as this one.
     pub shown_ours: bool,
 }

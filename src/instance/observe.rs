@@ -20,6 +20,7 @@ use crate::instance::subscription::subscribe;
 use crate::instance::{connection, managed_secrets, references, times};
 use crate::inventory::{Sighting, Subject};
 use crate::runtime::chance;
+use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{Access, AccountSession, Claim, Reservation, Rival, Say, Standing};
 use std::sync::{Arc, Mutex};
@@ -164,7 +165,7 @@ fn unsubscribe(context: &Context, observed: &mut Observation) {
     if observed.memory.pace.subscribed.is_none() {
         return;
     }
-    let subject: Subject = observed.facts.uid.as_str().into();
+    let subject: Subject = shared(&observed.facts.uid);
     if is_withdrawn(&observed.account) {
         // It asks for no listing with a token that may not be used any more.
         context.sessions.leave(&subject);
@@ -290,7 +291,7 @@ pub(super) fn account_of(facts: &Facts, memory: &Memory) -> ObjectKey {
         Some(record) => record.account.as_str(),
         None if facts.purchase().is_none() => memory
             .account_in_doubt()
-            .unwrap_or(&facts.spec.account_ref.name),
+            .map_or(facts.spec.account_ref.name.as_str(), |account| account),
         None => &facts.spec.account_ref.name,
     };
     ObjectKey::new(&facts.key.namespace, name)
@@ -372,8 +373,7 @@ fn session_facts(session: &AccountSession, facts: &Facts) -> SessionFacts {
         credential: session
             .credential
             .clone()
-            .or_else(|| bought_with.map(ToOwned::to_owned))
-            .unwrap_or_default(),
+            .unwrap_or_else(|| shared(bought_with.unwrap_or_default())),
         shown_ours: bought_with
             .is_some_and(|bought_with| session.shared.inventory.has_shown(bought_with)),
     }

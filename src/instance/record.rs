@@ -19,6 +19,7 @@ use crate::instance::status::write;
 use crate::instance::{status, times};
 use crate::runtime::kubernetes::{call, json_patch, patch_params};
 use crate::runtime::queue::ADMISSION;
+use crate::runtime::strings::shared;
 use crate::runtime::{KubeError, chance};
 use crate::session::AccountSession;
 use kube::api::{ObjectMeta, PartialObjectMeta, Patch};
@@ -146,7 +147,7 @@ fn remember_operation(memory: &mut Memory, facts: &Facts, operation: &Operation)
     let attempt = Attempt {
         doubt: None,
         nonce: operation.nonce.clone(),
-        account: account.unwrap_or_default(),
+        account: shared(&account.unwrap_or_default()),
         verb: operation.verb,
         is_own: true,
         is_newest: true,
@@ -225,7 +226,7 @@ fn remember(memory: &mut Memory, record: &PurchaseRecord, call_state: CallState)
     let attempt = Attempt {
         doubt: None,
         nonce: record.nonce.clone(),
-        account: record.account.clone(),
+        account: shared(&record.account),
         verb: Verb::Create,
         is_own: call_state == CallState::NotSent,
         is_newest: true,

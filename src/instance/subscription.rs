@@ -7,6 +7,7 @@ use crate::instance::observation::Observation;
 use crate::instance::plan::step::{Plan, Step};
 use crate::instance::times;
 use crate::inventory::{Attention, Subject, Subscription};
+use crate::runtime::strings::shared;
 use crate::session::AccountSession;
 use std::sync::Mutex;
 
@@ -22,11 +23,9 @@ pub fn subscribe(context: &Context, facts: &Facts, memory: &mut Memory, session:
         pass_after: wants.pass_after,
         passes_wanted: wants.passes,
         releasing: facts.deleting,
-        credential: facts
-            .purchase()
-            .map(|record| record.credential.as_str().into()),
+        credential: facts.purchase().map(|record| shared(&record.credential)),
     };
-    let subject: Subject = facts.uid.as_str().into();
+    let subject: Subject = shared(&facts.uid);
     if memory
         .pace
         .subscribed

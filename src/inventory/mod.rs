@@ -351,7 +351,7 @@ impl Inventory {
 
     /// Figures of every watched place.
     pub fn counts(&self) -> Counts {
-        self.shared.lock().counts()
+        summary::counts(self.listed())
     }
 
     /// Figures of every watched place, and so many of the servers that neither an interest owns nor `owns` claims, which knows of
@@ -361,18 +361,16 @@ impl Inventory {
         most: usize,
         owns: impl Fn(&ServerId, Option<&Marker>) -> bool,
     ) -> InventorySummary {
-        self.shared.lock().summary(most, &owns)
+        summary::summary(self.listed(), most, &owns)
     }
 
     /// Figures of all watched places together; `owns` as above.
     pub fn listings(&self, owns: impl Fn(&ServerId, Option<&Marker>) -> bool) -> Listings {
-        self.shared.lock().listings(Instant::now(), &owns)
+        summary::listings(self.listed(), Instant::now(), &owns)
     }
 
-    /// Servers that no interest owns. Only as true as the interests are complete: at start, not before every Instance
-    /// has attended.
-    pub fn unowned(&self) -> Vec<Unowned> {
-        self.shared.lock().unowned()
+    fn listed(&self) -> Vec<summary::Listed> {
+        self.shared.lock().listed()
     }
 
     /// A number that moves after every completed pass.

@@ -20,7 +20,8 @@ use crate::runtime::chance;
 /// All that an inventory knows.
 pub(super) struct State {
     pub settings: Settings,
-    held: HashMap<Subject, Held>,
+    /// Each for itself: a table has room for half as many again.
+    held: HashMap<Subject, Box<Held>>,
     pub places: BTreeMap<Place, Watched>,
     /// How many interests record an id, and bear a marker.
     pub ids: HashMap<ServerId, usize>,
@@ -97,10 +98,10 @@ impl State {
             .unwrap_or_default();
         self.held.insert(
             subject.clone(),
-            Held {
+            Box::new(Held {
                 subscription: subscription.clone(),
                 prints,
-            },
+            }),
         );
         let entered = |place: &Place| {
             former

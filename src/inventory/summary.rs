@@ -1,18 +1,32 @@
 //! Who owns what is listed: the servers of nobody, and those of Instances that are gone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::state::State;
 use super::watched::Watched;
-use super::{Counts, InventorySummary, PlaceCounts, PlaceSummary, Row, Unowned};
+use super::{Counts, Failing, InventorySummary, PlaceCounts, PlaceSummary, Row, Unowned};
 use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
 use crate::runtime::metrics::Listings;
 
-/// Whether somebody who has no interest yet owns a server.
-type Claim<'a> = &'a dyn Fn(&ServerId, Option<&Marker>) -> bool;
+/// A place as it is listed. It stands apart from the state, so that nobody who is asked whether he owns a server is asked under
+/// its lock: he may hold one of his own and look at listings.
+pub(super) struct Listed {
+    place: Place,
+    counts: PlaceCounts,
+    /// What nobody with an interest owns.
+    strangers: Vec<Arc<Row>>,
+    /// Somebody has an interest. Else only servers of Instances that are gone are looked for, and that it cannot be listed concerns
+    /// nobody.
+    is_wanted: bool,
+    ended: Option<Instant>,
+    listed_at: Option<Timestamp>,
+    failing: Option<Failing>,
+}
 
 impl State {
     pub(super) fn add_tombstone(&mut self, marker: Marker, places: Vec<Place>, now: Instant) {
@@ -92,99 +106,121 @@ impl State {
             .any(|pass| now.saturating_duration_since(pass.ended) < time)
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    /// Every watched place as it is listed.
+    pub(super) fn listed(&self) -> Vec<Listed> {
         let places = self.places.iter();
-        let places = places
-            .map(|(place, watched)| (place.clone(), self.count(watched, &|_, _| false)))
-            .collect();
-        Counts { places }
-    }
-
-    fn count(&self, watched: &Watched, owns: Claim<'_>) -> PlaceCounts {
-        let rows = watched.view.newest.as_ref().map(|pass| &pass.rows);
-        let rows = || rows.iter().flat_map(|rows| rows.values());
-        PlaceCounts {
-            servers: rows().count(),
-            unowned: rows().filter(|row| self.is_nobodys(row, owns)).count(),
-            in_flight: watched.in_flight + watched.followed,
-            passes: watched.passes,
-            failures: watched.failures,
-        }
-    }
-
-    pub(super) fn summary(&self, most: usize, owns: Claim<'_>) -> InventorySummary {
-        // A zone in which only servers of Instances that are gone are looked for: that it cannot be listed concerns nobody.
-        let concerns = |watched: &Watched| !watched.members.is_empty();
-        let places = self.places.iter();
-        let known =
-            places.filter(|(_, watched)| concerns(watched) || watched.view.newest.is_some());
-        let places = known.map(|(place, watched)| {
-            let newest = watched.view.newest.as_ref();
-            let known = PlaceSummary {
-                listed: newest.map(|_| self.count(watched, owns)),
-                listed_at: watched.listed,
-                failing: watched.failing.clone().filter(|_| concerns(watched)),
-            };
-            (place.clone(), known)
-        });
-        InventorySummary {
-            places: places.collect(),
-            unowned: self.nobodys(most, owns),
-        }
-    }
-
-    pub(super) fn listings(&self, now: Instant, owns: Claim<'_>) -> Listings {
-        let places = self.places.values();
-        let of = |watched: &Watched| {
-            let counts = self.count(watched, owns);
-            let newest = watched.view.newest.as_ref().map(|pass| pass.ended);
-            // Where nothing was ever listed, it is as old as the tries are.
-            let since = newest.or(watched.failing.as_ref().map(|failing| failing.since));
-            let is_wanted = !watched.members.is_empty();
-            let since = since.filter(|_| is_wanted);
-            Listings {
-                servers: u32::try_from(counts.servers).unwrap_or(u32::MAX),
-                unowned: u32::try_from(counts.unowned).unwrap_or(u32::MAX),
-                failing: u32::from(is_wanted && watched.failing.is_some()),
-                oldest: since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
-            }
-        };
-        places.map(of).fold(Listings::default(), Listings::and)
-    }
-
-    pub(super) fn unowned(&self) -> Vec<Unowned> {
-        self.nobodys(usize::MAX, &|_, _| false)
-    }
-
-    /// The first ones of those that nobody owns: a listing may show a hundred thousand.
-    fn nobodys(&self, most: usize, owns: Claim<'_>) -> Vec<Unowned> {
-        let mut unowned = Vec::new();
-        for (place, watched) in &self.places {
-            let rows = watched
-                .view
-                .newest
-                .iter()
-                .flat_map(|pass| pass.rows.values());
-            let nobodys = rows.filter(|row| self.is_nobodys(row, owns));
-            unowned.extend(nobodys.map(|row| (place, row)));
-        }
-        unowned.sort_unstable_by(|(a, row), (b, other)| (a, &row.id).cmp(&(b, &other.id)));
-        let first = unowned.into_iter().take(most);
-        first
-            .map(|(place, row)| Unowned {
-                id: row.id.clone(),
-                name: row.name.clone().map(String::from),
-                place: place.clone(),
-                image: row.image.clone(),
-            })
+        places
+            .map(|(place, watched)| self.listed_in(place, watched))
             .collect()
     }
 
-    fn is_nobodys(&self, row: &Row, owns: Claim<'_>) -> bool {
-        !self.owns(&row.id, row.marker.as_ref()) && !owns(&row.id, row.marker.as_ref())
+    fn listed_in(&self, place: &Place, watched: &Watched) -> Listed {
+        let newest = watched.view.newest.as_ref();
+        let rows = newest.into_iter().flat_map(|pass| pass.rows.values());
+        let is_nobodys = |row: &&Arc<Row>| !self.owns(&row.id, row.marker.as_ref());
+        let strangers: Vec<_> = rows.filter(is_nobodys).cloned().collect();
+        Listed {
+            place: place.clone(),
+            counts: PlaceCounts {
+                servers: newest.map_or(0, |pass| pass.rows.len()),
+                unowned: strangers.len(),
+                in_flight: watched.in_flight + watched.followed,
+                passes: watched.passes,
+                failures: watched.failures,
+            },
+            strangers,
+            is_wanted: !watched.members.is_empty(),
+            ended: newest.map(|pass| pass.ended),
+            listed_at: watched.listed,
+            failing: watched.failing.clone(),
+        }
     }
 
     fn owns(&self, id: &ServerId, marker: Option<&Marker>) -> bool {
         self.ids.contains_key(id) || marker.is_some_and(|marker| self.markers.contains_key(marker))
     }
+}
+
+impl Listed {
+    fn judged(mut self, owns: &impl Fn(&ServerId, Option<&Marker>) -> bool) -> Self {
+        self.strangers
+            .retain(|row| !owns(&row.id, row.marker.as_ref()));
+        self.counts.unowned = self.strangers.len();
+        self
+    }
+
+    /// As part of figures of many.
+    fn figures(&self, now: Instant) -> Listings {
+        // Where nothing was ever listed, it is as old as the tries are.
+        let since = self
+            .ended
+            .or(self.failing.as_ref().map(|failing| failing.since));
+        let since = since.filter(|_| self.is_wanted);
+        Listings {
+            servers: u32::try_from(self.counts.servers).unwrap_or(u32::MAX),
+            unowned: u32::try_from(self.counts.unowned).unwrap_or(u32::MAX),
+            failing: u32::from(self.is_wanted && self.failing.is_some()),
+            oldest: since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
+        }
+    }
+}
+
+/// Figures of each place. What others than those with an interest own counts as nobody's.
+pub(super) fn counts(listed: Vec<Listed>) -> Counts {
+    let places = listed.into_iter();
+    let places = places.map(|listed| (listed.place, listed.counts)).collect();
+    Counts { places }
+}
+
+/// Figures of each place, and so many of the servers of nobody.
+pub(super) fn summary(
+    listed: Vec<Listed>,
+    most: usize,
+    owns: &impl Fn(&ServerId, Option<&Marker>) -> bool,
+) -> InventorySummary {
+    let places = listed.into_iter();
+    let known = places.filter(|listed| listed.is_wanted || listed.ended.is_some());
+    let known: Vec<_> = known.map(|listed| listed.judged(owns)).collect();
+    let unowned = nobodys(&known, most);
+    let places = known.into_iter().map(|listed| {
+        let known = PlaceSummary {
+            listed: listed.ended.map(|_| listed.counts),
+            listed_at: listed.listed_at,
+            failing: listed.failing.filter(|_| listed.is_wanted),
+        };
+        (listed.place, known)
+    });
+    InventorySummary {
+        places: places.collect(),
+        unowned,
+    }
+}
+
+/// Figures of all places together.
+pub(super) fn listings(
+    listed: Vec<Listed>,
+    now: Instant,
+    owns: &impl Fn(&ServerId, Option<&Marker>) -> bool,
+) -> Listings {
+    let judged = listed.into_iter().map(|listed| listed.judged(owns));
+    let figures = judged.map(|listed| listed.figures(now));
+    figures.fold(Listings::default(), Listings::and)
+}
+
+/// The first ones of those that nobody owns: a listing may show a hundred thousand.
+pub(super) fn nobodys(listed: &[Listed], most: usize) -> Vec<Unowned> {
+    let places = listed.iter();
+    let mut unowned: Vec<_> = places
+        .flat_map(|listed| listed.strangers.iter().map(|row| (&listed.place, row)))
+        .collect();
+    unowned.sort_unstable_by(|(a, row), (b, other)| (a, &row.id).cmp(&(b, &other.id)));
+    let first = unowned.into_iter().take(most);
+    first
+        .map(|(place, row)| Unowned {
+            id: row.id.clone(),
+            name: row.name.clone().map(String::from),
+            place: place.clone(),
+            image: row.image.clone(),
+        })
+        .collect()
 }

@@ -14,7 +14,8 @@ use tokio::time::Instant;
 /// How often the same Event of the same object is told at most within [`times::EVENT_REPEATED_AFTER`], where others come in
 /// between: a flapping cause costs a few writes.
 const OFTEN: u32 = 5;
-/// Entries after which old ones are dropped.
+/// Entries after which old ones are dropped, once in the time after which they are old: looking for some at each Event would cost
+/// more the more there are.
 const REMEMBERED: usize = 4096;
 
 /// Publishes Events.
@@ -28,6 +29,8 @@ pub struct Events {
 /// What was told lately.
 #[derive(Default)]
 struct Told {
+    /// When old ones were dropped last.
+    swept: Option<Instant>,
     /// Since when, and how often, by object and words.
     often: HashMap<Digest, (Instant, u32)>,
     /// The last one of each object.
@@ -119,16 +122,19 @@ impl Told {
     /// Whether this is new: UID of the object, reason and note.
     fn is_new(&mut self, words: (&str, &str, &str), now: Instant) -> bool {
         let (object, words) = (self.hasher.hash_one(words.0), self.hasher.hash_one(words));
-        if self.often.len() >= REMEMBERED {
-            self.often
-                .retain(|_, (since, _)| now.duration_since(*since) < times::EVENT_REPEATED_AFTER);
+        let is_old = |since: Instant| now.duration_since(since) >= times::EVENT_REPEATED_AFTER;
+        if self.often.len() >= REMEMBERED && self.swept.is_none_or(is_old) {
+            self.swept = Some(now);
+            self.often.retain(|_, (since, _)| !is_old(*since));
+            self.often.shrink_to_fit();
             let often = &self.often;
             self.last.retain(|_, last| often.contains_key(last));
+            self.last.shrink_to_fit();
         }
         let is_last = self.last.get(&object) == Some(&words);
         let former = self.often.get(&words).copied();
         let (since, count) = former
-            .filter(|(since, _)| now.duration_since(*since) < times::EVENT_REPEATED_AFTER)
+            .filter(|(since, _)| !is_old(*since))
             .unwrap_or((now, 0));
         if count > 0 && (is_last || count >= OFTEN) {
             return false;
@@ -158,5 +164,21 @@ mod tests {
         let flapping = (4..40).filter(|n| is_new(["Available", "Starting"][n % 2], *n as u64));
         assert_eq!(flapping.count(), 7, "five of each in five minutes");
         assert!(is_new("Starting", 301));
+    }
+
+    #[test]
+    fn what_was_told_long_ago_is_forgotten() {
+        let mut told = Told::default();
+        let now = Instant::now();
+        for minute in 0..100 {
+            let now = now + Duration::from_secs(minute * 60);
+            for n in 0..2_000 {
+                let uid = format!("uid-{minute}-{n}");
+                assert!(told.is_new((&uid, "Starting", "note"), now));
+            }
+        }
+        // Of five minutes, and of as many since they were looked through.
+        assert!(told.often.len() <= 10 * 2_000, "{}", told.often.len());
+        assert_eq!(told.last.len(), told.often.len());
     }
 }

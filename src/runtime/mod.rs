@@ -18,6 +18,7 @@ pub mod rights;
 pub mod serve;
 pub mod shard;
 pub mod store;
+pub mod strings;
 pub mod term;
 pub mod times;
 pub mod traces;

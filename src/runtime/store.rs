@@ -7,7 +7,7 @@ use super::packed::{Packed, Packer};
 use super::watch::ObjectKey;
 use kube::Resource;
 use kube::runtime::watcher::Event;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// An object that a store can keep.
@@ -15,8 +15,8 @@ pub trait Kept: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
     /// What is asked of all objects at once.
     type Brief: Send + Sync + 'static;
 
-    /// The brief of this object. Strings that many objects have in common come from the pool.
-    fn brief(&self, strings: &mut Strings) -> Self::Brief;
+    /// The brief of this object.
+    fn brief(&self) -> Self::Brief;
 
     /// Its JSON, of which [`Kept::parse`] makes the same object. Without one the object is kept as a value.
     fn text(&self) -> Option<Vec<u8>> {
@@ -29,39 +29,19 @@ pub trait Kept: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
     }
 }
 
-/// Strings that many objects have in common, each once.
-#[derive(Debug, Default)]
-pub struct Strings(HashSet<Arc<str>>);
-
-impl Strings {
-    /// The string, shared with all who have the same.
-    pub fn share(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.0.get(text) {
-            return known.clone();
-        }
-        if self.0.len() == self.0.capacity() {
-            // Before it grows: those that nobody has any more make room.
-            self.0.retain(|known| Arc::strong_count(known) > 1);
-        }
-        let fresh: Arc<str> = text.into();
-        self.0.insert(fresh.clone());
-        fresh
-    }
-}
-
 /// A store that is empty, and what fills it.
 pub fn store<K: Kept>() -> (Store<K>, Writer<K>) {
     let entries = Arc::new(RwLock::new(HashMap::new()));
     let writer = Writer {
         entries: entries.clone(),
         listing: HashMap::new(),
-        strings: Strings::default(),
         packer: Packer::default(),
     };
     (Store { entries }, writer)
 }
 
-type Entries<K> = HashMap<ObjectKey, Entry<K>>;
+/// Each for itself: a table has room for half as many again.
+type Entries<K> = HashMap<ObjectKey, Box<Entry<K>>>;
 
 struct Entry<K: Kept> {
     brief: K::Brief,
@@ -138,7 +118,6 @@ pub struct Writer<K: Kept> {
     entries: Arc<RwLock<Entries<K>>>,
     /// The listing that is being read: it takes the place of what is there when it is whole.
     listing: Entries<K>,
-    strings: Strings,
     packer: Packer,
 }
 
@@ -189,11 +168,11 @@ impl<K: Kept> Writer<K> {
         }
     }
 
-    fn entry(&mut self, object: &K, former: Option<Packed>) -> Entry<K> {
-        Entry {
-            brief: object.brief(&mut self.strings),
+    fn entry(&mut self, object: &K, former: Option<Packed>) -> Box<Entry<K>> {
+        Box::new(Entry {
+            brief: object.brief(),
             body: Body::of(object, former, &mut self.packer),
-        }
+        })
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Entries<K>> {

@@ -11,6 +11,7 @@
 
 mod pacing;
 
+use super::strings::shared;
 use super::{Heartbeat, Metrics, Shard, times};
 use futures::{Stream, StreamExt};
 use kube::api::ObjectMeta;
@@ -290,8 +291,8 @@ impl Known {
         let uid = meta.uid.as_deref().unwrap_or_default();
         let (key, uid) = match self.current.get_key_value(&fresh) {
             Some((key, known)) if **known == *uid => (key.clone(), known.clone()),
-            Some((key, _)) => (key.clone(), uid.into()),
-            None => (fresh, uid.into()),
+            Some((key, _)) => (key.clone(), shared(uid)),
+            None => (fresh, shared(uid)),
         };
         Identity {
             key,

@@ -47,7 +47,7 @@ pub struct AccountSession {
     pub made_from: MadeFrom,
     /// Endpoint and token under the key of the installation: as long as it stands, the account at the service is the same. None
     /// where nobody has the key: then what a record says is believed.
-    pub credential: Option<String>,
+    pub credential: Option<Arc<str>>,
     /// How long the outcome of a lost create stays open (`Account.spec.settleSeconds`).
     pub settle: Duration,
     /// What is sent as password with key login.

@@ -39,8 +39,7 @@ pub use copies::{Copies, TokenCopy};
 pub use durations::Durations;
 pub use key::CredentialKey;
 pub use reservations::{
-    Backing, Claim, Limit, Most, Owned, ReconcileGuard, Reservation, Reservations, Rival, Say,
-    Usage,
+    Backing, Claim, Limit, Most, ReconcileGuard, Reservation, Reservations, Rival, Say, Usage,
 };
 pub use secrets::{Content, SecretProblem, SecretVersions, read, read_key};
 pub use tls::{bundle_version, names_config_map, read_tls, route, tls_secrets, tls_version};
@@ -470,10 +469,10 @@ impl Sessions {
 
     /// What the listings of all sessions show together.
     pub fn listings(&self) -> Listings {
-        let owned = self.inner.reservations.owned();
         let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
         let listings = open.iter().map(|session| {
-            let owns = |id: &ServerId, marker: Option<&Marker>| owned.has(id, marker);
+            let owns =
+                |id: &ServerId, marker: Option<&Marker>| self.inner.reservations.owns(id, marker);
             session.inventory.listings(owns)
         });
         listings.fold(Listings::default(), Listings::and)

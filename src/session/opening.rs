@@ -9,6 +9,7 @@ use crate::catalog::Catalog;
 use crate::cloud::{BuildError, Client, Doubt, Observer, Paths, RateLimiter, WaitObserver};
 use crate::inventory::Inventory;
 use crate::runtime::queue::Priority;
+use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
 use secrecy::SecretString;
 use std::sync::atomic::Ordering;
@@ -84,12 +85,12 @@ impl Sessions {
     }
 
     /// What stands in the records of what is bought with this endpoint and token; none where records are only read.
-    fn credential(&self, spec: &AccountSpec, token: &SecretString) -> Option<String> {
+    fn credential(&self, spec: &AccountSpec, token: &SecretString) -> Option<Arc<str>> {
         if self.inner.trusts_records.load(Ordering::Relaxed) {
             return None;
         }
         let key = self.inner.key.get_or_init(CredentialKey::random);
-        Some(key.credential(&self.inner.cluster, spec, token))
+        Some(shared(&key.credential(&self.inner.cluster, spec, token)))
     }
 
     /// From here on somebody is told which Account ought to be looked at: what its calls show of the service may make it

@@ -7,6 +7,7 @@
 //! soon as the service agrees. What another process is about to announce they do not know: that only one acts on the namespaces of a
 //! shard is what its Lease is for.
 
+mod entries;
 mod kinds;
 mod places;
 mod queue;
@@ -15,17 +16,19 @@ use crate::api::names::BINDING;
 use crate::api::{Marker, PurchaseRecord, Speaks};
 use crate::cloud::ServerId;
 use crate::inventory::Subject;
+use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use entries::{Entries, Entry, Recorded, Taken};
 use queue::Queue;
 
-pub use kinds::{Backing, Claim, Limit, Most, Owned, Reservation, Rival, Say, Usage};
+pub use kinds::{Backing, Claim, Limit, Most, Reservation, Rival, Say, Usage};
 
 /// The time in which creates are counted.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -44,7 +47,7 @@ struct Inner {
 struct State {
     /// The Instances of every namespace were listed.
     is_whole: bool,
-    entries: BTreeMap<Subject, Entry>,
+    entries: Entries,
     /// Who waits for a place in which Account.
     waiting: HashMap<ObjectKey, Queue>,
     /// For a place in which Account it asked in the reconcile that runs.
@@ -53,84 +56,6 @@ struct State {
     creates: HashMap<ObjectKey, VecDeque<(Instant, Subject)>>,
     /// The one that the reconcile of an Instance counted.
     counted: HashMap<Subject, Instant>,
-}
-
-/// What is known of one Instance.
-struct Entry {
-    key: ObjectKey,
-    /// When the object was created, in seconds of Unix time.
-    created: i64,
-    marker: Marker,
-    /// What the object shows.
-    recorded: Option<Recorded>,
-    /// What a reconcile of this process is about to put there.
-    taken: Option<Taken>,
-}
-
-struct Recorded {
-    account: String,
-    credential: Option<String>,
-    id: Option<ServerId>,
-    is_imported: bool,
-}
-
-struct Taken {
-    account: String,
-    /// The server that is being taken over.
-    id: Option<ServerId>,
-    /// The record was sent to the apiserver, and is not known to have been refused.
-    is_announced: bool,
-}
-
-impl Taken {
-    /// Whether this is the record that it was to become.
-    fn is_in(&self, recorded: Option<&Recorded>) -> bool {
-        recorded.is_some_and(|recorded| {
-            recorded.account == self.account && (self.id.is_none() || recorded.id == self.id)
-        })
-    }
-}
-
-impl Entry {
-    fn is_in(&self, account: &ObjectKey) -> bool {
-        let recorded = self.recorded.as_ref().map(|recorded| &recorded.account);
-        let taken = self.taken.as_ref().map(|taken| &taken.account);
-        self.key.namespace == account.namespace
-            && (recorded == Some(&account.name) || taken == Some(&account.name))
-    }
-
-    /// What it says of this server, if anything.
-    fn says_of(&self, id: &ServerId) -> Option<Say<'_>> {
-        self.id().filter(|known| *known == id)?;
-        let recorded = self.recorded.as_ref();
-        let recorded = recorded.filter(|recorded| recorded.id.is_some());
-        let (account, credential) = match (recorded, &self.taken) {
-            (Some(recorded), _) => (&recorded.account, recorded.credential.as_deref()),
-            (None, Some(taken)) => (&taken.account, None),
-            (None, None) => return None,
-        };
-        let account = ObjectKey::new(&self.key.namespace, account);
-        Some(Say {
-            account,
-            credential,
-        })
-    }
-
-    fn id(&self) -> Option<&ServerId> {
-        let recorded = self
-            .recorded
-            .as_ref()
-            .and_then(|recorded| recorded.id.as_ref());
-        recorded.or_else(|| self.taken.as_ref()?.id.as_ref())
-    }
-
-    fn accounts(&self) -> Vec<ObjectKey> {
-        let recorded = self.recorded.as_ref().map(|recorded| &recorded.account);
-        let taken = self.taken.as_ref().map(|taken| &taken.account);
-        let names: BTreeSet<_> = recorded.into_iter().chain(taken).collect();
-        let key = |name: &String| ObjectKey::new(&self.key.namespace, name);
-        names.into_iter().map(key).collect()
-    }
 }
 
 impl Reservations {
@@ -181,12 +106,12 @@ impl Reservations {
             Some(record) => Some(Recorded {
                 id: record.id.as_deref().or(status_id).map(ServerId::from),
                 is_imported: record.imported.is_some(),
-                account: record.account,
-                credential: Some(record.credential),
+                account: shared(&record.account),
+                credential: Some(shared(&record.credential)),
             }),
             // The record was lost and the server is not.
             None => status_id.zip(account).map(|(id, account)| Recorded {
-                account: account.to_owned(),
+                account: shared(account),
                 credential: None,
                 id: Some(ServerId::from(id)),
                 is_imported: false,
@@ -238,7 +163,7 @@ impl Reservations {
     ///
     /// Of those who have none yet, who came first is served first.
     pub fn take(&self, uid: &str, account: &ObjectKey, most: Most, now: Instant) -> Reservation {
-        let subject = Subject::from(uid);
+        let subject = shared(uid);
         let mut state = self.lock();
         let room = state.take(&subject, account, most, now);
         let limit = match room {
@@ -248,7 +173,7 @@ impl Reservations {
         };
         let stands = state.stands(&subject);
         // An object that went while its reconcile ran waits for nothing, and must not stand before others for good.
-        let is_there = state.entries.contains_key(&subject);
+        let is_there = state.entries.get(&subject).is_some();
         let queue = state.waiting.entry(account.clone()).or_default();
         match limit.filter(|_| is_there) {
             Some(limit) => queue.join(stands, limit),
@@ -264,12 +189,12 @@ impl Reservations {
         let creates = state.creates.get(account).into_iter().flatten();
         let queue = state.waiting.get(account);
         let waiting = queue.into_iter().flat_map(Queue::iter);
-        let named = |(subject, limit)| {
+        let named = |(subject, limit): (&Subject, _)| {
             let entry = state.entries.get(subject)?;
             Some((entry.key.name.clone(), limit))
         };
         Usage {
-            instances: state.places_in(account),
+            instances: state.entries.count(account),
             creates: creates.filter(|(at, _)| now < *at + MINUTE).count(),
             waiting: waiting.filter_map(named).collect(),
         }
@@ -290,33 +215,38 @@ impl Reservations {
         if !state.is_whole {
             return Claim::NotYet;
         }
-        let others = || state.entries.iter().filter(|(other, _)| ***other != *uid);
-        let bears = |entry: &Entry| marker.is_some_and(|marker| entry.marker == *marker);
+        let is_other = |(other, _): &(&Subject, &Entry)| ***other != *uid;
         // A marker comes from a UID, which nobody chooses.
-        if let Some((_, entry)) = others().find(|(_, entry)| bears(entry)) {
+        let bearing = marker.and_then(|marker| state.entries.of_marker(marker).find(is_other));
+        if let Some((_, entry)) = bearing {
             return Claim::Owned(entry.key.clone());
         }
-        match judged(others(), id, backing) {
+        match judged(state.entries.of_id(id).filter(is_other), id, backing) {
             Rival::None => {}
             Rival::NotYet => return Claim::NotYet,
             Rival::Of(owner) => return Claim::Owned(owner),
         }
-        if let Some(entry) = state.entries.get_mut(uid) {
-            entry.taken = Some(Taken {
-                account: account.name.clone(),
-                id: Some(id.clone()),
-                is_announced: false,
-            });
-        }
+        let taken = Taken {
+            account: shared(&account.name),
+            id: Some(id.clone()),
+            is_announced: false,
+        };
+        state.entries.take(uid, Some(Box::new(taken)));
         Claim::Taken
     }
 
     /// The Instance that has a server on record, or is the one whose marker its name bears.
     pub fn owner(&self, id: &ServerId, marker: Option<&Marker>) -> Option<ObjectKey> {
         let state = self.lock();
-        let owns = |entry: &&Entry| entry.id() == Some(id) || Some(&entry.marker) == marker;
-        let owner = state.entries.values().find(owns);
-        owner.map(|entry| entry.key.clone())
+        let bearing = marker
+            .into_iter()
+            .flat_map(|marker| state.entries.of_marker(marker));
+        let owner = state
+            .entries
+            .of_id(id)
+            .chain(bearing)
+            .min_by_key(|(subject, _)| *subject);
+        owner.map(|(_, entry)| entry.key.clone())
     }
 
     /// The Instances of every namespace were listed: what nobody has on record is nobody's.
@@ -337,20 +267,17 @@ impl Reservations {
             };
             ***other != *uid && recorded.is_some_and(is_better)
         };
-        judged(state.entries.iter().filter(better), id, backing)
+        judged(state.entries.of_id(id).filter(better), id, backing)
     }
 
     /// A reconcile of an Instance begins, on an object that is not older than what this process wrote last. What the guard that
     /// it gives does not keep is given back when it is dropped, also when the reconcile broke.
     pub fn reconcile(&self, uid: &str) -> ReconcileGuard {
-        let subject = Subject::from(uid);
+        let subject = shared(uid);
         let mut state = self.lock();
         state.counted.remove(&subject);
         state.asked.remove(&subject);
-        let entry = state.entries.get_mut(&subject);
-        if let Some(taken) = entry.and_then(|entry| entry.taken.as_mut()) {
-            taken.is_announced = false;
-        }
+        state.entries.announce(&subject, false);
         drop(state);
         ReconcileGuard {
             reservations: self.clone(),
@@ -361,29 +288,17 @@ impl Reservations {
 
     /// The record of a create is being written: from here on the place is its own, unless it is known not to be there.
     pub fn announce(&self, uid: &str, is_announced: bool) {
-        let mut state = self.lock();
-        let entry = state.entries.get_mut(uid);
-        if let Some(taken) = entry.and_then(|entry| entry.taken.as_mut()) {
-            taken.is_announced = is_announced;
-        }
+        self.lock().entries.announce(uid, is_announced);
     }
 
     /// Whether an Instance needs this Account to get rid of a server, or to find out whether it has one.
     pub fn needs(&self, account: &ObjectKey) -> bool {
-        self.lock()
-            .entries
-            .values()
-            .any(|entry| entry.is_in(account))
+        self.lock().entries.count(account) > 0
     }
 
-    /// What all Instances have on record and what bears their markers.
-    pub fn owned(&self) -> Owned {
-        let state = self.lock();
-        let entries = || state.entries.values();
-        Owned {
-            ids: entries().filter_map(|entry| entry.id().cloned()).collect(),
-            markers: entries().map(|entry| entry.marker.clone()).collect(),
-        }
+    /// Whether some Instance has this server on record, or is the one whose marker its name bears.
+    pub fn owns(&self, id: &ServerId, marker: Option<&Marker>) -> bool {
+        self.owner(id, marker).is_some()
     }
 
     /// Resolves when an Instance went.
@@ -394,16 +309,16 @@ impl Reservations {
     fn end(&self, subject: &Subject, buys: bool) {
         let woken = {
             let mut state = self.lock();
+            let entry = state.entries.get(subject);
+            let is_unused = entry
+                .and_then(|entry| entry.taken.as_ref())
+                .is_some_and(|taken| !taken.is_announced);
             let mut before = Vec::new();
-            if let Some(entry) = state.entries.get_mut(subject)
-                && entry
-                    .taken
-                    .as_ref()
-                    .is_some_and(|taken| !taken.is_announced)
-            {
-                before = entry.accounts();
-                entry.taken = None;
-                let now = entry.accounts();
+            if is_unused {
+                let accounts = |state: &State| state.entries.get(subject).map(Entry::accounts);
+                before = accounts(&state).unwrap_or_default();
+                state.entries.take(subject, None);
+                let now = accounts(&state).unwrap_or_default();
                 before.retain(|account| !now.contains(account));
             }
             let counted = state.counted.remove(subject).filter(|_| !buys);

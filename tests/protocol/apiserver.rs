@@ -65,7 +65,10 @@ pub enum Edit {
 /// All objects.
 #[derive(Clone, Debug, Default)]
 pub struct Apiserver {
+    /// What the run is about.
     objects: BTreeMap<Key, Value>,
+    /// What belongs to neighbours, which may be a great deal more.
+    neighbours: BTreeMap<Key, Value>,
     version: u64,
     uids: u64,
     changes: Vec<Change>,
@@ -74,7 +77,7 @@ pub struct Apiserver {
 impl Apiserver {
     /// Every object, as a listing tells it.
     pub fn listing(&self) -> Vec<Change> {
-        let all = self.objects.iter();
+        let all = self.objects.iter().chain(&self.neighbours);
         all.map(|(key, object)| Change {
             key: key.clone(),
             uid: uid(object),
@@ -96,19 +99,38 @@ impl Apiserver {
 
     /// An object.
     pub fn get(&self, key: &Key) -> Option<&Value> {
-        self.objects.get(key)
+        self.beside(key).get(key)
     }
 
     /// Every object of the namespace that a run is about.
     pub fn all(&self) -> impl Iterator<Item = (&Key, &Value)> {
-        self.objects
-            .iter()
-            .filter(|(key, _)| !is_neighbours(&key.1))
+        self.objects.iter()
+    }
+
+    /// Every object of the neighbours.
+    pub fn all_of_neighbours(&self) -> impl Iterator<Item = (&Key, &Value)> {
+        self.neighbours.iter()
+    }
+
+    fn beside(&self, key: &Key) -> &BTreeMap<Key, Value> {
+        if is_neighbours(&key.1) {
+            &self.neighbours
+        } else {
+            &self.objects
+        }
+    }
+
+    fn beside_mut(&mut self, key: &Key) -> &mut BTreeMap<Key, Value> {
+        if is_neighbours(&key.1) {
+            &mut self.neighbours
+        } else {
+            &mut self.objects
+        }
     }
 
     /// Creates an object, unless there is one of that name.
     pub fn create(&mut self, key: &Key, mut object: Value) {
-        if self.objects.contains_key(key) {
+        if self.get(key).is_some() {
             return;
         }
         self.uids += 1;
@@ -131,11 +153,11 @@ impl Apiserver {
     /// # Errors
     /// 409: there is one of that name.
     pub fn make(&mut self, key: &Key, object: Value) -> Result<Value, Refused> {
-        if self.objects.contains_key(key) {
+        if self.get(key).is_some() {
             return Err(Refused(409));
         }
         self.create(key, object);
-        self.objects.get(key).cloned().ok_or(Refused(500))
+        self.get(key).cloned().ok_or(Refused(500))
     }
 
     /// What belonged to an object that is gone goes as well. Tells whether there was any.
@@ -159,7 +181,7 @@ impl Apiserver {
 
     /// A user changes an object as they like; spec counts the generation.
     pub fn edit(&mut self, key: &Key, change: impl FnOnce(&mut Value)) {
-        let Some(former) = self.objects.get(key).cloned() else {
+        let Some(former) = self.get(key).cloned() else {
             return;
         };
         let mut next = former.clone();
@@ -169,7 +191,7 @@ impl Apiserver {
 
     /// A user deletes an object: at once, or when its finalizers are gone.
     pub fn delete(&mut self, key: &Key) {
-        let Some(former) = self.objects.get(key).cloned() else {
+        let Some(former) = self.get(key).cloned() else {
             return;
         };
         if former["metadata"]["deletionTimestamp"].is_string() {
@@ -192,7 +214,7 @@ impl Apiserver {
     /// # Errors
     /// 404, 409 (UID or resourceVersion), 422 (a test that fails, a finalizer added to what is being deleted).
     pub fn patch(&mut self, key: &Key, is_status: bool, edit: &Edit) -> Result<Value, Refused> {
-        let former = self.objects.get(key).cloned().ok_or(Refused(404))?;
+        let former = self.get(key).cloned().ok_or(Refused(404))?;
         let mut next = former.clone();
         match edit {
             Edit::Merge(change) => {
@@ -225,15 +247,14 @@ impl Apiserver {
             return Err(Refused(422));
         }
         self.replace(key, &former, next);
-        Ok(self.objects.get(key).cloned().unwrap_or(former))
+        Ok(self.get(key).cloned().unwrap_or(former))
     }
 
     /// The whole state goes back to what it was: a backup of the store is put in place.
     pub fn restore(&mut self, backup: &Self) {
         let uids = self.uids;
-        let before: Vec<(Key, String)> = self
-            .objects
-            .iter()
+        let before = self.objects.iter().chain(&self.neighbours);
+        let before: Vec<(Key, String)> = before
             .map(|(key, object)| (key.clone(), uid(object)))
             .collect();
         *self = backup.clone();
@@ -241,7 +262,7 @@ impl Apiserver {
         self.uids = uids;
         self.changes = self.listing();
         for (key, uid) in before {
-            if !self.objects.contains_key(&key) {
+            if self.get(&key).is_none() {
                 self.changes.push(Change {
                     key,
                     object: None,
@@ -279,12 +300,12 @@ impl Apiserver {
             object: Some(object.clone()),
             is_listed: false,
         });
-        self.objects.insert(key.clone(), object);
+        self.beside_mut(key).insert(key.clone(), object);
     }
 
     fn remove(&mut self, key: &Key, former: &Value) {
         self.version += 1;
-        self.objects.remove(key);
+        self.beside_mut(key).remove(key);
         self.changes.push(Change {
             key: key.clone(),
             uid: uid(former),

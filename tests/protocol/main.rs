@@ -16,6 +16,7 @@
 
 mod apiserver;
 mod exhaust;
+mod far;
 mod fault;
 mod gitops;
 mod hostile;

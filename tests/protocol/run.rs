@@ -8,7 +8,7 @@ use crate::oracle::{Count, Rule as Judged, Verdict};
 use crate::process::Process;
 use crate::tally::Tally;
 use crate::tenants::Pace;
-use crate::universe::{Moment, Setting, Shared, Universe};
+use crate::universe::{Done, Moment, Setting, Shared, Universe};
 use cloud_server_operator::runtime::{Shard, chance};
 use end::{at_the_end, ended, is_still, outcome};
 use rand::rngs::StdRng;
@@ -93,12 +93,8 @@ pub struct Outcome {
     pub pace: Pace,
     /// How often each rule was judged, and how often excused.
     pub judged: BTreeMap<Judged, Count>,
-    /// Calls of the neighbours' services.
-    pub neighbours: u64,
-    /// The same by processes that do not act on what is judged.
-    pub calls_of_others: u64,
-    /// Servers that were bought for the neighbours.
-    pub neighbours_bought: usize,
+    /// What was done for the neighbours.
+    pub neighbours: Done,
 }
 
 /// A Lease as the operator holds it (design section 9): the holder fences itself, others take over later.

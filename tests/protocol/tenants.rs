@@ -32,10 +32,7 @@ impl Pace {
     /// The status of an object was written.
     pub fn told(&mut self, at: Duration, name: &str, object: &Value) {
         self.told.entry(name.to_owned()).or_insert(at);
-        let conditions = object["status"]["conditions"].as_array();
-        let is_ready =
-            |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
-        if conditions.into_iter().flatten().any(is_ready) {
+        if is_ready(object) {
             self.ready.entry(name.to_owned()).or_insert(at);
         }
     }
@@ -47,6 +44,13 @@ impl Pace {
             self.called.entry(object).or_insert(at);
         }
     }
+}
+
+/// Whether its status says so.
+pub fn is_ready(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
 /// What the neighbours cost.
@@ -96,13 +100,13 @@ fn hold(schedule: &Schedule) -> Vec<String> {
     if alone.pace.ready.is_empty() {
         wrong.push("nothing became Ready: the run shows nothing".to_owned());
     }
-    let accounts: u64 = schedule
+    let accounts: usize = schedule
         .setting
         .neighbours
         .iter()
-        .map(|neighbour| u64::from(neighbour.accounts))
+        .map(|neighbour| usize::from(neighbour.accounts))
         .sum();
-    let calls = beside.neighbours;
+    let calls = beside.neighbours.all_calls();
     if calls < accounts {
         wrong.push(format!(
             "the neighbours made {} calls: the run shows nothing",
@@ -186,7 +190,7 @@ fn beside_two_thousand_instances_that_four_shards_share() {
     });
     let outcome = run(&schedule, Look::Verdict);
     assert_eq!(outcome.violations, [""; 0]);
-    assert_eq!(outcome.neighbours_bought, 2_000);
+    assert_eq!(outcome.neighbours.bought, 2_000);
 }
 
 /// One team with one Account, so that only its own bound holds it.

@@ -17,7 +17,7 @@ pub use faults::Absence;
 use faults::Unheard;
 pub use moments::Moment;
 use moments::Truth;
-pub use neighbours::{Fate, Manner, Neighbour, OTHERS};
+pub use neighbours::{Done, Fate, Manner, Neighbour, OTHERS};
 
 use crate::apiserver::{
     ACCOUNTS, Apiserver, Edit, INSTANCES, Key, NAMESPACE, Refused, SECRETS, is_neighbours,
@@ -301,6 +301,7 @@ impl Universe {
         edit: &Edit,
     ) -> Result<Value, Refused> {
         if is_neighbours(&key.1) {
+            self.neighbours.done.writes += 1;
             return self.kube.patch(key, is_status, edit);
         }
         let former = self.kube.get(key).cloned();

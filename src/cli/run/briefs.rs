@@ -6,7 +6,8 @@ use crate::api::conditions::{DRIFTED, READY, RECONCILING, Reason, STALLED};
 use crate::api::{Account, Instance, Operation, Verb};
 use crate::runtime::metrics::Standing;
 use crate::runtime::queue::{Flow, Priority};
-use crate::runtime::store::{Kept, Strings};
+use crate::runtime::store::Kept;
+use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
 use crate::{account, instance};
 use jiff::Timestamp;
@@ -54,10 +55,10 @@ impl AccountBrief {
 impl Kept for Guarded<Instance> {
     type Brief = InstanceBrief;
 
-    fn brief(&self, strings: &mut Strings) -> InstanceBrief {
+    fn brief(&self) -> InstanceBrief {
         let (flow, priority) = match &self.0 {
-            Ok(instance) => shared(instance::flow(instance), strings),
-            Err(unreadable) => (nobodys(&unreadable.metadata, strings), Priority::Resync),
+            Ok(instance) => instance::flow(instance),
+            Err(unreadable) => (nobodys(&unreadable.metadata), Priority::Resync),
         };
         let status = self.0.as_ref().ok().and_then(|it| it.status.as_ref());
         let conditions = status.map_or(&[][..], |status| &status.conditions);
@@ -100,10 +101,10 @@ impl Kept for Guarded<Instance> {
 impl Kept for Guarded<Account> {
     type Brief = AccountBrief;
 
-    fn brief(&self, strings: &mut Strings) -> AccountBrief {
+    fn brief(&self) -> AccountBrief {
         let (flow, priority) = match &self.0 {
-            Ok(account) => shared(account::flow(account), strings),
-            Err(unreadable) => (nobodys(&unreadable.metadata, strings), Priority::Resync),
+            Ok(account) => account::flow(account),
+            Err(unreadable) => (nobodys(&unreadable.metadata), Priority::Resync),
         };
         let status = self.0.as_ref().ok().and_then(|it| it.status.as_ref());
         let conditions = status.map_or(&[][..], |status| &status.conditions);
@@ -115,19 +116,11 @@ impl Kept for Guarded<Account> {
     }
 }
 
-fn shared((flow, priority): (Flow, Priority), strings: &mut Strings) -> (Flow, Priority) {
-    let flow = Flow {
-        namespace: strings.share(&flow.namespace),
-        account: strings.share(&flow.account),
-    };
-    (flow, priority)
-}
-
 /// What cannot be read is of no Account.
-fn nobodys(meta: &ObjectMeta, strings: &mut Strings) -> Flow {
+fn nobodys(meta: &ObjectMeta) -> Flow {
     Flow {
-        namespace: strings.share(meta.namespace.as_deref().unwrap_or_default()),
-        account: strings.share(""),
+        namespace: shared(meta.namespace.as_deref().unwrap_or_default()),
+        account: shared(""),
     }
 }
 
@@ -224,7 +217,7 @@ mod tests {
         unreadable["spec"] = json!(7);
         let unreadable: Guarded<Instance> = serde_json::from_value(unreadable).unwrap();
         assert!(unreadable.text().is_none());
-        let brief = unreadable.brief(&mut Strings::default());
+        let brief = unreadable.brief();
         assert_eq!(brief.standing.reason, "Undecodable");
         let (flow, priority) = brief.whose();
         assert_eq!((&*flow.namespace, priority), ("team", Priority::Resync));

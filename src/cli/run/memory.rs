@@ -1,12 +1,14 @@
 //! Keeping within the memory that the process may have: what services say gets what is left of it.
 
 use crate::cloud::Budget;
-use crate::runtime::{Metrics, host};
+use crate::runtime::{Metrics, host, strings};
 use std::time::Duration;
 use tokio::time::sleep;
 
 /// Between two looks. A limit may be changed while the process runs, as Kubernetes resizes a Pod in place.
 const LOOK: Duration = Duration::from_secs(2);
+/// In so many looks strings are swept once, a minute's.
+const SWEPT_IN: u64 = 30;
 /// A tenth of the limit stays free: the kernel counts more than what is resident, and a reconcile takes what it needs at once.
 const FREE_PART: u64 = 10;
 /// Less than this for answers is told, since a rush of calls waits; and more than that, once there is.
@@ -16,7 +18,10 @@ const ENOUGH: usize = 24 << 20;
 /// Goes on until it is dropped.
 pub(super) async fn keep_within(budget: Budget, metrics: Metrics) {
     let mut is_short = false;
-    loop {
+    for look in 1_u64.. {
+        if look.is_multiple_of(SWEPT_IN) {
+            strings::sweep();
+        }
         // What cannot be read now leaves all as it is.
         if let (Ok(limit), Some(resident)) = (host::memory_limit(), host::resident_memory()) {
             let limit = limit.unwrap_or(u64::MAX);

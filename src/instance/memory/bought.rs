@@ -4,6 +4,7 @@ use crate::api::{PurchaseRecord, Verb};
 use crate::cloud::{ServerId, TaskId};
 use crate::instance::memory::Memory;
 use crate::instance::memory::kinds::{Attempt, CallState};
+use std::sync::Arc;
 use tokio::time::Instant;
 
 impl Memory {
@@ -57,12 +58,12 @@ impl Memory {
     }
 
     /// The Account of an attempt that may have bought a server, when no record tells of it any more.
-    pub fn account_in_doubt(&self) -> Option<&str> {
+    pub fn account_in_doubt(&self) -> Option<&Arc<str>> {
         let newest = self.calls.attempts.last()?.1;
         let harmless = matches!(
             newest.call_state,
             CallState::NotSent | CallState::Refused { .. }
         );
-        (!harmless).then_some(newest.account.as_str())
+        (!harmless).then_some(&newest.account)
     }
 }

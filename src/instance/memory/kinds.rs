@@ -5,7 +5,7 @@ use crate::api::{Applied, OperationEnd, PurchaseRecord, Verb};
 use crate::cloud::{ServerId, TaskId, TaskState};
 use crate::inventory::Attention;
 use crate::runtime::packed::{Packed, Packer};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tokio::time::Instant;
 
 /// Digests of passwords, keyed by a random word of this process: they tell whether a Secret that was touched holds another
@@ -84,7 +84,7 @@ pub struct Attempt {
     /// The nonce of its intent.
     pub nonce: String,
     /// The Account that it was made with.
-    pub account: String,
+    pub account: Arc<str>,
     /// What it is to do.
     pub verb: Verb,
     /// This process wrote its intent.
@@ -96,7 +96,7 @@ pub struct Attempt {
     /// This term's first sight of it, or the end of our own POST, the later: its settling time counts from here.
     pub since: Instant,
     /// Why the outcome of its call is unknown, in the service's words, where this process made the call.
-    pub doubt: Option<String>,
+    pub doubt: Option<Box<str>>,
     /// What became of it, as far as this process knows; an intent that it did not write is `Unknown`.
     pub call_state: CallState,
 }
@@ -261,7 +261,7 @@ pub struct Orphan {
     /// Its server, if its identifier was known.
     pub id: Option<ServerId>,
     /// The name of the Account that it was bought with.
-    pub account: String,
+    pub account: Arc<str>,
     /// The service took its release, and it is not known to be gone.
     pub is_leaving: bool,
 }

@@ -12,6 +12,7 @@ use crate::instance::memory::version::Newest;
 use crate::runtime::Backoff;
 use jiff::Timestamp;
 use litemap::LiteMap;
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// How the object came here and what was bought for it, as records told. Owned by what reads and writes records.
@@ -60,7 +61,7 @@ pub struct Calls {
     /// A digest of the password that the newest attempt sends, and of the one that the server has.
     pub password: Passwords,
     /// The newest start or stop that ended well.
-    pub(super) power: Option<Power>,
+    pub(super) power: Option<Box<Power>>,
     /// Wishes that wait, by verb.
     pub pauses: LiteMap<Verb, Pause>,
     /// When the newest operation on a server that was there ended.
@@ -92,9 +93,9 @@ pub struct Observations {
     /// read once, not at every listing.
     pub led_by: Option<u64>,
     /// The credential under which the recorded server was last listed: its account is that one's.
-    pub shown_by: Option<String>,
+    pub shown_by: Option<Arc<str>>,
     /// The token of spec.reconcile that is not carried out yet, and when it was first seen.
-    pub reconcile: Option<(String, Instant)>,
+    pub reconcile: Option<Box<(String, Instant)>>,
 }
 
 /// When it is its turn again. Owned by `next` and `subscription`.
@@ -105,7 +106,7 @@ pub struct Pacing {
     /// No mutating call before this instant.
     pub not_before: Option<Instant>,
     /// What went wrong last, in its words: the same is logged once.
-    pub trouble: Option<String>,
+    pub trouble: Option<Box<str>>,
     /// What the last plan wanted of the listing.
     pub wants: Wants,
     /// Since when the listing is read at the pace of running operations for this object.
@@ -118,7 +119,7 @@ pub struct Pacing {
 #[derive(Clone, Debug, Default)]
 pub struct Secrets {
     /// Version of the generated login Secret, and since when it says that its password is in force.
-    pub rotation: Option<(String, Option<Timestamp>)>,
+    pub rotation: Option<Box<(String, Option<Timestamp>)>>,
     /// The connection Secret as it was last looked at or written.
     pub connection: Option<Box<Connected>>,
 }

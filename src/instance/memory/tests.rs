@@ -104,8 +104,8 @@ fn an_edit_that_this_process_saw_is_measured_once() {
 }
 
 #[test]
-fn an_instance_at_rest_has_a_memory_of_at_most_896_bytes() {
+fn an_instance_at_rest_has_a_memory_of_at_most_768_bytes() {
     // With the lock and the counts of its Arc: the next size of the allocator is 1,024, for each of ten thousand.
     let counts = 2 * size_of::<usize>();
-    assert!(counts + size_of::<std::sync::Mutex<Memory>>() <= 896);
+    assert!(counts + size_of::<std::sync::Mutex<Memory>>() <= 768);
 }

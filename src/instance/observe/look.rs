@@ -305,7 +305,7 @@ fn needs_detail(observed: &Observation, id: &ServerId) -> bool {
     if is_asked_for && !observed.memory.observations.unread && observed.now >= known + period {
         return true;
     }
-    let token = observed.memory.observations.reconcile.as_ref();
+    let token = observed.memory.observations.reconcile.as_deref();
     if token.is_some_and(|(_, since)| {
         observed
             .memory

@@ -37,7 +37,7 @@ pub(super) fn blank(observed: &Observation, session: &SessionFacts) -> PurchaseR
         refused: None,
         recreated: observed.memory.origin.recreated,
         account: observed.account_key.name.clone(),
-        credential: session.credential.clone(),
+        credential: session.credential.to_string(),
     }
 }
 

@@ -240,7 +240,7 @@ pub(super) fn looking(observed: &Observation, mut plan: Plan) -> Plan {
         let left = due.saturating_duration_since(observed.now);
         plan = plan.within(left.max(Duration::from_secs(1)));
     }
-    let Some((token, since)) = &memory.observations.reconcile else {
+    let Some((token, since)) = memory.observations.reconcile.as_deref() else {
         return plan;
     };
     if observed.is_open() && plan.update.ended.is_none() && plan.update.progress {

@@ -26,8 +26,8 @@ use tokio::time::Instant;
 /// Whether the answers come from the account that bought this very server: by the token of the purchase, or by one that has
 /// listed it. That another Instance's server was listed is no proof: an Account may have got the token of another account.
 pub(super) fn is_its_account(observed: &Observation, session: &SessionFacts) -> bool {
-    let bought_with = observed.facts.purchase().map(|record| &record.credential);
-    bought_with == Some(&session.credential)
+    let bought_with = observed.facts.purchase();
+    bought_with.is_some_and(|record| *record.credential == *session.credential)
         || observed.memory.observations.shown_by.as_ref() == Some(&session.credential)
 }
 

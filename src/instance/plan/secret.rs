@@ -74,7 +74,7 @@ pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
         .memory
         .secrets
         .rotation
-        .as_ref()
+        .as_deref()
         .filter(|(of, _)| of == version)
     else {
         plan.needs = Needs::Rotation;

@@ -3,6 +3,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::super::pass::Assembly;
+use super::super::summary;
 use super::super::testing;
 use super::super::view::{Sighting, Why};
 use super::*;
@@ -286,8 +287,10 @@ async fn a_failed_pass_wakes_nobody_changes_nothing_and_is_tried_again_with_a_gr
         bench.wait(pause);
     }
     assert_eq!(pauses, [5, 5, 5, 8, 16, 20, 20]);
-    let summary = |bench: &Bench| bench.state.summary(0, &|_, _| false).places[&place()].clone();
-    let failing = summary(&bench).failing.unwrap();
+    let known = |bench: &Bench| {
+        summary::summary(bench.state.listed(), 0, &|_, _| false).places[&place()].clone()
+    };
+    let failing = known(&bench).failing.unwrap();
     assert!(bench.now > failing.since + 60 * S, "it does not move");
     let view = bench.state.view(&place());
     assert!(view.last_error().is_some());
@@ -297,7 +300,7 @@ async fn a_failed_pass_wakes_nobody_changes_nothing_and_is_tried_again_with_a_gr
     ));
     bench.pass(vec![]);
     assert!(bench.state.view(&place()).last_error().is_none());
-    assert_eq!(summary(&bench).failing, None);
+    assert_eq!(known(&bench).failing, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -370,7 +373,7 @@ async fn a_subject_that_is_calmed_is_woken_by_changes_alone_and_still_owns_its_s
     bench.state.calm(&subject("stranger"));
     bench.wait(59 * S);
     assert_eq!(bench.pass(rows()), [""; 0]);
-    assert_eq!(bench.state.unowned(), []);
+    assert_eq!(summary::nobodys(&bench.state.listed(), usize::MAX), []);
     bench.wait(59 * S);
     assert_eq!(bench.pass(vec![row("ecs-a", "a", "STOPPED")]), ["a"]);
 }
@@ -483,13 +486,13 @@ async fn a_late_server_of_a_finalised_instance_is_found() {
     bench.pass(late());
     let found = vec![(Marker::of_uid("dead"), ServerId::from("ecs-7"), place())];
     assert_eq!(bench.state.late_servers(bench.now), found);
-    assert_eq!(bench.state.unowned().len(), 1);
+    assert_eq!(summary::nobodys(&bench.state.listed(), usize::MAX).len(), 1);
     // A restored Instance goes on with the old marker.
     bench
         .state
         .subscribe(&subject("again"), quiet("dead", None));
     assert!(bench.state.late_servers(bench.now).is_empty());
-    assert!(bench.state.unowned().is_empty());
+    assert!(summary::nobodys(&bench.state.listed(), usize::MAX).is_empty());
     bench.state.leave(&subject("again"));
     bench.state.leave(&subject("a"));
     assert!(
@@ -513,9 +516,12 @@ async fn what_nobody_owns_is_counted() {
         row("ecs-2", "a", "S"),
         row("ecs-3", "y", "S"),
     ]);
-    let counts = bench.state.counts();
+    let counts = summary::counts(bench.state.listed());
     assert_eq!((counts.servers(), counts.unowned()), (3, 1));
-    assert_eq!(bench.state.unowned()[0].id, ServerId::from("ecs-3"));
+    assert_eq!(
+        summary::nobodys(&bench.state.listed(), usize::MAX)[0].id,
+        ServerId::from("ecs-3")
+    );
     assert_eq!(counts.places[&place()].passes, 1);
 }
 
@@ -534,9 +540,9 @@ async fn a_place_that_is_left_while_its_pass_runs_is_forgotten_after_it() {
 async fn the_age_of_the_listings_is_that_of_the_place_that_was_not_listed_for_longest() {
     let mut bench = Bench::new();
     let of = |bench: &Bench| {
-        bench
-            .state
-            .listings(bench.now, &|id, _| id.as_str() == "ecs-2")
+        summary::listings(bench.state.listed(), bench.now, &|id, _| {
+            id.as_str() == "ecs-2"
+        })
     };
     assert_eq!(of(&bench), Listings::default());
     bench

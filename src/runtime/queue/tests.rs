@@ -1,6 +1,7 @@
 use super::*;
 use crate::runtime::Heartbeats;
-use crate::runtime::store::{Strings, store};
+use crate::runtime::store::store;
+use crate::runtime::strings::shared;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::Event;
@@ -23,10 +24,10 @@ fn object(name: &str) -> ConfigMap {
 impl Kept for ConfigMap {
     type Brief = Flow;
 
-    fn brief(&self, strings: &mut Strings) -> Flow {
+    fn brief(&self) -> Flow {
         Flow {
-            namespace: strings.share(self.metadata.namespace.as_deref().unwrap_or_default()),
-            account: strings.share(""),
+            namespace: shared(self.metadata.namespace.as_deref().unwrap_or_default()),
+            account: shared(""),
         }
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::runtime::strings::shared;
 use k8s_openapi::api::core::v1::Endpoints;
 use kube::api::ObjectMeta;
 
@@ -6,8 +7,8 @@ use kube::api::ObjectMeta;
 impl Kept for Endpoints {
     type Brief = Arc<str>;
 
-    fn brief(&self, strings: &mut Strings) -> Arc<str> {
-        strings.share(self.metadata.namespace.as_deref().unwrap_or_default())
+    fn brief(&self) -> Arc<str> {
+        shared(self.metadata.namespace.as_deref().unwrap_or_default())
     }
 
     fn text(&self) -> Option<Vec<u8>> {
@@ -89,16 +90,4 @@ fn what_a_listing_shows_as_it_was_is_kept_as_it_is() {
     let after = [&of_web, &of_db].map(|key| writer.former(key).unwrap());
     assert!(after[0].is_shared_with(&before[0]));
     assert!(!after[1].is_shared_with(&before[1]), "another text");
-}
-
-#[test]
-fn strings_that_repeat_are_one_and_those_of_nobody_do_not_pile_up() {
-    let mut strings = Strings::default();
-    let (one, other) = (strings.share("team"), strings.share("team"));
-    assert!(Arc::ptr_eq(&one, &other));
-    for n in 0..10_000 {
-        let _ = strings.share(&format!("passing-{n}"));
-    }
-    assert!(strings.0.len() < 100, "{}", strings.0.len());
-    assert!(Arc::ptr_eq(&one, &strings.share("team")));
 }

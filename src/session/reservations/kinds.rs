@@ -1,9 +1,6 @@
 //! What is asked of the reservations, and what it answers.
 
-use crate::api::Marker;
-use crate::cloud::ServerId;
 use crate::runtime::watch::ObjectKey;
-use std::collections::HashSet;
 use std::time::Duration;
 
 /// How many servers an Account may have, and how fast.
@@ -99,18 +96,4 @@ pub struct Say<'a> {
     pub account: ObjectKey,
     /// The credential that its server was bought with, where it is on record.
     pub credential: Option<&'a str>,
-}
-
-/// The servers of all Instances.
-#[derive(Clone, Debug, Default)]
-pub struct Owned {
-    pub(super) ids: HashSet<ServerId>,
-    pub(super) markers: HashSet<Marker>,
-}
-
-impl Owned {
-    /// Whether some Instance has this server on record, or is the one whose marker its name bears.
-    pub fn has(&self, id: &ServerId, marker: Option<&Marker>) -> bool {
-        self.ids.contains(id) || marker.is_some_and(|marker| self.markers.contains(marker))
-    }
 }

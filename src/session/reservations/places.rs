@@ -1,8 +1,10 @@
 //! Who gets the next place under the limits of an Account.
 
+use super::entries::Taken;
 use super::queue::{Queue, Stands};
-use super::{Entry, MINUTE, Most, Reservation, State, Taken};
+use super::{MINUTE, Most, Reservation, State};
 use crate::inventory::Subject;
+use crate::runtime::strings::shared;
 use crate::runtime::watch::ObjectKey;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,16 +23,21 @@ impl State {
         now: Instant,
     ) -> Reservation {
         let stands = self.stands(subject);
-        let is_in = |entry: &Entry| entry.is_in(account);
-        let has_place = self.entries.get(subject).is_some_and(is_in);
+        let entry = self.entries.get(subject);
+        let has_place = entry.is_some_and(|entry| entry.is_in(account));
         let queue = self.waiting.entry(account.clone()).or_default();
         let ahead = if has_place { 0 } else { queue.ahead(&stands) };
         if let Some(instances) = most.instances {
-            let others = self.entries.iter();
-            let others = others.filter(|(other, entry)| *other != subject && is_in(entry));
-            let before = others
-                .filter(|(other, entry)| !has_place || entry.id().is_some() || *other < subject);
-            let free = instances.saturating_sub(before.count());
+            let before = if has_place {
+                let others = self.entries.of_account(account);
+                let others = others.filter(|(other, _)| *other != subject);
+                let before =
+                    others.filter(|(other, entry)| entry.id().is_some() || *other < subject);
+                before.count()
+            } else {
+                self.entries.count(account)
+            };
+            let free = instances.saturating_sub(before);
             queue.know(free);
             if free <= ahead {
                 return Reservation::Full(instances);
@@ -54,13 +61,12 @@ impl State {
             creates.push_back((now, subject.clone()));
             self.counted.insert(subject.clone(), now);
         }
-        if let Some(entry) = self.entries.get_mut(subject) {
-            entry.taken = Some(Taken {
-                account: account.name.clone(),
-                id: None,
-                is_announced: false,
-            });
-        }
+        let taken = Taken {
+            account: shared(&account.name),
+            id: None,
+            is_announced: false,
+        };
+        self.entries.take(subject, Some(Box::new(taken)));
         Reservation::Taken
     }
 
@@ -69,11 +75,6 @@ impl State {
         let entry = self.entries.get(subject);
         let created = entry.map_or(i64::MAX, |entry| entry.created);
         (created, subject.clone())
-    }
-
-    pub(super) fn places_in(&self, account: &ObjectKey) -> usize {
-        let entries = self.entries.values();
-        entries.filter(|entry| entry.is_in(account)).count()
     }
 
     /// Its turn is over, and it asked for a place in no Account but this: it holds up nobody elsewhere.

@@ -324,11 +324,18 @@ fn creates_are_counted_over_a_minute_and_what_bought_nothing_is_not() {
 fn what_is_on_record_or_bears_a_marker_is_owned() {
     let (reservations, _) = reservations();
     sees(&reservations, "a", Some(Some("ecs-1")));
-    let owned = reservations.owned();
     let marker = Marker::of_uid("a");
-    assert!(owned.has(&ServerId::from("ecs-1"), None));
-    assert!(owned.has(&ServerId::from("ecs-2"), Some(&marker)));
-    assert!(!owned.has(&ServerId::from("ecs-2"), Some(&Marker::of_uid("b"))));
+    assert!(reservations.owns(&ServerId::from("ecs-1"), None));
+    assert!(reservations.owns(&ServerId::from("ecs-2"), Some(&marker)));
+    assert!(!reservations.owns(&ServerId::from("ecs-2"), Some(&Marker::of_uid("b"))));
+    // What is found by is what it says now.
+    sees(&reservations, "a", Some(Some("ecs-3")));
+    assert!(!reservations.owns(&ServerId::from("ecs-1"), None));
+    assert!(reservations.owns(&ServerId::from("ecs-3"), None));
+    assert!(reservations.needs(&account()));
+    reservations.gone("a");
+    assert!(!reservations.owns(&ServerId::from("ecs-3"), Some(&marker)));
+    assert!(!reservations.needs(&account()));
 }
 
 #[test]
@@ -400,4 +407,33 @@ fn a_record_that_nothing_backs_takes_no_server_from_anybody() {
         lacking,
     );
     assert_eq!(claim, Claim::Owned(key("forged")));
+}
+
+proptest::proptest! {
+    /// Whatever is shown, claimed, taken, announced and given back: each is found by what it says now.
+    #[test]
+    fn nobody_is_found_by_what_he_says_no_more(
+        steps in proptest::collection::vec((0..8_u8, 0..3_usize, 0..3_usize), 1..60)
+    ) {
+        let (reservations, _) = reservations();
+        let names = ["a", "b", "c"];
+        let ids = ["ecs-1", "ecs-2", "ecs-3"];
+        let mut guards = std::collections::HashMap::new();
+        for (step, who, which) in steps {
+            let (name, id) = (names[who], ids[which]);
+            let account = ObjectKey::new("ns", ["default", "other"][which % 2]);
+            match step {
+                0 => sees(&reservations, name, Some(Some(id))),
+                1 => sees(&reservations, name, None),
+                2 => drop(guards.insert(name, reservations.reconcile(name))),
+                3 => drop(guards.remove(name)),
+                4 => drop(reservations.claim(name, &account, &id.into(), None, |_| Backing::Known)),
+                5 => drop(reservations.take(name, &account, most(2), Instant::now())),
+                6 => reservations.announce(name, which > 0),
+                _ if which == 0 => reservations.gone_elsewhere(name),
+                _ => reservations.gone(name),
+            }
+            proptest::prop_assert!(reservations.lock().entries.are_sound(), "after step {step}");
+        }
+    }
 }

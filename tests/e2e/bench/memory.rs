@@ -6,10 +6,13 @@ use crate::support::bought::{allocated, at_rest, buy, is_naive, setup};
 use crate::support::wire::{Blow, Kind};
 use crate::support::{World, eventually, names};
 use serde_json::json;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// How often all is listed again.
 const RELISTS: usize = 5;
+/// For so long nothing changes before a fleet is weighed.
+const STILL: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "buys thousands of servers: make bench"]
@@ -52,9 +55,26 @@ async fn relist(world: &World) {
     .await;
 }
 
+/// Waits until the process has taken and given back nothing for some seconds: what a connection had goes a moment after it.
+async fn stands_still(process: u32) {
+    let mut since = (figure(process, "RssAnon:"), Instant::now());
+    eventually("its memory stands still", async || {
+        let now = figure(process, "RssAnon:");
+        if now != since.0 {
+            since = (now, Instant::now());
+        }
+        match since.1.elapsed() >= STILL {
+            true => Ok(()),
+            false => Err(format!("{now} bytes")),
+        }
+    })
+    .await;
+}
+
 async fn weigh(world: &mut World, count: usize, when: &str) {
     let (_, metrics) = world.operator().metrics().await;
     let process = world.operator().id();
+    stands_still(process).await;
     let [resident, anonymous, most] =
         ["VmRSS:", "RssAnon:", "VmHWM:"].map(|name| figure(process, name));
     let mut told = json!({

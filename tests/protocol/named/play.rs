@@ -164,7 +164,7 @@ impl Play {
             let wrong = &outcome.violations;
             let is_shared = matches!(self.schedule.operators, Operators::Shards(_));
             assert!(
-                !is_shared || outcome.calls_of_others > 0,
+                !is_shared || outcome.neighbours.calls_of_others > 0,
                 "the other shard has nobody"
             );
             assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}\n{trace}");

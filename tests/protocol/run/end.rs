@@ -53,8 +53,6 @@ pub(super) fn outcome(universe: &mut Universe) -> Outcome {
         tally: universe.tally.clone(),
         pace: universe.pace.clone(),
         judged: universe.oracle.counted(),
-        neighbours: universe.neighbours.calls,
-        calls_of_others: universe.neighbours.calls_of_others,
-        neighbours_bought: universe.neighbours.bought,
+        neighbours: universe.done_for_neighbours(),
     }
 }

@@ -3,7 +3,9 @@
 
 use super::{Universe, base64};
 use crate::apiserver::{ACCOUNTS, INSTANCES, NAMESPACE, SECRETS, name_in};
+use crate::fault::Kind;
 use crate::link::kind_of;
+use crate::tenants::is_ready;
 use cloud_server_operator::runtime::Shard;
 use cloud_simulator::Readings;
 use cloud_simulator::catalogue;
@@ -81,12 +83,32 @@ pub enum Fate {
 #[derive(Default)]
 pub struct Neighbours {
     services: BTreeMap<String, (Manner, World)>,
-    /// How often they were called.
-    pub calls: u64,
-    /// How often of that by processes that do not act on what is judged.
-    pub calls_of_others: u64,
+    /// What was done for them so far.
+    pub done: Done,
+}
+
+/// What was done for neighbours, and what is left.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    /// How often their services were called, by kind.
+    pub calls: BTreeMap<Kind, usize>,
+    /// How often in all by processes that do not act on what is judged.
+    pub calls_of_others: usize,
+    /// Patches of their Instances and Accounts and of the status of these, also such as were refused.
+    pub writes: usize,
     /// Servers that were bought for them.
     pub bought: usize,
+    /// When the last of these was, from the beginning of the run.
+    pub last_bought: Duration,
+    /// Their Instances that are Ready.
+    pub ready: usize,
+}
+
+impl Done {
+    /// How often their services were called.
+    pub fn all_calls(&self) -> usize {
+        self.calls.values().sum()
+    }
 }
 
 const TOKEN: &str = "token-of-a-neighbour";
@@ -164,11 +186,23 @@ impl Universe {
             .insert(host, (neighbour.manner, world));
     }
 
+    /// What was done for them, and how many of their Instances are Ready.
+    pub fn done_for_neighbours(&self) -> Done {
+        let all = self.kube.all_of_neighbours();
+        Done {
+            ready: all
+                .filter(|(key, object)| key.0 == INSTANCES && is_ready(object))
+                .count(),
+            ..self.neighbours.done.clone()
+        }
+    }
+
     /// A call of a neighbour's service.
     pub fn call_neighbour(&mut self, host: &str, raw: &RawRequest, shard: Shard) -> Fate {
         let now = self.timestamp();
-        self.neighbours.calls += 1;
-        self.neighbours.calls_of_others += u64::from(!shard.owns(NAMESPACE));
+        let done = &mut self.neighbours.done;
+        *done.calls.entry(kind_of(&raw.path)).or_default() += 1;
+        done.calls_of_others += usize::from(!shard.owns(NAMESPACE));
         // team-2-1.example
         let team = host.rsplit_once('-').map_or(host, |(team, _)| team);
         if !shard.owns(team) {
@@ -199,7 +233,10 @@ impl Universe {
             Ok((endpoint, request)) => {
                 let reply = world.call(now, Some(TOKEN), &request);
                 let is_bought = matches!(reply.effect, Effect::Created { .. });
-                self.neighbours.bought += usize::from(is_bought);
+                if is_bought {
+                    self.neighbours.done.bought += 1;
+                    self.neighbours.done.last_bought = self.began.elapsed();
+                }
                 render(endpoint, &readings, &reply.outcome)
             }
             Err(Unserved::Refused(refusal)) => render_refusal(&readings, &refusal),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::api::Instance;
 use crate::cli::run::wiring::Guarded;
-use crate::runtime::store::{Kept, Strings};
+use crate::runtime::store::Kept;
 use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn counted(instances: &[Guarded<Instance>]) -> Fleet {
     let mut fleet = Fleet::default();
     let now = "2026-11-21T15:10:00Z".parse().unwrap();
     for instance in instances {
-        let brief = instance.brief(&mut Strings::default());
+        let brief = instance.brief();
         count_instance(&mut fleet, &brief, now);
     }
     fleet

@@ -65,7 +65,7 @@ fn since(scene: Scene, version: &str, hours: i64) -> Scene {
     scene.with(|observed| {
         let stamp = observed.wall_clock.as_second() - hours * 3600;
         let stamp = Timestamp::from_second(stamp).unwrap();
-        observed.memory.secrets.rotation = Some((version.into(), Some(stamp)));
+        observed.memory.secrets.rotation = Some(Box::new((version.into(), Some(stamp))));
     })
 }
 
@@ -127,7 +127,7 @@ fn another_password_is_made_when_the_old_one_is_old_enough() {
     let almost = since(daily(FIRST), FIRST, 23).with(|observed| {
         let stamp = observed.wall_clock.as_second() - 24 * 3600 + 5;
         let stamp = Timestamp::from_second(stamp).ok();
-        observed.memory.secrets.rotation = Some((FIRST.into(), stamp));
+        observed.memory.secrets.rotation = Some(Box::new((FIRST.into(), stamp)));
     });
     assert_eq!(almost.plan().again, Duration::from_secs(5));
     let old = since(daily(FIRST), FIRST, 24).plan();
@@ -140,7 +140,7 @@ fn another_password_is_made_when_the_old_one_is_old_enough() {
     );
     assert_eq!(reason(&old), Some((State::Ready, Reason::Available)));
     let mut unknown = daily(FIRST);
-    unknown.0.memory.secrets.rotation = Some((version.clone(), None));
+    unknown.0.memory.secrets.rotation = Some(Box::new((version.clone(), None)));
     assert_eq!(step(&unknown.plan()), Some(SecretStep::Settle { version }));
 }
 

@@ -1,0 +1,96 @@
+//! Short strings that stand in many places, each once: identifiers of objects, of what is at the service, names of Accounts.
+
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// Longer ones are seldom the same twice, and stand by themselves.
+const LONGEST: usize = 64;
+/// So many fresh ones at least come between two sweeps.
+const FEWEST: usize = 64;
+
+/// The string, shared with all of this process that have the same and asked here for it.
+pub fn shared(text: &str) -> Arc<str> {
+    all().share(text)
+}
+
+/// Those that nobody has any more go. To be called now and then, for a time in which no fresh ones come.
+pub fn sweep() {
+    all().sweep();
+}
+
+fn all() -> MutexGuard<'static, Strings> {
+    static ALL: LazyLock<Mutex<Strings>> = LazyLock::new(Mutex::default);
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Debug, Default)]
+struct Strings {
+    all: HashSet<Arc<str>>,
+    /// How many fresh ones may come before those that nobody has are looked for.
+    room: usize,
+}
+
+impl Strings {
+    fn share(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.all.get(text) {
+            return known.clone();
+        }
+        let fresh: Arc<str> = text.into();
+        if text.len() > LONGEST {
+            return fresh;
+        }
+        if self.room == 0 {
+            self.sweep();
+        }
+        self.room -= 1;
+        self.all.insert(fresh.clone());
+        fresh
+    }
+
+    fn sweep(&mut self) {
+        self.all.retain(|known| Arc::strong_count(known) > 1);
+        self.room = FEWEST.max(self.all.len() / 4);
+        let likely = self.all.len() + self.room;
+        if self.all.capacity() > 4 * likely {
+            self.all.shrink_to(likely);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_string_stands_once() {
+        let mut strings = Strings::default();
+        let (one, other) = (strings.share("web-1"), strings.share("web-1"));
+        assert!(Arc::ptr_eq(&one, &other));
+        assert_eq!(strings.all.len(), 1);
+    }
+
+    #[test]
+    fn strings_of_nobody_do_not_pile_up() {
+        let mut strings = Strings::default();
+        let share = |strings: &mut Strings, n| strings.share(&format!("string-{n}"));
+        let kept: Vec<_> = (0..100).map(|n| share(&mut strings, n)).collect();
+        for n in 100..100_000 {
+            share(&mut strings, n);
+        }
+        assert!(strings.all.len() <= kept.len() + FEWEST);
+        assert!(Arc::ptr_eq(&share(&mut strings, 7), &kept[7]));
+        let many: Vec<_> = (0..100_000).map(|n| share(&mut strings, n)).collect();
+        drop(many);
+        strings.sweep();
+        assert_eq!(strings.all.len(), kept.len());
+        assert!(strings.all.capacity() < 1_000, "their places go as well");
+        assert!(Arc::ptr_eq(&share(&mut strings, 7), &kept[7]));
+    }
+
+    #[test]
+    fn a_long_one_is_not_kept() {
+        let mut strings = Strings::default();
+        assert_eq!(strings.share(&"x".repeat(65)).len(), 65);
+        assert!(strings.all.is_empty());
+    }
+}

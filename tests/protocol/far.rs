@@ -1,0 +1,66 @@
+//! How far it goes: a fleet for which no machine of ours has room with real parts, in virtual time.
+
+use crate::fault::{Kind, Step, Timed};
+use crate::run::{Look, Operators, Schedule, run};
+use crate::universe::{Manner, Neighbour, Setting};
+use serde_json::json;
+use std::time::Duration;
+
+/// Teams with a thousand Instances each, unless THOUSANDS says how many. Each has one Account, whose limits are the defaults: five
+/// requests a second.
+const THOUSANDS: u16 = 100;
+const OF_A_TEAM: u16 = 1_000;
+
+/// Calls of a hundred creates: each, one look at its task and one at its server, and three looks more.
+const CALLS: usize = 303;
+/// Writes of a hundred Instances and of their Accounts, refused ones among them: of each Instance the intent, the receipt, that it is
+/// Ready, and that it waits for its turn, which takes minutes here; and ten more.
+const WRITES: usize = 410;
+
+/// Four replicas, each with a shard, buy for all teams at once, and a fifth takes over when the first one ends in the middle. In the
+/// end there is one server for each Instance, and each took no more calls and writes than in a small fleet.
+#[test]
+#[ignore = "takes ten minutes and four gigabytes: part of make bench"]
+fn a_hundred_thousand_instances_on_four_replicas() {
+    let named = std::env::var("THOUSANDS").ok();
+    let teams = named.map_or(THOUSANDS, |text| text.parse().unwrap());
+    let steps = [
+        (20_000, Step::Apply(1)),
+        (60_000, Step::Terminate(0)),
+        (80_000, Step::EditImage(1)),
+        // Until then the run goes on: the last server was bought.
+        (900_000, Step::Label(1)),
+    ];
+    let team = Neighbour {
+        manner: Manner::Well,
+        accounts: 1,
+        instances: OF_A_TEAM,
+    };
+    let schedule = Schedule {
+        setting: Setting {
+            neighbours: vec![team; usize::from(teams)],
+            ..Setting::default()
+        },
+        operators: Operators::Shards(4),
+        watch_delay: Duration::from_millis(50),
+        rules: Vec::new(),
+        steps: steps.map(|(at, step)| Timed { at, step }).to_vec(),
+    };
+    let outcome = run(&schedule, Look::Verdict);
+    let done = outcome.neighbours;
+    let count = |kind| done.calls.get(&kind).copied().unwrap_or(0);
+    let figures = json!({
+        "scenario": "model", "replicas": 4, "instances": done.ready, "bought": done.bought, "writes": done.writes,
+        "creates": count(Kind::Create), "looks_at_tasks": count(Kind::Task), "looks_at_servers": count(Kind::Detail),
+        "pages_of_listings": count(Kind::Listing), "virtual_seconds": done.last_bought.as_secs(),
+    });
+    println!("BENCH {figures}");
+    assert_eq!(outcome.violations, [""; 0]);
+    assert_eq!(outcome.unmet, [""; 0], "somebody took over");
+    let all = usize::from(teams) * usize::from(OF_A_TEAM);
+    assert_eq!((done.bought, done.ready), (all, all));
+    assert_eq!(count(Kind::Create), all);
+    let calls = all + count(Kind::Task) + count(Kind::Detail);
+    assert!(calls <= all * CALLS / 100, "{calls} calls");
+    assert!(done.writes <= all * WRITES / 100, "{} writes", done.writes);
+}
