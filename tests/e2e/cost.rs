@@ -234,11 +234,11 @@ async fn an_operation_among_a_thousand_quiet_servers_costs_five_calls() {
 const WITHOUT_CACHES: (&str, &str) = ("_RJEM_MALLOC_CONF", "tcache:false");
 /// What is counted: fleets of so many, so that what is there without any falls out. Tables have just doubled for either.
 const FLEETS: [usize; 2] = [120, 460];
-/// Bytes of the allocator for an Instance that was bought, with its Secret: a fifth more than was measured.
-const OF_AN_INSTANCE: usize = 7_000;
+/// Bytes of the allocator for an Instance that was bought a moment ago, with its Secret: a fifth more than were measured.
+const OF_AN_INSTANCE: usize = 9_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_takes_at_most_seven_kilobytes() {
+async fn an_instance_takes_at_most_nine_kilobytes() {
     let mut world = Setup::default()
         .environment(WITHOUT_CACHES.0, WITHOUT_CACHES.1)
         .begin("cost-bytes")
