@@ -93,6 +93,9 @@ schedules! {
         one().on(Status, 2, After(WipeStatus(1))).on(Status, 3, After(WipeStatus(1))).at(9_000, WipeStatus(1));
     q2g_the_answer_to_the_intent_is_lost => "bought 1, left 1; web-1 Available":
         one().on(Intent, 1, LoseAnswer);
+    q2g_an_adoption_that_nobody_confirmed_is_found_beside_a_newer_one => "bought 2, left 2; web-1 Available, web-2 Available":
+        one().stale(10).at(500, Apply(2)).on(Create, 1, LoseAnswer).on(Create, 2, LoseAnswer)
+            .on(Intent, 3, LoseAnswer).on(Read, 4, LoseRequest);
     q2g_an_intent_never_arrives_and_another_process_writes_the_same_number => "bought 1, left 1; web-1 Available":
         no_lease().on(Intent, 1, LoseRequest).on(Create, 1, LoseAnswer);
     q2g_an_intent_comes_late_and_another_process_wrote_the_same_number => "bought 1, left 1; web-1 Available":
