@@ -8,10 +8,9 @@
 //! The types of the library are called after zlib, whose header is left out: they are the ones that take a dictionary.
 
 use flate2::bufread::ZlibDecoder;
-use flate2::write::ZlibEncoder;
-use flate2::{Compress, Compression, Decompress};
+use flate2::{Compress, Compression, Decompress, FlushCompress, Status};
 use std::fmt::{self, Debug, Formatter};
-use std::io::{Error, Read, Write};
+use std::io::{Error, Read};
 use std::sync::Arc;
 
 /// What a text that resembles the sample takes: this part of itself, or so many bytes where it is short.
@@ -37,7 +36,13 @@ pub struct Packed {
 
 /// Packs texts.
 #[derive(Default)]
-pub struct Packer([Class; CLASSES]);
+pub struct Packer {
+    classes: [Class; CLASSES],
+    /// What packs: a quarter of a megabyte, and to take and give that back for each of thousands of texts would take longer than to
+    /// pack them.
+    compress: Option<Compress>,
+    is_rush: bool,
+}
 
 /// Lengths between two powers of two, from below a kibibyte to [`LONGEST_SAMPLE`] and beyond.
 const CLASSES: usize = 6;
@@ -57,20 +62,32 @@ impl Packer {
     /// # Errors
     /// The library reports one; none is known.
     pub fn pack(&mut self, text: &[u8]) -> Result<Packed, Error> {
+        let former = self.compress.take();
+        let mut compress = former.unwrap_or_else(|| Compress::new(Compression::default(), false));
+        compress.reset();
         let class = self.class(text.len());
-        let mut compress = Compress::new(Compression::default(), false);
         if !class.sample.is_empty() {
             compress.set_dictionary(&class.sample)?;
         }
-        let mut encoder = ZlibEncoder::new_with_compress(Vec::new(), compress);
-        encoder.write_all(text)?;
-        let bytes = encoder.finish()?;
+        // What cannot be packed at all takes some bytes more.
+        let mut bytes = Vec::with_capacity(text.len() + text.len() / 128 + 64);
+        let status = compress.compress_vec(text, &mut bytes, FlushCompress::Finish)?;
+        if status != Status::StreamEnd {
+            return Err(Error::other("a text was not packed to its end"));
+        }
         let packed = Packed {
             bytes: bytes.into(),
             sample: class.sample.clone(),
         };
         class.try_sample(text, packed.bytes.len());
+        self.compress = self.is_rush.then_some(compress);
         Ok(packed)
+    }
+
+    /// Whether many texts are about to come, one after another.
+    pub fn rush(&mut self, is_rush: bool) {
+        self.is_rush = is_rush;
+        self.compress.take_if(|_| !is_rush);
     }
 
     /// Whether a text of this length, packed so already, is to be left as it is: well packed, or against the sample of now.
@@ -82,7 +99,7 @@ impl Packer {
     fn class(&mut self, length: usize) -> &mut Class {
         let power = length.checked_ilog2().unwrap_or_default();
         let number = power.saturating_sub(SHORTEST - 1) as usize;
-        &mut self.0[number.min(CLASSES - 1)]
+        &mut self.classes[number.min(CLASSES - 1)]
     }
 }
 
@@ -216,9 +233,24 @@ mod tests {
     }
 
     #[test]
+    fn in_a_rush_texts_are_packed_the_same_and_what_packs_is_given_back_after_it() {
+        let (mut hurried, mut calm) = (Packer::default(), Packer::default());
+        hurried.rush(true);
+        for name in 0..50 {
+            let text = object(name % 3, [0, 700, 4_000, 50_000][name as usize % 4], 1);
+            let packed = hurried.pack(&text).unwrap();
+            assert_eq!(packed.bytes, calm.pack(&text).unwrap().bytes);
+            assert_eq!(packed.unpack().unwrap(), text);
+        }
+        assert!(hurried.compress.is_some() && calm.compress.is_none());
+        hurried.rush(false);
+        assert!(hurried.compress.is_none());
+    }
+
+    #[test]
     fn what_is_longer_than_the_library_looks_back_is_no_sample() {
         let mut packer = Packer::default();
         sizes(&mut packer, (0..40).map(|name| object(1, 40_000, name)));
-        assert!(packer.0.iter().all(|class| class.sample.is_empty()));
+        assert!(packer.classes.iter().all(|class| class.sample.is_empty()));
     }
 }

@@ -125,13 +125,17 @@ impl<K: Kept> Writer<K> {
     /// Takes an event in, which is about the object of this key, if about one.
     pub fn take(&mut self, event: &Event<K>, key: &ObjectKey) {
         match event {
-            Event::Init => self.listing = HashMap::new(),
+            Event::Init => {
+                self.listing = HashMap::new();
+                self.packer.rush(true);
+            }
             Event::InitApply(object) => {
                 let former = self.former(key);
                 let entry = self.entry(object, former);
                 self.listing.insert(key.clone(), entry);
             }
             Event::InitDone => {
+                self.packer.rush(false);
                 let mut listing = std::mem::take(&mut self.listing);
                 listing.shrink_to_fit();
                 // Dropped after the lock.
