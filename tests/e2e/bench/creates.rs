@@ -2,7 +2,7 @@
 
 use super::memory::sizes;
 use super::tell;
-use crate::support::bought::{buy, setup, spent, total};
+use crate::support::bought::{allow, buy, setup, spent, total};
 use crate::support::names;
 use jiff::Timestamp;
 use serde_json::json;
@@ -23,8 +23,7 @@ async fn creates_of_a_fleet() {
                 continue;
             }
             let mut world = setup().tasks(1_000).begin("creates").await;
-            world.limit("default", rate, rate, 50).await;
-            world.account_is_ready("default").await;
+            allow(&world, rate).await;
             let begun = Instant::now();
             buy(&mut world, &names("web", count)).await;
             let seconds = begun.elapsed().as_secs_f64();

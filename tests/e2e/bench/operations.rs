@@ -2,7 +2,7 @@
 
 use super::edits::powered;
 use super::tell;
-use crate::support::bought::{all_ready, at_rest, buy, setup, spent, total};
+use crate::support::bought::{all_ready, allow, at_rest, buy, setup, spent, total};
 use crate::support::{World, counts, eventually, names, quiet_all};
 use cloud_server_operator::api::Verb;
 use jiff::Timestamp;
@@ -24,8 +24,7 @@ const TASK_MILLIS: u64 = 8_000;
 async fn operations_among_servers() {
     for servers in SERVERS {
         let mut world = setup().tasks(TASK_MILLIS).begin("operations").await;
-        world.limit("default", RATE, RATE, 50).await;
-        world.account_is_ready("default").await;
+        allow(&world, RATE).await;
         let own = servers.min(OWN);
         world.strangers(World::TOKEN, servers - own);
         buy(&mut world, &names("web", own)).await;

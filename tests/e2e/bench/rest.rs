@@ -2,7 +2,7 @@
 
 use super::memory::sizes;
 use super::tell;
-use crate::support::bought::{at_rest, buy, is_naive, reconciled, setup, spent, total};
+use crate::support::bought::{allow, at_rest, buy, is_naive, reconciled, setup, spent, total};
 use crate::support::{World, console, names};
 use cloud_simulator::catalogue;
 use cloud_simulator::model::Console;
@@ -20,8 +20,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 async fn a_fleet_at_rest() {
     for count in sizes() {
         let mut world = setup().tasks(1_000).begin("rest").await;
-        world.limit("default", RATE, RATE, 50).await;
-        world.account_is_ready("default").await;
+        allow(&world, RATE).await;
         buy(&mut world, &names("web", count)).await;
         at_rest(&mut world, count).await;
         minute(&mut world, count).await;

@@ -4,7 +4,7 @@
 use super::memory::sizes;
 use super::tell;
 use crate::host::memory::figure;
-use crate::support::bought::{at_rest, buy, setup};
+use crate::support::bought::{allow, at_rest, buy, setup};
 use crate::support::{World, names, own};
 use devcluster::Component;
 use k8s_openapi::api::events::v1::Event;
@@ -19,8 +19,7 @@ const RATE: u32 = 400;
 async fn a_fleet_in_the_store() {
     for count in sizes() {
         let mut world = setup().cluster(own().await).begin("store").await;
-        world.limit("default", RATE, RATE, 50).await;
-        world.account_is_ready("default").await;
+        allow(&world, RATE).await;
         let before = compacted(&world).await;
         let idle = resident(&world);
         buy(&mut world, &names("web", count)).await;

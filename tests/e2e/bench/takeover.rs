@@ -2,7 +2,7 @@
 
 use super::memory::sizes;
 use super::tell;
-use crate::support::bought::{at_rest, buy, reconciled, setup, spent, total};
+use crate::support::bought::{allow, at_rest, buy, reconciled, setup, spent, total};
 use crate::support::{World, names};
 use jiff::Timestamp;
 use serde_json::json;
@@ -26,8 +26,7 @@ async fn a_standby_takes_over_a_fleet() {
     for count in sizes() {
         for end in [End::Killed, End::Told] {
             let mut world = setup().tasks(1_000).long_leases().begin("takeover").await;
-            world.limit("default", RATE, RATE, 50).await;
-            world.account_is_ready("default").await;
+            allow(&world, RATE).await;
             buy(&mut world, &names("web", count)).await;
             world.start_standby().await;
             at_rest(&mut world, count).await;

@@ -84,6 +84,14 @@ pub fn is_naive() -> bool {
     std::env::var("WHO").is_ok_and(|who| who == "naive")
 }
 
+/// The Account allows so many requests a second from here on. The naive controller knows of no limits, and tells nothing of Accounts.
+pub async fn allow(world: &World, per_second: u32) {
+    world.limit("default", per_second, per_second, 50).await;
+    if !is_naive() {
+        world.account_is_ready("default").await;
+    }
+}
+
 /// Waits until each Instance was reconciled since the process began, and no reconcile runs or waits for a worker.
 pub async fn reconciled(world: &mut World, count: usize) {
     let operator = world.operator();
@@ -119,12 +127,15 @@ pub fn total(calls: &BTreeMap<String, usize>) -> usize {
 }
 
 /// Waits until the fleet is Ready, each Instance was reconciled since the process began, no reconcile runs or waits for a worker,
-/// nothing was called or written for a while that changes anything, and the connections of the rush are closed.
+/// nothing was called or written for a while that changes anything, and the connections of the rush are closed. The naive controller
+/// asks for each server all the time, so that its connections stay.
 pub async fn at_rest(world: &mut World, count: usize) {
     all_ready(world, count).await;
     reconciled(world, count).await;
     quiet_all(world).await;
-    idle(world.operator().id()).await;
+    if !is_naive() {
+        idle(world.operator().id()).await;
+    }
 }
 
 /// Waits until the connections of a rush are closed.
