@@ -6,13 +6,13 @@ use crate::api::{Account, Instance, Marker};
 use crate::cloud::{Place, ServerId};
 use crate::inventory::Subject;
 use crate::runtime::KubeError;
+use crate::runtime::guarded::Guarded;
 use crate::runtime::kubernetes::call;
 use crate::runtime::watch::ObjectKey;
 use crate::session::Reservations;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
-use kube::core::DeserializeGuard;
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeSet, HashMap};
@@ -25,7 +25,7 @@ pub(super) struct Owners {
     pub(super) instances: Vec<Instance>,
     /// Only those of one namespace may be listed.
     pub(super) only: Option<String>,
-    objects: Vec<DeserializeGuard<Instance>>,
+    objects: Vec<Guarded<Instance>>,
     /// Where the service of each Account is.
     endpoints: HashMap<ObjectKey, String>,
     reservations: Reservations,
@@ -108,7 +108,7 @@ impl Owners {
     }
 
     /// Every Instance, also those that cannot be read.
-    pub(super) fn objects(&self) -> &[DeserializeGuard<Instance>] {
+    pub(super) fn objects(&self) -> &[Guarded<Instance>] {
         &self.objects
     }
 
@@ -151,7 +151,7 @@ impl Owners {
 }
 
 /// Enters an object in the reservations, as the operator does.
-pub(super) fn enrol(reservations: &Reservations, object: &DeserializeGuard<Instance>) {
+pub(super) fn enrol(reservations: &Reservations, object: &Guarded<Instance>) {
     let meta = object.meta();
     let subject = meta.uid.as_deref().unwrap_or_default().into();
     enrol_as(reservations, (ObjectKey::of_meta(meta), subject), object);
@@ -161,7 +161,7 @@ pub(super) fn enrol(reservations: &Reservations, object: &DeserializeGuard<Insta
 pub(super) fn enrol_as(
     reservations: &Reservations,
     named: (ObjectKey, Subject),
-    object: &DeserializeGuard<Instance>,
+    object: &Guarded<Instance>,
 ) {
     let (account, id) = match &object.0 {
         Ok(instance) => (
@@ -180,7 +180,7 @@ pub(super) fn enrol_as(
 async fn list<K>(
     cluster: &Cluster,
     what: &'static str,
-) -> Result<(Vec<DeserializeGuard<K>>, Option<String>), KubeError>
+) -> Result<(Vec<Guarded<K>>, Option<String>), KubeError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + DeserializeOwned

@@ -221,7 +221,7 @@ fn remember(memory: &mut Memory, record: &PurchaseRecord, call_state: CallState)
         return;
     }
     if call_state == CallState::NotSent {
-        memory.origin.purchase = RecordText::of(record).map(Box::new);
+        memory.origin.purchase = Some(Box::new(RecordText::of(record)));
     }
     let attempt = Attempt {
         doubt: None,

@@ -2,11 +2,14 @@
 
 use super::requests::{Malformed, well_formed};
 use super::times::{
-    KUBE_CALL_DEADLINE, KUBE_CONNECT_DEADLINE, WATCH_REOPEN_MIN, WATCH_TIMEOUT_SECONDS,
+    KUBE_CALL_DEADLINE, KUBE_CONNECT_DEADLINE, WATCH_FIRST_TIMEOUT_SECONDS, WATCH_REOPEN_MIN,
+    WATCH_TIMEOUT_SECONDS,
 };
 use super::{Heartbeat, Term, traces};
 use crate::api::names::MANAGER;
 use data_encoding::BASE64;
+use http::Uri;
+use http::uri::Builder;
 use kube::api::Patch;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -334,13 +337,16 @@ pub fn writes_within(client: Client, term: Term) -> Client {
 struct NoAnswer;
 
 /// The same client, but each answer has to begin within [`KUBE_CALL_DEADLINE`]: for watches, whose streams have no end. Each
-/// request that was answered, or was not, is a sign of life of the watch.
+/// request that was answered, or was not, is a sign of life of the watch. A watch that begins with what there is shows what there
+/// is now.
 pub fn watching(client: Client, heartbeat: Heartbeat) -> Client {
     let namespace = client.default_namespace().to_owned();
     let next = Arc::new(Mutex::new(Instant::now()));
-    let service = tower::service_fn(move |request: http::Request<Body>| {
+    let service = tower::service_fn(move |mut request: http::Request<Body>| {
         let (client, heartbeat, next) = (client.clone(), heartbeat.clone(), next.clone());
         async move {
+            *request.uri_mut() = begin_with_newest(request.uri())
+                .map_err(|error| kube::Error::Service(Box::new(error)))?;
             let query = request.uri().query().unwrap_or_default();
             if query.split('&').any(|part| part == "watch=true") {
                 let at = {
@@ -357,6 +363,22 @@ pub fn watching(client: Client, heartbeat: Heartbeat) -> Client {
         }
     });
     Client::new(service, namespace)
+}
+
+/// Has a watch that begins with what there is show what etcd has now, and gives it time to show all. `kube` asks for version 0,
+/// which an apiserver answers with what it had at some time, and gives it no more time than others.
+fn begin_with_newest(uri: &Uri) -> Result<Uri, http::Error> {
+    let query = uri.query().unwrap_or_default();
+    let parts: Vec<&str> = query.split('&').collect();
+    if !parts.contains(&"sendInitialEvents=true") {
+        return Ok(uri.clone());
+    }
+    let is_changed =
+        |part: &&str| *part == "resourceVersion=0" || part.starts_with("timeoutSeconds=");
+    let same: Vec<&str> = parts.into_iter().filter(|part| !is_changed(part)).collect();
+    let (path, same) = (uri.path(), same.join("&"));
+    let target = format!("{path}?{same}&timeoutSeconds={WATCH_FIRST_TIMEOUT_SECONDS}");
+    Builder::from(uri.clone()).path_and_query(target).build()
 }
 
 /// How writes name us.
@@ -441,6 +463,30 @@ mod tests {
         assert!(
             took >= KUBE_CALL_DEADLINE && took < KUBE_CALL_DEADLINE + Duration::from_millis(10)
         );
+    }
+
+    #[test]
+    fn a_watch_begins_with_what_etcd_has_and_asks_for_nothing_else_than_before() {
+        let secrets = "/api/v1/secrets?&watch=true&timeoutSeconds=20&fieldSelector=type%21%3Da%2Ctype%21%3Db\
+                       &allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        let of = |uri: &str| {
+            begin_with_newest(&uri.parse().unwrap())
+                .unwrap()
+                .to_string()
+        };
+        let asked = of(&format!("https://10.0.0.1{secrets}&resourceVersion=0"));
+        let expected = secrets.replace("timeoutSeconds=20&", "");
+        assert_eq!(
+            asked,
+            format!("https://10.0.0.1{expected}&timeoutSeconds=120")
+        );
+        for other in [
+            "/api/v1/secrets?watch=true&timeoutSeconds=20&resourceVersion=0",
+            "/api/v1/secrets?limit=50",
+            "/api/v1/namespaces/a/secrets/sendInitialEvents=true",
+        ] {
+            assert_eq!(of(other), other);
+        }
     }
 
     #[test]

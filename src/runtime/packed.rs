@@ -31,7 +31,8 @@ type Sample = Arc<[u8]>;
 #[derive(Clone)]
 pub struct Packed {
     bytes: Arc<[u8]>,
-    sample: Sample,
+    /// Without one it is the text itself.
+    sample: Option<Sample>,
 }
 
 /// Packs texts.
@@ -57,11 +58,16 @@ struct Class {
 }
 
 impl Packer {
-    /// Packs a text.
-    ///
-    /// # Errors
-    /// The library reports one; none is known.
-    pub fn pack(&mut self, text: &[u8]) -> Result<Packed, Error> {
+    /// Packs a text. Should the library report an error (none is known), the text stays as it is.
+    pub fn pack(&mut self, text: &[u8]) -> Packed {
+        let plain = |_| Packed {
+            bytes: text.into(),
+            sample: None,
+        };
+        self.try_pack(text).unwrap_or_else(plain)
+    }
+
+    fn try_pack(&mut self, text: &[u8]) -> Result<Packed, Error> {
         let former = self.compress.take();
         let mut compress = former.unwrap_or_else(|| Compress::new(Compression::default(), false));
         compress.reset();
@@ -77,7 +83,7 @@ impl Packer {
         }
         let packed = Packed {
             bytes: bytes.into(),
-            sample: class.sample.clone(),
+            sample: Some(class.sample.clone()),
         };
         class.try_sample(text, packed.bytes.len());
         self.compress = self.is_rush.then_some(compress);
@@ -93,7 +99,8 @@ impl Packer {
     /// Whether a text of this length, packed so already, is to be left as it is: well packed, or against the sample of now.
     pub fn would_keep(&mut self, packed: &Packed, length: usize) -> bool {
         is_well(packed.bytes.len(), length)
-            || Arc::ptr_eq(&packed.sample, &self.class(length).sample)
+            || (packed.sample.as_ref())
+                .is_some_and(|sample| Arc::ptr_eq(sample, &self.class(length).sample))
     }
 
     fn class(&mut self, length: usize) -> &mut Class {
@@ -127,9 +134,12 @@ impl Packed {
     /// # Errors
     /// The library reports one; none is known.
     pub fn unpack(&self) -> Result<Vec<u8>, Error> {
+        let Some(sample) = &self.sample else {
+            return Ok(self.bytes.to_vec());
+        };
         let mut decompress = Decompress::new(false);
-        if !self.sample.is_empty() {
-            decompress.set_dictionary(&self.sample)?;
+        if !sample.is_empty() {
+            decompress.set_dictionary(sample)?;
         }
         let mut text = Vec::new();
         ZlibDecoder::new_with_decompress(&*self.bytes, decompress).read_to_end(&mut text)?;
@@ -175,7 +185,7 @@ mod tests {
 
     fn sizes(packer: &mut Packer, texts: impl Iterator<Item = Vec<u8>>) -> Vec<usize> {
         let packed = texts.map(|text| {
-            let packed = packer.pack(&text).unwrap();
+            let packed = packer.pack(&text);
             assert_eq!(packed.unpack().unwrap(), text);
             packed.bytes.len()
         });
@@ -238,13 +248,25 @@ mod tests {
         hurried.rush(true);
         for name in 0..50 {
             let text = object(name % 3, [0, 700, 4_000, 50_000][name as usize % 4], 1);
-            let packed = hurried.pack(&text).unwrap();
-            assert_eq!(packed.bytes, calm.pack(&text).unwrap().bytes);
+            let packed = hurried.pack(&text);
+            assert_eq!(packed.bytes, calm.pack(&text).bytes);
             assert_eq!(packed.unpack().unwrap(), text);
         }
         assert!(hurried.compress.is_some() && calm.compress.is_none());
         hurried.rush(false);
         assert!(hurried.compress.is_none());
+    }
+
+    #[test]
+    fn a_text_that_the_library_did_not_pack_stays_as_it_is() {
+        let mut packer = Packer::default();
+        let text = noise(1_000, 1);
+        let plain = Packed {
+            bytes: text.as_slice().into(),
+            sample: None,
+        };
+        assert_eq!(plain.unpack().unwrap(), text);
+        assert!(!packer.would_keep(&plain, text.len()), "tried again");
     }
 
     #[test]

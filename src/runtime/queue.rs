@@ -3,6 +3,7 @@
 
 pub mod schedule;
 
+use super::guarded::Guarded;
 use super::store::{Kept, Store};
 use super::watch::ObjectKey;
 use super::{Heartbeat, Metrics, times};
@@ -108,7 +109,7 @@ pub async fn run<K, F>(
     reconcile: F,
 ) where
     K: Kept,
-    F: Fn(Arc<K>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
+    F: Fn(Arc<Guarded<K>>) -> BoxFuture<'static, Duration> + Send + Sync + 'static,
 {
     let kind = K::kind(&()).into_owned();
     let mut schedule = Schedule::new(rules.places);

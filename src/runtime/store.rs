@@ -3,30 +3,24 @@
 //! Of ten thousand objects a few are reconciled at a time. So an object is kept as the compressed text of its JSON, and made into a
 //! value for each reconcile. What is asked of all objects at once stands beside the text: its [`Kept::Brief`].
 
+use super::guarded::Guarded;
 use super::packed::{Packed, Packer};
+use super::shown::{Shown, Watched};
 use super::watch::ObjectKey;
-use kube::Resource;
+use kube::api::ObjectMeta;
+use kube::core::error_boundary::InvalidObject;
 use kube::runtime::watcher::Event;
 use std::collections::HashMap;
+use std::io::Error;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// An object that a store can keep.
-pub trait Kept: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
+pub trait Kept: Watched {
     /// What is asked of all objects at once.
     type Brief: Send + Sync + 'static;
 
-    /// The brief of this object.
-    fn brief(&self) -> Self::Brief;
-
-    /// Its JSON, of which [`Kept::parse`] makes the same object. Without one the object is kept as a value.
-    fn text(&self) -> Option<Vec<u8>> {
-        None
-    }
-
-    /// The object of a text, and what it is called.
-    fn parse(_text: &[u8], _key: &ObjectKey) -> Option<Self> {
-        None
-    }
+    /// The brief of an object.
+    fn brief(object: &Guarded<Self>) -> Self::Brief;
 }
 
 /// A store that is empty, and what fills it.
@@ -45,35 +39,7 @@ type Entries<K> = HashMap<ObjectKey, Box<Entry<K>>>;
 
 struct Entry<K: Kept> {
     brief: K::Brief,
-    body: Body<K>,
-}
-
-#[derive(Clone)]
-enum Body<K> {
-    Text(Packed),
-    Value(Arc<K>),
-}
-
-impl<K: Kept> Body<K> {
-    fn of(object: &K, former: Option<Packed>, packer: &mut Packer) -> Self {
-        let packed = object.text().and_then(|text| {
-            let is_same = |former: &Packed| {
-                packer.would_keep(former, text.len())
-                    && former.unpack().is_ok_and(|former| former == text)
-            };
-            let former = former.filter(is_same);
-            former.or_else(|| packer.pack(&text).ok())
-        });
-        packed.map_or_else(|| Self::Value(Arc::new(object.clone())), Self::Text)
-    }
-
-    fn open(self, key: &ObjectKey) -> Option<Arc<K>> {
-        match self {
-            Self::Value(object) => Some(object),
-            // What cannot be opened is told of as what cannot be read: it is not gone.
-            Self::Text(packed) => K::parse(&packed.unpack().unwrap_or_default(), key).map(Arc::new),
-        }
-    }
+    text: Packed,
 }
 
 /// The objects of one kind; cheap to clone.
@@ -91,9 +57,19 @@ impl<K: Kept> Clone for Store<K> {
 
 impl<K: Kept> Store<K> {
     /// An object as the watch shows it now.
-    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        let body = self.read().get(key)?.body.clone();
-        body.open(key)
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<Guarded<K>>> {
+        let packed = self.read().get(key)?.text.clone();
+        // What cannot be opened is told of as what cannot be read: it is not gone.
+        let object = open(&packed).unwrap_or_else(|error| {
+            let metadata = ObjectMeta {
+                name: Some(key.name.clone()),
+                namespace: Some(key.namespace.clone()),
+                ..ObjectMeta::default()
+            };
+            let error = error.to_string();
+            Guarded(Err(InvalidObject { error, metadata }))
+        });
+        Some(Arc::new(object))
     }
 
     /// What its brief says.
@@ -113,6 +89,11 @@ impl<K: Kept> Store<K> {
     }
 }
 
+fn open<K: Kept>(packed: &Packed) -> Result<Guarded<K>, Error> {
+    let text = String::from_utf8(packed.unpack()?).map_err(Error::other)?;
+    Ok(Guarded::read(&text)?)
+}
+
 /// Fills a store with what a watch tells.
 pub struct Writer<K: Kept> {
     entries: Arc<RwLock<Entries<K>>>,
@@ -123,15 +104,15 @@ pub struct Writer<K: Kept> {
 
 impl<K: Kept> Writer<K> {
     /// Takes an event in, which is about the object of this key, if about one.
-    pub fn take(&mut self, event: &Event<K>, key: &ObjectKey) {
+    pub fn take(&mut self, event: &Event<Shown<K>>, key: &ObjectKey) {
         match event {
             Event::Init => {
                 self.listing = HashMap::new();
                 self.packer.rush(true);
             }
-            Event::InitApply(object) => {
+            Event::InitApply(shown) => {
                 let former = self.former(key);
-                let entry = self.entry(object, former);
+                let entry = self.entry(shown, former);
                 self.listing.insert(key.clone(), entry);
             }
             Event::InitDone => {
@@ -141,8 +122,8 @@ impl<K: Kept> Writer<K> {
                 // Dropped after the lock.
                 let _former = std::mem::replace(&mut *self.write(), listing);
             }
-            Event::Apply(object) => {
-                let entry = self.entry(object, None);
+            Event::Apply(shown) => {
+                let entry = self.entry(shown, None);
                 self.write().insert(key.clone(), entry);
             }
             Event::Delete(_) => {
@@ -153,30 +134,36 @@ impl<K: Kept> Writer<K> {
 
     /// The same for tests, which have no key at hand.
     #[cfg(test)]
-    pub fn hear(&mut self, event: &Event<K>) {
-        let key = match event {
-            Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
-                ObjectKey::of(object)
-            }
-            Event::Init | Event::InitDone => ObjectKey::new("", ""),
+    pub fn hear(&mut self, event: &Event<K>)
+    where
+        K: serde::Serialize,
+    {
+        let (key, event) = match event {
+            Event::Init => (ObjectKey::new("", ""), Event::Init),
+            Event::InitDone => (ObjectKey::new("", ""), Event::InitDone),
+            Event::InitApply(it) => (ObjectKey::of(it), Event::InitApply(Shown::of(it))),
+            Event::Apply(it) => (ObjectKey::of(it), Event::Apply(Shown::of(it))),
+            Event::Delete(it) => (ObjectKey::of(it), Event::Delete(Shown::of(it))),
         };
-        self.take(event, &key);
+        self.take(&event, &key);
     }
 
     /// The packed text of an object as it was shown before: a listing shows most as they were.
     fn former(&self, key: &ObjectKey) -> Option<Packed> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        match &entries.get(key)?.body {
-            Body::Text(packed) => Some(packed.clone()),
-            Body::Value(_) => None,
-        }
+        Some(entries.get(key)?.text.clone())
     }
 
-    fn entry(&mut self, object: &K, former: Option<Packed>) -> Box<Entry<K>> {
-        Box::new(Entry {
-            brief: object.brief(),
-            body: Body::of(object, former, &mut self.packer),
-        })
+    fn entry(&mut self, shown: &Shown<K>, former: Option<Packed>) -> Box<Entry<K>> {
+        let text = shown.text.as_bytes();
+        let is_same = |former: &Packed| {
+            self.packer.would_keep(former, text.len())
+                && former.unpack().is_ok_and(|former| former == text)
+        };
+        let brief = K::brief(&shown.object);
+        let former = former.filter(is_same);
+        let text = former.unwrap_or_else(|| self.packer.pack(text));
+        Box::new(Entry { brief, text })
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Entries<K>> {

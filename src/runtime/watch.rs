@@ -1,5 +1,8 @@
 //! One watch: its own task, its own backoff, and notices that come only after the store shows what they speak of.
 //!
+//! It begins with what there is: as a stream, which the apiserver has in memory, and if that comes to nothing, in pages, for which
+//! it mostly has to ask etcd, and decode (Kubernetes 1.31 and 1.33 have no streams unless they are told to).
+//!
 //! Whatever happens to the connection, it is noticed, and the watch is tried again at most ten seconds later:
 //!
 //! | what hangs | noticed after |
@@ -11,6 +14,7 @@
 
 mod pacing;
 
+use super::shown::{Shown, Watched};
 use super::strings::shared;
 use super::{Heartbeat, Metrics, Shard, times};
 use futures::{Stream, StreamExt};
@@ -19,10 +23,8 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource};
 use pacing::Pacing;
-use serde::de::DeserializeOwned;
 use std::collections::HashMap;
-use std::fmt::Debug;
-use std::hash::Hash;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
@@ -94,8 +96,49 @@ pub struct Notice {
     pub uid: Arc<str>,
     /// Its resourceVersion; empty when it is gone.
     pub version: String,
+    /// Its generation, unless it is gone.
+    pub generation: Option<i64>,
+    /// What people write of it, as a digest: spec, labels, and that it is deleted.
+    pub written: u64,
     /// What became of it.
     pub change: Change,
+}
+
+impl Notice {
+    /// What became of the object with this metadata.
+    pub fn of(meta: &ObjectMeta, change: Change) -> Self {
+        let (key, uid) = (
+            ObjectKey::of_meta(meta),
+            shared(meta.uid.as_deref().unwrap_or_default()),
+        );
+        if change == Change::Gone {
+            return Self::gone(key, uid);
+        }
+        let mut written = DefaultHasher::new();
+        meta.uid.hash(&mut written);
+        meta.generation.hash(&mut written);
+        meta.deletion_timestamp.is_some().hash(&mut written);
+        meta.labels.hash(&mut written);
+        Self {
+            key,
+            uid,
+            version: meta.resource_version.clone().unwrap_or_default(),
+            generation: meta.generation,
+            written: written.finish(),
+            change,
+        }
+    }
+
+    fn gone(key: ObjectKey, uid: Arc<str>) -> Self {
+        Self {
+            key,
+            uid,
+            version: String::new(),
+            generation: None,
+            written: 0,
+            change: Change::Gone,
+        }
+    }
 }
 
 /// Whether the first listing is in the store.
@@ -111,15 +154,13 @@ pub struct Watch {
 }
 
 /// What a watch is about.
-pub struct Subject<K> {
+pub struct Subject<K: Watched> {
     /// The objects. Its client is to be one of [`super::kubernetes::watching`].
-    pub api: Api<K>,
+    pub api: Api<Shown<K>>,
     /// Which of them.
     pub config: watcher::Config,
     /// Those of other namespaces are passed over.
     pub shard: Shard,
-    /// Drops what nobody reads before it is stored.
-    pub prune: fn(&mut K),
 }
 
 /// Watches until cancelled.
@@ -129,14 +170,14 @@ pub struct Subject<K> {
 /// this watch delays this watch only.
 pub fn spawn<K>(
     subject: Subject<K>,
-    keep: impl FnMut(&Event<K>, &ObjectKey, &Arc<str>) + Send + 'static,
+    keep: impl FnMut(&Event<Shown<K>>, &ObjectKey, &Arc<str>) + Send + 'static,
     metrics: Metrics,
     heartbeat: Heartbeat,
     told: impl FnMut(Notice) + Send + 'static,
     cancel: CancellationToken,
 ) -> Watch
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Watched,
 {
     let (is_synced, synced) = signal::channel(false);
     let mut follower = Follower {
@@ -150,13 +191,16 @@ where
     };
     let task = tokio::spawn(async move {
         let mut pacing = Pacing::default();
+        let mut begin = Begin::Stream;
         let follow = async {
             loop {
-                let stream = watcher(
-                    subject.api.clone(),
-                    subject.config.clone().timeout(times::WATCH_TIMEOUT_SECONDS),
-                );
-                follower.follow(stream.modify(subject.prune)).await;
+                let config = subject.config.clone().timeout(times::WATCH_TIMEOUT_SECONDS);
+                let config = match begin {
+                    Begin::Stream => config.streaming_lists(),
+                    Begin::Pages => config,
+                };
+                let stream = watcher(subject.api.clone(), config);
+                begin = follower.follow(stream, begin).await;
                 sleep(pacing.fail()).await;
             }
         };
@@ -166,6 +210,13 @@ where
         }
     });
     Watch { synced, task }
+}
+
+/// How a watch begins with what there is.
+#[derive(Clone, Copy, PartialEq)]
+enum Begin {
+    Stream,
+    Pages,
 }
 
 /// What goes on when a watch begins anew.
@@ -180,8 +231,12 @@ struct Follower<S, F> {
 }
 
 impl<S, F: FnMut(Notice)> Follower<S, F> {
-    /// Follows a stream of events until a new one is needed, which begins with a listing.
-    async fn follow<K>(&mut self, events: impl Stream<Item = watcher::Result<Event<K>>>)
+    /// Follows a stream of events until a new one is needed, and says how that is to begin.
+    async fn follow<K>(
+        &mut self,
+        events: impl Stream<Item = watcher::Result<Event<K>>>,
+        begin: Begin,
+    ) -> Begin
     where
         K: Resource<DynamicType = ()>,
         S: FnMut(&Event<K>, &ObjectKey, &Arc<str>),
@@ -189,30 +244,58 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
         let kind = K::kind(&()).into_owned();
         let mut events = pin!(events.backoff(Pacing::default()));
         let mut is_listing = true;
+        // Whatever comes of pages, a stream is tried after them.
+        let mut next = Begin::Stream;
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
                 () = sleep(times::LISTING_STUCK_AFTER), if is_listing => {
                     self.metrics.watch_error(&kind);
                     tracing::warn!(kind, "a listing got stuck, beginning anew");
-                    return;
+                    return next;
                 }
             };
             self.heartbeat.beat();
-            let Some(event) = event else { return };
+            let Some(event) = event else {
+                return next;
+            };
             match event {
+                // The library begins anew by itself where a stream has ended before it had told all.
+                Ok(Event::Init) if next == Begin::Pages && is_listing => {
+                    self.metrics.watch_error(&kind);
+                    tracing::warn!(
+                        kind,
+                        "a stream of what there is ended too soon, asking for pages"
+                    );
+                    return next;
+                }
                 Ok(event) => {
                     is_listing = match event {
                         Event::Init | Event::InitApply(_) => true,
                         Event::InitDone | Event::Apply(_) | Event::Delete(_) => false,
                     };
+                    next = match (begin, is_listing) {
+                        (Begin::Stream, true) => Begin::Pages,
+                        (Begin::Pages, _) | (_, false) => Begin::Stream,
+                    };
                     self.take(&event);
+                }
+                Err(watcher::Error::WatchStartFailed(kube::Error::Api(status)))
+                    if begin == Begin::Stream && is_listing =>
+                {
+                    // An apiserver without streams is one of many, and no error.
+                    tracing::info!(
+                        kind,
+                        code = status.code,
+                        "no stream of what there is, asking for pages"
+                    );
+                    return Begin::Pages;
                 }
                 Err(error) => {
                     self.metrics.watch_error(&kind);
                     tracing::warn!(kind, error = %brief(&error), "watch failed, going on");
                     if is_lost(&error) {
-                        return;
+                        return next;
                     }
                 }
             }
@@ -226,9 +309,9 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
         if is_elsewhere(event, self.shard) {
             return;
         }
-        let identity = self.known.identify(event);
-        (self.keep)(event, &identity.key, &identity.uid);
-        for notice in self.known.take(event, identity) {
+        let about = self.known.identify(event);
+        (self.keep)(event, &about.key, &about.uid);
+        for notice in self.known.take(event, about) {
             (self.told)(notice);
         }
         if matches!(event, Event::InitDone) {
@@ -267,102 +350,79 @@ fn brief(error: &watcher::Error) -> String {
 #[derive(Default)]
 struct Known {
     current: HashMap<ObjectKey, Arc<str>>,
-    listing: Vec<Identity>,
-}
-
-/// Which object in which version; nothing of an event that is about none.
-struct Identity {
-    key: ObjectKey,
-    uid: Arc<str>,
-    version: String,
+    listing: Vec<Notice>,
+    /// What listings showed that did not come to their end, by UID.
+    interrupted: HashMap<Arc<str>, ObjectKey>,
 }
 
 impl Known {
-    /// The object of an event. What is known of it already is not made again.
-    fn identify<K: Resource>(&self, event: &Event<K>) -> Identity {
+    /// The object of an event; nobody, where it is about none. Its key is the one that is known already, where
+    /// it is.
+    fn identify<K: Resource>(&self, event: &Event<K>) -> Notice {
         let nobody = ObjectMeta::default();
-        let meta = match event {
-            Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
-                object.meta()
-            }
-            Event::Init | Event::InitDone => &nobody,
+        let (meta, change) = match event {
+            Event::InitApply(object) => (object.meta(), Change::Listed),
+            Event::Apply(object) => (object.meta(), Change::Applied),
+            Event::Delete(object) => (object.meta(), Change::Gone),
+            Event::Init | Event::InitDone => (&nobody, Change::Gone),
         };
-        let fresh = ObjectKey::of_meta(meta);
-        let uid = meta.uid.as_deref().unwrap_or_default();
-        let (key, uid) = match self.current.get_key_value(&fresh) {
-            Some((key, known)) if **known == *uid => (key.clone(), known.clone()),
-            Some((key, _)) => (key.clone(), shared(uid)),
-            None => (fresh, shared(uid)),
-        };
-        Identity {
-            key,
-            uid,
-            version: meta.resource_version.clone().unwrap_or_default(),
+        let mut notice = Notice::of(meta, change);
+        if let Some((key, _)) = self.current.get_key_value(&notice.key) {
+            notice.key = key.clone();
         }
+        notice
     }
 
-    fn take<K: Resource>(&mut self, event: &Event<K>, identity: Identity) -> Vec<Notice> {
+    fn take<K: Resource>(&mut self, event: &Event<K>, notice: Notice) -> Vec<Notice> {
         match event {
             Event::Init => {
-                self.listing.clear();
+                let shown = self.listing.drain(..);
+                self.interrupted
+                    .extend(shown.map(|notice| (notice.uid, notice.key)));
                 Vec::new()
             }
             Event::InitApply(_) => {
-                self.listing.push(identity);
+                self.listing.push(notice);
                 Vec::new()
             }
             Event::InitDone => self.swap(),
             Event::Apply(_) => {
-                let Identity { key, uid, version } = identity;
-                let former = self.current.insert(key.clone(), uid.clone());
-                let former = former.filter(|former| *former != uid);
-                let mut notices: Vec<Notice> = former
-                    .map(|former| gone(key.clone(), former))
-                    .into_iter()
-                    .collect();
-                notices.push(Notice {
-                    key,
-                    uid,
-                    version,
-                    change: Change::Applied,
-                });
-                notices
+                let (key, uid) = (notice.key.clone(), notice.uid.clone());
+                let former = self.current.insert(key, uid);
+                let former = namesake(former, &notice);
+                former.into_iter().chain([notice]).collect()
             }
             Event::Delete(_) => {
-                self.current.remove(&identity.key);
-                vec![gone(identity.key, identity.uid)]
+                self.current.remove(&notice.key);
+                vec![notice]
             }
         }
     }
 
-    /// A listing is complete: what was known and is not in it is gone.
+    /// A listing is complete: what was known, or shown, and is not in it is gone.
     fn swap(&mut self) -> Vec<Notice> {
         let mut before = std::mem::take(&mut self.current);
+        let mut interrupted = std::mem::take(&mut self.interrupted);
+        interrupted.retain(|uid, key| before.get(key) != Some(uid));
         let mut notices = Vec::new();
-        for Identity { key, uid, version } in std::mem::take(&mut self.listing) {
-            if let Some(former) = before.remove(&key).filter(|former| *former != uid) {
-                notices.push(gone(key.clone(), former));
-            }
-            self.current.insert(key.clone(), uid.clone());
-            notices.push(Notice {
-                key,
-                uid,
-                version,
-                change: Change::Listed,
-            });
+        for listed in std::mem::take(&mut self.listing) {
+            let former = before.remove(&listed.key);
+            notices.extend(namesake(former, &listed));
+            interrupted.remove(&listed.uid);
+            self.current.insert(listed.key.clone(), listed.uid.clone());
+            notices.push(listed);
         }
-        notices.extend(before.into_iter().map(|(key, uid)| gone(key, uid)));
+        notices.extend(before.into_iter().map(|(key, uid)| Notice::gone(key, uid)));
+        let interrupted = interrupted.into_iter();
+        notices.extend(interrupted.map(|(uid, key)| Notice::gone(key, uid)));
         notices
     }
 }
 
-fn gone(key: ObjectKey, uid: Arc<str>) -> Notice {
-    Notice {
-        key,
-        uid,
-        version: String::new(),
-        change: Change::Gone,
-    }
+/// The object that had the name of another one before is gone.
+fn namesake(former: Option<Arc<str>>, now: &Notice) -> Option<Notice> {
+    let former = former.filter(|former| *former != now.uid)?;
+    Some(Notice::gone(now.key.clone(), former))
 }
 
 #[cfg(test)]

@@ -239,17 +239,20 @@ pub async fn read_key(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::api::ObjectMeta;
 
     #[test]
     fn a_write_of_ours_is_known_at_once_and_takes_nothing_newer_back() {
         let (versions, key) = (SecretVersions::default(), ObjectKey::new("ns", "login"));
         let tells = |uid: &str, version: &str, change| {
-            versions.note(&Notice {
-                key: key.clone(),
-                uid: uid.into(),
-                version: version.into(),
-                change,
-            })
+            let meta = ObjectMeta {
+                name: Some(key.name.clone()),
+                namespace: Some(key.namespace.clone()),
+                uid: Some(uid.to_owned()),
+                resource_version: Some(version.to_owned()),
+                ..ObjectMeta::default()
+            };
+            versions.note(&Notice::of(&meta, change))
         };
         versions.wrote(key.clone(), "u1", "9");
         assert_eq!(versions.of(&key).as_deref(), Some("u1/9"));

@@ -3,8 +3,9 @@
 use crate::api::{Account, Instance};
 use crate::cli::lists;
 use crate::cli::service::Cluster;
+use crate::runtime::guarded::Guarded;
 use kube::api::{Api, ListParams};
-use kube::core::{DeserializeGuard, NamespaceResourceScope};
+use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
@@ -57,7 +58,7 @@ where
         + Clone
         + Debug,
 {
-    let api: Api<DeserializeGuard<K>> = match all_namespaces {
+    let api: Api<Guarded<K>> = match all_namespaces {
         true => Api::all(cluster.client.clone()),
         false => Api::namespaced(cluster.client.clone(), &cluster.namespace),
     };

@@ -15,6 +15,7 @@ use crate::instance::plan::preview::Unknown;
 use crate::instance::{self, facts, predict};
 use crate::inventory::Settings as ListingSettings;
 use crate::runtime::events::Events;
+use crate::runtime::guarded::Guarded;
 use crate::runtime::kubernetes::{call, writes_within};
 use crate::runtime::watch::ObjectKey;
 use crate::runtime::{KubeError, Metrics, Rights, Shard, Term};
@@ -22,7 +23,6 @@ use crate::session::{
     MadeFrom, Problem, ReconcileGuard, SecretProblem, SecretVersions, Sessions, Standing,
 };
 use k8s_openapi::api::core::v1::Secret;
-use kube::core::DeserializeGuard;
 use kube::{Api, ResourceExt};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -162,7 +162,7 @@ impl Stage {
                 .for_each(|object| enrol(&reservations, object));
         }
         for taken in all {
-            enrol(&reservations, &DeserializeGuard(Ok(taken.object.clone())));
+            enrol(&reservations, &Guarded(Ok(taken.object.clone())));
             let uid = taken.object.uid().unwrap_or_default();
             self.reconciles.push(reservations.reconcile(&uid));
         }

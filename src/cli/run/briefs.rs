@@ -1,20 +1,21 @@
 //! What the stores keep beside each object: what is asked of all of them at once, so that ten thousand need not be made into
 //! values for it.
 
-use super::wiring::Guarded;
 use crate::api::conditions::{DRIFTED, READY, RECONCILING, Reason, STALLED};
+use crate::api::names::BINDING;
 use crate::api::{Account, Instance, Operation, Verb};
+use crate::runtime::guarded::Guarded;
 use crate::runtime::metrics::Standing;
 use crate::runtime::queue::{Flow, Priority};
+use crate::runtime::shown::Watched;
 use crate::runtime::store::Kept;
 use crate::runtime::strings::shared;
-use crate::runtime::watch::ObjectKey;
 use crate::{account, instance};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
-use kube::api::ObjectMeta;
-use kube::core::error_boundary::InvalidObject;
+use kube::api::{ObjectMeta, PartialObjectMeta};
 
 /// No status yet, or words that this version does not know: a label is never what stands in an object.
 const UNKNOWN: &str = "Unknown";
@@ -52,66 +53,55 @@ impl AccountBrief {
     }
 }
 
-impl Kept for Guarded<Instance> {
+impl Watched for Instance {
+    /// The record.
+    const ANNOTATIONS: &'static [&'static str] = &[BINDING];
+}
+
+impl Watched for Account {
+    const ANNOTATIONS: &'static [&'static str] = &[];
+}
+
+impl Watched for PartialObjectMeta<Secret> {
+    const ANNOTATIONS: &'static [&'static str] = &[];
+}
+
+impl Kept for Instance {
     type Brief = InstanceBrief;
 
-    fn brief(&self) -> InstanceBrief {
-        let (flow, priority) = match &self.0 {
+    fn brief(object: &Guarded<Self>) -> InstanceBrief {
+        let (flow, priority) = match &object.0 {
             Ok(instance) => instance::flow(instance),
             Err(unreadable) => (nobodys(&unreadable.metadata), Priority::Resync),
         };
-        let status = self.0.as_ref().ok().and_then(|it| it.status.as_ref());
+        let status = object.0.as_ref().ok().and_then(|it| it.status.as_ref());
         let conditions = status.map_or(&[][..], |status| &status.conditions);
         let open = status.and_then(|status| status.operation.as_ref());
         let open = open.filter(|operation| Operation::is_open(operation));
         InstanceBrief {
             flow,
             priority,
-            standing: standing(self, conditions),
+            standing: standing(object, conditions),
             is_drifted: holds(conditions, DRIFTED),
             open: open.map(|operation| (operation.verb, operation.started_at.0)),
         }
     }
-
-    fn text(&self) -> Option<Vec<u8>> {
-        let instance = self.0.as_ref().ok()?;
-        let text = serde_json::to_vec(instance).ok()?;
-        // Where somebody else wrote a time with a fraction of a second, say, the text has none.
-        let again: Instance = serde_json::from_slice(&text).ok()?;
-        let is_same = instance.metadata == again.metadata
-            && instance.spec == again.spec
-            && instance.status == again.status;
-        is_same.then_some(text)
-    }
-
-    fn parse(text: &[u8], key: &ObjectKey) -> Option<Self> {
-        let parsed = serde_json::from_slice(text).map_err(|error| InvalidObject {
-            error: error.to_string(),
-            metadata: ObjectMeta {
-                name: Some(key.name.clone()),
-                namespace: Some(key.namespace.clone()),
-                ..ObjectMeta::default()
-            },
-        });
-        Some(Self(parsed))
-    }
 }
 
-/// There are few Accounts: they are kept as values.
-impl Kept for Guarded<Account> {
+impl Kept for Account {
     type Brief = AccountBrief;
 
-    fn brief(&self) -> AccountBrief {
-        let (flow, priority) = match &self.0 {
+    fn brief(object: &Guarded<Self>) -> AccountBrief {
+        let (flow, priority) = match &object.0 {
             Ok(account) => account::flow(account),
             Err(unreadable) => (nobodys(&unreadable.metadata), Priority::Resync),
         };
-        let status = self.0.as_ref().ok().and_then(|it| it.status.as_ref());
+        let status = object.0.as_ref().ok().and_then(|it| it.status.as_ref());
         let conditions = status.map_or(&[][..], |status| &status.conditions);
         AccountBrief {
             flow,
             priority,
-            standing: standing(self, conditions),
+            standing: standing(object, conditions),
         }
     }
 }
@@ -156,6 +146,10 @@ fn holds(conditions: &[Condition], type_: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::shown::Shown;
+    use crate::runtime::store::store;
+    use crate::runtime::watch::ObjectKey;
+    use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
 
     fn instance() -> Value {
@@ -181,7 +175,7 @@ mod tests {
                 "detail": {"ecsStatus": "STARTED", "bandwidth": 0.1, "share": 1.0e-7, "nested": {"a": [1, null, "é\u{1F600}"]}},
                 "operation": {
                     "verb": "Stop", "attempt": 2, "nonce": "n", "generation": 3, "accepted": true, "taskId": "t",
-                    "startedAt": "2026-11-21T15:34:43Z",
+                    "startedAt": "2026-11-21T15:34:43.5Z",
                 },
                 "history": [{
                     "verb": "Create", "attempt": 1, "outcome": "Succeeded", "succeeded": true,
@@ -193,38 +187,28 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_is_the_same_after_it_was_text() {
-        let read: Guarded<Instance> = serde_json::from_value(instance()).unwrap();
-        let text = read.text().unwrap();
-        let again = Guarded::<Instance>::parse(&text, &ObjectKey::of(&read)).unwrap();
-        let (read, again) = (read.0.unwrap(), again.0.unwrap());
-        assert_eq!(read.metadata, again.metadata);
-        assert_eq!(read.spec, again.spec);
-        assert_eq!(read.status, again.status);
+    fn an_instance_is_the_same_when_it_is_taken_from_the_store() {
+        let (store, mut writer) = store::<Instance>();
+        let shown: Shown<Instance> = serde_json::from_str(&instance().to_string()).unwrap();
+        let key = ObjectKey::of(&shown);
+        let read = shown.object.0.clone().unwrap();
+        writer.take(&Event::Apply(shown), &key);
+        let kept = store.get(&key).unwrap();
+        let kept = kept.0.as_ref().unwrap();
+        assert_eq!(read.metadata, kept.metadata);
+        assert_eq!(read.spec, kept.spec);
+        assert_eq!(read.status, kept.status);
+        assert!(read.metadata.annotations.unwrap().contains_key(BINDING));
     }
 
     #[test]
-    fn an_instance_that_would_be_another_one_is_kept_as_it_is() {
-        let mut exact = instance();
-        exact["status"]["operation"]["startedAt"] = json!("2026-11-21T15:34:43.5Z");
-        let exact: Guarded<Instance> = serde_json::from_value(exact).unwrap();
-        assert!(exact.text().is_none());
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_kept_as_it_is_and_told() {
+    fn what_cannot_be_read_is_of_no_account_and_told() {
         let mut unreadable = instance();
         unreadable["spec"] = json!(7);
         let unreadable: Guarded<Instance> = serde_json::from_value(unreadable).unwrap();
-        assert!(unreadable.text().is_none());
-        let brief = unreadable.brief();
+        let brief = Instance::brief(&unreadable);
         assert_eq!(brief.standing.reason, "Undecodable");
         let (flow, priority) = brief.whose();
         assert_eq!((&*flow.namespace, priority), ("team", Priority::Resync));
-        // A text that is none any more is told as well, and not taken for an object that is gone.
-        let key = ObjectKey::of(&unreadable);
-        let broken = Guarded::<Instance>::parse(b"{", &key).unwrap();
-        assert!(broken.0.is_err());
-        assert_eq!(ObjectKey::of(&broken), key);
     }
 }

@@ -2,47 +2,32 @@
 
 use crate::runtime::queue::Priority;
 use crate::runtime::watch::{Change, Notice, ObjectKey};
-use kube::api::ObjectMeta;
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// What of each object people write, in a digest.
 #[derive(Debug, Default)]
 pub(super) struct Changes(HashMap<ObjectKey, u64>);
 
 impl Changes {
-    /// How urgent what the watch tells is: a change if spec, labels or the deletion are not as they were. Without
-    /// the object it is gone.
-    pub(super) fn priority(
-        &mut self,
-        notice: &Notice,
-        meta: Option<&ObjectMeta>,
-    ) -> Option<Priority> {
-        let Some(meta) = meta.filter(|_| notice.change != Change::Gone) else {
+    /// How urgent what the watch tells is: a change if spec, labels or the deletion are not as they were.
+    pub(super) fn priority(&mut self, notice: &Notice) -> Option<Priority> {
+        if notice.change == Change::Gone {
             self.0.remove(&notice.key);
             return None;
-        };
-        let now = digest(meta);
-        let former = self.0.insert(notice.key.clone(), now);
+        }
+        let former = self.0.insert(notice.key.clone(), notice.written);
         // What a first listing shows may have stood for long.
-        let is_known = former == Some(now) || (former.is_none() && notice.change == Change::Listed);
+        let is_known =
+            former == Some(notice.written) || (former.is_none() && notice.change == Change::Listed);
         (!is_known).then_some(Priority::Change)
     }
-}
-
-fn digest(meta: &ObjectMeta) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    meta.uid.hash(&mut hasher);
-    meta.generation.hash(&mut hasher);
-    meta.deletion_timestamp.is_some().hash(&mut hasher);
-    meta.labels.hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::api::names::BINDING;
+    use kube::api::ObjectMeta;
     use serde_json::{Value, json};
 
     #[test]
@@ -54,14 +39,7 @@ mod tests {
                 all.extend(more);
             }
             let meta: ObjectMeta = serde_json::from_value(whole).unwrap();
-            let key = ObjectKey::new("team", "web");
-            let notice = Notice {
-                key,
-                uid: "u".into(),
-                version: "1".to_owned(),
-                change,
-            };
-            changes.priority(&notice, Some(&meta)).is_some()
+            changes.priority(&Notice::of(&meta, change)).is_some()
         };
         let of = |generation: i64, record: &str| json!({"generation": generation, "resourceVersion": record, "annotations": {BINDING: record}});
         assert!(!shown(Change::Listed, of(1, "a")), "a first listing");
@@ -78,24 +56,10 @@ mod tests {
     #[test]
     fn an_object_that_appears_is_a_change_also_where_its_name_was_there_before() {
         let mut changes = Changes::default();
-        let meta = ObjectMeta::default();
-        let notice = |change| Notice {
-            key: ObjectKey::new("team", "web"),
-            uid: "u".into(),
-            version: "1".to_owned(),
-            change,
-        };
-        assert!(
-            changes
-                .priority(&notice(Change::Applied), Some(&meta))
-                .is_some()
-        );
-        assert!(changes.priority(&notice(Change::Gone), None).is_none());
+        let notice = |change| Notice::of(&ObjectMeta::default(), change);
+        assert!(changes.priority(&notice(Change::Applied)).is_some());
+        assert!(changes.priority(&notice(Change::Gone)).is_none());
         assert!(changes.0.is_empty());
-        assert!(
-            changes
-                .priority(&notice(Change::Applied), Some(&meta))
-                .is_some()
-        );
+        assert!(changes.priority(&notice(Change::Applied)).is_some());
     }
 }

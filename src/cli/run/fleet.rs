@@ -4,18 +4,19 @@ use super::briefs::{AccountBrief, InstanceBrief};
 use super::changes::Changes;
 use super::referrers::Referrers;
 use super::undecodable;
-use super::wiring::{Guarded, Parts, Stores};
-use crate::api::names::BINDING;
+use super::wiring::{Parts, Stores};
 use crate::api::{Account, Instance};
 use crate::cli::owners;
 use crate::runtime::Shard;
+use crate::runtime::guarded::Guarded;
 use crate::runtime::queue::{self, Requests, Rules};
+use crate::runtime::shown::Shown;
 use crate::runtime::store::{self, Writer};
 use crate::runtime::watch::{self, Change, Notice, Synced, Watch};
 use crate::runtime::{kubernetes, times, traces};
 use crate::{account, instance};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::api::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -138,8 +139,8 @@ impl Fleet {
 fn watches(
     parts: &Parts,
     stores: &Stores,
-    mut account_writer: Writer<Guarded<Account>>,
-    mut instance_writer: Writer<Guarded<Instance>>,
+    mut account_writer: Writer<Account>,
+    mut instance_writer: Writer<Instance>,
     stop: &CancellationToken,
 ) -> [(String, Watch); 3] {
     let namespace = stores.namespace.as_deref();
@@ -158,10 +159,9 @@ fn watches(
     let (metrics, shard) = (&parts.metrics, parts.shard);
     let secret_watch = watch::spawn(
         watch::Subject {
-            api: api::<PartialObjectMeta<Secret>>(&secret_client, namespace),
+            api: api::<Shown<PartialObjectMeta<Secret>>>(&secret_client, namespace),
             config: pages().fields(SECRET_FIELDS),
             shard,
-            prune: |secret| prune(secret.meta_mut(), &[]),
         },
         |_, _, _| {},
         metrics.clone(),
@@ -171,16 +171,21 @@ fn watches(
     );
     let account_watch = watch::spawn(
         watch::Subject {
-            api: api::<Guarded<Account>>(&account_client, namespace),
+            api: api::<Shown<Account>>(&account_client, namespace),
             config: pages(),
             shard: Shard::WHOLE,
-            prune: |account| prune(account.meta_mut(), &[]),
         },
         {
-            let sessions = parts.accounts.sessions.clone();
-            move |event, key, _| match elsewhere(event, shard) {
-                None => account_writer.take(event, key),
-                Some(account) => sessions.see_elsewhere(key, endpoint(account)),
+            let (sessions, stores) = (parts.accounts.sessions.clone(), stores.clone());
+            move |event, key, _| {
+                if let Some(account) = shown(event) {
+                    if !shard.owns(&key.namespace) {
+                        sessions.see_elsewhere(key, endpoint(account));
+                        return;
+                    }
+                    stores.account_refers(key, account);
+                }
+                account_writer.take(event, key);
             }
         },
         metrics.clone(),
@@ -190,19 +195,23 @@ fn watches(
     );
     let instance_watch = watch::spawn(
         watch::Subject {
-            api: api::<Guarded<Instance>>(&instance_client, namespace),
+            api: api::<Shown<Instance>>(&instance_client, namespace),
             config: pages(),
             shard: Shard::WHOLE,
-            prune: |instance| prune(instance.meta_mut(), &[BINDING]),
         },
         {
             let reservations = parts.accounts.sessions.reservations().clone();
-            move |event, key, uid| match elsewhere(event, shard) {
-                None => instance_writer.take(event, key),
-                Some(instance) => {
-                    let named = (key.clone(), uid.clone());
-                    owners::enrol_as(&reservations, named, instance);
+            let stores = stores.clone();
+            move |event, key, uid| {
+                if let Some(instance) = shown(event) {
+                    // What of it cannot be read counts by its record.
+                    owners::enrol_as(&reservations, (key.clone(), uid.clone()), instance);
+                    if !shard.owns(&key.namespace) {
+                        return;
+                    }
+                    stores.instance_refers(key, instance);
                 }
+                instance_writer.take(event, key);
             }
         },
         metrics.clone(),
@@ -217,14 +226,11 @@ fn watches(
     ]
 }
 
-/// The object of another shard that an event shows. Of such an Instance it is kept which server it has, and of such an Account
-/// where its service is: no server may be taken over by two, and none of another shard counts as nobody's.
-fn elsewhere<K: Resource>(event: &Event<K>, shard: Shard) -> Option<&K> {
+/// The object that an event shows. Of an Instance of another shard it is kept which server it has, and of such an Account where its
+/// service is: no server may be taken over by two, and none of another shard counts as nobody's.
+fn shown<K>(event: &Event<Shown<K>>) -> Option<&Guarded<K>> {
     match event {
-        Event::InitApply(object) | Event::Apply(object) => {
-            let namespace = object.meta().namespace.as_deref().unwrap_or_default();
-            (!shard.owns(namespace)).then_some(object)
-        }
+        Event::InitApply(shown) | Event::Apply(shown) => Some(&shown.object),
         Event::Delete(_) | Event::Init | Event::InitDone => None,
     }
 }
@@ -311,10 +317,9 @@ fn told_of_account(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send 
             }
             return;
         }
-        let object = stores.account(&notice.key);
-        let meta = object.as_ref().map(|object| object.meta());
-        let priority = changes.priority(&notice, meta);
+        let priority = changes.priority(&notice);
         if notice.change == Change::Gone {
+            stores.account_went(&notice.key);
             sessions.depart(&notice.key);
             memories.forget(&notice.key);
             wake_instances(&notice.key);
@@ -345,22 +350,19 @@ fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send
             }
             return;
         }
+        let priority = changes.priority(&notice);
         if notice.change == Change::Gone {
             instance::orphan::gone(&context, &notice.key, &notice.uid);
             sessions.leave(&notice.uid);
             sessions.reservations().gone(&notice.uid);
-            stores.strike(&notice.key);
-            changes.priority(&notice, None);
+            stores.instance_went(&notice.key);
         } else {
-            let object = stores.enrol(&notice, sessions.reservations());
-            let meta = object.as_ref().map(|object| object.meta());
-            let priority = changes.priority(&notice, meta);
             // The first that is told of an object is its creation, unless a listing told it.
             let is_newborn =
                 notice.change == Change::Applied && version > born_after.load(Ordering::SeqCst);
             memories.saw(notice.uid.clone(), &notice.key, is_newborn);
             memories.shown(&notice.uid, version);
-            if let Some(generation) = meta.and_then(|meta| meta.generation) {
+            if let Some(generation) = notice.generation {
                 memories.shown_spec(&notice.uid, generation);
             }
             stores.wake_instance.wake_as(&notice.key, priority);
@@ -368,15 +370,7 @@ fn told_of_instance(parts: &Parts, stores: &Stores) -> impl FnMut(Notice) + Send
     }
 }
 
-/// Lists in pages of so many, since a page is decoded as a whole before anything of it is dropped.
+/// Where what there is has to be read in pages, they are of so many, since each is in memory as a whole.
 fn pages() -> watcher::Config {
     watcher::Config::default().page_size(PAGE)
-}
-
-/// Drops what nobody here reads: an object may have 256 KiB of annotations, and only the record of an Instance is read.
-fn prune(meta: &mut ObjectMeta, read: &[&str]) {
-    meta.managed_fields = None;
-    if let Some(annotations) = &mut meta.annotations {
-        annotations.retain(|key, _| read.contains(&key.as_str()));
-    }
 }

@@ -2,30 +2,26 @@
 
 use super::referrers::Referrers;
 use crate::api::{Account, Instance};
-use crate::cli::owners;
 use crate::instance::facts::Facts;
+use crate::runtime::guarded::Guarded;
 use crate::runtime::queue::{Priority, Trigger};
 use crate::runtime::store::Store;
-use crate::runtime::watch::{Notice, ObjectKey};
+use crate::runtime::watch::ObjectKey;
 use crate::runtime::{Heartbeats, Metrics, Shard};
-use crate::session::{Reservations, SecretVersions};
+use crate::session::SecretVersions;
 use crate::wiring::{Contexts, Objects, Process};
 use crate::{account, instance};
 use kube::Client;
-use kube::core::DeserializeGuard;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
-
-/// One object that does not decode must not stop the others.
-pub(super) type Guarded<K> = DeserializeGuard<K>;
 
 /// The stores of one scope (a namespace, or all).
 #[derive(Clone)]
 pub(super) struct Stores {
     pub(super) namespace: Option<String>,
-    pub(super) instances: Store<Guarded<Instance>>,
-    pub(super) accounts: Store<Guarded<Account>>,
+    pub(super) instances: Store<Instance>,
+    pub(super) accounts: Store<Account>,
     pub(super) wake_instance: Trigger,
     pub(super) wake_account: Trigger,
     /// Which Instances refer to an Account.
@@ -132,38 +128,35 @@ impl Stores {
             .for_each(|key, _| self.wake_instance.wake(key));
     }
 
-    /// Enters an Instance, as the store shows it, in the reservations; what of it cannot be read counts by its record. Gives it.
-    pub(super) fn enrol(
-        &self,
-        notice: &Notice,
-        reservations: &Reservations,
-    ) -> Option<Arc<Guarded<Instance>>> {
-        let key = &notice.key;
-        // Gone again: the next notice says so.
-        let object = self.instances.get(key)?;
-        owners::enrol_as(reservations, (key.clone(), notice.uid.clone()), &object);
+    /// Remembers what an Instance refers to. Of one that cannot be read nothing is known but what one of its name referred to before.
+    pub(super) fn instance_refers(&self, key: &ObjectKey, object: &Guarded<Instance>) {
         if let Ok(instance) = &object.0 {
             let accounts = instance::facts::accounts(instance);
             self.by_account.note(key, accounts);
             self.by_secret.note(key, instance.secrets());
         }
-        Some(object)
     }
 
-    /// An Instance is gone.
-    pub(super) fn strike(&self, key: &ObjectKey) {
-        self.by_account.note(key, []);
-        self.by_secret.note(key, []);
+    /// An Instance is gone, unless another one has its name now.
+    pub(super) fn instance_went(&self, key: &ObjectKey) {
+        if self.instances.brief(key, |_| ()).is_none() {
+            self.by_account.note(key, []);
+            self.by_secret.note(key, []);
+        }
     }
 
-    /// Remembers which Secrets an Account names, as the store shows it. Gives the Account.
-    pub(super) fn account(&self, key: &ObjectKey) -> Option<Arc<Guarded<Account>>> {
-        let object = self.accounts.get(key);
-        let found = object.as_ref().and_then(|object| object.0.as_ref().ok());
-        let secrets = found.map(account::secrets);
-        self.accounts_by_secret
-            .note(key, secrets.into_iter().flatten());
-        object
+    /// Remembers which Secrets an Account names.
+    pub(super) fn account_refers(&self, key: &ObjectKey, object: &Guarded<Account>) {
+        let secrets = object.0.as_ref().ok().map(account::secrets);
+        let secrets = secrets.into_iter().flatten();
+        self.accounts_by_secret.note(key, secrets);
+    }
+
+    /// An Account is gone, unless another one has its name now.
+    pub(super) fn account_went(&self, key: &ObjectKey) {
+        if self.accounts.brief(key, |_| ()).is_none() {
+            self.accounts_by_secret.note(key, []);
+        }
     }
 
     /// Wakes what refers to a Secret that changed: that is somebody's doing.
@@ -175,5 +168,60 @@ impl Stores {
         for instance in self.by_secret.of(secret) {
             self.wake_instance.wake_as(&instance, change);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::queue;
+    use crate::runtime::shown::Shown;
+    use crate::runtime::store;
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+
+    fn instance(uid: &str, account: &str) -> Shown<Instance> {
+        let object = json!({
+            "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
+            "metadata": {"name": "web", "namespace": "team", "uid": uid},
+            "spec": {
+                "accountRef": {"name": account}, "region": "r", "zone": "z", "package": {"code": "p"},
+                "image": {"id": "i"}, "firewall": {"id": "f"}, "login": {"sshKey": {"id": "k"}},
+            },
+        });
+        serde_json::from_str(&object.to_string()).unwrap()
+    }
+
+    /// An object is kept before it is told that the former one of its name is gone.
+    #[test]
+    fn what_a_namesake_refers_to_stays_when_the_former_one_goes() {
+        let (instances, mut writer) = store::store();
+        let stores = Stores {
+            namespace: None,
+            instances,
+            accounts: store::store().0,
+            wake_instance: queue::channel().0,
+            wake_account: queue::channel().0,
+            by_account: Referrers::default(),
+            by_secret: Referrers::default(),
+            accounts_by_secret: Referrers::default(),
+        };
+        let key = ObjectKey::new("team", "web");
+        let refers = |account: &str| {
+            let account = ObjectKey::new("team", account);
+            stores.by_account.of(&account).contains(&key)
+        };
+        let mut keep = |shown: Shown<Instance>| {
+            stores.instance_refers(&key, &shown.object);
+            writer.take(&Event::Apply(shown), &key);
+        };
+        keep(instance("1", "first"));
+        assert!(refers("first"));
+        keep(instance("2", "second"));
+        stores.instance_went(&key);
+        assert!(refers("second") && !refers("first"));
+        writer.take(&Event::Delete(instance("2", "second")), &key);
+        stores.instance_went(&key);
+        assert!(!refers("second"));
     }
 }

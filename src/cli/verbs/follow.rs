@@ -5,9 +5,9 @@ use crate::api::Instance;
 use crate::api::counted;
 use crate::cli::progress::Progress;
 use crate::cli::service::Cluster;
+use crate::runtime::guarded::Guarded;
 use crate::runtime::times::WATCH_TIMEOUT_SECONDS;
 use futures::{Stream, StreamExt};
-use kube::core::DeserializeGuard;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
@@ -49,8 +49,7 @@ pub(super) async fn follow(
     timeout: Duration,
     progress: &Progress,
 ) -> Result<End, String> {
-    let api: Api<DeserializeGuard<Instance>> =
-        Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let api: Api<Guarded<Instance>> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let mut waiting = Waiting {
         cluster,
         progress,
@@ -77,7 +76,7 @@ pub(super) async fn follow(
 impl Waiting<'_> {
     async fn until_none_is_left(
         &mut self,
-        events: impl Stream<Item = watcher::Result<Event<DeserializeGuard<Instance>>>>,
+        events: impl Stream<Item = watcher::Result<Event<Guarded<Instance>>>>,
     ) -> Result<End, String> {
         let mut events = pin!(events);
         let mut listed = BTreeSet::new();
@@ -96,7 +95,7 @@ impl Waiting<'_> {
         })
     }
 
-    fn meet(&mut self, event: Event<DeserializeGuard<Instance>>, listed: &mut BTreeSet<String>) {
+    fn meet(&mut self, event: Event<Guarded<Instance>>, listed: &mut BTreeSet<String>) {
         match event {
             Event::Init => listed.clear(),
             Event::InitApply(object) => {
@@ -113,7 +112,7 @@ impl Waiting<'_> {
         }
     }
 
-    fn look(&mut self, object: &DeserializeGuard<Instance>) {
+    fn look(&mut self, object: &Guarded<Instance>) {
         let name = object.name_any();
         match &object.0 {
             Ok(instance) => self.judge(&name, Some(instance)),

@@ -220,15 +220,15 @@ pub struct RecordText {
 }
 
 impl RecordText {
-    /// Of this record; none where it cannot be packed: no such record is known.
-    pub fn of(record: &PurchaseRecord) -> Option<Self> {
+    /// Of this record.
+    pub fn of(record: &PurchaseRecord) -> Self {
         static RECORDS: LazyLock<Mutex<Packer>> = LazyLock::new(Mutex::default);
         let mut packer = RECORDS.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = packer.pack(record.to_text().as_bytes()).ok()?;
-        Some(Self {
+        let text = packer.pack(record.to_text().as_bytes());
+        Self {
             attempt: record.attempt,
             text,
-        })
+        }
     }
 
     /// The record, as it was written.

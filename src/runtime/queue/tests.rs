@@ -3,6 +3,7 @@ use crate::runtime::Heartbeats;
 use crate::runtime::store::store;
 use crate::runtime::strings::shared;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Resource;
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::Event;
 use std::collections::BTreeMap;
@@ -24,9 +25,9 @@ fn object(name: &str) -> ConfigMap {
 impl Kept for ConfigMap {
     type Brief = Flow;
 
-    fn brief(&self) -> Flow {
+    fn brief(object: &Guarded<Self>) -> Flow {
         Flow {
-            namespace: shared(self.metadata.namespace.as_deref().unwrap_or_default()),
+            namespace: shared(object.meta().namespace.as_deref().unwrap_or_default()),
             account: shared(""),
         }
     }
@@ -53,8 +54,8 @@ async fn a_turn_that_panics_or_never_ends_stays_the_matter_of_its_object() {
     writer.hear(&Event::InitDone);
     let reconciles = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
     let counted = reconciles.clone();
-    let reconcile = move |object: Arc<ConfigMap>| -> BoxFuture<'static, Duration> {
-        let name = object.metadata.name.clone().unwrap_or_default();
+    let reconcile = move |object: Arc<Guarded<ConfigMap>>| -> BoxFuture<'static, Duration> {
+        let name = object.meta().name.clone().unwrap_or_default();
         *counted.lock().unwrap().entry(name.clone()).or_default() += 1;
         Box::pin(async move {
             match name.as_str() {

@@ -1,23 +1,17 @@
 use super::*;
 use crate::runtime::strings::shared;
 use k8s_openapi::api::core::v1::Endpoints;
-use kube::api::ObjectMeta;
+use kube::Resource;
 
-/// Kept as text, but for those without a UID.
+impl Watched for Endpoints {
+    const ANNOTATIONS: &'static [&'static str] = &[];
+}
+
 impl Kept for Endpoints {
     type Brief = Arc<str>;
 
-    fn brief(&self) -> Arc<str> {
-        shared(self.metadata.namespace.as_deref().unwrap_or_default())
-    }
-
-    fn text(&self) -> Option<Vec<u8>> {
-        self.metadata.uid.as_ref()?;
-        serde_json::to_vec(self).ok()
-    }
-
-    fn parse(text: &[u8], _key: &ObjectKey) -> Option<Self> {
-        serde_json::from_slice(text).ok()
+    fn brief(object: &Guarded<Self>) -> Arc<str> {
+        shared(object.meta().namespace.as_deref().unwrap_or_default())
     }
 }
 
@@ -32,6 +26,10 @@ fn object(namespace: &str, name: &str, uid: Option<&str>) -> Endpoints {
         metadata,
         ..Endpoints::default()
     }
+}
+
+fn kept(store: &Store<Endpoints>, key: &ObjectKey) -> Option<Endpoints> {
+    store.get(key).map(|object| object.0.clone().unwrap())
 }
 
 fn keys(store: &Store<Endpoints>) -> Vec<String> {
@@ -55,13 +53,10 @@ fn it_shows_what_the_watch_told_and_a_listing_when_it_is_whole() {
     writer.hear(&Event::InitDone);
     assert_eq!(keys(&store), ["a/db", "a/web"]);
     let key = ObjectKey::of(&web);
-    assert_eq!(store.get(&key).as_deref(), Some(&web), "from its text");
-    let db = object("a", "db", None);
-    let shown = store.get(&ObjectKey::of(&db));
-    assert_eq!(shown.as_deref(), Some(&db), "as a value");
+    assert_eq!(kept(&store, &key), Some(web));
     let edited = object("a", "web", Some("2"));
     writer.hear(&Event::Apply(edited.clone()));
-    assert_eq!(store.get(&key).as_deref(), Some(&edited));
+    assert_eq!(kept(&store, &key), Some(edited.clone()));
     assert_eq!(store.brief(&key, ToString::to_string).as_deref(), Some("a"));
     writer.hear(&Event::Delete(edited));
     assert!(store.get(&key).is_none() && store.brief(&key, |_| ()).is_none());
@@ -90,4 +85,23 @@ fn what_a_listing_shows_as_it_was_is_kept_as_it_is() {
     let after = [&of_web, &of_db].map(|key| writer.former(key).unwrap());
     assert!(after[0].is_shared_with(&before[0]));
     assert!(!after[1].is_shared_with(&before[1]), "another text");
+}
+
+#[test]
+fn what_cannot_be_read_or_opened_is_there_and_told_by_its_name() {
+    let (store, mut writer) = store::<Endpoints>();
+    let key = ObjectKey::new("a", "odd");
+    let odd = r#"{"metadata": {"name": "odd", "namespace": "a"}, "subsets": 7}"#;
+    writer.take(&Event::Apply(serde_json::from_str(odd).unwrap()), &key);
+    let told = || store.get(&key).unwrap();
+    assert!(told().0.as_ref().unwrap_err().error.contains("integer"));
+    assert_eq!(ObjectKey::of(&*told()), key);
+    // A text that is none any more.
+    let entry = Entry {
+        brief: shared("a"),
+        text: writer.packer.pack(b"{"),
+    };
+    writer.write().insert(key.clone(), Box::new(entry));
+    assert!(told().0.is_err());
+    assert_eq!(ObjectKey::of(&*told()), key);
 }

@@ -75,11 +75,67 @@ fn a_namesake_with_another_uid_means_that_the_former_is_gone() {
     );
 }
 
+/// What a listing showed may be known elsewhere since.
+#[test]
+fn what_only_an_interrupted_listing_showed_is_gone_when_the_next_lacks_it() {
+    let mut known = Known::default();
+    told(&mut known, &[Event::Apply(object("known", "1"))]);
+    let interrupted = ["known", "went", "came"]
+        .map(|name| Event::InitApply(object(name, if name == "known" { "1" } else { name })));
+    told(&mut known, &[Event::Init]);
+    assert!(told(&mut known, &interrupted).is_empty());
+    let whole = [
+        Event::Init,
+        Event::InitApply(object("came", "came")),
+        Event::InitDone,
+    ];
+    let mut notices = told(&mut known, &whole);
+    notices.sort_by(|one, other| one.0.cmp(&other.0));
+    assert_eq!(
+        notices,
+        [
+            ("came".into(), "came".into(), Change::Listed),
+            ("known".into(), "1".into(), Change::Gone),
+            ("went".into(), "went".into(), Change::Gone),
+        ]
+    );
+    assert!(known.interrupted.is_empty());
+}
+
 /// An apiserver of one ConfigMap, which can be ill.
 #[derive(Clone)]
 struct Server {
     mood: Arc<Mutex<Mood>>,
-    requests: Arc<Mutex<Vec<(Instant, bool)>>>,
+    requests: Arc<Mutex<Vec<(Instant, Asked)>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Asked {
+    /// For what there is, and what becomes of it.
+    Stream,
+    Page,
+    /// What became of it since.
+    Watch,
+}
+
+impl Asked {
+    fn of(uri: &str) -> Self {
+        assert!(!uri.contains("resourceVersion=0"), "it may be old: {uri}");
+        match (
+            uri.contains("sendInitialEvents=true"),
+            uri.contains("watch=true"),
+        ) {
+            (true, _) => {
+                // Else a large fleet would be begun with again and again.
+                let seconds = uri.split("timeoutSeconds=").nth(1).unwrap();
+                let seconds = seconds.split('&').next().unwrap();
+                assert!(seconds.parse::<u32>().unwrap() >= 120, "{uri}");
+                Self::Stream
+            }
+            (false, true) => Self::Watch,
+            (false, false) => Self::Page,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -96,6 +152,20 @@ enum Mood {
     Endless,
     /// A watch is refused, as by a proxy that answers for the server.
     Gone,
+    /// What there is has to be read in pages.
+    Paged(NoStream),
+    /// The same, and a page does not come to its end.
+    EndlessPages,
+}
+
+/// Why there is no stream of what there is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum NoStream {
+    Refused(u16),
+    /// It begins, and tells of an error.
+    Told,
+    /// It ends before it has told all.
+    Cut,
 }
 
 impl Server {
@@ -110,10 +180,9 @@ impl Server {
         *self.mood.lock().unwrap() = mood;
     }
 
-    /// The times of listings or of watches so far.
-    fn times(&self, watches: bool) -> Vec<Instant> {
+    fn times(&self, of: Asked) -> Vec<Instant> {
         let requests = self.requests.lock().unwrap();
-        let of_kind = requests.iter().filter(|(_, is_watch)| *is_watch == watches);
+        let of_kind = requests.iter().filter(|(_, asked)| *asked == of);
         of_kind.map(|(at, _)| *at).collect()
     }
 
@@ -130,7 +199,6 @@ impl Server {
             api: Api::default_namespaced(client),
             config: watcher::Config::default(),
             shard: Shard::WHOLE,
-            prune: |_| {},
         };
         let cancel = CancellationToken::new();
         spawn(
@@ -144,11 +212,10 @@ impl Server {
     }
 
     async fn answer(&self, uri: &str) -> kube::Result<http::Response<Answer>> {
-        let is_watch = uri.contains("watch=true");
-        self.requests
-            .lock()
-            .unwrap()
-            .push((Instant::now(), is_watch));
+        let asked = Asked::of(uri);
+        let told = (Instant::now(), asked);
+        self.requests.lock().unwrap().push(told);
+        let is_watch = asked == Asked::Watch;
         let mood = *self.mood.lock().unwrap();
         let silent = match mood {
             Mood::Silent { listings, watches } => [listings, watches][usize::from(is_watch)],
@@ -156,21 +223,35 @@ impl Server {
                 let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
                 return Err(kube::Error::Service(Box::new(refused)));
             }
-            Mood::Well | Mood::Endless | Mood::Gone => false,
+            _ => false,
         };
         if silent {
             std::future::pending::<()>().await;
         }
         let endless = Answer::from_stream(futures::stream::pending::<std::io::Result<Vec<u8>>>());
-        let (code, body) = match (mood, is_watch) {
-            (Mood::Gone, true) => (
-                410,
-                json(&serde_json::json!({"kind": "Status", "apiVersion": "v1",
-                "metadata": {}, "status": "Failure", "code": 410, "reason": "Expired", "message": "gone"})),
+        let status = |code: u16| {
+            serde_json::json!({"kind": "Status", "apiVersion": "v1",
+                "metadata": {}, "status": "Failure", "code": code, "reason": "", "message": "no"})
+        };
+        let (code, body) = match (mood, asked) {
+            (Mood::Gone, Asked::Watch) => (410, json(&status(410))),
+            (Mood::Paged(NoStream::Refused(code)), Asked::Stream) => (code, json(&status(code))),
+            (Mood::Paged(NoStream::Told), Asked::Stream) => {
+                let event = serde_json::json!({"type": "ERROR", "object": status(500)});
+                (200, json(&event))
+            }
+            (Mood::Paged(NoStream::Cut), Asked::Stream) => (200, Answer::empty()),
+            (Mood::EndlessPages, Asked::Stream) => (422, json(&status(422))),
+            (Mood::EndlessPages, Asked::Page) => (200, endless),
+            (Mood::Endless, _) | (_, Asked::Watch) => (200, endless),
+            (_, Asked::Stream) => (
+                200,
+                json(&serde_json::json!({"type": "BOOKMARK", "object": {
+                    "kind": "ConfigMap", "apiVersion": "v1", "metadata": {
+                        "resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"},
+                }}})),
             ),
-            (_, true) => (200, endless),
-            (Mood::Endless, false) => (200, endless),
-            (_, false) => (
+            (_, Asked::Page) => (
                 200,
                 json(
                     &serde_json::json!({"kind": "ConfigMapList", "apiVersion": "v1",
@@ -226,31 +307,50 @@ async fn an_idle_watch_begins_again_within_half_a_minute_and_shows_life() {
         sleep(MINUTE).await;
         assert!(heartbeats.missing().is_empty());
     }
-    let times = server.times(true);
+    let times = server.times(Asked::Watch);
     let longest = times
         .windows(2)
         .map(|pair| pair[1] - pair[0])
         .max()
         .unwrap();
     assert!(longest <= Duration::from_secs(30), "{longest:?}");
-    assert_eq!(server.times(false).len(), 1, "no listing was needed");
+    let [streams, pages] = [Asked::Stream, Asked::Page].map(|asked| server.times(asked).len());
+    assert_eq!((streams, pages), (1, 0), "no further listing was needed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_that_gets_stuck_begins_anew() {
+async fn what_there_is_is_read_in_pages_where_a_stream_of_it_comes_to_nothing() {
+    let refused = [400, 403, 422, 429, 500, 504].map(NoStream::Refused);
+    for why in refused.into_iter().chain([NoStream::Told, NoStream::Cut]) {
+        let (server, heartbeats) = (Server::new(Mood::Paged(why)), Heartbeats::default());
+        let mut watch = server.watch(&heartbeats);
+        let soon = timeout(Duration::from_secs(5), watch.synced.wait_for(|done| *done));
+        soon.await.unwrap().unwrap();
+        let asked = [Asked::Stream, Asked::Page].map(|asked| server.times(asked).len());
+        // The library has asked again where one has ended.
+        assert!(asked[0] <= 2 && asked[1] == 1, "{why:?}: {asked:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_gets_stuck_at_the_begin_begins_anew() {
     for mood in [
         Mood::Silent {
             listings: true,
             watches: false,
         },
         Mood::Endless,
+        Mood::EndlessPages,
     ] {
         let (server, heartbeats) = (Server::new(mood), Heartbeats::default());
         let mut watch = server.watch(&heartbeats);
         sleep(10 * MINUTE).await;
         assert!(heartbeats.missing().is_empty());
-        let tries = server.times(false).len();
-        assert!((10..60).contains(&tries), "{tries} in ten minutes");
+        let [streams, pages] = [Asked::Stream, Asked::Page].map(|asked| server.times(asked).len());
+        assert!((10..60).contains(&(streams + pages)), "{streams} {pages}");
+        // Where nobody answers there is no reason to ask for something else.
+        let is_silent = matches!(mood, Mood::Silent { .. });
+        assert_eq!(pages >= 5, !is_silent, "{streams} {pages}");
         server.set(Mood::Well);
         timeout(MINUTE, watch.synced.wait_for(|done| *done))
             .await
@@ -264,7 +364,7 @@ async fn a_version_that_is_gone_means_a_new_listing_and_no_storm() {
     let (server, heartbeats) = (Server::new(Mood::Gone), Heartbeats::default());
     let _watch = server.watch(&heartbeats);
     sleep(10 * MINUTE).await;
-    let listings = server.times(false).len();
+    let listings = server.times(Asked::Stream).len();
     assert!((60..200).contains(&listings), "{listings} in ten minutes");
 }
 

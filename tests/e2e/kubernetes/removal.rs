@@ -29,7 +29,8 @@ async fn force(world: &World, name: &str) {
 /// The operator sees nothing of the Instances until this is healed.
 fn blind(world: &World) -> wire::Fault {
     let asks = |asked: &wire::Asked| {
-        asked.resource == "instances" && matches!(asked.kind, Kind::List | Kind::Watch)
+        asked.resource == "instances"
+            && matches!(asked.kind, Kind::List | Kind::Stream | Kind::Watch)
     };
     let fault = world.wire().on(asks, wire::Act::Answer(503));
     world.wire().blow("instances", Blow::Gone);

@@ -115,7 +115,19 @@ async fn a_version_that_is_too_old_starts_a_listing_anew_and_changes_nothing() {
     let calls = posts(&world, 0);
     let since = Timestamp::now();
     let wire = world.wire();
-    // Small pages, and a page whose token has expired: a listing that begins again in the middle.
+    // An event 410, after which what there is comes as a stream again.
+    let begun = Instant::now();
+    blow_all(&world, Blow::Gone);
+    recovers("K5: begun anew after an event 410", async || {
+        let begun = WATCHED.map(|resource| wire.count(begun, Kind::Stream, resource));
+        match begun.iter().all(|count| *count > 0) {
+            true => Ok(()),
+            false => Err(format!("{begun:?}")),
+        }
+    })
+    .await;
+    // An apiserver without such streams. Small pages, and a page whose token has expired: a listing that begins again in the middle.
+    let _no_streams = wire.on(|asked| asked.kind == Kind::Stream, Act::Answer(422));
     let pages = wire.on(|asked| asked.kind == Kind::List, Act::Pages(2));
     let expired = wire.times(
         2,

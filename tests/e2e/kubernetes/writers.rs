@@ -315,7 +315,7 @@ impl Matter {
         let is_write = match asked.kind {
             Kind::Get => false,
             Kind::Write => true,
-            Kind::List | Kind::Watch | Kind::DryRun => return None,
+            Kind::List | Kind::Stream | Kind::Watch | Kind::DryRun => return None,
         };
         let is_meant = !asked.name.is_empty() && asked.resource != "accounts";
         is_meant.then(|| Self {

@@ -33,9 +33,11 @@ const REQUEST_MAX: usize = 4 << 20;
 pub enum Kind {
     /// One object.
     Get,
-    /// A listing.
+    /// A page of a listing.
     List,
-    /// A watch.
+    /// A watch that begins with what there is.
+    Stream,
+    /// A watch of what becomes of it.
     Watch,
     /// A change.
     Write,
@@ -76,6 +78,7 @@ impl Asked {
         let text = |n: usize| rest.get(n).copied().unwrap_or_default().to_owned();
         let (resource, name) = (text(0), text(1));
         let kind = match *method {
+            Method::GET if query.contains("sendInitialEvents=true") => Kind::Stream,
             Method::GET if query.contains("watch=true") => Kind::Watch,
             Method::GET if name.is_empty() => Kind::List,
             Method::GET => Kind::Get,
@@ -327,7 +330,7 @@ async fn pass(State(wire): State<Arc<Inner>>, request: Request) -> Response {
         return refusal(code, None);
     }
     let (status, headers) = (answer.status(), end_to_end(answer.headers()));
-    let body = if asked.kind == Kind::Watch && status.is_success() {
+    let body = if matches!(asked.kind, Kind::Stream | Kind::Watch) && status.is_success() {
         stream::relay(
             answer.bytes_stream(),
             asked.resource,

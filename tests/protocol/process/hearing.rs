@@ -5,7 +5,8 @@ use crate::apiserver::{ACCOUNTS, Change, INSTANCES, SECRETS, place};
 use cloud_server_operator::api::{Account, Instance};
 use cloud_server_operator::inventory::Subject;
 use cloud_server_operator::runtime::queue::Priority;
-use cloud_server_operator::runtime::watch::{Change as Sort, Notice, ObjectKey};
+use cloud_server_operator::runtime::watch::{Change as Sort, Notice};
+use kube::api::ObjectMeta;
 use serde_json::Value;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -14,24 +15,22 @@ impl Running {
     /// A watch, or the listing that it begins with, tells of an object.
     pub(super) fn hear(&mut self, change: Change) {
         let (kind, name) = change.key.clone();
-        let key = key_of(&name);
         let sort = match (&change.object, change.is_listed) {
             (None, _) => Sort::Gone,
             (Some(_), true) => Sort::Listed,
             (Some(_), false) => Sort::Applied,
         };
-        let version = change
-            .object
-            .as_ref()
-            .and_then(|object| object["metadata"]["resourceVersion"].as_str())
-            .unwrap_or_default()
-            .to_owned();
-        let notice = Notice {
-            key,
-            uid: change.uid.into(),
-            version,
-            change: sort,
+        let (namespace, called) = place(&name);
+        let mut meta = ObjectMeta {
+            name: Some(called.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
         };
+        if let Some(object) = &change.object {
+            meta = serde_json::from_value(object["metadata"].clone()).unwrap();
+        }
+        meta.uid = Some(change.uid);
+        let notice = Notice::of(&meta, sort);
         if !self.link.shard().owns(&notice.key.namespace) {
             self.hear_of_elsewhere(kind, change.object, &notice);
             return;
@@ -58,13 +57,6 @@ impl Running {
             let highest = &self.instances.highest_version;
             highest.fetch_max(version, Ordering::SeqCst);
         }
-        let former = self.known_instances.get(&name).map(|known| {
-            use kube::ResourceExt;
-            known.uid().unwrap_or_default()
-        });
-        if let Some(former) = former.filter(|former| **former != *notice.uid) {
-            self.forget(&former);
-        }
         let object = object.and_then(|object| serde_json::from_value::<Instance>(object).ok());
         match object {
             None => {
@@ -85,6 +77,14 @@ impl Running {
                     .sessions
                     .reservations()
                     .note(&object.metadata, account, id);
+                // That a former one of its name is gone is told after that.
+                let former = self.known_instances.get(&name).map(|known| {
+                    use kube::ResourceExt;
+                    known.uid().unwrap_or_default()
+                });
+                if let Some(former) = former.filter(|former| **former != *notice.uid) {
+                    self.forget(&former);
+                }
                 let object = Arc::new(object);
                 self.known().insert(name.clone(), object.clone());
                 self.known_instances.insert(name.clone(), object);
@@ -136,9 +136,4 @@ impl Running {
             self.due.now(Who::Account(name), None);
         }
     }
-}
-
-fn key_of(name: &str) -> ObjectKey {
-    let (namespace, name) = place(name);
-    ObjectKey::new(namespace, name)
 }

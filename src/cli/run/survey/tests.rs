@@ -1,8 +1,7 @@
 use super::*;
 use crate::api::Instance;
-use crate::cli::run::wiring::Guarded;
+use crate::runtime::guarded::Guarded;
 use crate::runtime::store::Kept;
-use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 
 fn instance(status: &Value) -> Guarded<Instance> {
@@ -29,7 +28,7 @@ fn counted(instances: &[Guarded<Instance>]) -> Fleet {
     let mut fleet = Fleet::default();
     let now = "2026-11-21T15:10:00Z".parse().unwrap();
     for instance in instances {
-        let brief = instance.brief();
+        let brief = Instance::brief(instance);
         count_instance(&mut fleet, &brief, now);
     }
     fleet
@@ -55,7 +54,7 @@ fn instances_are_counted_by_state_and_reason_whatever_stands_in_them() {
             &json!({"conditions": [condition("Ready", "False", &words)]}),
         ));
     }
-    let unreadable: DeserializeGuard<Instance> = serde_json::from_value(json!({
+    let unreadable: Guarded<Instance> = serde_json::from_value(json!({
         "apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance",
         "metadata": {"name": "new", "namespace": "team"}, "spec": 7,
     }))

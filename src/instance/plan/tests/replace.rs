@@ -182,7 +182,7 @@ fn given(observed: &mut Observation, number: u32, id: &str) {
     purchase.target.password_secret = Some("login/2".into());
     purchase.target.reinstall = Some("asked for later".into());
     purchase.target.image = "img-of-later".into();
-    observed.memory.origin.purchase = RecordText::of(&purchase).map(Box::new);
+    observed.memory.origin.purchase = Some(Box::new(RecordText::of(&purchase)));
 }
 
 #[test]
