@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 const MEBIBYTE: usize = 1 << 20;
 
-/// Room for a hundred calls under way, or fifty listings, each as large as it may be. With what 5,000 Instances take, and
+/// Room for a hundred calls under way, or fifty listings, each as large as it may be. With what 3,000 Instances take, and
 /// [`KEPT`], it stays within the 128 MiB of `deploy/`.
 const CALLS: usize = 48 * MEBIBYTE;
 /// Some 80,000 rows of 400 bytes; a third of them for one Account that is alone, half for one namespace.

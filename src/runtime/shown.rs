@@ -1,6 +1,6 @@
 //! An object as a watch shows it.
 //!
-//! Its text is at hand while it is decoded. What nobody here reads is left out first (of an Instance that is half of it): the text is
+//! Its text is at hand while it is decoded. What nobody here reads is left out first (two fifths of an Instance): the text is
 //! put together anew from its other parts, each as it stands. That is decoded, and kept. So nothing is made into values to be thrown
 //! away, and what is kept is what was decoded.
 

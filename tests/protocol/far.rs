@@ -28,7 +28,7 @@ fn a_hundred_thousand_instances_on_four_replicas() {
         (20_000, Step::Apply(1)),
         (60_000, Step::Terminate(0)),
         (80_000, Step::EditImage(1)),
-        // Until then the run goes on: the last server was bought.
+        // Until then, at least, the run goes on.
         (900_000, Step::Label(1)),
     ];
     let team = Neighbour {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
-/// Requests a second that the Account allows.
+/// Requests a second that the Account allows, unless PER_SECOND names one.
 const RATES: [u32; 4] = [10, 50, 100, 400];
 /// A fleet is not bought at a rate at which its calls alone take longer than this, by what a create costs.
 const LONGEST_SECONDS: usize = 100;
@@ -18,11 +18,15 @@ const CALLS_EACH: usize = 3;
 #[ignore = "buys thousands of servers: make bench"]
 async fn creates_of_a_fleet() {
     for count in sizes() {
-        for rate in RATES {
-            if count * CALLS_EACH > LONGEST_SECONDS * rate as usize {
+        let (only, task) = (named("PER_SECOND"), named("TASK_SECONDS").unwrap_or(1));
+        for rate in only.map_or(RATES.to_vec(), |rate| vec![rate]) {
+            if only.is_none() && count * CALLS_EACH > LONGEST_SECONDS * rate as usize {
                 continue;
             }
-            let mut world = setup().tasks(1_000).begin("creates").await;
+            let mut world = setup()
+                .tasks(u64::from(task) * 1_000)
+                .begin("creates")
+                .await;
             allow(&world, rate).await;
             let begun = Instant::now();
             buy(&mut world, &names("web", count)).await;
@@ -30,11 +34,17 @@ async fn creates_of_a_fleet() {
             let (writes, calls) = spent(&world, Timestamp::UNIX_EPOCH, 0).await;
             let all = total(&calls);
             tell(&json!({
-                "scenario": "creates", "instances": count, "per_second": rate, "seconds": seconds,
+                "scenario": "creates", "instances": count, "per_second": rate, "task_seconds": task, "seconds": seconds,
                 "ideal_seconds": all as f64 / f64::from(rate), "writes": writes, "calls": all, "calls_by_path": calls,
             }));
             world.kill();
             world.finish().await;
         }
     }
+}
+
+/// A number that the environment names.
+fn named(variable: &str) -> Option<u32> {
+    let named = std::env::var(variable).ok()?;
+    Some(named.parse().unwrap())
 }

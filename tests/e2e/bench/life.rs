@@ -1,9 +1,10 @@
 //! What each verb of one Instance's life costs: writes by the audit log, calls by the service's ledger.
 
 use super::tell;
-use crate::support::bought::setup;
+use crate::support::bought::{is_naive, setup};
 use crate::support::{
-    Mark, World, counts, eventually, instance, mark, once, other_image, quiet_all, stopped,
+    Mark, World, counts, eventually, instance, mark, new_password, once, other_image, quiet_all,
+    stopped,
 };
 use cloud_server_operator::api::Verb;
 use serde_json::json;
@@ -17,9 +18,14 @@ async fn life_of_one_instance() {
         Verb::Create,
         Verb::Stop,
         Verb::Start,
+        Verb::ModifyPassword,
         Verb::Reinstall,
         Verb::Release,
     ] {
+        // The naive one leaves passwords as they are.
+        if verb == Verb::ModifyPassword && is_naive() {
+            continue;
+        }
         let since = match verb {
             Verb::Create => Mark::default(),
             _ => mark(&world, "web").await,
@@ -28,6 +34,7 @@ async fn life_of_one_instance() {
             Verb::Create => drop(world.apply(&instance("web")).await),
             Verb::Stop => drop(world.apply(&stopped("web")).await),
             Verb::Start => drop(world.apply(&instance("web")).await),
+            Verb::ModifyPassword => new_password(&world).await,
             Verb::Reinstall => drop(world.apply(&other_image("web")).await),
             _ => world.delete("web").await,
         }
