@@ -2,7 +2,7 @@
 //!
 //! One object that does not decode must not stop a listing or a watch of others. The text of each is at hand while it is decoded,
 //! so its metadata are read from it if nothing else can be. (`DeserializeGuard` of `kube` makes a tree of every object, copies the
-//! tree, and decodes the copy: for ten thousand that takes a second.)
+//! tree, and decodes the copy.)
 
 use kube::Resource;
 use kube::api::{ObjectMeta, PartialObjectMeta};
