@@ -359,11 +359,24 @@ async fn an_import_whose_record_was_taken_away_goes_and_says_that_its_server_sta
     world.finish().await;
 }
 
-/// Sets what the Account says about imports.
+/// Sets what the Account says about imports, and waits until that is in force: an Instance may be seen before it, and the
+/// service is asked once more before a changed Account is used.
 async fn account_says(world: &World, imports: &str) {
     let patch = json!({"spec": {"imports": imports}}).to_string();
     let patch = ["patch", "account", "default", "--type=merge", "-p", &patch];
     world.run(&patch, "").await;
+    let accounts = world.accounts();
+    eventually(&format!("imports: {imports} is in force"), async || {
+        let account = accounts.get("default").await;
+        let account = account.map_err(|error| error.to_string())?;
+        let status = account.status.unwrap_or_default();
+        if Some(status.observed_generation) == account.metadata.generation {
+            Ok(())
+        } else {
+            Err(format!("{:#?}", status.conditions))
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,7 +17,7 @@ use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use stream::Weather;
+use stream::{Forecast, Weather};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -238,7 +238,7 @@ impl Wire {
         }
     }
 
-    /// Happens to every watch of these objects that is open now.
+    /// Happens to every watch of these objects that is open now, or asked for.
     pub fn blow(&self, resource: &str, blow: Blow) {
         self.inner.weather.send_modify(|weather| {
             weather.gusts.push((resource.to_owned(), blow));
@@ -286,6 +286,8 @@ async fn pass(State(wire): State<Arc<Inner>>, request: Request) -> Response {
         .map_or("/", |target| target.as_str())
         .to_owned();
     let asked = Asked::of(&parts.method, &target, &body);
+    // From before anybody can know that it was asked for: what strikes it from then on does not miss it.
+    let forecast = Forecast::begin(&wire.weather);
     wire.asked.lock().unwrap().push(asked.clone());
     let act = wire.meet(&asked);
     match &act {
@@ -331,11 +333,7 @@ async fn pass(State(wire): State<Arc<Inner>>, request: Request) -> Response {
     }
     let (status, headers) = (answer.status(), end_to_end(answer.headers()));
     let body = if matches!(asked.kind, Kind::Stream | Kind::Watch) && status.is_success() {
-        stream::relay(
-            answer.bytes_stream(),
-            asked.resource,
-            wire.weather.subscribe(),
-        )
+        stream::relay(answer.bytes_stream(), asked.resource, forecast)
     } else {
         Body::from_stream(answer.bytes_stream())
     };

@@ -35,16 +35,31 @@ pub(super) struct Weather {
     pub(super) late: HashMap<String, Duration>,
 }
 
-impl Weather {
-    /// What struck watches of this resource after the first so many gusts.
-    fn strikes(&self, resource: &str, after: usize) -> Option<Blow> {
-        let newer = self.gusts.iter().skip(after);
-        newer
-            .filter(|(of, _)| of == resource)
-            .map(|(_, blow)| *blow)
-            .next_back()
+/// The weather from a moment on.
+pub(super) struct Forecast {
+    weather: watch::Receiver<Weather>,
+    /// So many gusts were over.
+    over: usize,
+}
+
+impl Forecast {
+    pub(super) fn begin(weather: &watch::Sender<Weather>) -> Self {
+        let mut weather = weather.subscribe();
+        let over = weather.borrow_and_update().gusts.len();
+        Self { weather, over }
     }
 
+    /// Waits until something happens, and says what it does to watches of this resource.
+    async fn strikes(&mut self, resource: &str) -> Result<Option<Blow>> {
+        self.weather.changed().await.map_err(Error::other)?;
+        let weather = self.weather.borrow_and_update();
+        let newer = weather.gusts.iter().skip(self.over);
+        let mut of_these = newer.filter(|(of, _)| of == resource);
+        Ok(of_these.next_back().map(|(_, blow)| *blow))
+    }
+}
+
+impl Weather {
     fn late(&self, resource: &str) -> Duration {
         self.late.get(resource).copied().unwrap_or_default()
     }
@@ -54,10 +69,10 @@ impl Weather {
 pub(super) fn relay(
     frames: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
     resource: String,
-    weather: watch::Receiver<Weather>,
+    forecast: Forecast,
 ) -> Body {
     let (out, body) = mpsc::channel(16);
-    tokio::spawn(carry(frames, resource, weather, out));
+    tokio::spawn(carry(frames, resource, forecast, out));
     let body = futures::stream::unfold(body, |mut body| async move {
         body.recv().await.map(|frame| (frame, body))
     });
@@ -67,10 +82,10 @@ pub(super) fn relay(
 async fn carry(
     frames: impl Stream<Item = reqwest::Result<Bytes>>,
     resource: String,
-    mut weather: watch::Receiver<Weather>,
+    mut forecast: Forecast,
     out: mpsc::Sender<Result<Bytes>>,
 ) {
-    let begun = weather.borrow_and_update().gusts.len();
+    let weather = forecast.weather.clone();
     let mut frames = pin!(frames.fuse());
     let mut waiting: VecDeque<(Instant, Result<Bytes>)> = VecDeque::new();
     let mut ended = false;
@@ -78,24 +93,20 @@ async fn carry(
         let due = waiting.front().map(|(at, _)| *at);
         tokio::select! {
             () = out.closed() => return,
-            changed = weather.changed() => {
-                let blow = weather.borrow_and_update().strikes(&resource, begun);
-                match blow {
-                    _ if changed.is_err() => return,
-                    None => {}
-                    Some(Blow::Close) => return,
-                    Some(Blow::CutMidFrame) => {
-                        let _ = out.send(Ok(Bytes::from_static(HALF))).await;
-                        let _ = out.send(Err(Error::other("the connection is lost"))).await;
-                        return;
-                    }
-                    Some(Blow::Gone) => {
-                        let _ = out.send(Ok(Bytes::from_static(GONE))).await;
-                        return;
-                    }
-                    Some(Blow::Freeze) => return out.closed().await,
+            blow = forecast.strikes(&resource) => match blow {
+                Ok(None) => {}
+                Err(_) | Ok(Some(Blow::Close)) => return,
+                Ok(Some(Blow::CutMidFrame)) => {
+                    let _ = out.send(Ok(Bytes::from_static(HALF))).await;
+                    let _ = out.send(Err(Error::other("the connection is lost"))).await;
+                    return;
                 }
-            }
+                Ok(Some(Blow::Gone)) => {
+                    let _ = out.send(Ok(Bytes::from_static(GONE))).await;
+                    return;
+                }
+                Ok(Some(Blow::Freeze)) => return out.closed().await,
+            },
             frame = frames.next(), if !ended => match frame {
                 Some(frame) => {
                     let late = weather.borrow().late(&resource);
