@@ -120,7 +120,7 @@ impl Process {
             watch_errors: all.own(
                 "watch_errors",
                 &["kind"],
-                "Watches that failed and went on; the label names the watched namespace too, if it is not all of them",
+                "Watches that failed and began anew; the label names the watched namespace too, if it is not all of them",
                 Family::default(),
             ),
             kube_writes: all.own(

@@ -12,15 +12,14 @@ pub(super) const KUBE_CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 /// time that another needs to begin, events are late by half a minute when a connection dies without a word.
 pub const WATCH_TIMEOUT_SECONDS: u32 = 20;
 
-/// The same of a watch that begins with what there is, which has to be told in that time, or is asked for in pages: ten
-/// thousand took 1.6 s where nothing else was done. For as long the apiserver does not ask anew whether we may.
+/// The same of a watch that begins with what there is, which has to be told in that time, or is asked for in pages.
 pub(super) const WATCH_FIRST_TIMEOUT_SECONDS: u32 = 120;
 
 /// Between the beginnings of two watches: one that is opened and closed at once is opened again without a pause by the client
 /// library, which sees no error in it.
 pub(super) const WATCH_REOPEN_MIN: Duration = Duration::from_millis(500);
 
-/// Longest wait for the next object or page of a listing, whose pages hold fifty objects.
+/// Longest wait for the next object or page of a listing.
 pub(super) const LISTING_STUCK_AFTER: Duration = Duration::from_secs(45);
 
 /// How long a watch may show no sign of life: idle for 25 s, a wait of 10 s, a request of 15 s, or a stuck listing and the

@@ -19,7 +19,6 @@ use super::strings::shared;
 use super::{Heartbeat, Metrics, Shard, times};
 use futures::{Stream, StreamExt};
 use kube::api::ObjectMeta;
-use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource};
 use pacing::Pacing;
@@ -200,8 +199,12 @@ where
                     Begin::Pages => config,
                 };
                 let stream = watcher(subject.api.clone(), config);
-                begin = follower.follow(stream, begin).await;
-                sleep(pacing.fail()).await;
+                let next = follower.follow(stream, begin).await;
+                // Pages in the place of a stream are another request, and no repeat.
+                if (begin, next) != (Begin::Stream, Begin::Pages) {
+                    sleep(pacing.fail()).await;
+                }
+                begin = next;
             }
         };
         tokio::select! {
@@ -212,8 +215,14 @@ where
     Watch { synced, task }
 }
 
+/// What `kube` says of an error whose body is no Status of an apiserver. It takes that for the message.
+const NO_STATUS: &str = "Failed to parse error data";
+
+/// How apiservers without streams of what there is refuse one. They are many, and that is no error.
+const NO_STREAMS: [u16; 2] = [400, 422];
+
 /// How a watch begins with what there is.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Begin {
     Stream,
     Pages,
@@ -242,7 +251,7 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
         S: FnMut(&Event<K>, &ObjectKey, &Arc<str>),
     {
         let kind = K::kind(&()).into_owned();
-        let mut events = pin!(events.backoff(Pacing::default()));
+        let mut events = pin!(events);
         let mut is_listing = true;
         // Whatever comes of pages, a stream is tried after them.
         let mut next = Begin::Stream;
@@ -261,7 +270,7 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
             };
             match event {
                 // The library begins anew by itself where a stream has ended before it had told all.
-                Ok(Event::Init) if next == Begin::Pages && is_listing => {
+                Ok(Event::Init) if next == Begin::Pages => {
                     self.metrics.watch_error(&kind);
                     tracing::warn!(
                         kind,
@@ -280,23 +289,23 @@ impl<S, F: FnMut(Notice)> Follower<S, F> {
                     };
                     self.take(&event);
                 }
-                Err(watcher::Error::WatchStartFailed(kube::Error::Api(status)))
-                    if begin == Begin::Stream && is_listing =>
-                {
-                    // An apiserver without streams is one of many, and no error.
-                    tracing::info!(
-                        kind,
-                        code = status.code,
-                        "no stream of what there is, asking for pages"
-                    );
-                    return Begin::Pages;
-                }
+                // Not from the version that it had: a server may refuse it for ever, and after a restore of etcd it lies ahead,
+                // where nothing is told until the cluster has counted that far.
                 Err(error) => {
-                    self.metrics.watch_error(&kind);
-                    tracing::warn!(kind, error = %brief(&error), "watch failed, going on");
-                    if is_lost(&error) {
-                        return next;
+                    let refusal = match &error {
+                        watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {
+                            Some(status.code)
+                        }
+                        _ => None,
+                    };
+                    let refusal = refusal.filter(|_| begin == Begin::Stream && is_listing);
+                    if refusal.is_some_and(|code| NO_STREAMS.contains(&code)) {
+                        tracing::info!(kind, "no stream of what there is, asking for pages");
+                    } else {
+                        self.metrics.watch_error(&kind);
+                        tracing::warn!(kind, error = %brief(&error), "watch failed, beginning anew");
                     }
+                    return refusal.map_or(next, |_| Begin::Pages);
                 }
             }
         }
@@ -330,18 +339,21 @@ fn is_elsewhere<K: Resource>(event: &Event<K>, shard: Shard) -> bool {
     }
 }
 
-/// Whether the version to go on from may not be had any more, or not be what it was: a server that refuses it in its answer
-/// would be asked for it for ever, and after a restore of etcd it lies ahead, where nothing is told until the cluster has
-/// counted that far. So whatever broke a watch, it begins anew with a listing; one that only ends, as each does after a
-/// while, goes on where it was. A listing that failed begins anew by itself.
-fn is_lost(error: &watcher::Error) -> bool {
-    !matches!(error, watcher::Error::InitialListFailed(_))
-}
-
-/// Says what failed without the body of an answer, which could hold anything.
+/// Says what failed without the body of an answer that is none of an apiserver's, which could hold anything.
 fn brief(error: &watcher::Error) -> String {
+    use watcher::Error::{InitialListFailed, WatchError, WatchStartFailed};
     match error {
-        watcher::Error::WatchError(status) => format!("{} ({})", status.message, status.code),
+        WatchError(status)
+        | InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status)) => {
+            let is_foreign = status.reason == NO_STATUS;
+            let message = if is_foreign {
+                "no Status"
+            } else {
+                &status.message
+            };
+            format!("{message} ({})", status.code)
+        }
         other => other.to_string(),
     }
 }
@@ -401,20 +413,25 @@ impl Known {
 
     /// A listing is complete: what was known, or shown, and is not in it is gone.
     fn swap(&mut self) -> Vec<Notice> {
+        let listing = std::mem::take(&mut self.listing);
         let mut before = std::mem::take(&mut self.current);
         let mut interrupted = std::mem::take(&mut self.interrupted);
         interrupted.retain(|uid, key| before.get(key) != Some(uid));
-        let mut notices = Vec::new();
-        for listed in std::mem::take(&mut self.listing) {
+        for listed in &listing {
+            interrupted.remove(&listed.uid);
+        }
+        // First: the listing may show a namesake, and who hears of them goes by the name.
+        let interrupted = interrupted.into_iter();
+        let mut notices: Vec<_> = interrupted
+            .map(|(uid, key)| Notice::gone(key, uid))
+            .collect();
+        for listed in listing {
             let former = before.remove(&listed.key);
             notices.extend(namesake(former, &listed));
-            interrupted.remove(&listed.uid);
             self.current.insert(listed.key.clone(), listed.uid.clone());
             notices.push(listed);
         }
         notices.extend(before.into_iter().map(|(key, uid)| Notice::gone(key, uid)));
-        let interrupted = interrupted.into_iter();
-        notices.extend(interrupted.map(|(uid, key)| Notice::gone(key, uid)));
         notices
     }
 }

@@ -36,7 +36,13 @@ async fn cost(world: &World, mark: &Mark, call: &str, effect: [&str; 2], most: u
         "COST {call}: {} writes {writes:?}, calls {calls:?}",
         writes.len()
     );
-    assert!(writes.len() <= most, "{call} cost {writes:?}");
+    // One that was refused, since the object had moved, has written nothing.
+    let refused = writes.iter().filter(|write| !write.ends_with(" 200"));
+    let refused = refused.count();
+    assert!(
+        refused <= 1 && writes.len() - refused <= most,
+        "{call} cost {writes:?}"
+    );
 }
 
 async fn begin(setup: Setup, name: &str) -> (World, Instance) {
@@ -50,22 +56,30 @@ fn applied(instance: &Instance) -> cloud_server_operator::api::Applied {
     instance.status.as_ref().unwrap().applied.clone().unwrap()
 }
 
-/// Short and long tasks, and what a reinstall and a restart may cost in writes with each: one beside intent, receipt and end,
-/// which says that Ready is false before the service is called, and one that shows the operation where it lasts.
-const DURATIONS: [(u64, usize); 2] = [(300, 5), (4_000, 5)];
+/// Short and long tasks.
+const DURATIONS: [u64; 2] = [300, 4_000];
+/// What a reinstall may cost in writes: one shows the operation where it lasts.
+const MOST_OF_A_REINSTALL: usize = 4;
 /// The effects of a reinstall.
 const REINSTALLED: [&str; 2] = ["ReinstallAccepted", "Reinstalled"];
-/// What a password change, a start and a stop may cost, however long they take.
-const MOST: usize = 4;
+/// What a password change, a start, a stop and a restart may cost, however long they take.
+const MOST: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_another_image_reinstalls_once() {
-    for (tasks, most) in DURATIONS {
+    for tasks in DURATIONS {
         let (world, _) = begin(Setup::default().tasks(tasks), "reinstall").await;
         let before = mark(&world, "web").await;
         world.apply(&other_image("web")).await;
         let ready = done(&world, "web", &before, &[Verb::Reinstall]).await;
-        cost(&world, &before, "reinstallSystem", REINSTALLED, most).await;
+        cost(
+            &world,
+            &before,
+            "reinstallSystem",
+            REINSTALLED,
+            MOST_OF_A_REINSTALL,
+        )
+        .await;
         let example = catalogue::example();
         assert_eq!(applied(&ready).image, example.other_image);
         let server = world.only_server(&ready);
@@ -91,7 +105,14 @@ async fn verbs_a_change_from_password_to_key_reinstalls_once() {
     // Force: the same manager gives the password up.
     world.apply(&instance_by_key("web")).await;
     let ready = done(&world, "web", &before, &[Verb::Reinstall]).await;
-    cost(&world, &before, "reinstallSystem", REINSTALLED, 5).await;
+    cost(
+        &world,
+        &before,
+        "reinstallSystem",
+        REINSTALLED,
+        MOST_OF_A_REINSTALL,
+    )
+    .await;
     assert_eq!(
         applied(&ready).key.as_deref(),
         Some(catalogue::example().key)
@@ -100,7 +121,14 @@ async fn verbs_a_change_from_password_to_key_reinstalls_once() {
     let before = mark(&world, "web").await;
     world.apply(&instance("web")).await;
     let ready = done(&world, "web", &before, &[Verb::Reinstall]).await;
-    cost(&world, &before, "reinstallSystem", REINSTALLED, 5).await;
+    cost(
+        &world,
+        &before,
+        "reinstallSystem",
+        REINSTALLED,
+        MOST_OF_A_REINSTALL,
+    )
+    .await;
     assert_eq!(applied(&ready).key, None);
     let id = world.only_server(&ready).id;
     assert_eq!(password_of(&world, &id).as_deref(), Some(World::PASSWORD));
@@ -110,7 +138,7 @@ async fn verbs_a_change_from_password_to_key_reinstalls_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_another_password_is_set_once() {
-    for (tasks, _) in DURATIONS {
+    for tasks in DURATIONS {
         let (world, ready) = begin(Setup::default().tasks(tasks), "password").await;
         let id = world.only_server(&ready).id;
         let before = mark(&world, "web").await;
@@ -175,7 +203,14 @@ async fn verbs_image_and_password_together_are_one_reinstall() {
     world.apply(&other_image("web")).await;
     world.start().await;
     done(&world, "web", &before, &[Verb::Reinstall]).await;
-    cost(&world, &before, "reinstallSystem", REINSTALLED, 5).await;
+    cost(
+        &world,
+        &before,
+        "reinstallSystem",
+        REINSTALLED,
+        MOST_OF_A_REINSTALL,
+    )
+    .await;
     assert_eq!(
         password_of(&world, &id).as_deref(),
         Some(World::NEW_PASSWORD)
@@ -237,7 +272,14 @@ async fn verbs_a_reinstall_token_reinstalls_once_with_the_same_image() {
     let asked = with("web", |spec| spec["reinstall"] = json!({"token": "one"}));
     world.apply(&asked).await;
     let now = done(&world, "web", &before, &[Verb::Reinstall]).await;
-    cost(&world, &before, "reinstallSystem", REINSTALLED, 5).await;
+    cost(
+        &world,
+        &before,
+        "reinstallSystem",
+        REINSTALLED,
+        MOST_OF_A_REINSTALL,
+    )
+    .await;
     assert_eq!(applied(&now).reinstall.as_deref(), Some("one"));
     assert_eq!(world.only_server(&ready).image, catalogue::example().image);
     // Taken away, and there again: it was asked for once.

@@ -25,12 +25,13 @@ use Act::{
     PauseAfter, PauseBefore, Slow, StatusAfter, TaskFails, Twice,
 };
 use Kind::{
-    Create, Detail, Finalizer, Intent, Listing, Password, Read, Receipt, Reinstall, Release, Status,
+    Create, Detail, Finalizer, Intent, Listing, Password, Power, Read, Receipt, Reinstall, Release,
+    Status,
 };
 use Step::{
-    Apply, Backup, ConsoleRelease, Copy, Delete, EditImage, ForceFinalizers, Hides, Immigrate,
-    Kill, Label, Replace, RestoreBackup, RestoreEtcd, RotatePassword, SnapshotEtcd, Terminate,
-    WipeStatus,
+    Apply, Backup, ConsoleRelease, Copy, Delete, EditImage, EditPower, ForceFinalizers, Hides,
+    Immigrate, Kill, Label, Replace, Restart, RestoreBackup, RestoreEtcd, RotatePassword,
+    SnapshotEtcd, Terminate, WipeStatus,
 };
 
 schedules! {
@@ -171,6 +172,16 @@ schedules! {
         lease().at(4_000, EditImage(1)).on(Reinstall, 1, PauseBefore(60));
     q5l_paused_after_the_reinstall_and_taken_over => "bought 1, left 1, erased 1; web-1 Available":
         lease().tasks(5).at(15_000, EditImage(1)).on(Reinstall, 1, PauseAfter(60));
+    q5t_paused_before_a_stop_and_taken_over => "bought 1, left 1, stopped 1; web-1 Available":
+        lease().at(4_000, EditPower(1)).on(Power, 1, PauseBefore(60));
+    q5t_paused_after_a_stop_and_taken_over => "bought 1, left 1, stopped 1; web-1 Available":
+        lease().tasks(5).at(15_000, EditPower(1)).on(Power, 1, PauseAfter(60));
+    q5t_paused_before_a_start_and_taken_over => "bought 1, left 1, stopped 1, started 1; web-1 Available":
+        lease().at(4_000, EditPower(1)).at(20_000, EditPower(1)).on(Power, 2, PauseBefore(60));
+    q5t_paused_before_a_restart_and_taken_over => "bought 1, left 1, restarted 2; web-1 Available":
+        lease().at(4_000, Restart(1)).on(Power, 1, PauseBefore(60));
+    q5t_paused_after_a_restart_and_taken_over => "bought 1, left 1, restarted 2; web-1 Available":
+        lease().tasks(5).at(15_000, Restart(1)).on(Power, 1, PauseAfter(60));
     q5p_another_password_while_one_is_under_way => "bought 1, left 1, passwords 2; web-1 Available":
         one().at(4_000, RotatePassword).on(Password, 1, LoseAnswer).at(30_000, RotatePassword);
     q5q_another_password_while_the_older_call_is_late => "bought 1, left 1, passwords 2; web-1 Available":

@@ -179,6 +179,7 @@ fn watches(
             let (sessions, stores) = (parts.accounts.sessions.clone(), stores.clone());
             move |event, key, _| {
                 if let Some(account) = shown(event) {
+                    // Of another shard's it is kept where its service is.
                     if !shard.owns(&key.namespace) {
                         sessions.see_elsewhere(key, endpoint(account));
                         return;
@@ -204,7 +205,8 @@ fn watches(
             let stores = stores.clone();
             move |event, key, uid| {
                 if let Some(instance) = shown(event) {
-                    // What of it cannot be read counts by its record.
+                    // Also one of another shard: no server may be taken over by two. What of it cannot be read counts by its
+                    // record.
                     owners::enrol_as(&reservations, (key.clone(), uid.clone()), instance);
                     if !shard.owns(&key.namespace) {
                         return;
@@ -226,8 +228,7 @@ fn watches(
     ]
 }
 
-/// The object that an event shows. Of an Instance of another shard it is kept which server it has, and of such an Account where its
-/// service is: no server may be taken over by two, and none of another shard counts as nobody's.
+/// The object that an event shows.
 fn shown<K>(event: &Event<Shown<K>>) -> Option<&Guarded<K>> {
     match event {
         Event::InitApply(shown) | Event::Apply(shown) => Some(&shown.object),

@@ -34,19 +34,6 @@ impl Pacing {
     }
 }
 
-impl Iterator for Pacing {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        Some(self.fail())
-    }
-}
-
-impl kube::runtime::utils::Backoff for Pacing {
-    /// Time alone resets it.
-    fn reset(&mut self) {}
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -102,6 +102,24 @@ fn what_only_an_interrupted_listing_showed_is_gone_when_the_next_lacks_it() {
     assert!(known.interrupted.is_empty());
 }
 
+/// Who hears of it goes by the name.
+#[test]
+fn what_only_an_interrupted_listing_showed_is_gone_before_its_namesake_is_there() {
+    let mut known = Known::default();
+    told(
+        &mut known,
+        &[Event::Init, Event::InitApply(object("a", "1"))],
+    );
+    let whole = [
+        Event::Init,
+        Event::InitApply(object("a", "2")),
+        Event::InitDone,
+    ];
+    let former = ("a".into(), "1".into(), Change::Gone);
+    let now = ("a".into(), "2".into(), Change::Listed);
+    assert_eq!(told(&mut known, &whole), [former, now]);
+}
+
 /// An apiserver of one ConfigMap, which can be ill.
 #[derive(Clone)]
 struct Server {
@@ -271,12 +289,16 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
 async fn it_goes_on_within_ten_seconds_after_an_outage_of_any_length_and_shows_life_all_the_time() {
-    for mood in [
-        Mood::Down,
-        Mood::Silent {
-            listings: true,
-            watches: true,
-        },
+    let silent = Mood::Silent {
+        listings: true,
+        watches: true,
+    };
+    let without_streams = Mood::Paged(NoStream::Refused(429));
+    for (mood, after) in [
+        (Mood::Down, Mood::Well),
+        (Mood::Down, without_streams),
+        (silent, Mood::Well),
+        (silent, without_streams),
     ] {
         let (server, heartbeats) = (Server::new(mood), Heartbeats::default());
         let mut watch = server.watch(&heartbeats);
@@ -288,7 +310,7 @@ async fn it_goes_on_within_ten_seconds_after_an_outage_of_any_length_and_shows_l
                 "what others do to it is no reason"
             );
         }
-        server.set(Mood::Well);
+        server.set(after);
         let back = Instant::now();
         watch.synced.wait_for(|done| *done).await.unwrap();
         assert!(

@@ -1,6 +1,7 @@
 //! What a fleet at rest takes of memory: steady, after relists, after a restart.
 
 use super::tell;
+use crate::host::cgroup::Cgroup;
 use crate::host::memory::figure;
 use crate::support::bought::{allocated, at_rest, buy, is_naive, setup};
 use crate::support::wire::{Blow, Kind};
@@ -9,6 +10,8 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// The operator has as much as `deploy/operator/deployment.yaml` gives it, where this machine can see to that.
+const LIMIT: u64 = 128 << 20;
 /// How often all is listed again.
 const RELISTS: usize = 5;
 /// For so long nothing changes before a fleet is weighed.
@@ -18,18 +21,28 @@ const STILL: Duration = Duration::from_secs(5);
 #[ignore = "buys thousands of servers: make bench"]
 async fn memory_of_a_fleet_at_rest() {
     for count in sizes() {
-        let mut world = setup().wire().begin("memory").await;
+        let group = if is_naive() {
+            None
+        } else {
+            Cgroup::if_possible("memory")
+        };
+        let around = group.as_ref().map(|group| {
+            group.limit_memory(LIMIT);
+            group.around(false)
+        });
+        let line: Vec<&str> = around.iter().flatten().map(String::as_str).collect();
+        let mut world = setup().wire().around(&line).begin("memory").await;
         buy(&mut world, &names("web", count)).await;
         at_rest(&mut world, count).await;
-        weigh(&mut world, count, "steady").await;
+        weigh(&mut world, group.as_ref(), count, "steady").await;
         for _ in 0..RELISTS {
             relist(&world).await;
         }
         at_rest(&mut world, count).await;
-        weigh(&mut world, count, "after five relists").await;
+        weigh(&mut world, group.as_ref(), count, "after five relists").await;
         world.restart().await;
         at_rest(&mut world, count).await;
-        weigh(&mut world, count, "after a restart").await;
+        weigh(&mut world, group.as_ref(), count, "after a restart").await;
         world.kill();
         world.finish().await;
     }
@@ -71,7 +84,7 @@ async fn stands_still(process: u32) {
     .await;
 }
 
-async fn weigh(world: &mut World, count: usize, when: &str) {
+async fn weigh(world: &mut World, group: Option<&Cgroup>, count: usize, when: &str) {
     let (_, metrics) = world.operator().metrics().await;
     let process = world.operator().id();
     if !is_naive() {
@@ -85,6 +98,8 @@ async fn weigh(world: &mut World, count: usize, when: &str) {
     });
     if !is_naive() {
         told["allocated_bytes"] = json!(allocated(&metrics));
+        // With files that were read and what the kernel needs for it, and of all its processes so far.
+        told["most_counted_bytes"] = json!(group.map(Cgroup::most_memory));
     }
     tell(&told);
 }

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_stop_and_start_are_called_once_each() {
-    for (tasks, _) in DURATIONS {
+    for tasks in DURATIONS {
         let (world, _) = begin(Setup::default().tasks(tasks), "power").await;
         let before = mark(&world, "web").await;
         world.apply(&stopped("web")).await;
@@ -89,7 +89,7 @@ async fn verbs_an_unmanaged_power_state_is_left_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_a_restart_token_restarts_once() {
-    for (tasks, most) in DURATIONS {
+    for tasks in DURATIONS {
         let (world, _) = begin(Setup::default().tasks(tasks), "restart").await;
         for word in ["one", "two"] {
             let before = mark(&world, "web").await;
@@ -100,7 +100,7 @@ async fn verbs_a_restart_token_restarts_once() {
                 &before,
                 "restart",
                 ["RestartAccepted", "Restarted"],
-                most,
+                MOST,
             )
             .await;
             assert_eq!(applied(&ready).restart.as_deref(), Some(word));
@@ -148,7 +148,7 @@ async fn verbs_a_restart_token_of_any_text_restarts_once_and_holds_no_deletion()
     let spec = ready.spec.restart.as_ref().map(|restart| &restart.token);
     assert_eq!(applied(&ready).restart.as_ref(), spec);
     let restarted = ["RestartAccepted", "Restarted"];
-    cost(&world, &before, "restart", restarted, 5).await;
+    cost(&world, &before, "restart", restarted, MOST).await;
     world.delete("web").await;
     world.gone("web").await;
     let refused = world.writes().await;
