@@ -185,7 +185,7 @@ kubectl config set-context --current --namespace=$namespace >/dev/null
 printf '\n$ %s\n' "kubectl kustomize examples | sed 's|http://127.0.0.1:8090|$endpoint|' | kubectl apply -f -"
 kubectl kustomize examples | sed "s|http://127.0.0.1:8090|$endpoint|" | kubectl apply -f -
 show kubectl get instances -o wide
-show kubectl wait --for=condition=Ready instance --all --timeout=60s
+show kubectl wait --for=condition=Ready instances.cloudserver.dev --all --timeout=60s
 show kubectl get accounts,instances -o wide
 
 say 'What the operator knows of one server'
@@ -214,19 +214,19 @@ becomes() {
 }
 
 say 'Changing a server: power, password, operating system'
-show kubectl patch instance web-1 --type=merge -p '{"spec":{"powerState":"Stopped"}}'
+show kubectl patch instances.cloudserver.dev web-1 --type=merge -p '{"spec":{"powerState":"Stopped"}}'
 becomes '{.status.detail.ecsStatus}=STOPPED'
-show kubectl patch instance web-1 --type=merge -p '{"spec":{"powerState":"Running"}}'
+show kubectl patch instances.cloudserver.dev web-1 --type=merge -p '{"spec":{"powerState":"Running"}}'
 becomes '{.status.detail.ecsStatus}=STARTED'
 show kubectl patch secret web-1-login --type=merge -p '{"stringData":{"password":"Another5horse!"}}'
 becomes '{.status.history[0].verb}=ModifyPassword'
-show kubectl patch instance web-1 --type=merge -p '{"spec":{"image":{"id":"img-debian12aaaa"}}}'
+show kubectl patch instances.cloudserver.dev web-1 --type=merge -p '{"spec":{"image":{"id":"img-debian12aaaa"}}}'
 becomes '{.status.detail.imageResourceUUID}=img-debian12aaaa'
 show kubectl get instance web-1 -o 'jsonpath={range .status.history[*]}{.verb} {.succeeded}{"\n"}{end}'
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 
 say 'Deleting: the object stays until its server is confirmed released'
-show kubectl delete instance web-1 --timeout=60s
+show kubectl delete instances.cloudserver.dev web-1 --timeout=60s
 live
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 expect 'Instances left' "$(kubectl get instances -o custom-columns=NAME:.metadata.name --no-headers | tr '\n' ' ')" 'api-1 db-1 db-2 web-2 web-3 '
@@ -251,7 +251,7 @@ EOF
 fi
 
 say 'Deleting the rest; db-2 stays an object for the settling time, since its request might have been doubled, but its server goes now'
-show kubectl delete instances --all --wait=false
+show kubectl delete instances.cloudserver.dev --all --wait=false
 # shellcheck disable=SC2317 # called by name
 none_live() { [[ -z $(ids_at_the_service) ]]; }
 await operator 60 none_live

@@ -9,6 +9,8 @@
 
 #[path = "site/commands.rs"]
 mod commands;
+#[path = "site/kinds.rs"]
+mod kinds;
 
 use commands::{Block, blocks, script};
 use std::collections::BTreeSet;
@@ -118,6 +120,53 @@ fn each_page_of_the_tasks_is_run() {
     let run = PAGES.iter().filter(|page| page.starts_with("howto/"));
     let run: BTreeSet<String> = run.map(|page| (*page).to_owned()).collect();
     assert_eq!(there, run);
+}
+
+/// Text files below a folder.
+fn texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            texts(&path, found);
+        } else if let Ok(text) = fs::read_to_string(&path) {
+            found.push((path, text));
+        }
+    }
+}
+
+#[test]
+fn commands_of_pages_chart_examples_and_messages_reach_our_kinds_where_others_have_the_same_names()
+{
+    let mut found = Vec::new();
+    for folder in ["deploy", "docs", "examples", "src"] {
+        texts(&root().join(folder), &mut found);
+    }
+    for page in [
+        "README.md",
+        "CHANGELOG.md",
+        "simulator/README.md",
+        "devcluster/README.md",
+    ] {
+        let path = root().join(page);
+        let text = fs::read_to_string(&path).unwrap();
+        found.push((path, text));
+    }
+    let mut seen = 0;
+    let mut wrong = Vec::new();
+    for (path, text) in &found {
+        for command in kinds::commands(text) {
+            seen += 1;
+            if !kinds::ambiguous(&command).is_empty() {
+                wrong.push(format!("{}: {command}", path.display()));
+            }
+        }
+    }
+    assert!(seen > 200, "{seen} commands");
+    assert!(
+        wrong.is_empty(),
+        "write instances.cloudserver.dev or accounts.cloudserver.dev:\n{}",
+        wrong.join("\n")
+    );
 }
 
 /// Free ports, none of which the system gives to others meanwhile by itself: it does so from 32768 on.

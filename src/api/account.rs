@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
     namespaced,
     status = "AccountStatus",
     derive = "PartialEq",
-    shortname = "csa",
+    shortname = "csacct",
     category = "cloudserver",
     doc = "An account at the cloud-server management service: its endpoint, its token, and how politely to use it.",
     printcolumn(

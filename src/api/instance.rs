@@ -31,7 +31,7 @@ use serde_json::{Map, Value};
     namespaced,
     status = "InstanceStatus",
     derive = "PartialEq",
-    shortname = "csi",
+    shortname = "csinst",
     category = "cloudserver",
     selectable = ".spec.region",
     doc = "A cloud server of the management service: exactly one server for each Instance.",

@@ -132,7 +132,7 @@ fn allow(account: &Account) -> Option<String> {
         format!(
             "Account {name} does not let its Instances import servers: with imports: Allowed in its spec, whoever may create \
              Instances in namespace {namespace} may take over every server of its token that no Instance has. To allow it: \
-             kubectl patch account {name} -n {namespace} --type=merge -p '{{\"spec\":{{\"imports\":\"Allowed\"}}}}'"
+             kubectl patch accounts.cloudserver.dev {name} -n {namespace} --type=merge -p '{{\"spec\":{{\"imports\":\"Allowed\"}}}}'"
         )
     })
 }

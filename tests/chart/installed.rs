@@ -140,7 +140,7 @@ fn older_chart(directory: &Path) {
     copy(&chart(), directory);
     let file = directory.join("files/crds.yaml");
     let text = fs::read_to_string(&file).unwrap();
-    let short = "    - csi\n";
+    let short = "    - csinst\n";
     assert!(text.contains(short));
     fs::write(file, text.replace(short, "    - older\n")).unwrap();
 }
@@ -227,7 +227,7 @@ async fn an_upgrade_upgrades_the_definitions_and_an_uninstallation_leaves_them_w
     assert_eq!(replicas(), "2");
     let upgrade = [current, "--set", "replicas=3,secretWriter.enabled=true"];
     succeeded(&release(&cluster, "upgrade", OPERATOR, &upgrade));
-    assert_eq!((short().as_str(), replicas().as_str()), ("csi", "3"));
+    assert_eq!((short().as_str(), replicas().as_str()), ("csinst", "3"));
     let writer = ["clusterrole", "cloud-server-operator-secret-writer"];
     assert_eq!(
         field(&cluster, &writer, "{.rules[0].verbs[*]}"),

@@ -319,9 +319,14 @@ async fn kubectl_wait_right_after_a_patch_returns_when_it_is_done_and_not_before
     for (spec, effect) in patches {
         let seq = world.sim.ledger().last_seq();
         let patch = json!({"spec": spec}).to_string();
-        let patched = ["patch", "csi/web", "--type=merge", "-p", &patch];
+        let patched = ["patch", "csinst/web", "--type=merge", "-p", &patch];
         world.run(&patched, "").await;
-        let waited = ["wait", "--for=condition=Ready", "--timeout=240s", "csi/web"];
+        let waited = [
+            "wait",
+            "--for=condition=Ready",
+            "--timeout=240s",
+            "csinst/web",
+        ];
         world.run(&waited, "").await;
         let did = effects(&world, seq);
         assert!(did.iter().any(|did| did == effect), "{effect}: {did:?}");

@@ -133,7 +133,7 @@ fn columns(command: &str) -> Vec<String> {
     let Some((before, columns)) = command.split_once("custom-columns=") else {
         return Vec::new();
     };
-    let kind = if before.contains("csi") {
+    let kind = if before.contains("instances") {
         "instance"
     } else {
         "account"

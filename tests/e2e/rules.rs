@@ -126,7 +126,7 @@ async fn columns_short_names_and_category_show_what_matters() {
         assert_eq!(shown.starts_with(' '), package.is_empty(), "{name}: {text}");
     }
 
-    let (_, text) = world.kubectl(&["get", "csi", "-o", "wide"], "").await;
+    let (_, text) = world.kubectl(&["get", "csinst", "-o", "wide"], "").await;
     let header: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(
         header,
@@ -162,14 +162,14 @@ async fn columns_short_names_and_category_show_what_matters() {
             && text.contains("account.cloudserver.dev/default"),
         "{text}"
     );
-    let (_, text) = world.kubectl(&["get", "csa", "-o", "wide"], "").await;
+    let (_, text) = world.kubectl(&["get", "csacct", "-o", "wide"], "").await;
     assert!(
         text.contains(world.sim.url()) && text.contains("Available"),
         "{text}"
     );
     let selector = format!("--field-selector=spec.region={}", example.region);
     let (_, text) = world
-        .kubectl(&["get", "csi", "-o", "name", &selector], "")
+        .kubectl(&["get", "csinst", "-o", "name", &selector], "")
         .await;
     let mut all: Vec<&str> = text.lines().collect();
     all.sort_unstable();
@@ -179,7 +179,7 @@ async fn columns_short_names_and_category_show_what_matters() {
         .kubectl(
             &[
                 "get",
-                "csi",
+                "csinst",
                 "-o",
                 "name",
                 "--field-selector=spec.region=elsewhere",
@@ -200,7 +200,12 @@ async fn kubectl_wait_and_explain_work() {
     assert!(done, "{text}");
     let (done, text) = world
         .kubectl(
-            &["wait", "--for=condition=Ready", "--timeout=240s", "csi/web"],
+            &[
+                "wait",
+                "--for=condition=Ready",
+                "--timeout=240s",
+                "csinst/web",
+            ],
             "",
         )
         .await;

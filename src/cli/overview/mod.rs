@@ -92,7 +92,7 @@ async fn show_each(args: &DescribeArgs) -> Result<String, String> {
             let is_there = unreadable.iter().any(|object| object.name == *name);
             return Err(match is_there {
                 true => format!(
-                    "Instance {name}: this version of the command cannot read it; kubectl get instance {name} -o yaml shows it"
+                    "Instance {name}: this version of the command cannot read it; kubectl get instances.cloudserver.dev {name} -o yaml shows it"
                 ),
                 false => format!(
                     "Instance {name} does not exist in namespace {}: check the name and -n",

@@ -114,7 +114,7 @@ async fn where_the_account_allows_no_import_the_line_that_does_is_told_and_plan_
     assert_eq!(told.status, 0, "{}", told.err);
     let patch = r#"--type=merge -p '{"spec":{"imports":"Allowed"}}'"#;
     let command = format!(
-        "kubectl patch account default -n {} {patch}",
+        "kubectl patch accounts.cloudserver.dev default -n {} {patch}",
         world.namespace
     );
     for text in [&told.out, &told.err] {
