@@ -72,6 +72,10 @@ use serde_json::{Map, Value};
     ).message("spec.connectionSecret.name is the name of the login Secret: name another one")
      .field_path(".spec.connectionSecret"),
     validation = Rule::new(
+        "!has(self.spec.login.generate) || has(self.spec.login.generate.secretName) || self.metadata.name.size() <= 247"
+    ).message("the login Secret is named after this Instance and '-login', and that name is longer than 253 characters: set spec.login.generate.secretName, or use a shorter metadata.name")
+     .field_path(".spec.login.generate"),
+    validation = Rule::new(
         "!has(oldSelf.status) || !has(oldSelf.status.id) || (has(self.spec.__import__) == has(oldSelf.spec.__import__) && \
          (!has(self.spec.__import__) || self.spec.__import__ == oldSelf.spec.__import__))"
     ).message("spec.import cannot be changed while this Instance has a server: leave it as it is (deleting the Instance releases the server unless spec.deletionPolicy is Retain)")

@@ -14,7 +14,8 @@ pub const PASSWORD: &str = "password";
 #[serde(rename_all = "camelCase")]
 pub struct GeneratedLogin {
     /// Name of the Secret that the operator makes in this namespace; the Instance's name and `-login` where it is left
-    /// out. One that exists and does not belong to this Instance is neither used nor changed.
+    /// out. An Instance whose name is longer than 247 characters has to set it. One that exists and does not belong to this
+    /// Instance is neither used nor changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = Rule::new(NAME_RULE).message(NAME_MESSAGE))]

@@ -3,9 +3,12 @@
 use super::times;
 use crate::api::names::REPORTING_CONTROLLER;
 use crate::api::printable;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::PostParams;
+use kube::{Api, Client};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,11 +21,15 @@ const OFTEN: u32 = 5;
 /// more the more there are.
 const REMEMBERED: usize = 4096;
 
+/// Longest name of an Event: that of any object.
+const NAME_MAX: usize = 253;
+
 /// Publishes Events.
 #[derive(Clone)]
 pub struct Events {
     client: Client,
-    reporter: Reporter,
+    /// Names this process.
+    instance: String,
     told: Arc<Mutex<Told>>,
 }
 
@@ -75,13 +82,9 @@ impl EventNote {
 impl Events {
     /// Events under our reporting controller; `instance` names this process.
     pub fn new(client: Client, instance: Option<String>) -> Self {
-        let reporter = Reporter {
-            controller: REPORTING_CONTROLLER.to_owned(),
-            instance,
-        };
         Self {
             client,
-            reporter,
+            instance: instance.unwrap_or_else(|| REPORTING_CONTROLLER.to_owned()),
             told: Arc::default(),
         }
     }
@@ -91,23 +94,41 @@ impl Events {
         if !self.is_new(about, event) {
             return;
         }
-        let event = Event {
-            type_: if event.warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            },
-            reason: event.reason.to_owned(),
-            note: Some(printable(&event.note).chars().take(1000).collect()),
-            action: event.reason.to_owned(),
-            secondary: None,
-        };
-        // A recorder of its own: one that lives folds Events of the same reason, and goes on telling the words of the first.
-        let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
+        let namespace = about.namespace.as_deref().unwrap_or("default");
+        let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let (event, params) = (
+            self.event(about, event, Timestamp::now()),
+            PostParams::default(),
+        );
         let published =
-            tokio::time::timeout(times::KUBE_CALL_DEADLINE, recorder.publish(&event, about)).await;
-        if !matches!(published, Ok(Ok(()))) {
-            tracing::debug!(reason = event.reason, "an Event was not taken");
+            tokio::time::timeout(times::KUBE_CALL_DEADLINE, events.create(&params, &event)).await;
+        if !matches!(published, Ok(Ok(_))) {
+            tracing::debug!(
+                reason = event.reason,
+                "the apiserver did not store an Event"
+            );
+        }
+    }
+
+    /// The Event as the apiserver stores it. The Recorder of the client library names it after the object without a look at the
+    /// length, so that an object with a long name would have no Events.
+    fn event(&self, about: &ObjectReference, event: &EventNote, now: Timestamp) -> Event {
+        let object = about.name.as_deref().unwrap_or(REPORTING_CONTROLLER);
+        Event {
+            metadata: ObjectMeta {
+                namespace: about.namespace.clone(),
+                name: Some(name_of(object, now)),
+                ..ObjectMeta::default()
+            },
+            type_: Some(if event.warning { "Warning" } else { "Normal" }.to_owned()),
+            reason: Some(event.reason.to_owned()),
+            action: Some(event.reason.to_owned()),
+            note: Some(printable(&event.note).chars().take(1000).collect()),
+            event_time: Some(MicroTime(now)),
+            regarding: Some(about.clone()),
+            reporting_controller: Some(REPORTING_CONTROLLER.to_owned()),
+            reporting_instance: Some(self.instance.clone()),
+            ..Event::default()
         }
     }
 
@@ -145,10 +166,41 @@ impl Told {
     }
 }
 
+/// The name of an Event about an object: as much of the object's name as fits, and the time, as client-go does it.
+fn name_of(object: &str, now: Timestamp) -> String {
+    let time = format!("{:x}", now.as_nanosecond());
+    let fits: String = object.chars().take(NAME_MAX - 1 - time.len()).collect();
+    // A name ends with a letter or digit before the dot.
+    format!("{}.{time}", fits.trim_end_matches(['-', '.']))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::valid;
     use std::time::Duration;
+
+    #[test]
+    fn an_event_of_an_object_with_the_longest_name_has_a_name_that_kubernetes_takes() {
+        let now = Timestamp::from_second(1_700_000_000).unwrap();
+        let label = "a".repeat(63);
+        let longest = format!("{label}.{label}.{label}.{}", "b".repeat(61));
+        let dot_at_the_cut = format!(
+            "{label}.{label}.{label}.{}.{}",
+            "b".repeat(43),
+            "c".repeat(17)
+        );
+        let hyphens_at_the_cut = format!(
+            "{label}.{label}.{label}.{}--{}",
+            "b".repeat(42),
+            "c".repeat(17)
+        );
+        for object in ["web-1", &longest, &dot_at_the_cut, &hyphens_at_the_cut] {
+            let name = name_of(object, now);
+            assert_eq!(valid::object_name(&name), Ok(()), "{name}");
+        }
+        assert_eq!(name_of("web-1", now), "web-1.17979cfe362a0000");
+    }
 
     #[test]
     fn the_same_is_told_again_after_something_else_and_not_without_end() {

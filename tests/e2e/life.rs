@@ -2,13 +2,15 @@
 
 use crate::support::{
     Setup, abnormal, condition, create_calls, delete, eventually, instance, instance_by_key,
-    marker_of, outline, stays,
+    marker_of, name_of_length, outline, stays, with,
 };
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
 use cloud_simulator::Readings;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
 use kube::api::Api;
+use serde_json::json;
 use std::time::Duration;
 
 /// Every field of the specification's section 2.3.
@@ -208,6 +210,41 @@ async fn a_deleted_instance_leaves_no_server() {
             .iter()
             .all(|s| s.id == server.id && s.released_at.is_some())
     );
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_with_the_longest_name_has_its_secrets_and_events() {
+    let world = Setup::default().begin("longest-name").await;
+    let name = name_of_length(253);
+    let manifest = with(&name, |spec| {
+        spec["login"] = json!({"generate": {"secretName": "own"}});
+        spec["connectionSecret"] = json!({"name": "reach"});
+    });
+    world.apply(&manifest).await;
+    let ready = world.ready(&name).await;
+    world.only_server(&ready);
+    eventually("the connection Secret is there", async || {
+        let found = world.secrets().get("reach").await;
+        found.map(|_| ()).map_err(|error| error.to_string())
+    })
+    .await;
+    world.delete(&name).await;
+    world.gone(&name).await;
+    for reason in ["Created", "Available", "Released"] {
+        eventually(&format!("an Event tells {reason}"), async || {
+            let events = world.events(reason).await;
+            let is_of_it = |event: &Event| {
+                let regarding = event.regarding.as_ref();
+                regarding.and_then(|object| object.name.as_ref()) == Some(&name)
+            };
+            match events.iter().filter(|event| is_of_it(event)).count() {
+                1 => Ok(()),
+                count => Err(format!("{count} of {events:?}")),
+            }
+        })
+        .await;
+    }
     world.finish().await;
 }
 

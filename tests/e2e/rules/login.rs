@@ -1,11 +1,33 @@
 //! Cases of the rules about logins and connection Secrets.
 
 use super::table::Case;
-use crate::support::with;
+use crate::support::{name_of_length, with};
 use serde_json::{Value, json};
 
 pub fn cases() -> Vec<Case> {
-    logins().into_iter().chain([connections()]).collect()
+    let (connections, lengths) = (connections(), lengths());
+    logins().into_iter().chain([connections, lengths]).collect()
+}
+
+fn lengths() -> Case {
+    let named = |length: usize, login: Value| {
+        let mut manifest = with("web", |spec| spec["login"] = login);
+        manifest["metadata"]["name"] = json!(name_of_length(length));
+        manifest
+    };
+    Case::new(
+        "the login Secret is named after this Instance and '-login', and that name is longer than 253 characters",
+        true,
+        vec![
+            named(247, json!({"generate": {}})),
+            named(253, json!({"generate": {"secretName": "own"}})),
+            named(253, json!({"sshKey": {"id": "key-1"}})),
+        ],
+        vec![
+            named(248, json!({"generate": {}})),
+            named(253, json!({"generate": {}})),
+        ],
+    )
 }
 
 fn logins() -> Vec<Case> {

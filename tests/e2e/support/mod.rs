@@ -40,8 +40,8 @@ pub use forward::end_to_end;
 pub use install::{Manifests, token_of};
 pub use link::{Link, Weather};
 pub use objects::{
-    abnormal, condition, instance, instance_by_key, is_ready, other_image, outline, reason,
-    stopped, token, with,
+    abnormal, condition, instance, instance_by_key, is_ready, name_of_length, other_image, outline,
+    reason, stopped, token, with,
 };
 pub use operator::{Operator, get};
 pub use program::{Program, folder, module, on_path, port};

@@ -30,6 +30,12 @@ pub fn instance_by_key(name: &str) -> Value {
     manifest
 }
 
+/// A name of so many characters that Kubernetes takes, with dots; the longest has 253.
+pub fn name_of_length(length: usize) -> String {
+    let label = "a".repeat(63);
+    format!("{label}.{label}.{label}.{}", "b".repeat(length - 192))
+}
+
 /// An Instance whose spec is changed.
 pub fn with(name: &str, change: impl FnOnce(&mut Value)) -> Value {
     let mut manifest = instance(name);
