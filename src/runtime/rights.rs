@@ -12,6 +12,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The namespace of the cluster itself that is tried.
@@ -86,9 +87,12 @@ impl Unsafe {
     }
 }
 
+/// Whether the apiserver allows a right in a namespace.
+type Answers = BTreeMap<(Unsafe, String), bool>;
+
 /// What was found out of the operator's own rights; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Rights(Arc<Mutex<BTreeMap<(Unsafe, String), bool>>>);
+pub struct Rights(Arc<Mutex<Answers>>);
 
 impl Rights {
     /// What is allowed although it must not be, in words; none where nothing is known to be.
@@ -131,7 +135,14 @@ impl Rights {
         former.unwrap_or_default() != is_allowed
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<(Unsafe, String), bool>> {
+    /// Whether something is allowed that is not known to be.
+    fn is_worse(&self, answers: &Answers) -> bool {
+        let known = self.known();
+        let mut allowed = answers.iter().filter(|(_, is_allowed)| **is_allowed);
+        allowed.any(|(right, _)| known.get(right) != Some(&true))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Answers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -180,20 +191,16 @@ impl Trial {
     }
 
     async fn once(&self) {
+        let begun = Instant::now();
+        let mut answers = self.ask().await;
+        // A policy that was applied a moment ago is not in force yet: a new finding counts only if it lasts.
+        while self.rights.is_worse(&answers) && begun.elapsed() < times::POLICY_IN_FORCE_AFTER {
+            tokio::time::sleep(times::POLICY_RECHECK).await;
+            answers = self.ask().await;
+        }
         let mut is_change = false;
-        for namespace in self.tried_in() {
-            for what in Unsafe::ALL {
-                if !what.is_tried_in(&namespace) {
-                    continue;
-                }
-                match self.is_allowed(what, &namespace).await {
-                    Ok(is_allowed) => is_change |= self.rights.learn(what, &namespace, is_allowed),
-                    // What was known before stands.
-                    Err(error) => {
-                        tracing::debug!(what = what.label(), namespace, %error, "the operator's own rights were not tried");
-                    }
-                }
-            }
+        for ((what, namespace), is_allowed) in answers {
+            is_change |= self.rights.learn(what, &namespace, is_allowed);
         }
         let found = self.rights.found();
         for what in Unsafe::ALL {
@@ -205,8 +212,29 @@ impl Trial {
         }
         match self.rights.unsafe_words() {
             Some(words) => tracing::warn!(in_namespaces = ?found, "{words}"),
-            None => tracing::info!("the operator is refused again what it must not do"),
+            None => tracing::info!("excessive permissions are gone"),
         }
+    }
+
+    /// Whether the apiserver allows each right in each namespace. Without an answer, the former one counts.
+    async fn ask(&self) -> Answers {
+        let mut answers = Answers::new();
+        for namespace in self.tried_in() {
+            for what in Unsafe::ALL {
+                if !what.is_tried_in(&namespace) {
+                    continue;
+                }
+                match self.is_allowed(what, &namespace).await {
+                    Ok(is_allowed) => {
+                        answers.insert((what, namespace.clone()), is_allowed);
+                    }
+                    Err(error) => {
+                        tracing::debug!(what = what.label(), namespace, %error, "the operator's own rights were not tried");
+                    }
+                }
+            }
+        }
+        answers
     }
 
     fn tried_in(&self) -> Vec<String> {
@@ -255,6 +283,9 @@ fn judged<T>(answer: Result<T, KubeError>) -> Result<bool, KubeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use std::time::Duration;
 
     fn refused(code: u16, message: &str) -> Result<(), KubeError> {
         let status = kube::core::Status::failure(message, "").with_code(code);
@@ -290,6 +321,50 @@ mod tests {
             assert_eq!(judged.ok(), safe.then_some(false), "{message}");
         }
         assert_eq!(judged(Ok(())).ok(), Some(true));
+    }
+
+    /// An apiserver that stores everything for this time, then refuses it by a policy. Answers on a dry run.
+    fn apiserver(allows_for: Duration) -> Client {
+        let until = Instant::now() + allows_for;
+        let service = tower::service_fn(move |_: Request<Body>| async move {
+            let (code, body) = match Instant::now() < until {
+                true => (
+                    201,
+                    json!({"kind": "Secret", "apiVersion": "v1", "metadata": {}}),
+                ),
+                false => {
+                    let message = "ValidatingAdmissionPolicy 'p' denied request: no";
+                    let status = json!({
+                        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden",
+                        "code": 403, "message": message,
+                    });
+                    (403, status)
+                }
+            };
+            let response = Response::builder().status(code);
+            response.body(Body::from(body.to_string().into_bytes()))
+        });
+        Client::new(service, "a")
+    }
+
+    fn trial(allows_for: Duration) -> Trial {
+        Trial {
+            client: apiserver(allows_for),
+            namespaces: vec!["a".to_owned()],
+            rights: Rights::default(),
+            metrics: Metrics::default(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_right_that_a_new_policy_confines_a_moment_later_is_not_reported() {
+        let new_policy = trial(Duration::from_secs(2));
+        assert!(new_policy.begin().await);
+        assert_eq!(new_policy.rights.unsafe_words(), None);
+
+        let no_policy = trial(Duration::from_secs(3600));
+        assert!(no_policy.begin().await);
+        assert!(no_policy.rights.unsafe_words().is_some());
     }
 
     #[test]

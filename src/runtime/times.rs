@@ -68,7 +68,14 @@ pub(super) const RIGHTS_RECHECK: Duration = Duration::from_secs(60);
 /// The same while something is wrong: whoever mends it waits for it to be seen.
 pub(super) const UNSAFE_RIGHTS_RECHECK: Duration = Duration::from_secs(15);
 
-/// Longest wait for the first answers: an apiserver that does not give them keeps nobody waiting for long.
+/// How long a right must stay allowed before it is reported. The apiserver puts a policy in force a second or two after the policy
+/// was applied, and an installation applies the policies and starts the operator together.
+pub(super) const POLICY_IN_FORCE_AFTER: Duration = Duration::from_secs(3);
+
+/// Between two tries meanwhile. Too long only means a later start.
+pub(super) const POLICY_RECHECK: Duration = Duration::from_millis(500);
+
+/// Longest wait for the first answers, with that time in it: an apiserver that does not give them keeps nobody waiting for long.
 pub(super) const RIGHTS_FIRST_CHECK_MAX: Duration = Duration::from_secs(5);
 
 /// How long it is believed that somebody may read metrics: a scraper's next visit costs the apiserver nothing, and rights that
