@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help heap bench upgrade released demo test tools browser fmt supply advisories clippy build-tests control-plane go-tools site-tools run-tests run-quick-tests torture gitops soak defects generate site dist image release clean
+.PHONY: help heap bench upgrade released demo programs test tools browser fmt supply advisories clippy build-tests control-plane go-tools site-tools run-tests run-quick-tests torture gitops soak defects generate site dist image release clean
 
 CARGO ?= cargo
 # One profile for all that is run: what plays thousands of runs needs the speed, and so do dozens of operators on two cores.
@@ -28,6 +28,9 @@ help: ## list what there is
 
 demo: ## a real API server, the simulated cloud, the operator, and a tour
 	@examples/demo.sh
+
+programs: ## what the quick start runs, into target/debug and the cache: from nothing in about ten minutes on two cores
+	@tools/programs >/dev/null
 
 # One after another, the cheapest first.
 test: tools browser fmt supply clippy build-tests control-plane go-tools site-tools run-tests ## formatting, dependencies, lints, and all tests, the end-to-end ones on a real control plane

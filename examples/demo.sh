@@ -111,19 +111,12 @@ fetch() {
     printf '%s' "${answer#*$'\r\n\r\n'}"
 }
 
-# live: what the simulator itself says, a line for each server; shown as the command that gives the same.
-live() {
-    printf '\n$ curl %s\n' "'$control/servers?live=true'"
-    fetch "$control/servers?live=true" | sed 's/},{/},\n {/g'
-    echo
-}
-
 expect() { # expect WHAT IS WANTED
     [[ $2 == "$3" ]] || die "$1: $2, but should be $3"
 }
 
 ids_at_the_service() { fetch "$control/servers?live=true" | grep -o '"id":"[^"]*"' | cut -d'"' -f4 | sort || true; }
-ids_in_status() { kubectl get instances -o jsonpath='{range .items[*]}{.status.id}{"\n"}{end}' | sort; }
+ids_in_status() { kubectl get instances.cloudserver.dev -o jsonpath='{range .items[*]}{.status.id}{"\n"}{end}' | sort; }
 
 need() { # need PROGRAM WHAT TO DO
     command -v "$1" >/dev/null || die "$1 is missing: $2"
@@ -132,24 +125,19 @@ need cargo 'install Rust (rustup)'
 need cc 'install a C compiler and linker, such as gcc'
 if [[ -z ${KUBEBUILDER_ASSETS-} ]]; then need go 'install Go 1.26 or newer; it builds the API server'; fi
 
-say 'Building operator, simulator and devcluster (five to ten minutes the first time)'
-# In the profile of `make test`, and with the features that tests add to what both need (that is what --examples does; there are
-# none): whoever runs one after the other builds the dependencies once.
-long cargo build --locked --profile fast --workspace --bins --examples
-target=${CARGO_TARGET_DIR:-target}/fast
-
-say 'Looking for etcd, kube-apiserver and kubectl; they are built once, in about five minutes'
+say 'Building the operator, the simulated cloud and the control plane: from nothing about ten minutes on two cores, then kept'
 work=$(mktemp -d "${TMPDIR:-/tmp}/cloud-server-demo.XXXXXX")
-long "$target/devcluster" build >"$work/executables"
-PATH=$(<"$work/executables"):$PATH
+# Nothing here waits for the garbage collector or for the end of a namespace.
+long tools/programs --without-controllers >"$work/path"
+PATH=$(<"$work/path"):$PATH
 
 say 'Starting a control plane on loopback (no nodes: nothing here runs Pods)'
-start devcluster "$target/devcluster" --kubeconfig "$work/admin.kubeconfig"
+start devcluster devcluster --without-controllers --kubeconfig "$work/admin.kubeconfig"
 await devcluster 120 grep -qs '^Ready' "$work/devcluster.out"
 export KUBECONFIG=$work/admin.kubeconfig
 
 say 'Starting the cloud simulator'
-start simulator "$target/cloud-simulator" --listen 127.0.0.1:0 --control 127.0.0.1:0 --token example-token
+start simulator cloud-simulator --listen 127.0.0.1:0 --control 127.0.0.1:0 --token example-token
 await simulator 30 grep -qs 'endpoint' "$work/simulator.out"
 sleep 0.1
 endpoint=$(awk '$1 == "endpoint" {print $2}' "$work/simulator.out")
@@ -170,7 +158,7 @@ cp "$KUBECONFIG" "$work/operator.kubeconfig"
     kubectl config set users.operator.tokenFile "$work/token"
     kubectl config set-context --current --user=operator
 ) >/dev/null
-KUBECONFIG=$work/operator.kubeconfig start operator "$target/cloud-server-operator" run --listen 127.0.0.1:0 \
+KUBECONFIG=$work/operator.kubeconfig start operator cloud-server-operator run --listen 127.0.0.1:0 \
     --leader-elect-resource-namespace $system --keep-tokens-namespace $system --allowed-endpoint "$endpoint"
 await operator 60 grep -qs 'serving /livez' "$work/operator.log"
 health=http://$(grep -o '"address":"[^"]*"' "$work/operator.log" | head -n 1 | cut -d'"' -f4)
@@ -189,22 +177,22 @@ show kubectl wait --for=condition=Ready instances.cloudserver.dev --all --timeou
 show kubectl get accounts,instances -o wide
 
 say 'What the operator knows of one server'
-show kubectl get instance web-1 -o yaml
+show cloud-server-operator describe web-1
 show kubectl events --for instance/web-1
 
-say 'What the service itself knows: one server for each Instance'
-live
+say 'All servers of the account, as the service lists them: one for each Instance'
+show cloud-server-operator instances
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 
 say 'The promise: the answer to the next create gets lost, and still nothing is bought twice'
 fault='{"path":"/instance/create","times":1,"act":{"act":"lose","when":"after-effect"}}'
 printf '\n$ %s\n' "curl $control/faults -H 'Content-Type: application/json' -d '$fault'"
-fetch "$control/faults" "$fault"
-printf '\n\n$ %s\n' "sed 's/db-1/db-2/' examples/instance-key.yaml | kubectl apply -f -"
+fetch "$control/faults" "$fault" >/dev/null
+printf '\n$ %s\n' "sed 's/db-1/db-2/' examples/instance-key.yaml | kubectl apply -f -"
 sed 's/db-1/db-2/' examples/instance-key.yaml | kubectl apply -f -
 show kubectl wait --for=condition=Ready instance/db-2 --timeout=60s
 show kubectl events --for instance/db-2
-live
+show cloud-server-operator instances
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 
 # becomes ANSWER OF A JSONPATH: waits until the Instance web-1 shows it and is Ready again.
@@ -227,16 +215,16 @@ expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
 
 say 'Deleting: the object stays until its server is confirmed released'
 show kubectl delete instances.cloudserver.dev web-1 --timeout=60s
-live
+show cloud-server-operator instances
 expect 'servers at the service' "$(ids_at_the_service)" "$(ids_in_status)"
-expect 'Instances left' "$(kubectl get instances -o custom-columns=NAME:.metadata.name --no-headers | tr '\n' ' ')" 'api-1 db-1 db-2 web-2 web-3 '
+expect 'Instances left' "$(kubectl get instances.cloudserver.dev -o custom-columns=NAME:.metadata.name --no-headers | tr '\n' ' ')" 'api-1 db-1 db-2 web-2 web-3 '
 
 if [[ -t 0 && -t 1 ]]; then
     say 'All is well, and keeps running until Ctrl-C. In another terminal:'
     cat <<EOF
 
 export KUBECONFIG=$KUBECONFIG
-export PATH=$(<"$work/executables"):$(cd "$target" && pwd):\$PATH
+export PATH=$(<"$work/path"):\$PATH
 kubectl get instances --watch
 cloud-server-operator instances
 
@@ -255,5 +243,5 @@ show kubectl delete instances.cloudserver.dev --all --wait=false
 # shellcheck disable=SC2317 # called by name
 none_live() { [[ -z $(ids_at_the_service) ]]; }
 await operator 60 none_live
-live
+show cloud-server-operator instances
 say 'All is well.'

@@ -40,6 +40,7 @@ const PORT_TAKEN: &str = "address already in use";
 pub struct Builder {
     fsync: bool,
     audit: bool,
+    controllers: bool,
     data_dir: Option<PathBuf>,
 }
 
@@ -53,6 +54,12 @@ impl Builder {
     /// Whether the API writes its audit log. On by default.
     pub fn audit(mut self, audit: bool) -> Self {
         self.audit = audit;
+        self
+    }
+
+    /// Whether kube-controller-manager runs. Without it nothing is garbage-collected and no namespace ends. On by default.
+    pub fn controllers(mut self, controllers: bool) -> Self {
+        self.controllers = controllers;
         self
     }
 
@@ -70,7 +77,9 @@ impl Builder {
     /// # Errors
     /// Says which half did not start, with the last lines of its log.
     pub async fn start(self) -> Result<Cluster, Error> {
-        let executables = tokio::task::spawn_blocking(Executables::find_or_build)
+        let controllers = self.controllers;
+        let find = move || Executables::find_or_build_with(controllers);
+        let executables = tokio::task::spawn_blocking(find)
             .await
             .map_err(Error::BrokenOff)??;
         let ports = Ports::choose().map_err(Error::Ports)?;
@@ -92,6 +101,7 @@ impl Builder {
             audit_log_path,
             fsync: self.fsync,
             audit: self.audit,
+            controllers: self.controllers,
             supervisor,
             directory,
             executables,
@@ -162,6 +172,7 @@ pub struct Cluster {
     audit_log_path: PathBuf,
     fsync: bool,
     audit: bool,
+    controllers: bool,
 }
 
 impl Cluster {
@@ -170,6 +181,7 @@ impl Cluster {
         Builder {
             fsync: false,
             audit: true,
+            controllers: true,
             data_dir: None,
         }
     }
@@ -359,7 +371,10 @@ impl Cluster {
         )?;
         self.start_component(Component::Etcd).await?;
         self.start_component(Component::Apiserver).await?;
-        self.start_component(Component::ControllerManager).await
+        if self.controllers {
+            self.start_component(Component::ControllerManager).await?;
+        }
+        Ok(())
     }
 
     async fn move_to_other_ports(&mut self) -> Result<(), Error> {

@@ -20,13 +20,11 @@ pub const KUBERNETES_VERSION: &str = "1.36.3";
 /// The version of etcd that is built here.
 pub const ETCD_VERSION: &str = "3.6.8";
 
+/// Garbage collection and the end of namespaces: what a tour can do without.
+const CONTROLLERS: &str = "kube-controller-manager";
+
 /// The names of the executables, in the order in which they are built: each reuses what the one before compiled.
-const NAMES: [&str; 4] = [
-    "etcd",
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kubectl",
-];
+const NAMES: [&str; 4] = ["etcd", "kube-apiserver", CONTROLLERS, "kubectl"];
 
 /// Why there are no executables.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +32,7 @@ const NAMES: [&str; 4] = [
 pub enum Error {
     /// `KUBEBUILDER_ASSETS` names a directory that lacks something.
     #[error(
-        "{ASSETS_VARIABLE}={} has no {missing}: put it there, or unset the variable to have all four built from source",
+        "{ASSETS_VARIABLE}={} has no {missing}: put it there, or unset the variable to have them built from source",
         directory.display()
     )]
     IncompleteAssets {
@@ -94,7 +92,7 @@ impl Error {
     }
 }
 
-/// A directory that holds etcd, kube-apiserver, kube-controller-manager and kubectl.
+/// A directory that holds etcd, kube-apiserver, kubectl and, where it was not left out, kube-controller-manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Executables {
     directory: PathBuf,
@@ -110,27 +108,41 @@ impl Executables {
     /// # Errors
     /// Names what is missing and the remedy.
     pub fn find_or_build() -> Result<Self, Error> {
+        Self::find_or_build_with(true)
+    }
+
+    /// The same, with kube-controller-manager or without it.
+    ///
+    /// # Errors
+    /// As [`Self::find_or_build`].
+    pub fn find_or_build_with(controllers: bool) -> Result<Self, Error> {
+        let names = NAMES.into_iter();
+        let names: Vec<_> = names
+            .filter(|name| controllers || *name != CONTROLLERS)
+            .collect();
         if let Some(directory) = std::env::var_os(ASSETS_VARIABLE).filter(|value| !value.is_empty())
         {
-            return Self::in_assets(PathBuf::from(directory));
+            return Self::in_assets(PathBuf::from(directory), &names);
         }
         let directory = cache_directory()?;
         let executables = Self { directory };
-        if executables.missing().is_empty() {
+        if executables.missing(&names).is_empty() {
             return Ok(executables);
         }
         fs::create_dir_all(&executables.directory)
             .map_err(Error::file("create", &executables.directory))?;
         let _lock = lock(&executables.directory)?;
-        // Whoever held the lock before may have built what was missing.
-        for name in executables.missing() {
-            build::build(name, &executables.directory)?;
+        // The process that held the lock before may have built what was missing.
+        let missing = executables.missing(&names);
+        for (position, name) in missing.iter().enumerate() {
+            let label = format!("[{}/{}] {name}", position + 1, missing.len());
+            build::build(name, &label, &executables.directory)?;
         }
         build::clean_up(&executables.directory);
         Ok(executables)
     }
 
-    /// The directory that holds all four.
+    /// The directory that holds them.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -142,9 +154,9 @@ impl Executables {
         self.directory.join(name)
     }
 
-    fn in_assets(directory: PathBuf) -> Result<Self, Error> {
+    fn in_assets(directory: PathBuf, names: &[&'static str]) -> Result<Self, Error> {
         let executables = Self { directory };
-        let missing = executables.missing();
+        let missing = executables.missing(names);
         if missing.is_empty() {
             return Ok(executables);
         }
@@ -154,11 +166,9 @@ impl Executables {
         })
     }
 
-    fn missing(&self) -> Vec<&'static str> {
-        NAMES
-            .into_iter()
-            .filter(|name| !self.path(name).is_file())
-            .collect()
+    fn missing(&self, names: &[&'static str]) -> Vec<&'static str> {
+        let names = names.iter().copied();
+        names.filter(|name| !self.path(name).is_file()).collect()
     }
 }
 
@@ -211,15 +221,17 @@ mod tests {
         for name in ["etcd", "kube-apiserver", "kubectl"] {
             fs::write(directory.path().join(name), "").unwrap();
         }
-        let error = Executables::in_assets(directory.path().to_owned()).unwrap_err();
+        let assets = |names| Executables::in_assets(directory.path().to_owned(), names);
+        let error = assets(&NAMES).unwrap_err();
         assert!(
             error
                 .to_string()
                 .contains(" has no kube-controller-manager: "),
             "{error}"
         );
-        fs::write(directory.path().join("kube-controller-manager"), "").unwrap();
-        assert!(Executables::in_assets(directory.path().to_owned()).is_ok());
+        assert!(assets(&["etcd", "kube-apiserver", "kubectl"]).is_ok());
+        fs::write(directory.path().join(CONTROLLERS), "").unwrap();
+        assert!(assets(&NAMES).is_ok());
     }
 
     #[test]

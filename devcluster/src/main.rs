@@ -29,6 +29,10 @@ struct Arguments {
     /// Let etcd wait for the disk
     #[arg(long)]
     fsync: bool,
+
+    /// Leave out kube-controller-manager: nothing is garbage-collected, and no namespace ends
+    #[arg(long, global = true)]
+    without_controllers: bool,
 }
 
 #[derive(Subcommand)]
@@ -49,7 +53,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     // Before any runtime: until a cluster runs, a signal simply ends the program.
-    let executables = Executables::find_or_build()?;
+    let executables = Executables::find_or_build_with(!arguments.without_controllers)?;
     match arguments.command {
         Some(Subcommands::Build) => {
             writeln!(io::stdout(), "{}", executables.directory().display())?;
@@ -63,7 +67,9 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 async fn serve(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    let mut builder = Cluster::builder().fsync(arguments.fsync);
+    let mut builder = Cluster::builder()
+        .fsync(arguments.fsync)
+        .controllers(!arguments.without_controllers);
     if let Some(directory) = arguments.data_dir {
         builder = builder.data_dir(directory);
     }

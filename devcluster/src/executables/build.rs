@@ -12,14 +12,14 @@ use std::{
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
-use super::{Error, KUBERNETES_VERSION, NAMES, go};
+use super::{Error, KUBERNETES_VERSION, go};
 use crate::progress::Step;
 
 pub(super) const GO_MOD: &str = include_str!("../../go/go.mod");
 const GO_SUM: &str = include_str!("../../go/go.sum");
 
-/// Go's own cache of compiled packages while the build lasts: the four share most of what they are made of. It grows to
-/// 3 GB and is of no use afterwards, so it is ours and not the user's, and goes when all four are there.
+/// Go's own cache of compiled packages while the build lasts: the executables share most of what they are made of. It grows to
+/// 3 GB, so it is ours and not the user's, and goes when they are all there.
 const BUILD_CACHE: &str = ".go-build";
 
 /// Each build works in a directory of this prefix, so that what a killed one left is recognised.
@@ -43,7 +43,7 @@ pub(super) fn digest() -> String {
 }
 
 /// Builds one executable and renames it into place.
-pub(super) fn build(name: &'static str, directory: &Path) -> Result<(), Error> {
+pub(super) fn build(name: &'static str, label: &str, directory: &Path) -> Result<(), Error> {
     let work = tempfile::Builder::new()
         .prefix(WORK_PREFIX)
         .tempdir_in(directory)
@@ -52,7 +52,7 @@ pub(super) fn build(name: &'static str, directory: &Path) -> Result<(), Error> {
     write(&work.path().join("go.mod"), GO_MOD)?;
     write(&work.path().join("go.sum"), GO_SUM)?;
 
-    let result = compile(name, directory, work.path())?;
+    let result = compile(name, label, directory, work.path())?;
     let target = directory.join(name);
     fs::rename(&result, &target).map_err(Error::file("create", &target))
 }
@@ -69,16 +69,16 @@ pub(super) fn clean_up(directory: &Path) {
 }
 
 /// Runs the compiler in `work` and returns where the result is.
-fn compile(name: &'static str, directory: &Path, work: &Path) -> Result<std::path::PathBuf, Error> {
+fn compile(
+    name: &'static str,
+    label: &str,
+    directory: &Path,
+    work: &Path,
+) -> Result<std::path::PathBuf, Error> {
     let result = work.join(name);
     let output = work.join("output");
     let log = File::create(&output).map_err(Error::file("create", &output))?;
-    let position = NAMES
-        .iter()
-        .position(|known| *known == name)
-        .unwrap_or_default()
-        + 1;
-    let mut step = Step::begin(&format!("[{position}/{}] {name}", NAMES.len()), "building");
+    let mut step = Step::begin(label, "building");
 
     let mut compiler = go::command(work)
         .env("GOCACHE", directory.join(BUILD_CACHE))

@@ -18,8 +18,13 @@ case $1 in *"$BREAK") echo "dial tcp: network is unreachable" >&2; exit 1 ;; esa
 "#;
 
 fn build(home: &Path, pretend: &str, broken: &str) -> Output {
+    build_with(&[], home, pretend, broken)
+}
+
+fn build_with(flags: &[&str], home: &Path, pretend: &str, broken: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_devcluster"))
         .arg("build")
+        .args(flags)
         .env_remove("KUBEBUILDER_ASSETS")
         .env("XDG_CACHE_HOME", home.join("cache"))
         .env(
@@ -74,13 +79,8 @@ fn a_build_that_stopped_goes_on_where_it_stopped() {
             "kubectl"
         ]
     );
-    let calls = fs::read_to_string(home.path().join("calls")).unwrap();
-    let built: Vec<&str> = calls
-        .lines()
-        .filter_map(|package| package.rsplit('/').next())
-        .collect();
     assert_eq!(
-        built,
+        built(home.path()),
         [
             "v3",
             "kube-apiserver",
@@ -89,6 +89,33 @@ fn a_build_that_stopped_goes_on_where_it_stopped() {
             "kubectl"
         ]
     );
+}
+
+/// The executables that were built, in their order.
+fn built(home: &Path) -> Vec<String> {
+    let calls = fs::read_to_string(home.join("calls")).unwrap();
+    let names = calls
+        .lines()
+        .filter_map(|package| package.rsplit('/').next());
+    names.map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn the_controllers_are_built_only_for_who_needs_them() {
+    let home = home_with_stand_in();
+    let leaner = build_with(
+        &["--without-controllers"],
+        home.path(),
+        "go1.26.0",
+        "nothing",
+    );
+    assert!(leaner.status.success());
+    assert_eq!(built(home.path()), ["v3", "kube-apiserver", "kubectl"]);
+
+    let whole = build(home.path(), "go1.26.0", "nothing");
+    assert!(whole.status.success());
+    let names = ["v3", "kube-apiserver", "kubectl", "kube-controller-manager"];
+    assert_eq!(built(home.path()), names);
 }
 
 #[test]
