@@ -148,7 +148,7 @@ reasons! {
         "Set spec.image.id to the server's image to accept it. A new spec.reinstall.token, or another image, has the server reinstalled.";
     PurchaseDiffers:
         "The spec was edited between the purchase and the first status: package, firewall, place or Account are not those that were bought.",
-        "Set the spec back, or delete the Instance and create a new one.";
+        "Set the spec back. For another server, add an Instance with another name.";
     PowerStateDiffers:
         "The server's power state is one that the operator does not know, or does not stay as the spec wants it.",
         "Look at the server at the service, and who or what changes its power; or set spec.powerState to Unmanaged.";

@@ -46,23 +46,23 @@ use serde_json::{Map, Value};
     printcolumn(name = "Id", type_ = "string", json_path = ".status.id", priority = "1"),
     validation = Rule::new(
         "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.__package__ == oldSelf.spec.__package__"
-    ).message("spec.package cannot be changed: the service cannot resize a server; delete this Instance and create a new one")
+    ).message("spec.package cannot be changed: the service cannot resize a server; set it back; for another server, add an Instance with another name")
      .reason(Reason::FieldValueForbidden).field_path(".spec.package"),
     validation = Rule::new(
         "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.region == oldSelf.spec.region"
-    ).message("spec.region cannot be changed: a server cannot move; delete this Instance and create a new one")
+    ).message("spec.region cannot be changed: a server cannot move; set it back; for another server, add an Instance with another name")
      .reason(Reason::FieldValueForbidden).field_path(".spec.region"),
     validation = Rule::new(
         "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.zone == oldSelf.spec.zone"
-    ).message("spec.zone cannot be changed: a server cannot move; delete this Instance and create a new one")
+    ).message("spec.zone cannot be changed: a server cannot move; set it back; for another server, add an Instance with another name")
      .reason(Reason::FieldValueForbidden).field_path(".spec.zone"),
     validation = Rule::new(
         "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.firewall == oldSelf.spec.firewall"
-    ).message("spec.firewall cannot be changed: the service cannot change it after creation; delete this Instance and create a new one")
+    ).message("spec.firewall cannot be changed: the service cannot change it after creation; set it back; for another server, add an Instance with another name")
      .reason(Reason::FieldValueForbidden).field_path(".spec.firewall"),
     validation = Rule::new(
         "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.accountRef == oldSelf.spec.accountRef"
-    ).message("spec.accountRef cannot be changed: a server cannot move to another account; delete this Instance and create a new one")
+    ).message("spec.accountRef cannot be changed: a server cannot move to another account; set it back; for another server, add an Instance with another name")
      .reason(Reason::FieldValueForbidden).field_path(".spec.accountRef"),
     validation = Rule::new(
         "!has(self.spec.connectionSecret) || has(self.spec.login.sshKey) || self.spec.connectionSecret.name != \

@@ -38,7 +38,7 @@ async fn what_the_service_cannot_change_is_refused_with_the_remedy_once_a_server
     world.ready("web").await;
 
     let example = catalogue::example();
-    let new = "delete this Instance and create a new one";
+    let new = "set it back; for another server, add an Instance with another name";
     rejected(
         &world,
         &changed("/spec/package/code", json!(example.other_package)),

@@ -297,8 +297,8 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
 /// A server of an earlier attempt may still turn up in the account of that one, and the spec does not want another one there.
 fn of_another_account(account: &str, wanted: &str) -> Plan {
     let message = format!(
-        "an attempt was made with Account {account}, the spec wants {wanted}: set spec.accountRef back, or delete this \
-         Instance and create a new one"
+        "an attempt was made with Account {account}, the spec names {wanted}: set spec.accountRef back; for a server of {wanted}, \
+         add an Instance with another name"
     );
     let readiness = Readiness::drifted(Reason::PurchaseDiffers, message);
     Plan::rest(StatusUpdate::of(readiness), times::IDLE_REQUEUE)

@@ -140,8 +140,8 @@ pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
         .and_then(|(what, was, wanted)| Some((what, was.clone(), wanted?.clone())))
         .or_else(edited)?;
     let message = format!(
-        "the server was bought with {what} {was}, the spec wants {wanted}: set the spec back, or delete the Instance and \
-         create a new one"
+        "the server was bought with {what} {was}, the spec has {wanted}: set the spec back; for another server, add an \
+         Instance with another name"
     );
     Some(Readiness::drifted(Reason::PurchaseDiffers, message))
 }
