@@ -32,6 +32,9 @@ pub async fn reconcile(context: &Context, account: &Account) -> Duration {
     let reconcile_ends = Instant::now() + RECONCILE_LIMIT;
     let key = ObjectKey::of(account);
     let observed = observe::observe(context, account, &key).await; // reads
+    if observe::is_outdated(context, account, &key, &observed).await {
+        return times::OUTDATED_RECHECK;
+    }
     let (readiness, again) = plan(context, account, &key, &observed); // decides and remembers
     act(context, account, &key, &observed, reconcile_ends).await; // takes the account session; releases late servers
     match report::report(context, account, &key, &observed, &readiness).await {

@@ -8,11 +8,13 @@ use crate::api::conditions::Reason;
 use crate::api::{Account, Marker};
 use crate::cloud::{BuildError, ServerId, Target, Tls};
 use crate::inventory::InventorySummary;
+use crate::runtime::kubernetes::call;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{
     AccountSession, Credentials, Destination, MadeFrom, Problem, SecretProblem, UseProblem,
-    bundle_version, names_config_map, read_tls, read_token, tls_version,
+    bundle_version, names_config_map, read, read_tls, read_token, tls_version,
 };
+use kube::Api;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -41,18 +43,41 @@ pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKe
     Observation { usable, summary }
 }
 
+/// Whether the observation rests on an Account that has been edited or deleted since: the watches may show that a Secret is gone
+/// before they show the edit that made it unneeded. Asks the apiserver only where no session came of the Account.
+pub(super) async fn is_outdated(
+    context: &Context,
+    account: &Account,
+    key: &ObjectKey,
+    observed: &Observation,
+) -> bool {
+    if !matches!(observed.usable, Usable::No(_, None)) {
+        return false;
+    }
+    let api: Api<Account> = Api::namespaced(context.client.clone(), &key.namespace);
+    match call("read the Account", api.get_metadata(&key.name)).await {
+        Ok(now) => {
+            let (now, shown) = (now.metadata, &account.metadata);
+            (now.uid, now.generation) != (shown.uid.clone(), shown.generation)
+        }
+        Err(error) => error.is_not_found(),
+    }
+}
+
 /// The account session that stands, or a new one when Secret or Account moved.
 async fn session(
     context: &Context,
     account: &Account,
     key: &ObjectKey,
 ) -> Result<Arc<AccountSession>, Problem> {
-    let reference = &account.spec.token_secret_ref;
-    let secret = context.secrets.of(&token_secret(account));
-    let secret = secret.ok_or_else(|| {
-        let missing = SecretProblem::missing(&reference.name);
-        no_token(&missing.into(), account)
-    })?;
+    let secret = match context.secrets.of(&token_secret(account)) {
+        Some(version) => version,
+        // The watches may show an edited Account before the new Secret that it names.
+        None => read(&context.client, &key.namespace, &token_secret(account).name)
+            .await
+            .map(|content| content.version())
+            .map_err(|problem| no_token(&problem.into(), account))?,
+    };
     let known = |tls: &str| {
         let from = made_from(account, &secret, tls);
         context.sessions.made_from(key, &account.spec, &from)

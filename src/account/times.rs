@@ -12,6 +12,9 @@ pub const TOKEN_REFUSED_RETRY: Duration = Duration::from_secs(25);
 /// A service on which calls cast doubt is looked at again so soon: few seconds decide.
 pub const DOUBTFUL_RECHECK: Duration = Duration::from_secs(2);
 
+/// Where the watch still shows an Account as it was before an edit: the event that shows the edit comes sooner as a rule.
+pub const OUTDATED_RECHECK: Duration = Duration::from_secs(2);
+
 /// A try that is due is not made in a rush.
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
 

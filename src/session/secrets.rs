@@ -194,16 +194,6 @@ impl Content {
     }
 }
 
-impl SecretProblem {
-    /// There is no Secret of this name, and there may be none that can be.
-    pub fn missing(name: &str) -> Self {
-        match valid::object_name(name) {
-            Ok(()) => Self::NoSecret(name.to_owned()),
-            Err(no_name) => Self::NoName(no_name),
-        }
-    }
-}
-
 /// Reads a Secret.
 ///
 /// # Errors

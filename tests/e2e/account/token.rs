@@ -1,9 +1,10 @@
-//! A token that the service refuses.
+//! A token that the service refuses, and one whose Secret gets another name.
 
 use super::until_account;
-use crate::support::{Setup, World, instance, names, outline, reason, stays};
+use crate::support::{Setup, World, condition, delete, instance, names, outline, reason, stays};
 use cloud_server_operator::api::Instance;
 use jiff::Timestamp;
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,4 +68,30 @@ async fn mended(world: &World, token: &str, new: &[String]) -> Duration {
     let is_bought = |i: &Instance| i.status.as_ref().is_some_and(|s| s.id.is_some());
     world.until_all(new, "are bought", is_bought).await;
     begun.elapsed()
+}
+
+/// How late a watch shows an edit: the operator reads the other watch several times before.
+const LATE: Duration = Duration::from_secs(4);
+
+/// GitOps tools create the new Secret, edit the Account and delete the former Secret, all within a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_secret_of_another_name_is_used_without_a_false_error_whichever_watch_is_late() {
+    for late in ["accounts", "secrets"] {
+        let world = Setup::default().wire().begin("renamed-token").await;
+        world.apply(&instance("web")).await;
+        let before = world.ready("web").await;
+        world.account_is_ready("default").await;
+        world.wire().delay_watches(late, LATE);
+        world.secret("next-token", "token", World::TOKEN).await;
+        let reference = json!({"tokenSecretRef": {"name": "next-token"}});
+        world.change_account("default", reference).await;
+        delete(&world.secrets(), "cloud-token").await;
+        world.account_is_ready("default").await;
+        let asked = world.wire().asked();
+        let said = asked.iter().find(|one| one.body.contains("TokenNotFound"));
+        assert!(said.is_none(), "{late} are late: {said:#?}");
+        let after = world.get("web").await;
+        assert_eq!(condition(&before, "Ready"), condition(&after, "Ready"));
+        world.finish().await;
+    }
 }
