@@ -3,6 +3,7 @@
 
 mod argocd;
 mod flux;
+mod kustomize;
 mod objects;
 mod repository;
 
@@ -155,7 +156,8 @@ fn secret_of(external: &Value) -> Value {
         "metadata": target["template"]["metadata"],
         "stringData": {key: World::TOKEN},
     });
-    secret["metadata"]["name"] = target["name"].clone();
+    // The name of the Secret, unless spec.target.name has another one.
+    secret["metadata"]["name"] = external["metadata"]["name"].clone();
     // A Secret in the repository bears the wave's annotation itself.
     for (name, value) in external["metadata"]["annotations"].as_object().unwrap() {
         secret["metadata"]["annotations"][name] = value.clone();
@@ -204,12 +206,14 @@ async fn the_repository_to_copy_buys_in_waves_and_goes_in_waves() {
         }
     }
     assert_eq!(world.sim.live_servers().len(), 2, "{}", world.ledger_text());
-    // What the text says of a protected server: a commit before lets it go.
+    // The commit that ends the protection.
     let unprotected = json!({"spec": {"deletionProtection": false}});
     let params = PatchParams::default();
     let instances = world.instances();
-    let patch = Patch::Merge(&unprotected);
-    instances.patch("db-1", &params, &patch).await.unwrap();
+    for name in ["web-1", "db-1"] {
+        let patch = Patch::Merge(&unprotected);
+        instances.patch(name, &params, &patch).await.unwrap();
+    }
     let mut waves: Vec<i64> = objects.iter().map(wave).collect();
     waves.dedup();
     for now in waves.into_iter().rev() {

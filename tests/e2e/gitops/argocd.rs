@@ -294,13 +294,14 @@ async fn argocd_syncs_in_waves_says_what_is_wrong_heals_and_prunes() {
         world.ledger_text()
     );
 
+    argo.repository.unprotect("web-1");
+    argo.applies().await;
     argo.repository.drop("web-1");
     argo.applies().await;
     world.gone("web-1").await;
     assert_eq!(world.sim.live_servers().len(), 1, "{}", world.ledger_text());
 
-    argo.repository
-        .spec("db-1", |spec| spec["deletionProtection"] = json!(false));
+    argo.repository.unprotect("db-1");
     argo.applies().await;
     argo.applications.delete(&argo.name).await;
     argo.applications.gone(&argo.name).await;
@@ -372,6 +373,8 @@ async fn argocd_replaces_whole_objects_and_every_server_stays_and_goes() {
     );
     assert_eq!(counts(&world, Verb::Reinstall, None), (0, 0));
 
+    argo.repository.unprotect("web-1");
+    argo.applies().await;
     argo.repository.drop("web-1");
     argo.applies().await;
     world.gone("web-1").await;

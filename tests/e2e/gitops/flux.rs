@@ -1,6 +1,8 @@
 //! The real kustomize-controller of Flux applies the repository that users copy. The source-controller's part is played by a
 //! file on loopback and a GitRepository whose status names it.
 
+mod renamed;
+
 use super::objects::Objects;
 use super::repository::{Repository, ubuntu};
 use super::{REPOSITORY, here, takes_image_by_hand};
@@ -18,6 +20,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
+
+fn revision(commit: u32) -> String {
+    format!("main@sha1:{commit:040x}")
+}
+
+/// The revision that [`Flux::begin`] commits.
+fn first() -> String {
+    revision(1)
+}
 
 /// Flux in the namespace of a world, and the repository that it applies.
 struct Flux {
@@ -127,7 +138,7 @@ impl Flux {
     /// What the source-controller makes of a commit. Gives the revision.
     async fn commit(&mut self) -> String {
         self.commits += 1;
-        let revision = format!("main@sha1:{:040x}", self.commits);
+        let revision = revision(self.commits);
         let bytes = self.repository.archive();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &bytes).unwrap();
@@ -200,7 +211,6 @@ async fn flux_waits_for_servers_and_fails_at_once_where_somebody_is_needed() {
         .await;
     let mut flux = Flux::start(&world).await;
     flux.begin(&world, false).await;
-    let first = format!("main@sha1:{:040x}", 1);
     world.until("web-1", "is there", |_| true).await;
     let waits = flux.kustomizations.until("team-a", "waits", |object| {
         let conditions = object["status"]["conditions"].as_array();
@@ -210,7 +220,7 @@ async fn flux_waits_for_servers_and_fails_at_once_where_somebody_is_needed() {
         told.is_some_and(|said| said.starts_with("Running health checks for revision"))
     });
     waits.await;
-    flux.ends(&first, "True").await;
+    flux.ends(&first(), "True").await;
     let applied = world.get("web-1").await;
     let (came, ready) = (
         &applied.metadata.creation_timestamp,
@@ -266,7 +276,7 @@ async fn flux_takes_back_what_others_edit_and_prunes_what_left_the_repository() 
         .await;
     let mut flux = Flux::start(&world).await;
     flux.begin(&world, true).await;
-    flux.ends(&format!("main@sha1:{:040x}", 1), "True").await;
+    flux.ends(&first(), "True").await;
 
     let ours = world.get("web-1").await.spec.image.clone();
     takes_image_by_hand(&world, &ubuntu()).await;
@@ -283,6 +293,8 @@ async fn flux_takes_back_what_others_edit_and_prunes_what_left_the_repository() 
         world.ledger_text()
     );
 
+    flux.repository.unprotect("web-1");
+    flux.applies().await;
     flux.repository.drop("web-1");
     flux.applies().await;
     world.gone("web-1").await;
@@ -325,14 +337,14 @@ async fn flux_gives_a_server_the_password_of_a_generated_secret_and_the_next_one
     let mut flux = Flux::start(&world).await;
     flux.repository.generate(World::PASSWORD);
     flux.begin(&world, true).await;
-    flux.ends(&format!("main@sha1:{:040x}", 1), "True").await;
+    flux.ends(&first(), "True").await;
     let web = world.get("web-2").await;
     let server = world.only_server(&web).id;
     assert_eq!(
         password_of(&world, &server).as_deref(),
         Some(World::PASSWORD)
     );
-    let before = generated(&world).await;
+    let before = generated(&world, "web-2-login-").await;
 
     flux.repository.generate(World::NEW_PASSWORD);
     flux.applies().await;
@@ -348,7 +360,7 @@ async fn flux_gives_a_server_the_password_of_a_generated_secret_and_the_next_one
         world.ledger_text()
     );
     assert_eq!(counts(&world, Verb::Reinstall, None), (0, 0));
-    let after = generated(&world).await;
+    let after = generated(&world, "web-2-login-").await;
     assert!(
         before.len() == 1 && after.len() == 1 && before != after,
         "{before:?}, then {after:?}"
@@ -356,12 +368,10 @@ async fn flux_gives_a_server_the_password_of_a_generated_secret_and_the_next_one
     world.finish().await;
 }
 
-/// Names of the Secrets that the repository generates.
-async fn generated(world: &World) -> Vec<String> {
+/// Names of the Secrets that the repository generates, those that begin like this.
+async fn generated(world: &World, beginning: &str) -> Vec<String> {
     let secrets: Api<k8s_openapi::api::core::v1::Secret> = world.secrets();
     let all = secrets.list(&ListParams::default()).await.unwrap();
     let names = all.iter().map(ResourceExt::name_any);
-    names
-        .filter(|name| name.starts_with("web-2-login-"))
-        .collect()
+    names.filter(|name| name.starts_with(beginning)).collect()
 }

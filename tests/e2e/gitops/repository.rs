@@ -88,6 +88,11 @@ impl Repository {
         self.spec(name, |spec| spec["reinstall"] = word);
     }
 
+    /// Ends the protection of one of them.
+    pub(super) fn unprotect(&self, name: &str) {
+        self.spec(name, |spec| spec["deletionProtection"] = json!(false));
+    }
+
     /// Drops one of them.
     pub(super) fn drop(&self, name: &str) {
         self.edit(|instances| instances.retain(|one| one["metadata"]["name"] != name));
@@ -119,6 +124,19 @@ impl Repository {
         web["spec"]["login"]["passwordSecretRef"]["name"] = json!("web-2-login");
         self.drop("web-2");
         self.edit(|instances| instances.push(web));
+    }
+
+    /// The token in a Secret whose name follows from its content, and a prefix for all names.
+    pub(super) fn generate_token(&self, comment: &str) {
+        let label = json!({"cloudserver.dev/use": "token"});
+        let secret = json!({
+            "name": "cloud-token", "options": {"labels": label},
+            "literals": [format!("token={}", World::TOKEN), format!("comment={comment}")],
+        });
+        self.kustomize(&self.team(), |kustomization| {
+            kustomization["secretGenerator"] = json!([secret]);
+            kustomization["namePrefix"] = json!("dev-");
+        });
     }
 
     /// Commits all of it, and gives the commit.
