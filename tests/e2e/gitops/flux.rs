@@ -1,6 +1,7 @@
 //! The real kustomize-controller of Flux applies the repository that users copy. The source-controller's part is played by a
 //! file on loopback and a GitRepository whose status names it.
 
+mod force;
 mod renamed;
 
 use super::objects::Objects;

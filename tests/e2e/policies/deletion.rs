@@ -27,6 +27,46 @@ async fn refused(world: &World, arguments: &[&str]) {
     .await;
 }
 
+/// With `--force` kubectl deletes and re-creates what the apiserver refuses to edit. It restores what it deleted where the apiserver
+/// refuses that, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forced_apply_keeps_a_protected_server_and_replaces_another_for_a_typing_error() {
+    let world = Setup::default().begin("forced").await;
+    let forced = async |verb: &str, protection: bool| {
+        let mut mistyped = instance("web");
+        mistyped["spec"]["deletionProtection"] = json!(protection);
+        mistyped["spec"]["powerState"] = json!("Stoped");
+        let arguments = [verb, "--force", "-f", "-"];
+        world.kubectl(&arguments, &mistyped.to_string()).await
+    };
+    let mut web = instance("web");
+    web["spec"]["deletionProtection"] = json!(true);
+    let apply = ["apply", "-f", "-"];
+    world.run(&apply, &web.to_string()).await;
+    let before = world.ready("web").await;
+    let server = world.only_server(&before).id;
+    refused(&world, &["delete", "instance", "web"]).await;
+    for verb in ["apply", "replace"] {
+        let (done, text) = forced(verb, true).await;
+        assert!(!done, "{text}");
+        assert!(text.contains("spec.deletionProtection is true"), "{text}");
+    }
+    let now = world.get("web").await;
+    assert_eq!(now.metadata.uid, before.metadata.uid);
+    assert_eq!(now.metadata.deletion_timestamp, None);
+    assert_eq!(world.only_server(&now).id, server);
+
+    web["spec"]["deletionProtection"] = json!(false);
+    world.run(&apply, &web.to_string()).await;
+    let (done, text) = forced("apply", false).await;
+    assert!(!done && text.contains("powerState"), "{text}");
+    let restored = world.ready("web").await;
+    assert_ne!(restored.metadata.uid, before.metadata.uid);
+    assert_ne!(world.only_server(&restored).id, server);
+    assert_eq!(world.sim.live_servers().len(), 1, "{}", world.ledger_text());
+    world.finish().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_protected_instance_is_not_deleted_and_one_that_is_keeps_its_server() {
     let world = Setup::default().begin("protected").await;
