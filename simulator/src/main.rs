@@ -83,7 +83,7 @@ struct ReadingOptions {
     /// New ids contain characters that a URL must encode.
     #[arg(long, env = "SIMULATOR_AWKWARD_IDS")]
     awkward_ids: bool,
-    /// usedFlow grows at every look.
+    /// usedFlow, and cpuLoad which the specification does not name, grow at every look.
     #[arg(long, env = "SIMULATOR_USED_FLOW_GROWS")]
     used_flow_grows: bool,
     /// What a failed create leaves behind.

@@ -31,7 +31,7 @@ pub struct Readings {
     pub detail_late: bool,
     /// Whether new instance ids and task ids contain characters that a URL must encode.
     pub awkward_ids: bool,
-    /// Whether `usedFlow` grows at every look.
+    /// Whether `usedFlow`, and `cpuLoad` which the specification does not name, grow at every look.
     pub used_flow_grows: bool,
     /// What a failed create leaves behind.
     pub failed_create: FailedCreate,

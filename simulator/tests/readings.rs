@@ -42,11 +42,15 @@ async fn readings_change_the_wording() {
         .await;
     let running = json!({ "taskStatus": "PROCESSING", "processResult": null });
     assert_eq!(answer.body["asyncTaskInfo"], running);
-    for look in [0.125, 0.25] {
+    for look in [1, 2] {
         let answer = caller
             .get("/instance/detail", &[("ecsResourceUUID", &server)])
             .await;
-        assert_eq!(answer.body["instance"]["usedFlow"], look);
+        let server = &answer.body["instance"];
+        assert_eq!(
+            (&server["usedFlow"], &server["cpuLoad"]),
+            (&json!(f64::from(look) * 0.125), &json!(look))
+        );
     }
     caller.post("/instance/create", &create_body("web-2")).await;
     let known = catalogue::example();

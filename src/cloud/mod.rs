@@ -22,6 +22,7 @@ mod operation;
 pub mod password;
 mod paths;
 mod rate_limiter;
+mod server_fields;
 mod times;
 mod tls;
 mod transport;
@@ -41,6 +42,7 @@ pub use offers::{Firewall, Image, Key, Offer, Offers, Package, Region, Server, Z
 pub use operation::Operation;
 pub use paths::Paths;
 pub use rate_limiter::{CallPriority, Limits, RateLimiter, WaitObserver};
+pub use server_fields::ServerFields;
 pub use tls::{Tls, TlsError, TlsPem};
 pub use transport::{Carried, Carrier};
 pub use wire::{

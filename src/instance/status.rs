@@ -5,7 +5,7 @@ pub mod write;
 
 use crate::api::conditions::{READY, Readiness, Reason, STALLED, SYNCED, State, Synced};
 use crate::api::{Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Verb, printable};
-use crate::cloud::ServerId;
+use crate::cloud::{ServerFields, ServerId};
 use crate::instance::facts::Facts;
 use crate::instance::observation::Observation;
 use crate::instance::plan::step::StatusUpdate;
@@ -17,9 +17,6 @@ use serde_json::{Map, Value};
 
 /// Entries of the history that are kept.
 const HISTORY: usize = 8;
-/// Fields of the service that move by themselves: fresh in status only together with another change.
-const SELF_MOVING: [&str; 1] = ["usedFlow"];
-
 /// Fields of the service that tell how a server stands.
 const STATES: [&str; 2] = ["ecsStatus", "ecsPendingStatus"];
 
@@ -205,17 +202,15 @@ fn addresses(detail: &Map<String, Value>) -> Option<Addresses> {
     (addresses != Addresses::default()).then_some(addresses)
 }
 
-/// Whether two statuses differ in anything that is worth a write: times and what moves by itself are not, and the package comes
-/// with what shows that it was chosen.
+/// Whether two statuses differ in anything that is worth a write: times and fields of the detail that are not compared are not,
+/// and the package comes with what shows that it was chosen.
 pub(super) fn differs(former: &InstanceStatus, next: &InstanceStatus) -> bool {
     let core = |status: &InstanceStatus| {
         let mut core = status.clone();
         core.last_observed_time = None;
         core.package = None;
-        for field in SELF_MOVING {
-            core.detail.remove(field);
-        }
-        core
+        let detail = std::mem::take(&mut core.detail);
+        (ServerFields::ALL.digest(&detail), core)
     };
     core(former) != core(next)
 }

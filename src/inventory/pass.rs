@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::row::{KeySets, Row};
+use super::row::Row;
 use crate::api::Marker;
 use crate::cloud::{self, CallPriority, Charge, Client, NoMemory, Page, Place, ServerId};
 
@@ -133,7 +133,6 @@ pub(super) enum Progress {
 /// A pass that is being put together. No clock and no client, so that its rules can be tested by themselves.
 pub(super) struct Assembly {
     former: Option<Arc<Pass>>,
-    keys: KeySets,
     rows: HashMap<ServerId, Arc<Row>>,
     by_marker: HashMap<Marker, Vec<ServerId>>,
     /// Length and `rowCount` of every page that had rows, and `rowCount` of the empty one at the end.
@@ -150,13 +149,8 @@ pub(super) struct Assembly {
 
 impl Assembly {
     pub(super) fn new(former: Option<Arc<Pass>>) -> Self {
-        let keys = former
-            .as_ref()
-            .map(|former| KeySets::of(former.rows.values()))
-            .unwrap_or_default();
         Self {
             former,
-            keys,
             rows: HashMap::new(),
             by_marker: HashMap::new(),
             pages: Vec::new(),
@@ -220,7 +214,7 @@ impl Assembly {
         fields: &Map<String, Value>,
         charge: impl FnOnce(usize) -> Result<Option<Charge>, NoMemory>,
     ) -> Result<Option<Arc<Row>>, NoMemory> {
-        let Some(row) = Row::read(fields, &mut self.keys) else {
+        let Some(row) = Row::read(fields) else {
             return Ok(None);
         };
         let former = self.former.as_ref();

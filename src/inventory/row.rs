@@ -1,16 +1,11 @@
 //! One server as a listing shows it, kept small: ten thousand of them, twice, are held in memory.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use crate::api::Marker;
-use crate::cloud::{Charge, ImageId, NoMemory, ServerId};
-
-/// Fields that move by themselves: the traffic counter of a quiet server is no change of it.
-const SELF_MOVING: [&str; 1] = ["usedFlow"];
+use crate::cloud::{Charge, ImageId, NoMemory, ServerFields, ServerId};
 
 /// Fields with an address of the server.
 const ADDRESSES: [&str; 2] = ["publicIpAddress", "internalIpAddress"];
@@ -18,11 +13,6 @@ const ADDRESSES: [&str; 2] = ["publicIpAddress", "internalIpAddress"];
 /// The longest text that is kept of a row: four times a name of 64 letters that take four bytes each. A longer one counts as
 /// missing: a name as one that cannot be looked at, a state as one that is not told.
 const LONGEST_TEXT: usize = 256;
-
-/// Most fields whose names are kept, and the longest such name: an instance of the specification has 38. A row with more agrees
-/// with no detail, which is then asked for.
-const MOST_KEYS: usize = 128;
-const LONGEST_KEY: usize = 64;
 
 /// What a row takes where it stands: in the pass by its id and by its marker, in the latest page, and counted by reference.
 const PLACES: usize = 128;
@@ -44,9 +34,9 @@ pub struct Row {
     pub addresses: [Option<IpAddr>; 2],
     /// The marker in the name.
     pub marker: Option<Marker>,
+    /// Which of the compared fields it has, and their digest.
+    compared: ServerFields,
     digest: u64,
-    /// The names of its fields, as long as there are not too many sorts of rows.
-    keys: Option<Keys>,
     paid: Paid,
 }
 
@@ -64,12 +54,9 @@ impl PartialEq for Paid {
 
 impl Eq for Paid {}
 
-/// The names of a row's fields, sorted; rows share them.
-type Keys = Arc<[Box<str>]>;
-
 impl Row {
     /// Reads a row. Without an id it is none; every other field may be missing or odd.
-    pub(super) fn read(fields: &Map<String, Value>, keys: &mut KeySets) -> Option<Self> {
+    pub(super) fn read(fields: &Map<String, Value>) -> Option<Self> {
         let text = |key: &str| {
             fields
                 .get(key)
@@ -78,12 +65,7 @@ impl Row {
         };
         let id = ServerId::from(text("ecsResourceUUID")?);
         let name = text("instanceName").map(Box::from);
-        let mut present: Vec<&str> = fields
-            .keys()
-            .map(String::as_str)
-            .filter(|key| !SELF_MOVING.contains(key))
-            .collect();
-        present.sort_unstable();
+        let compared = ServerFields::of(fields);
         Some(Self {
             id,
             marker: name.as_deref().and_then(Marker::in_name),
@@ -92,8 +74,8 @@ impl Row {
             pending: text("ecsPendingStatus").map(Box::from),
             image: text("imageResourceUUID").map(ImageId::from),
             addresses: addresses(fields),
-            digest: digest(present.iter().copied(), fields),
-            keys: keys.share(&present),
+            compared,
+            digest: compared.digest(fields),
             paid: Paid::default(),
         })
     }
@@ -115,12 +97,10 @@ impl Row {
         })
     }
 
-    /// Whether a detail object says the same as this row in every field that the row had. A field that the detail
-    /// lacks counts as null, and what moves by itself does not count.
+    /// Whether a detail object agrees with this row in every compared field that the row had. A field that the detail lacks
+    /// counts as null.
     pub fn agrees_with(&self, detail: &Map<String, Value>) -> bool {
-        let keys = self.keys.iter();
-        keys.into_iter()
-            .any(|keys| digest(keys.iter().map(AsRef::as_ref), detail) == self.digest)
+        self.compared.digest(detail) == self.digest
     }
 
     /// Whether one of its addresses is this; none where the row tells no address, or leaves out the one that it could be.
@@ -134,10 +114,8 @@ impl Row {
         } else {
             public
         };
-        let mut keys = self.keys.iter().flat_map(|keys| keys.iter());
-        let is_told = keys.any(|key| **key == *field);
-        let tells_any = self.addresses.iter().any(Option::is_some);
-        (tells_any && is_told).then_some(false)
+        let shows_any = self.addresses.iter().any(Option::is_some);
+        (shows_any && self.compared.contains(field)).then_some(false)
     }
 
     /// Whether it shows the state and the image: otherwise their changes show in the detail alone.
@@ -145,7 +123,7 @@ impl Row {
         self.status.is_some() && self.image.is_some()
     }
 
-    /// A number that differs when a field differs.
+    /// A number that differs when a compared field differs.
     pub fn digest(&self) -> u64 {
         self.digest
     }
@@ -164,76 +142,6 @@ pub fn addresses(fields: &Map<String, Value>) -> [Option<IpAddr>; 2] {
     ADDRESSES.map(|field| fields.get(field)?.as_str()?.trim().parse().ok())
 }
 
-/// Key sets that were seen, so that rows share them: listings have one or two.
-#[derive(Debug, Default)]
-pub(super) struct KeySets(Vec<Keys>);
-
-impl KeySets {
-    /// As many as are kept. Rows of any further sort agree with no detail.
-    const KEPT: usize = 8;
-
-    /// Starts with the sets that rows of a former pass had.
-    pub(super) fn of<'a>(rows: impl Iterator<Item = &'a Arc<Row>>) -> Self {
-        let mut sets = Self::default();
-        for keys in rows.filter_map(|row| row.keys.as_ref()) {
-            if sets.0.len() == Self::KEPT {
-                break;
-            }
-            if !sets.0.iter().any(|known| Arc::ptr_eq(known, keys)) {
-                sets.0.push(keys.clone());
-            }
-        }
-        sets
-    }
-
-    fn share(&mut self, keys: &[&str]) -> Option<Keys> {
-        let same = |known: &&Keys| known.iter().map(AsRef::as_ref).eq(keys.iter().copied());
-        if let Some(known) = self.0.iter().find(same) {
-            return Some(known.clone());
-        }
-        let is_usual = keys.len() <= MOST_KEYS && keys.iter().all(|key| key.len() <= LONGEST_KEY);
-        if self.0.len() == Self::KEPT || !is_usual {
-            return None;
-        }
-        let fresh: Keys = keys.iter().map(|key| Box::from(*key)).collect();
-        self.0.push(fresh.clone());
-        Some(fresh)
-    }
-}
-
-/// Digest of some fields, their keys in sorted order.
-fn digest<'a>(keys: impl Iterator<Item = &'a str>, fields: &Map<String, Value>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for key in keys {
-        key.hash(&mut hasher);
-        hash_value(fields.get(key).unwrap_or(&Value::Null), &mut hasher);
-    }
-    hasher.finish()
-}
-
-/// Numbers go in as floating point, so that `2` and `2.0` are one value; the order of an object's keys does not count.
-fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
-    match value {
-        Value::Null => 0u8.hash(hasher),
-        Value::Bool(bool) => (1u8, bool).hash(hasher),
-        Value::Number(number) => (2u8, number.as_f64().unwrap_or_default().to_bits()).hash(hasher),
-        Value::String(text) => (3u8, text).hash(hasher),
-        Value::Array(items) => {
-            (4u8, items.len()).hash(hasher);
-            items.iter().for_each(|item| hash_value(item, hasher));
-        }
-        Value::Object(fields) => {
-            (5u8, fields.len()).hash(hasher);
-            let mut keys: Vec<&String> = fields.keys().collect();
-            keys.sort_unstable();
-            for key in keys {
-                key.hash(hasher);
-                hash_value(&fields[key], hasher);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -241,7 +149,7 @@ mod tests {
     use super::*;
 
     fn row(value: &Value) -> Option<Row> {
-        Row::read(value.as_object().unwrap(), &mut KeySets::default())
+        Row::read(value.as_object().unwrap())
     }
 
     #[test]
@@ -257,12 +165,12 @@ mod tests {
     fn a_detail_agrees_when_the_fields_of_the_row_are_the_same() {
         let row = row(&json!({
             "ecsResourceUUID": "ecs-1", "instanceName": "web", "cpu": 2, "usedFlow": 1.5,
-            "disks": [{"a": 1, "b": null}], "gone": null,
+            "dataDiskInfoList": [], "publicIpAddress": null, "cpuLoad": 7,
         }))
         .unwrap();
         let mut detail = json!({
             "cpu": 2.0, "ecsResourceUUID": "ecs-1", "instanceName": "web", "usedFlow": 99,
-            "disks": [{"b": null, "a": 1}], "memory": 4,
+            "dataDiskInfoList": [], "memory": 4, "cpuLoad": 93,
         });
         assert!(row.agrees_with(detail.as_object().unwrap()));
         detail["cpu"] = json!(4);
@@ -294,35 +202,5 @@ mod tests {
         ] {
             assert_eq!(has(none, "10.0.0.4"), None);
         }
-    }
-
-    #[test]
-    fn traffic_alone_is_no_change() {
-        let with = |flow: f64| {
-            row(&json!({"ecsResourceUUID": "ecs-1", "usedFlow": flow}))
-                .unwrap()
-                .digest()
-        };
-        assert_eq!(with(1.0), with(2.0));
-    }
-
-    #[test]
-    fn rows_share_their_key_sets_and_the_number_of_sets_is_bounded() {
-        let mut keys = KeySets::default();
-        let read =
-            |value: Value, keys: &mut KeySets| Row::read(value.as_object().unwrap(), keys).unwrap();
-        let one = read(json!({"ecsResourceUUID": "a", "cpu": 1}), &mut keys);
-        let two = read(json!({"cpu": 2, "ecsResourceUUID": "b"}), &mut keys);
-        assert!(Arc::ptr_eq(
-            one.keys.as_ref().unwrap(),
-            two.keys.as_ref().unwrap()
-        ));
-        for n in 0..100 {
-            read(
-                json!({"ecsResourceUUID": "c", format!("odd{n}"): 1}),
-                &mut keys,
-            );
-        }
-        assert_eq!(keys.0.len(), KeySets::KEPT);
     }
 }

@@ -74,7 +74,7 @@ pub struct Server {
     pub visible_at: Timestamp,
     /// When the release was done; billing ends.
     pub released_at: Option<Timestamp>,
-    /// How often it was looked at (`usedFlow` may grow with it).
+    /// How often it was looked at (`usedFlow` and `cpuLoad` may grow with it).
     pub looks: u32,
 }
 
@@ -176,6 +176,9 @@ pub struct ServerView {
     pub bandwidth_type: &'static str,
     pub free_flow: u32,
     pub used_flow: f64,
+    /// A field that the specification does not name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_load: Option<u32>,
     pub limit_flow: &'static str,
     pub internet_charge_type: &'static str,
     pub network_type: &'static str,
@@ -255,6 +258,7 @@ impl ServerView {
             } else {
                 0.0
             },
+            cpu_load: readings.used_flow_grows.then_some(server.looks),
             limit_flow: "FALSE",
             internet_charge_type: charge_type,
             network_type: "PRIVATE_NETWORK",

@@ -3,9 +3,10 @@ use serde_json::json;
 
 #[test]
 fn what_moves_by_itself_is_no_change() {
-    let with = |flow: f64, cpu: i64| {
+    let with = |moved: f64, cpu: i64| {
         let mut status = InstanceStatus::default();
-        status.detail.insert("usedFlow".into(), json!(flow));
+        status.detail.insert("usedFlow".into(), json!(moved));
+        status.detail.insert("cpuLoad".into(), json!(moved));
         status.detail.insert("cpu".into(), json!(cpu));
         status
     };

@@ -243,6 +243,7 @@ fn said(object: &Value) -> Value {
     }
     if let Some(detail) = status["detail"].as_object_mut() {
         detail.remove("usedFlow");
+        detail.remove("cpuLoad");
     }
     let conditions = status["conditions"].as_array_mut();
     for condition in conditions.into_iter().flatten() {
