@@ -150,7 +150,7 @@ reasons! {
         "The spec was edited between the purchase and the first status: package, firewall, place or Account are not those that were bought.",
         "Set the spec back. For another server, add an Instance with another name.";
     PowerStateDiffers:
-        "The server's power state is one that the operator does not know, or does not stay as the spec wants it.",
+        "The server has been for 15 minutes in a state that the operator does not know, or its power does not stay as the spec wants it.",
         "Look at the server at the service, and who or what changes its power; or set spec.powerState to Unmanaged.";
     NameDiffers:
         "The server was renamed at the service. Where its name does not end in the Instance's marker any more, nothing is done to it.",
@@ -159,8 +159,8 @@ reasons! {
         "An operation takes longer than such operations take.",
         "Look at the service's console. It is followed all the same, slowly.";
     OperationPending:
-        "The service is busy with an operation on the server that this operator did not start.",
-        "Wait until the service is done.";
+        "The service is busy with an operation on the server that this operator did not start, or shows the server in a state that the operator does not know. The operator changes nothing meanwhile.",
+        "Wait until the service is done. A state that the operator does not know becomes PowerStateDiffers after 15 minutes.";
     ReferenceNotFound:
         "The service lists nothing that is what the spec asks for by name or filter. Nothing is called.",
         "Choose one of the candidates in the message, or make the thing at the service; it is looked up again by itself.";

@@ -136,8 +136,9 @@ fn rested(
     let again = poll.map_or(again, |(poll, verb)| {
         again.min(schedule(session, verb).due_in(poll, now))
     });
-    let look = observed.look_again.filter(|_| observed.is_open());
-    look.map_or(again, |at| again.min(at.saturating_duration_since(now)))
+    observed
+        .look_again
+        .map_or(again, |at| again.min(at.saturating_duration_since(now)))
 }
 
 /// When the task of such an operation is asked for.

@@ -2,6 +2,7 @@
 
 use crate::api::{Before, EndReason, Imports, Operation, PurchaseRecord, Verb};
 use crate::cloud::{Detail, ServerId, TaskId, TaskState};
+pub use crate::instance::detail::{is_idle, pending, text};
 use crate::instance::fact::{ConnectionFact, Fact};
 use crate::instance::facts::Facts;
 use crate::instance::listing::Listing;
@@ -62,7 +63,8 @@ pub struct Observation {
     pub task: Fact<TaskState>,
     /// What kind of task that is, if there is one.
     pub following: Option<Verb>,
-    /// When the server of an open operation is looked at again, where it and not its task tells the end.
+    /// When the server is looked at again: of an open operation, where it and not its task tells the end; where it shows what passes
+    /// by itself.
     pub look_again: Option<Instant>,
     /// The service's detail of it.
     pub detail: Fact<Detail>,
@@ -92,12 +94,6 @@ pub struct Observation {
     pub wall_clock: Timestamp,
     /// What tells the time of day of an instant.
     pub day: Day,
-}
-
-/// Whether the service says that no operation is running: `NONE` (field note 9), or nothing at all where it leaves the
-/// field out.
-pub fn is_idle(pending: Option<&str>) -> bool {
-    pending.is_none_or(|word| word.is_empty() || word == "NONE")
 }
 
 /// Whether a server is off, and nothing is done to it.
@@ -138,6 +134,13 @@ impl Observation {
             }),
             Sighting::Unknown(_) => None,
         }
+    }
+
+    /// The state of the server, where the operator does not know it and waits for another one.
+    pub fn passing_state<'a>(&self, detail: &'a Map<String, Value>) -> Option<&'a str> {
+        let passing = self.memory.observations.passing.as_ref()?;
+        let state = text(detail, "ecsStatus")?;
+        passing.is_unknown_state(self.now).then_some(state)
     }
 
     /// Whether the detail was not asked for in this time, or never.
@@ -213,17 +216,4 @@ impl Observation {
             _ => None,
         }
     }
-}
-
-/// A field of a detail, if it holds a word.
-pub fn text<'a>(detail: &'a Map<String, Value>, field: &str) -> Option<&'a str> {
-    detail
-        .get(field)
-        .and_then(Value::as_str)
-        .filter(|word| !word.is_empty())
-}
-
-/// What the service is doing with a server.
-pub fn pending(detail: &Map<String, Value>) -> Option<&str> {
-    text(detail, "ecsPendingStatus")
 }

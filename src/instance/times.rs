@@ -97,6 +97,19 @@ pub const FAILED_CREATE_SHOWS_WITHIN: Duration = Duration::from_secs(10);
 /// A release is given up waiting for after this time; it goes on all the same.
 pub const RELEASE_OVERDUE: Duration = Duration::from_secs(30 * 60);
 
+/// A state that the operator does not know passes by itself within this time: clients of the service wait for a stop or a restart
+/// for so long (field note 17), and a migration takes minutes. Beyond it a user has to look.
+pub const UNKNOWN_STATE_PASSES_WITHIN: Duration = Duration::from_secs(15 * 60);
+
+/// A started server shows its public address within this time, if it has one (field note 30).
+pub const ADDRESS_SHOWN_WITHIN: Duration = Duration::from_secs(5 * 60);
+
+/// Shortest and longest pause between two looks at a server that shows what passes by itself. In between the pause is half of
+/// the time waited so far.
+pub const PASSING_RECHECK_MIN: Duration = Duration::from_secs(2);
+/// See [`PASSING_RECHECK_MIN`].
+pub const PASSING_RECHECK_MAX: Duration = Duration::from_secs(60);
+
 /// A create is given up waiting for after this time (field note 17: clients wait 10 to 30 minutes); slow queries go on.
 pub const CREATE_OVERDUE: Duration = Duration::from_secs(30 * 60);
 

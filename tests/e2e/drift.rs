@@ -21,6 +21,45 @@ async fn ready(setup: Setup, name: &str) -> (World, Instance) {
     (world, ready)
 }
 
+/// A migration takes minutes, and passes by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_that_is_not_known_is_waited_for_without_a_call_and_without_drift() {
+    let (world, web) = ready(Setup::default(), "migrating").await;
+    let server = world.only_server(&web).id;
+    let calls = posts(&world, 0);
+    let migrate = Console::Migrate {
+        server: server.clone(),
+    };
+    console(&world, migrate);
+    let waits = world
+        .until("web", "shows the state", |web| {
+            reason(web) == "OperationPending"
+        })
+        .await;
+    for type_ in ["Stalled", "Drifted"] {
+        assert!(condition(&waits, type_).is_none(), "{}", outline(&waits));
+    }
+    assert!(
+        condition(&waits, "Reconciling").is_some(),
+        "{}",
+        outline(&waits)
+    );
+    world.apply(&stopped("web")).await;
+    world
+        .until("web", "holds the stop back", |web| {
+            let status = web.status.as_ref().unwrap();
+            Some(status.observed_generation) == web.metadata.generation
+                && reason(web) == "OperationPending"
+        })
+        .await;
+    world.apply(&instance("web")).await;
+    assert_eq!(posts(&world, 0), calls, "no call meanwhile");
+    console(&world, Console::PowerOn { server });
+    world.ready("web").await;
+    assert_eq!(posts(&world, 0), calls, "nor afterwards");
+    world.finish().await;
+}
+
 /// The object is lost and a backup brings it back, while no operator runs: same name and record, another UID, no status.
 async fn restore(world: &mut World, backup: &Instance) {
     world.kill();

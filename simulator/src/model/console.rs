@@ -20,6 +20,8 @@ pub enum Console {
     PowerOff { server: String },
     /// The power is on.
     PowerOn { server: String },
+    /// The server is being migrated, until the power is set.
+    Migrate { server: String },
     /// The server has another name.
     Rename { server: String, name: String },
     /// The server has another operating system.
@@ -68,6 +70,11 @@ impl World {
                 let number = self.at_console(&server)?;
                 self.update(number, |each| each.power = Power::Started);
                 Effect::Started { server }
+            }
+            Console::Migrate { server } => {
+                let number = self.at_console(&server)?;
+                self.update(number, |each| each.power = Power::Migrating);
+                Effect::None
             }
             Console::Rename { server, name } => {
                 let number = self.at_console(&server)?;

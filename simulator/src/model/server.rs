@@ -20,6 +20,8 @@ pub enum Power {
     Started,
     /// Powered off.
     Stopped,
+    /// The service moves it to another host.
+    Migrating,
     /// The deployment failed and left a wreck.
     Broken,
 }
@@ -32,6 +34,7 @@ impl Power {
             Self::Creating => "CREATING",
             Self::Started => "STARTED",
             Self::Stopped => "STOPPED",
+            Self::Migrating => "MIGRATING",
             Self::Broken => "ERROR",
         }
     }

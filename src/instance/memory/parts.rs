@@ -9,6 +9,7 @@ use crate::instance::memory::kinds::{
     ReleaseCall, Wants, WrittenStatus,
 };
 use crate::instance::memory::version::Newest;
+use crate::instance::passing::Passing;
 use crate::runtime::Backoff;
 use jiff::Timestamp;
 use litemap::LiteMap;
@@ -89,6 +90,8 @@ pub struct Observations {
     pub missing_since: Option<Instant>,
     /// Since when the detail shows a server at rest whose operation is not known to have ended.
     pub at_rest_since: Option<Instant>,
+    /// What the server shows and what usually passes by itself.
+    pub passing: Option<Box<Passing>>,
     /// What the listing showed when the detail was read last: a row that a service words differently from its detail is
     /// read once, not at every listing.
     pub led_by: Option<u64>,

@@ -6,6 +6,7 @@ use crate::instance::context::Context;
 use crate::instance::fact::Fact;
 use crate::instance::memory::kinds::{CallState, Ended, Gone, Odd, Poll};
 use crate::instance::observation::{Observation, is_idle, is_off};
+use crate::instance::passing::Passing;
 use crate::instance::poll_schedule::{Schedule, Sight};
 use crate::instance::times;
 use crate::inventory::{Sighting, Why};
@@ -19,14 +20,41 @@ const NO_ROOM: &str = "the request limit left no room for a query";
 /// Reads task and detail of the recorded server, when they are due.
 pub(super) async fn at_server(observed: &mut Observation, session: &Access, context: &Context) {
     let Some(id) = observed.facts.id() else {
+        observed.memory.observations.passing = None;
         return;
     };
     if let Some(open) = observed.open() {
         at_operation(observed, session, context, id, &open).await;
     } else if observed.create_failed().is_some() {
-        at_orphan(observed, session, context, id).await;
+        return at_orphan(observed, session, context, id).await;
     } else if needs_detail(observed, &id) {
         at_detail(observed, session, context, id, CallPriority::Resync).await;
+    }
+    note_what_passes(observed);
+}
+
+/// Remembers what the server shows and what usually passes by itself, and when to look for that again.
+fn note_what_passes(observed: &mut Observation) {
+    let (status, now) = (&observed.facts.status, observed.now);
+    let seen = &mut observed.memory.observations;
+    let is_read = matches!(observed.detail, Fact::Known(_));
+    let detail = match &observed.detail {
+        Fact::Known(detail) => &detail.fields,
+        Fact::NotAsked if !seen.not_found => &status.detail,
+        Fact::NotAsked | Fact::Unknown(_) => return,
+        Fact::Absent => {
+            seen.passing = None;
+            return;
+        }
+    };
+    let former = seen.passing.take().map(|passing| *passing);
+    seen.passing = Passing::next(former, status, detail, now).map(Box::new);
+    let passing = seen.passing.as_ref().filter(|_| !seen.unread);
+    let look = passing.and_then(|passing| passing.look_again(seen.observed_at, now));
+    if is_read || !observed.is_open() {
+        // An open operation has its own pace; the look after its end comes soon.
+        let looks = observed.look_again.into_iter().chain(look);
+        observed.look_again = looks.min();
     }
 }
 
@@ -313,6 +341,11 @@ fn needs_detail(observed: &Observation, id: &ServerId) -> bool {
             .observed_at
             .is_none_or(|observed_at| observed_at < *since)
     }) {
+        return true;
+    }
+    let seen = &observed.memory.observations;
+    let passing = seen.passing.as_ref().filter(|_| !seen.unread);
+    if passing.is_some_and(|passing| passing.is_due(seen.observed_at, observed.now)) {
         return true;
     }
     let Some(observed_at) = observed.memory.observations.observed_at else {

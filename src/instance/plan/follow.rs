@@ -125,7 +125,8 @@ impl Open<'_> {
     /// run, is started again first. `for_sure`: what does not show by now will not.
     fn finish(&self, detail: &Detail, for_sure: bool) -> Plan {
         let shows = self.effect();
-        if shows == Some(false) && !for_sure {
+        let may_show = !for_sure || self.observed.passing_state(&detail.fields).is_some();
+        if shows == Some(false) && may_show {
             return self.running(words::running(self.verb(), self.id));
         }
         match self.verb() {

@@ -4,7 +4,7 @@ use crate::api::conditions::{Readiness, Reason};
 use crate::api::{Applied, PowerState};
 use crate::instance::observation::{Observation, is_idle, pending, text};
 use crate::instance::plan::{due, erase, policy, resolve, words};
-use crate::instance::references;
+use crate::instance::{references, times};
 use serde_json::{Map, Value};
 
 /// Compares the server with what the spec wants and what the service has taken.
@@ -35,6 +35,9 @@ pub(super) fn judge(
     if let Some(verb) = due::wanted(observed, applied, detail).first() {
         if policy::is_observed(observed) {
             return policy::differs(&format!("the spec asks for a {verb} of the server"));
+        }
+        if let Some(state) = observed.passing_state(detail) {
+            return passes(state);
         }
         return Readiness::reconciling(
             words::reason(*verb),
@@ -86,19 +89,35 @@ fn at_rest(
             as_specified(observed, "the server is stopped as specified")
         }
         (PowerState::Unmanaged, ..) => as_specified(observed, "the server is as specified"),
-        (wanted @ (PowerState::Running | PowerState::Stopped), found, _) => Readiness::drifted(
-            Reason::PowerStateDiffers,
-            format!(
-                "the server is {}, the spec wants it {}: look at the server at the service",
-                found.unwrap_or("in an unknown state"),
-                if wanted == PowerState::Running {
-                    "running"
-                } else {
-                    "stopped"
-                }
-            ),
-        ),
+        (wanted @ (PowerState::Running | PowerState::Stopped), found, _) => {
+            match observed.passing_state(detail) {
+                Some(state) => passes(state),
+                None => power_differs(wanted, found),
+            }
+        }
     }
+}
+
+/// The server is in a state that the operator does not know. Most such states pass by themselves.
+fn passes(state: &str) -> Readiness {
+    let minutes = times::UNKNOWN_STATE_PASSES_WITHIN.as_secs() / 60;
+    let message = format!(
+        "the server is {state}, a state that the operator does not know: it waits up to {minutes} minutes for another one and changes \
+         nothing meanwhile"
+    );
+    Readiness::reconciling(Reason::OperationPending, message)
+}
+
+fn power_differs(wanted: PowerState, found: Option<&str>) -> Readiness {
+    let wanted = match wanted {
+        PowerState::Stopped => "stopped",
+        PowerState::Running | PowerState::Unmanaged => "running",
+    };
+    let found = found.unwrap_or("in an unknown state");
+    let message = format!(
+        "the server is {found}, the spec wants it {wanted}: look at the server at the service"
+    );
+    Readiness::drifted(Reason::PowerStateDiffers, message)
 }
 
 /// Whether the server bears our marker, or the name with which it was taken over, as far as it shows a name: another one may be

@@ -114,7 +114,7 @@ impl Oracle {
         let id = object["status"]["id"].as_str().unwrap_or_default();
         let is_refused = matches!(
             reason,
-            "PowerStateDiffers" | "ServiceBusy" | "OperationRefused"
+            "PowerStateDiffers" | "OperationPending" | "ServiceBusy" | "OperationRefused"
         );
         let is_not_done = self.troubles.no_lease && reason == "OperationFailed";
         self.failed_creates.contains(&server.id)

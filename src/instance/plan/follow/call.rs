@@ -49,7 +49,7 @@ impl Open<'_> {
         }
         if why == Reason::Stopping {
             return match &self.observed.detail {
-                Fact::Known(detail) if !is_idle(detail.pending()) => self.stopping(),
+                Fact::Known(detail) if self.busy_with(detail).is_some() => self.stopping(),
                 Fact::Known(detail) if detail.status() == Some("STOPPED") => self.again(),
                 Fact::Known(detail) if begin::may_operate(self.observed, &detail.fields) => {
                     let force = self.was_asked(Verb::Stop) == Some(false);
@@ -75,6 +75,12 @@ impl Open<'_> {
     fn is_being_stopped(&self) -> bool {
         let is_stopped = matches!(&self.observed.detail, Fact::Known(detail) if is_idle(detail.pending()) && detail.status() == Some("STOPPED"));
         self.was_asked(Verb::Stop) == Some(true) && !is_stopped
+    }
+
+    /// The word that shows the service at work with the server: a pending operation, or a state that passes.
+    fn busy_with<'a>(&self, detail: &'a Detail) -> Option<&'a str> {
+        let pending = detail.pending().filter(|word| !is_idle(Some(word)));
+        pending.or_else(|| self.observed.passing_state(&detail.fields))
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -103,14 +109,13 @@ impl Open<'_> {
         }
         match &self.observed.detail {
             Fact::Known(detail) if begin::may_operate(self.observed, &detail.fields) => {}
-            Fact::Known(detail) if !is_idle(detail.pending()) => {
-                let word = detail.pending().unwrap_or_default();
+            Fact::Known(detail) => {
+                let Some(word) = self.busy_with(detail) else {
+                    // It is not the server any more that it was asked for.
+                    return self.conclude(End::superseded("the server has changed since"));
+                };
                 let message = format!("the service is busy with server {} ({word})", self.id);
                 return self.later(&message, Reason::ServiceBusy, times::SERVER_BUSY_RECHECK);
-            }
-            // It is not the server any more that it was asked for.
-            Fact::Known(_) => {
-                return self.conclude(End::superseded("the server has changed since"));
             }
             Fact::Absent | Fact::Unknown(_) => {
                 let mut plan = rest();

@@ -2,6 +2,8 @@
 
 use super::diff::with_spec;
 use super::*;
+use crate::api::PowerState;
+use crate::instance::passing::Passing;
 
 #[test]
 fn a_running_create_is_followed_and_done_only_when_task_and_detail_agree() {
@@ -163,6 +165,46 @@ fn the_server_is_judged_by_what_it_shows() {
     assert_eq!(
         judged(&[("ecsPendingStatus", "RESTARTING")]),
         (State::Reconciling, Reason::OperationPending)
+    );
+}
+
+/// The server is in a state that the operator does not know, for so long.
+fn migrating(seconds: u64) -> Scene {
+    Scene::converged().with(|observed| {
+        let found = detail(&[("ecsStatus", "MIGRATING")]);
+        let begun = observed.now - Duration::from_secs(seconds);
+        let former = &InstanceStatus::default();
+        let passing = Passing::next(None, former, &found.fields, begun);
+        observed.memory.observations.passing = passing.map(Box::new);
+        observed.detail = Fact::Known(found);
+    })
+}
+
+#[test]
+fn a_state_that_is_not_known_is_waited_for_and_stalls_after_fifteen_minutes() {
+    let waits = (State::Reconciling, Reason::OperationPending);
+    let drifted = (State::Drifted, Reason::PowerStateDiffers);
+    for (seconds, told) in [(0, waits), (180, waits), (899, waits), (900, drifted)] {
+        let plan = migrating(seconds).plan();
+        assert!(rests(&plan));
+        assert_eq!(reason(&plan), Some(told), "{seconds} s");
+    }
+    // Nothing is called meanwhile, whatever the spec asks for, and it is called afterwards.
+    let other_image = |scene| with_spec(scene, |spec| spec.image.id = Some("img-2".into()));
+    let held = other_image(migrating(180)).plan();
+    assert!(rests(&held));
+    assert_eq!(reason(&held), Some(waits));
+    let asked = other_image(migrating(900)).plan();
+    assert!(
+        matches!(&asked.step, Step::Operate { operation, .. } if operation.verb == Verb::Reinstall)
+    );
+    // Where the power is not managed, its state says nothing of the server.
+    let unmanaged = with_spec(migrating(180), |spec| {
+        spec.power_state = PowerState::Unmanaged
+    });
+    assert_eq!(
+        reason(&unmanaged.plan()),
+        Some((State::Ready, Reason::Available))
     );
 }
 

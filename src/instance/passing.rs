@@ -1,0 +1,100 @@
+//! A server that shows something which usually passes by itself: its detail is read again soon, for a limited time.
+
+use crate::api::InstanceStatus;
+use crate::api::conditions::Reason;
+use crate::instance::detail::{is_idle, pending, text};
+use crate::instance::times;
+use serde_json::{Map, Value};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// `ecsStatus` is a word that the operator does not know.
+    UnknownState,
+    /// The server is started and shows no public address: some services show it late (field note 30).
+    NoAddress,
+}
+
+/// What passes, and how long this process waits for that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passing {
+    what: What,
+    since: Instant,
+    until: Instant,
+}
+
+impl What {
+    fn of(detail: &Map<String, Value>) -> Option<Self> {
+        match text(detail, "ecsStatus") {
+            _ if !is_idle(pending(detail)) => None,
+            Some("STARTED") if text(detail, "publicIpAddress").is_none() => Some(Self::NoAddress),
+            Some("STARTED" | "STOPPED") | None => None,
+            Some(_) => Some(Self::UnknownState),
+        }
+    }
+
+    fn passes_within(self) -> Duration {
+        match self {
+            Self::UnknownState => times::UNKNOWN_STATE_PASSES_WITHIN,
+            Self::NoAddress => times::ADDRESS_SHOWN_WITHIN,
+        }
+    }
+
+    /// Whether a former process has waited for it: status shows it, and not as something that is waited for.
+    fn was_waited_for(self, status: &InstanceStatus) -> bool {
+        let waits = Reason::OperationPending.as_str();
+        let is_waiting = status.conditions.iter().any(|c| c.reason == waits);
+        Self::of(&status.detail) == Some(self) && !is_waiting
+    }
+}
+
+impl Passing {
+    /// What the newest detail shows, as the continuation of what was remembered.
+    pub fn next(
+        former: Option<Self>,
+        status: &InstanceStatus,
+        detail: &Map<String, Value>,
+        now: Instant,
+    ) -> Option<Self> {
+        let what = What::of(detail)?;
+        let begins = || Self {
+            what,
+            since: now,
+            until: match what.was_waited_for(status) {
+                true => now,
+                false => now + what.passes_within(),
+            },
+        };
+        Some(
+            former
+                .filter(|former| former.what == what)
+                .unwrap_or_else(begins),
+        )
+    }
+
+    /// Whether the state of the server is not known, and still waited for.
+    pub fn is_unknown_state(&self, now: Instant) -> bool {
+        self.what == What::UnknownState && now < self.until
+    }
+
+    /// When the detail is to be read again, or the wait ends; none where it has ended.
+    pub fn look_again(&self, observed_at: Option<Instant>, now: Instant) -> Option<Instant> {
+        (now < self.until).then(|| self.until.min(self.due_at(observed_at)))
+    }
+
+    /// Whether the detail is to be read again now.
+    pub fn is_due(&self, observed_at: Option<Instant>, now: Instant) -> bool {
+        (self.due_at(observed_at)..self.until).contains(&now)
+    }
+
+    fn due_at(&self, observed_at: Option<Instant>) -> Instant {
+        let last = observed_at.map_or(self.since, |at| at.max(self.since));
+        let pause = (last - self.since) / 2;
+        last + pause.clamp(times::PASSING_RECHECK_MIN, times::PASSING_RECHECK_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests;

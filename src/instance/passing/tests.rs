@@ -1,0 +1,70 @@
+use super::*;
+use crate::api::conditions::Readiness;
+use jiff::Timestamp;
+use serde_json::json;
+
+fn detail(status: &str, address: &str) -> Map<String, Value> {
+    let detail =
+        json!({"ecsStatus": status, "ecsPendingStatus": "NONE", "publicIpAddress": address});
+    detail.as_object().unwrap().clone()
+}
+
+fn status(detail: Map<String, Value>, readiness: &Readiness) -> InstanceStatus {
+    InstanceStatus {
+        detail,
+        conditions: readiness.to_conditions(&[], 1, Timestamp::UNIX_EPOCH),
+        ..InstanceStatus::default()
+    }
+}
+
+fn starts(status: &InstanceStatus, detail: &Map<String, Value>) -> bool {
+    let now = Instant::now();
+    let passing = Passing::next(None, status, detail, now);
+    passing.is_some_and(|passing| passing.look_again(Some(now), now).is_some())
+}
+
+#[test]
+fn an_unknown_state_and_a_late_address_are_waited_for_and_nothing_else_is() {
+    let new = InstanceStatus::default();
+    for (shown, is_waited_for) in [
+        (detail("STARTED", "203.0.113.7"), false),
+        (detail("STARTED", ""), true),
+        (detail("STOPPED", ""), false),
+        (detail("MIGRATING", "203.0.113.7"), true),
+        (Map::new(), false),
+    ] {
+        assert_eq!(starts(&new, &shown), is_waited_for, "{shown:?}");
+    }
+}
+
+#[test]
+fn a_new_process_goes_on_waiting_and_does_not_begin_a_wait_that_has_ended() {
+    let ready = Readiness::ready(Reason::Available, "");
+    let waits = Readiness::reconciling(Reason::OperationPending, "");
+    let drifted = Readiness::drifted(Reason::PowerStateDiffers, "");
+    let (late, migrating) = (detail("STARTED", ""), detail("MIGRATING", "203.0.113.7"));
+    assert!(!starts(&status(late.clone(), &ready), &late));
+    assert!(starts(&status(migrating.clone(), &waits), &migrating));
+    assert!(!starts(&status(migrating.clone(), &drifted), &migrating));
+    assert!(starts(&status(late, &ready), &migrating));
+}
+
+#[test]
+fn an_address_that_never_shows_costs_fourteen_looks() {
+    let (new, late) = (InstanceStatus::default(), detail("STARTED", ""));
+    let begun = Instant::now();
+    let (mut now, mut looks, mut passing) = (begun, 0, None);
+    loop {
+        passing = Passing::next(passing, &new, &late, now);
+        let Some(next) = passing
+            .as_ref()
+            .and_then(|passing| passing.look_again(Some(now), now))
+        else {
+            break;
+        };
+        assert!(next > now);
+        (now, looks) = (next, looks + 1);
+    }
+    assert_eq!(now - begun, times::ADDRESS_SHOWN_WITHIN);
+    assert!(looks <= 14, "{looks}");
+}
