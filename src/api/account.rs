@@ -161,7 +161,15 @@ pub struct RequestLimits {
     #[serde(default = "default_per_second")]
     #[schemars(range(min = 1, max = 1000))]
     pub per_second: i32,
-    /// Requests that may go out at once after a quiet time.
+    /// Requests in any 60 seconds, besides perSecond. Without it there is no such limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 2, max = 60_000))]
+    pub per_minute: Option<i32>,
+    /// Requests in any 3600 seconds, besides perSecond. Without it there is no such limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 2, max = 3_600_000))]
+    pub per_hour: Option<i32>,
+    /// Requests that may go out at once after a quiet time. At most half of perMinute and perHour go at once, whatever is set here.
     #[serde(default = "default_burst")]
     #[schemars(range(min = 1, max = 1000))]
     pub burst: i32,
@@ -185,6 +193,8 @@ impl Default for RequestLimits {
     fn default() -> Self {
         Self {
             per_second: default_per_second(),
+            per_minute: None,
+            per_hour: None,
             burst: default_burst(),
             concurrent: default_concurrent(),
         }

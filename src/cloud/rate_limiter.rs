@@ -1,6 +1,7 @@
 //! The request limit of one (endpoint, token): a rate, a number at once, and a queue for each priority.
 //!
-//! The rate is what the user allows, and less as long as the service refuses it (halved at each refusal, then slowly more).
+//! The rate is what the user allows, and less where the service refuses that: halved at each refusal, then slowly more, up to a
+//! little less than what was refused. Only after some minutes is more than that tried again.
 //! Whoever waits with a higher rank goes first, and within a rank whoever came first; one in eight has waited longest. No
 //! task of its own: the first in line keeps the time itself and wakes the next. The rate is reckoned on tokio's clock, so that a
 //! test with paused time is exact.
@@ -92,22 +93,32 @@ impl Limits {
     }
 
     fn bucket(self) -> Bucket {
+        Bucket::new(self.period(), self.burst)
+    }
+
+    fn period(self) -> Duration {
         // A rate of zero would stop everything for ever, and one above 10,000 a second is no limit.
         let per_second = if self.per_second.is_finite() {
-            self.per_second.clamp(0.01, 10_000.0)
+            self.per_second.clamp(0.000_1, 10_000.0)
         } else {
             5.0
         };
-        Bucket::new(Duration::from_secs_f64(1.0 / per_second), self.burst)
+        Duration::from_secs_f64(1.0 / per_second)
     }
 }
 
 /// The share of the rate that is left after each refusal for rate: the service allows less than we were told.
 const SLOWER: f64 = 0.5;
-/// The least share: beyond it the pauses are what helps, and the way back takes three and a half minutes.
+/// How much of the rate that was refused is taken to be allowed: whoever shares the API token needs a part of it, too.
+const ALLOWED: f64 = 0.8;
+/// The least share of that: beyond it the pauses are what helps, and the way back takes three and a half minutes.
 const SLOWEST: f64 = 1.0 / 8.0;
-/// How much more is tried while nothing is refused, each time that [`times::FASTER_EVERY`] has passed.
+/// The least rate, in requests per second: what the service lets us have is found out at this rate at the least.
+const SLOWEST_PER_SECOND: f64 = 1.0 / 60.0;
+/// How much more is tried while nothing is refused, each time that [`times::FASTER_EVERY`] has passed and so many requests could
+/// pass: fewer do not show whether the service allows the pace.
 const FASTER: f64 = 1.1;
+const SHOWN_BY: u32 = 20;
 
 /// One permit in so many goes to whoever has waited longest: a stream of changes without end stops nothing else for ever.
 const OLDEST: u32 = 8;
@@ -125,6 +136,8 @@ struct State {
     /// The share of the rate that the service lets us have, and since when; 1 unless it refused.
     share: f64,
     share_since: Instant,
+    /// The share that is taken to be allowed, and until when.
+    allowed: (f64, Instant),
     held_until: Option<Instant>,
     refusals_in_a_row: u32,
     in_flight: usize,
@@ -173,6 +186,7 @@ impl RateLimiter {
             limiter: limits.bucket(),
             share: 1.0,
             share_since: Instant::now(),
+            allowed: (1.0, Instant::now()),
             held_until: None,
             refusals_in_a_row: 0,
             in_flight: 0,
@@ -226,9 +240,10 @@ impl RateLimiter {
         }
     }
 
-    /// What may be asked of the service, as the user allows it.
-    pub fn limits(&self) -> Limits {
-        self.lock().limits
+    /// How many requests per second may be asked of the service: what the user allows, or less where the service refused that.
+    pub fn per_second(&self) -> f64 {
+        let state = self.lock();
+        state.limits.per_second * state.share
     }
 
     /// The same, but for the number of requests in flight: where that is reached, one goes beside them, within rate and pauses.
@@ -258,8 +273,10 @@ impl RateLimiter {
     pub fn set_limits(&self, limits: Limits) {
         let mut state = self.lock();
         if state.limits != limits {
+            let now = Instant::now();
             state.limits = limits;
-            state.set_share(1.0);
+            state.allowed = (1.0, now);
+            state.set_share(1.0, now);
             state.wake_first();
         }
     }
@@ -277,16 +294,12 @@ impl RateLimiter {
     pub(super) fn refused(&self, retry_after: Option<Duration>) {
         let exponent = {
             let mut state = self.lock();
+            let now = Instant::now();
             // Refusals of requests that were already on their way belong to the refusal that began the pause.
-            let in_pause = state.held_until.is_some_and(|held| Instant::now() < held);
+            let in_pause = state.held_until.is_some_and(|held| now < held);
             if !in_pause {
                 state.refusals_in_a_row = state.refusals_in_a_row.saturating_add(1);
-                let lately =
-                    state.share < 1.0 && Instant::now() < state.share_since + times::SLOWER_EVERY;
-                if !lately {
-                    let share = (state.share * SLOWER).max(SLOWEST);
-                    state.set_share(share);
-                }
+                state.slow_down(now);
             }
             state.refusals_in_a_row.saturating_sub(1).min(6)
         };
@@ -335,12 +348,7 @@ impl State {
         if let Some(held) = self.held_until.filter(|held| *held > now) {
             return Turn::At(held);
         }
-        let rested = now.saturating_duration_since(self.share_since);
-        if self.share < 1.0 && rested >= times::FASTER_EVERY {
-            // A time in which nobody asked counts as well.
-            let steps = rested.as_secs_f64() / times::FASTER_EVERY.as_secs_f64();
-            self.set_share((self.share * FASTER.powf(steps)).min(1.0));
-        }
+        self.speed_up(now);
         if let Err(earliest) = self.limiter.take(now) {
             return Turn::At(earliest);
         }
@@ -374,14 +382,45 @@ impl State {
         next.map(|(_, ticket)| ticket)
     }
 
-    fn set_share(&mut self, share: f64) {
-        (self.share, self.share_since) = (share, Instant::now());
+    /// The service refused a request for its rate.
+    fn slow_down(&mut self, now: Instant) {
+        if self.share < 1.0 && now < self.share_since + times::SLOWER_EVERY {
+            return;
+        }
+        if self.refusals_in_a_row == 1 {
+            // Requests were answered at this pace until now, and it was too much. Of a refusal after a refusal that is not known.
+            self.allowed = (self.share * ALLOWED, now + times::REFUSED_RATE_REMEMBERED);
+        }
+        let slowest = self.allowed.0 * SLOWEST;
+        let slowest = slowest.max(SLOWEST_PER_SECOND / self.limits.per_second);
+        self.set_share((self.share * SLOWER).max(slowest).min(self.share), now);
+        self.limiter.drain(now);
+    }
+
+    /// Nothing was refused for a while.
+    fn speed_up(&mut self, now: Instant) {
+        let rested = now.saturating_duration_since(self.share_since);
+        let every = self.limits.slowed(self.share).period() * SHOWN_BY;
+        let every = every.max(times::FASTER_EVERY);
+        if self.share >= 1.0 || rested < every {
+            return;
+        }
+        let (allowed, until) = self.allowed;
+        let most = if now < until { allowed } else { 1.0 };
+        // A time in which nobody asked counts as well.
+        let steps = rested.as_secs_f64() / every.as_secs_f64();
+        let faster = self.share * FASTER.powf(steps);
+        self.set_share(faster.min(most).max(self.share), now);
+    }
+
+    fn set_share(&mut self, share: f64, now: Instant) {
+        (self.share, self.share_since) = (share, now);
         let limits = if share < 1.0 {
             self.limits.slowed(share)
         } else {
             self.limits
         };
-        self.limiter = limits.bucket();
+        self.limiter = self.limiter.repaced(limits.period(), limits.burst, now);
     }
 
     fn wake_first(&self) {

@@ -36,9 +36,12 @@ pub(super) const RATE_REFUSED_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// The rate is halved at most once in this time: what was refused together is one refusal.
 pub(super) const SLOWER_EVERY: Duration = Duration::from_secs(1);
 
-/// How often more is tried while nothing is refused: slow enough that a service which allows less for good refuses about one call
-/// in a hundred, and a passing squeeze is forgotten in a minute or two.
+/// How often more is tried while nothing is refused: twice as much takes a little more than a minute.
 pub(super) const FASTER_EVERY: Duration = Duration::from_secs(10);
+
+/// For so long no more is tried than a little less than what was refused: a service that allows less for good refuses a request in
+/// ten minutes, and a squeeze that has passed costs a fifth of the rate until then.
+pub(super) const REFUSED_RATE_REMEMBERED: Duration = Duration::from_secs(600);
 
 /// What asks whether the service answers waits for so long behind requests that may be waiting for just that.
 pub(super) const PROBE_WAITS_IN_LINE: Duration = Duration::from_secs(1);

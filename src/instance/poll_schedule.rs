@@ -32,7 +32,7 @@ impl Schedule {
     /// The schedule of a verb at the service of this account session, as busy as it is now.
     pub fn of(account_session: &AccountSession, verb: Verb) -> Self {
         let session = &account_session.shared;
-        let per_second = session.client.limiter().limits().per_second * SHARE;
+        let per_second = session.client.limiter().per_second() * SHARE;
         let running = u32::try_from(session.inventory.followed()).unwrap_or(u32::MAX);
         let spread = Duration::try_from_secs_f64(f64::from(running) / per_second);
         Self {

@@ -21,7 +21,7 @@ pub(super) async fn run(
     let mut running = FuturesUnordered::new();
     let jitter = shared.lock().jitter();
     loop {
-        let per_second = client.limiter().limits().per_second;
+        let per_second = client.limiter().per_second();
         let due = shared.lock().due(per_second, Instant::now());
         for (place, former) in due.now {
             let (shared, client) = (&shared, &client);

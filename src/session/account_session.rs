@@ -125,10 +125,18 @@ pub enum Standing {
 /// The request limits of an Account.
 pub fn limits(spec: &AccountSpec) -> Limits {
     let positive = |n: i32| u32::try_from(n).unwrap_or(1).max(1);
+    let requests = &spec.requests;
+    let windows = [(requests.per_minute, 60.0), (requests.per_hour, 3600.0)];
+    let windows = windows.map(|(most, seconds)| Some((positive(most?), seconds)));
+    let windows = || windows.iter().flatten().copied();
+    // In any such time the burst passes, and what the rate allows: both together are no more than the user allows.
+    let burst = windows().map(|(most, _)| (most / 2).max(1));
+    let burst = burst.fold(positive(requests.burst), u32::min);
+    let rates = windows().map(|(most, seconds)| f64::from((most - burst).max(1)) / seconds);
     Limits {
-        per_second: f64::from(positive(spec.requests.per_second)),
-        burst: positive(spec.requests.burst),
-        concurrent: positive(spec.requests.concurrent) as usize,
+        per_second: rates.fold(f64::from(positive(requests.per_second)), f64::min),
+        burst,
+        concurrent: positive(requests.concurrent) as usize,
     }
 }
 

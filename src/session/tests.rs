@@ -1,3 +1,4 @@
+use super::account_session::limits;
 use super::*;
 use crate::cloud::{AllowedEndpoints, CallPriority};
 use futures::FutureExt;
@@ -54,6 +55,22 @@ fn seated(
     let account_session = account_session.unwrap();
     sessions.install(&key(namespace), account_session.clone());
     account_session
+}
+
+#[test]
+fn a_limit_per_minute_or_hour_holds_with_the_burst() {
+    for (requests, most, seconds) in [
+        (json!({"perHour": 200}), 200.0, 3600.0),
+        (json!({"perHour": 3600, "perMinute": 60}), 60.0, 60.0),
+        (json!({"perHour": 200, "burst": 1000}), 200.0, 3600.0),
+        (json!({"perMinute": 2}), 2.0, 60.0),
+        (json!({"perHour": 3_600_000}), 310.0, 60.0),
+    ] {
+        let limits = limits(&spec(HERE, json!({ "requests": requests })));
+        let passed = f64::from(limits.burst) + limits.per_second * seconds;
+        assert!((passed - most).abs() < 0.001, "{requests}: {passed}");
+        assert!(limits.burst >= 1 && f64::from(limits.burst) <= most / 2.0);
+    }
 }
 
 #[tokio::test]

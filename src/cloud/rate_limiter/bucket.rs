@@ -24,6 +24,20 @@ impl Bucket {
         }
     }
 
+    /// The same at another pace, from now on. No request waits longer than one new period because of the former pace, and none may
+    /// go earlier: a pace that changes often lets no more requests pass.
+    pub(super) fn repaced(&self, period: Duration, burst: u32, now: Instant) -> Self {
+        Self {
+            due: self.due.min(now + period),
+            ..Self::new(period, burst)
+        }
+    }
+
+    /// The next request waits for a whole period.
+    pub(super) fn drain(&mut self, now: Instant) {
+        self.due = now + self.ahead + self.period;
+    }
+
     /// Takes one request's place.
     ///
     /// # Errors
@@ -79,6 +93,20 @@ mod tests {
             assert_eq!(bucket.take(start), Err(start + SECOND));
         }
         assert_eq!(pass(&mut bucket, start + SECOND), 1);
+    }
+
+    #[test]
+    fn a_pace_that_changes_often_lets_no_more_pass() {
+        let mut bucket = Bucket::new(SECOND, 1);
+        let start = bucket.due;
+        assert_eq!(pass(&mut bucket, start), 1);
+        for tenth in 1..10 {
+            let now = start + SECOND * tenth / 10;
+            bucket = bucket.repaced(SECOND, 1, now);
+            assert_eq!(pass(&mut bucket, now), 0, "{tenth}");
+        }
+        bucket = bucket.repaced(SECOND / 100, 1, start + SECOND / 2);
+        assert_eq!(pass(&mut bucket, start + SECOND * 51 / 100), 1);
     }
 
     #[test]

@@ -173,29 +173,98 @@ async fn refusals_in_a_row_double_the_pause_and_an_answer_ends_that() {
     assert_eq!(start.elapsed().as_secs(), 3);
 }
 
+/// A service that allows so many requests per second, and a burst.
+struct Service {
+    per_second: f64,
+    burst: f64,
+    left: f64,
+    at: Instant,
+}
+
+impl Service {
+    fn new(per_second: f64, burst: f64) -> Self {
+        Self {
+            per_second,
+            burst,
+            left: burst,
+            at: Instant::now(),
+        }
+    }
+
+    fn takes_one(&mut self) -> bool {
+        let passed = self.at.elapsed().as_secs_f64() * self.per_second;
+        (self.left, self.at) = ((self.left + passed).min(self.burst), Instant::now());
+        let takes = self.left >= 1.0;
+        self.left -= f64::from(u8::from(takes));
+        takes
+    }
+
+    /// Asks without end for so long: how many are taken, and when each other one is refused.
+    async fn ask(&mut self, limiter: &RateLimiter, time: Duration) -> (usize, Vec<Instant>) {
+        let (start, mut taken, mut refused) = (Instant::now(), 0, Vec::new());
+        while start.elapsed() < time {
+            let permit = limiter.pass(CallPriority::Operation).await;
+            if self.takes_one() {
+                taken += 1;
+                limiter.answered();
+            } else {
+                refused.push(Instant::now());
+                limiter.refused(None);
+            }
+            drop(permit);
+        }
+        (taken, refused)
+    }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// The service allows four a second, we were told twenty.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_allows_less_than_we_were_told_refuses_few() {
     let limiter = RateLimiter::new(limits(20.0, 20, 8));
-    let (start, mut tokens, mut at) = (Instant::now(), 4.0_f64, Instant::now());
-    let (mut taken, mut refused) = (0, 0);
-    while start.elapsed() < Duration::from_secs(300) {
-        let permit = limiter.pass(CallPriority::Operation).await;
-        tokens = (tokens + at.elapsed().as_secs_f64() * 4.0).min(4.0);
-        at = Instant::now();
-        if tokens >= 1.0 {
-            tokens -= 1.0;
-            taken += 1;
-            limiter.answered();
-        } else {
-            refused += 1;
-            limiter.refused(None);
-        }
-        drop(permit);
-    }
+    let mut service = Service::new(4.0, 4.0);
+    let (taken, refused) = service.ask(&limiter, Duration::from_secs(300)).await;
+    let refused = refused.len();
     assert!(refused * 50 < taken, "{refused} refused, {taken} taken");
     // Two thirds of what it allows.
     assert!(taken > 800, "{taken} taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_per_hour_that_nobody_set_is_found_and_kept() {
+    let limiter = RateLimiter::new(Limits::default());
+    let mut service = Service::new(200.0 / 3600.0, 10.0);
+    let (_, refused) = service.ask(&limiter, HOUR).await;
+    assert!(refused.len() <= 20, "{} refused at first", refused.len());
+    let (taken, refused) = service.ask(&limiter, 10 * HOUR).await;
+    assert!(refused.len() <= 20, "{} refused", refused.len());
+    assert!(taken > 1600, "{taken} of 2000 taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_client_of_the_same_token_gets_through() {
+    let limiter = RateLimiter::new(limits(20.0, 20, 8));
+    let mut service = Service::new(4.0, 4.0);
+    let (mut asked, mut refused) = (0, 0);
+    let mut other = |service: &mut Service, is_its_turn: bool| {
+        if is_its_turn {
+            asked += 1;
+            refused += usize::from(!service.takes_one());
+        }
+    };
+    for number in 0..32_000 {
+        let permit = limiter.pass(CallPriority::Operation).await;
+        other(&mut service, number % 32 == 0);
+        if service.takes_one() {
+            limiter.answered();
+        } else {
+            limiter.refused(None);
+        }
+        other(&mut service, number % 32 == 16);
+        drop(permit);
+    }
+    assert!(refused * 20 <= asked, "{refused} of {asked} refused");
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,19 +272,21 @@ async fn a_passing_squeeze_is_forgotten() {
     let limiter = RateLimiter::new(limits(10.0, 10, 8));
     limiter.refused(None);
     limiter.answered();
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(100) {
-        drop(limiter.pass(CallPriority::Operation).await);
-    }
-    let start = Instant::now();
-    for _ in 0..50 {
-        drop(limiter.pass(CallPriority::Operation).await);
-    }
-    assert!(
-        start.elapsed() <= Duration::from_secs(5),
-        "{:?}",
+    let fifty = async || {
+        let start = Instant::now();
+        for _ in 0..50 {
+            drop(limiter.pass(CallPriority::Operation).await);
+        }
         start.elapsed()
-    );
+    };
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    // Four fifths of the rate, and all of it once the refusal is long ago.
+    let soon = fifty().await;
+    assert!(soon <= Duration::from_millis(6_300), "{soon:?}");
+    tokio::time::sleep(times::REFUSED_RATE_REMEMBERED).await;
+    fifty().await;
+    let later = fifty().await;
+    assert!(later <= Duration::from_secs(5), "{later:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -237,8 +308,8 @@ async fn new_limits_hold_at_once_also_for_who_waits() {
 async fn limits_that_make_no_sense_are_brought_into_range() {
     // How much later the third request passes than the first.
     for (per_second, burst, after) in [
-        (0.0, 0, Duration::from_secs(200)),
-        (-1.0, 0, Duration::from_secs(200)),
+        (0.0, 0, Duration::from_secs(20_000)),
+        (-1.0, 0, Duration::from_secs(20_000)),
         (f64::NAN, 1, Duration::from_millis(400)),
         (f64::INFINITY, 1, Duration::from_millis(400)),
         (1e9, 1, Duration::from_micros(200)),

@@ -12,6 +12,7 @@ use cloud_simulator::faults::{Act, Rule};
 use cloud_simulator::model::{Console, DEFAULT_ACCOUNT};
 use jiff::Timestamp;
 use kube::ResourceExt;
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// The service begins with a limit that is ours as well.
@@ -31,6 +32,28 @@ const STALL: Duration = Duration::from_millis(300);
 enum Told {
     WithRetryAfter,
     WithoutRetryAfter,
+}
+
+/// In any 20 seconds: the burst of ten, and what the other ten of a minute allow.
+const IN_TWENTY_SECONDS: usize = 14;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_per_minute_is_kept_while_a_fleet_is_bought() {
+    let world = Setup::default().begin("per-minute").await;
+    world
+        .change_account("default", json!({"requests": {"perMinute": 20}}))
+        .await;
+    world.account_is_ready("default").await;
+    let seq = world.sim.ledger().last_seq();
+    let fleet = names("web", 6);
+    world.apply_all(&fleet, instance).await;
+    world.all_ready(&fleet).await;
+    let calls = world.calls_since(seq);
+    let most = busiest(&calls, 20_000);
+    println!("{} calls, at most {most} in 20 s", calls.len());
+    assert!(most <= IN_TWENTY_SECONDS, "{most} of {}", calls.len());
+    assert!(calls.len() > IN_TWENTY_SECONDS, "{} calls", calls.len());
+    world.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
