@@ -256,6 +256,10 @@ pub enum Step {
     ConsoleRelease(u8),
     /// The console powers the server off.
     ConsoleOff(u8),
+    /// The console powers the server on.
+    ConsoleOn(u8),
+    /// The service begins to migrate the server.
+    ConsoleMigrate(u8),
     /// The console installs the other image.
     ConsoleRebuild(u8),
     /// A process is killed and started anew.
@@ -308,6 +312,8 @@ impl Step {
             | Self::RestoreEtcd
             | Self::ConsoleRelease(_)
             | Self::ConsoleOff(_)
+            | Self::ConsoleOn(_)
+            | Self::ConsoleMigrate(_)
             | Self::ConsoleRebuild(_)
             | Self::Kill(_)
             | Self::Terminate(_)
@@ -357,6 +363,8 @@ impl Step {
             | Self::SnapshotEtcd
             | Self::ConsoleRelease(_)
             | Self::ConsoleOff(_)
+            | Self::ConsoleOn(_)
+            | Self::ConsoleMigrate(_)
             | Self::ConsoleRebuild(_)
             | Self::Kill(_)
             | Self::Terminate(_)

@@ -11,10 +11,10 @@ use crate::fault::Kind::{
     Create, Detail, Finalizer, Intent, Listing, Power, Query, Receipt, Reinstall, Release, Status,
 };
 use crate::fault::Step::{
-    Acknowledge, Answers, Apply, Back, Backup, ConsoleOff, ConsoleRebuild, ConsoleRelease, Copy,
-    Delete, EditImage, EditPower, ForceFinalizers, Imports, Kill, Label, OfferImage, Replace,
-    Restart, Restock, RestoreBackup, RestoreEtcd, SellOut, SnapshotEtcd, Spec, TasksFail,
-    Terminate, WipeStatus, WithdrawImage,
+    Acknowledge, Answers, Apply, Back, Backup, ConsoleMigrate, ConsoleOff, ConsoleOn,
+    ConsoleRebuild, ConsoleRelease, Copy, Delete, EditImage, EditPower, ForceFinalizers, Imports,
+    Kill, Label, OfferImage, Replace, Restart, Restock, RestoreBackup, RestoreEtcd, SellOut,
+    SnapshotEtcd, Spec, TasksFail, Terminate, WipeStatus, WithdrawImage,
 };
 use crate::fault::{Act, Dependency, Kind};
 use crate::specs::{
@@ -355,6 +355,17 @@ schedules! {
         one().stops_in(20).spec(forces("Always")).at(4_000, EditPower(1)).on(Power, 1, LoseAnswer);
     stop_that_takes_its_time_is_waited_for => "bought 1, left 1, stopped 1; web-1 Available":
         one().stops_in(60).at(4_000, EditPower(1)).at(6_000, Kill(0));
+
+    fields_that_move_by_themselves_are_no_change => "bought 1, left 1, stopped 1; web-1 Available":
+        one().fields_move().at(60_000, EditPower(1));
+    a_state_that_is_not_known_passes => "bought 1, left 1, started 1; web-1 Available":
+        one().at(15_000, ConsoleMigrate(1)).at(195_000, ConsoleOn(1));
+    a_state_that_is_not_known_holds_up_what_is_asked_for => "bought 1, left 1, erased 1, started 1; web-1 Available":
+        one().at(15_000, ConsoleMigrate(1)).at(80_000, EditImage(1)).at(90_000, Kill(0)).at(195_000, ConsoleOn(1));
+    a_state_that_is_not_known_does_not_keep_the_server => "bought 1, left 0; web-1 gone":
+        one().at(15_000, ConsoleMigrate(1)).at(80_000, Delete(1));
+    two_hundred_requests_an_hour_are_enough => "bought 1, left 0, erased 1; web-1 gone":
+        one().requests(json!({"perHour": 200})).at(200_000, EditImage(1)).at(900_000, Delete(1));
 
     names_are_looked_up_once => "bought 1, left 1; web-1 Available":
         one().spec(by_name()).at(4_000, OfferImage).at(6_000, WipeStatus(1)).at(8_000, Kill(0));

@@ -118,6 +118,18 @@ impl Play {
         self
     }
 
+    /// Fields of a server move by themselves.
+    pub fn fields_move(mut self) -> Self {
+        self.schedule.setting.readings.used_flow_grows = true;
+        self
+    }
+
+    /// The request limits of the Account.
+    pub fn requests(mut self, limits: Value) -> Self {
+        self.schedule.setting.requests = limits;
+        self
+    }
+
     pub fn settle(mut self, seconds: u32) -> Self {
         self.schedule.setting.settle = seconds;
         self

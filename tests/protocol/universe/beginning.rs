@@ -30,6 +30,8 @@ pub struct Setting {
     pub spec: Vec<Value>,
     /// The Account may have so many Instances with a server.
     pub most: Option<u8>,
+    /// The request limits of the Account.
+    pub requests: Value,
     /// There is a server that nobody of us bought, and every Instance imports it.
     pub import: Option<ImportBy>,
     /// The Account lets its Instances import servers.
@@ -65,6 +67,7 @@ impl Default for Setting {
             by_key: false,
             spec: Vec::new(),
             most: None,
+            requests: json!({"perSecond": 1000, "burst": 1000, "concurrent": 50}),
             import: None,
             imports: true,
             stop: None,
@@ -112,7 +115,7 @@ impl Universe {
                 "endpoint": "https://cloud.example/api",
                 "tokenSecretRef": {"name": "cloud-token", "key": "value"},
                 "settleSeconds": self.setting.settle,
-                "requests": {"perSecond": 1000, "burst": 1000, "concurrent": 50},
+                "requests": self.setting.requests,
             },
         });
         if let Some(most) = self.setting.most {

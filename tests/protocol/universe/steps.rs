@@ -84,6 +84,8 @@ impl Universe {
             Step::RestoreEtcd => self.restore_etcd(),
             Step::ConsoleRelease(n) => self.console(step, n, |server| Console::Release { server }),
             Step::ConsoleOff(n) => self.console(step, n, |server| Console::PowerOff { server }),
+            Step::ConsoleOn(n) => self.console(step, n, |server| Console::PowerOn { server }),
+            Step::ConsoleMigrate(n) => self.console(step, n, |server| Console::Migrate { server }),
             Step::ConsoleRebuild(n) => {
                 let image = catalogue::example().windows_image.to_owned();
                 self.console(step, n, |server| Console::Rebuild { server, image });
