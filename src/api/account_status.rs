@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// zones were last listed, at most once in five minutes.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("default" = {"observedGeneration": -1}))]
+#[schemars(extend("default" = super::conditions::unwritten()))]
 pub struct AccountStatus {
     /// Generation of the spec that the conditions speak of; -1 until the operator has looked.
     #[serde(default = "minus_one")]
@@ -45,7 +45,11 @@ pub struct AccountStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable_since: Option<Time>,
     /// Ready: the service answers and takes the token.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "super::conditions::written"
+    )]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     #[schemars(length(max = 16))]
     pub conditions: Vec<Condition>,

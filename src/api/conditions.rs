@@ -5,6 +5,8 @@
 use super::printable;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde::{Deserialize as _, Deserializer};
+use serde_json::{Value, json};
 
 /// The desired state is reached, also when that state is Stopped.
 pub const READY: &str = "Ready";
@@ -65,6 +67,9 @@ macro_rules! reasons {
 }
 
 reasons! {
+    Pending:
+        "The operator has not looked at the object yet. The apiserver itself shows this reason, so that an object has conditions from its first moment on.",
+        "Wait some seconds. If it stays, see whether the operator runs, and whether it serves the object's namespace.";
     Available:
         "The server is as the spec describes it.",
         "Nothing to do.";
@@ -287,6 +292,29 @@ reasons! {
     NotRefused:
         "The operator tried by dry runs, which change nothing, what its ServiceAccount must not be allowed, and the apiserver would have done it. The condition UnsafeRights of the Account says what. Whoever gets hold of the operator's token could do the same. All works, but that no new Secrets are made for Instances meanwhile.",
         "Have a cluster administrator apply deploy/shared, whose policy (Kubernetes 1.30 or newer) forbids it, or take the roles away that allow it. It clears by itself within a minute.";
+}
+
+/// The schema's default of a status: what the apiserver shows until the operator has written one. It costs no write.
+pub fn unwritten() -> Value {
+    json!({
+        "observedGeneration": -1,
+        "conditions": [{
+            "type": READY,
+            "status": "Unknown",
+            "reason": Reason::Pending.as_str(),
+            "message": "the operator has not looked at the object yet",
+            "lastTransitionTime": "1970-01-01T00:00:00Z",
+        }],
+    })
+}
+
+/// Reads a list of conditions: the default alone reads as none.
+pub(super) fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Condition>, D::Error> {
+    let mut all = Vec::<Condition>::deserialize(from)?;
+    if matches!(&all[..], [only] if only.reason == Reason::Pending.as_str()) {
+        all.clear();
+    }
+    Ok(all)
 }
 
 /// What ought to be mended and keeps nothing from working: a condition of its own, which stands only while it is true.

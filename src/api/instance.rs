@@ -272,7 +272,7 @@ pub enum PowerState {
 /// What the operator has seen of the server, and what it is doing about it.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("default" = {"observedGeneration": -1}))]
+#[schemars(extend("default" = super::conditions::unwritten()))]
 pub struct InstanceStatus {
     /// Generation of the spec that the conditions speak of; -1 until the operator has looked.
     #[serde(default = "minus_one")]
@@ -337,7 +337,11 @@ pub struct InstanceStatus {
     pub last_observed_time: Option<Time>,
 
     /// Ready; once the server was seen, Synced; and, only while true, Reconciling, Stalled and Drifted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "super::conditions::written"
+    )]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     #[schemars(length(max = 16))]
     pub conditions: Vec<Condition>,

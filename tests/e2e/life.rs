@@ -56,6 +56,25 @@ const DETAIL: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_has_conditions_before_an_operator_has_seen_it() {
+    let setup = Setup::default().without_operator();
+    let mut world = setup.begin("unwritten").await;
+    world.apply(&instance("web")).await;
+    let ready = "{.status.conditions[?(@.type=='Ready')]['status','reason']}";
+    for object in [
+        "instances.cloudserver.dev/web",
+        "accounts.cloudserver.dev/default",
+    ] {
+        let get = ["get", object, "-o", &format!("jsonpath={ready}")];
+        let (done, text) = world.kubectl(&get, "").await;
+        assert!(done && text.trim() == "Unknown Pending", "{object}: {text}");
+    }
+    world.start().await;
+    world.ready("web").await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_becomes_one_server_and_its_status_tells_all_of_it() {
     let world = Setup::default().begin("create").await;
     let applied = world.apply(&instance("web-1")).await;

@@ -1,6 +1,7 @@
 //! The part of a kube-apiserver that the operator stands on, in memory: optimistic locking, generations, finalizers, the
 //! status subresource, patches with their tests, and watches that may be late. What it promises was seen on a real one.
 
+use cloud_server_operator::api::conditions;
 use json_patch::{Patch, merge, patch};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -35,6 +36,15 @@ pub const ACCOUNTS: &str = "accounts";
 pub const SECRETS: &str = "secrets";
 /// The namespace that a run is about.
 pub const NAMESPACE: &str = "team-a";
+
+/// The status that the defaults of the schema give an object before anybody has written one.
+pub fn unwritten(kind: &str) -> Value {
+    let mut status = conditions::unwritten();
+    if kind == INSTANCES {
+        status["attempt"] = json!(0);
+    }
+    status
+}
 
 /// A change that watches tell.
 #[derive(Clone, Debug)]
@@ -141,8 +151,7 @@ impl Apiserver {
         meta["namespace"] = json!(namespace);
         meta["generation"] = json!(1);
         match key.0 {
-            INSTANCES => object["status"] = json!({"observedGeneration": -1, "attempt": 0}),
-            ACCOUNTS => object["status"] = json!({"observedGeneration": -1}),
+            INSTANCES | ACCOUNTS => object["status"] = unwritten(key.0),
             _ => {}
         }
         self.put(key, object);

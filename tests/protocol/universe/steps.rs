@@ -2,7 +2,7 @@
 
 use super::beginning::LEGACY;
 use super::{Absence, ImportBy, Universe, base64, instance, released};
-use crate::apiserver::{ACCOUNTS, Key, SECRETS};
+use crate::apiserver::{ACCOUNTS, INSTANCES, Key, SECRETS, unwritten};
 use crate::fault::Step;
 use crate::specs;
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
@@ -63,7 +63,7 @@ impl Universe {
             Step::Label(n) => self.label(n),
             Step::Delete(n) => self.kube.delete(&instance(n)),
             Step::WipeStatus(n) => self.kube.edit(&instance(n), |object| {
-                object["status"] = json!({"observedGeneration": -1, "attempt": 0});
+                object["status"] = unwritten(INSTANCES);
             }),
             Step::ForceFinalizers(n) => self.force_finalizers(n),
             Step::Replace(n) => self.kube.edit(&instance(n), |object| {
