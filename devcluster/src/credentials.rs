@@ -73,6 +73,7 @@ fn write_server_certificate(directory: &Path) -> Result<String, Error> {
 
     let mut server = CertificateParams::new([
         "127.0.0.1".to_owned(),
+        "::1".to_owned(),
         "localhost".to_owned(),
         "kubernetes.default.svc".to_owned(),
     ])?;

@@ -72,11 +72,12 @@ enum Command {
 /// Flags of `run`; each is also an environment variable.
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// Address for /livez and /readyz, and for /metrics where --metrics-listen is not given; port 0 lets the system choose.
+    /// Address for /livez and /readyz, and for /metrics where --metrics-listen is not given. [::] is every address of both
+    /// families, or of IPv4 where the machine has no IPv6; port 0 lets the system choose.
     #[arg(
         long,
         env = "CSO_LISTEN",
-        default_value = "0.0.0.0:8080",
+        default_value = "[::]:8080",
         value_name = "ADDR"
     )]
     listen: SocketAddr,

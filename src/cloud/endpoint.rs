@@ -119,6 +119,9 @@ impl FromStr for EndpointPattern {
                 "a star stands for the port, or with a dot after it for the beginning of the host, and for nothing else",
             ));
         }
+        if authority.matches(':').count() > 1 && !authority.starts_with('[') {
+            return Err(PatternError("an IPv6 address stands in square brackets"));
+        }
         let url = match authority.ends_with(':') {
             true => None,
             false => Url::parse(&format!("{scheme}://{authority}{path}")).ok(),

@@ -8,17 +8,20 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::io::Errno;
+use rustix::net::sockopt::set_ipv6_v6only;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -28,6 +31,8 @@ use tokio_util::sync::CancellationToken;
 const CONNECTIONS: usize = 64;
 /// The head of a request with a ServiceAccount's token is some 2 KiB.
 const HEAD_BYTES: usize = 16 * 1024;
+/// Connections that wait for `accept`; the standard library uses the same number.
+const BACKLOG: u32 = 128;
 
 /// Serves until cancelled; gives the address it listens on, which matters when the port was 0.
 ///
@@ -38,8 +43,8 @@ pub(super) async fn serve(
     app: Router,
     tls: Option<Certificate>,
     cancel: CancellationToken,
-) -> std::io::Result<SocketAddr> {
-    let listener = TcpListener::bind(listen).await?;
+) -> io::Result<SocketAddr> {
+    let listener = bind(listen).await?;
     let address = listener.local_addr()?;
     tokio::spawn(accept(
         listener,
@@ -49,6 +54,37 @@ pub(super) async fn serve(
         cancel,
     ));
     Ok(address)
+}
+
+/// `[::]` means every address of both families: a cluster may have only one of them. On a machine without IPv6 it means every
+/// IPv4 address.
+async fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
+    if listen.ip() != Ipv6Addr::UNSPECIFIED {
+        return TcpListener::bind(listen).await;
+    }
+    match bind_both(listen) {
+        Err(error) if lacks_ipv6(&error) => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, listen.port())).await
+        }
+        bound => bound,
+    }
+}
+
+fn bind_both(listen: SocketAddr) -> io::Result<TcpListener> {
+    let socket = TcpSocket::new_v6()?;
+    // The default depends on the machine (net.ipv6.bindv6only).
+    set_ipv6_v6only(&socket, false)?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(listen)?;
+    socket.listen(BACKLOG)
+}
+
+/// The kernel has no IPv6, or the process may not use it.
+fn lacks_ipv6(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL]
+        .iter()
+        .any(|errno| code == Some(errno.raw_os_error()))
 }
 
 async fn accept(

@@ -5,6 +5,7 @@ pub mod cgroup;
 mod clock;
 mod crash_loop;
 mod descriptors;
+mod families;
 mod log;
 pub mod memory;
 mod network;

@@ -42,6 +42,9 @@ fn an_endpoint_is_allowed_however_it_is_written() {
         ("https://xn--e1aybc.example", "https://тест.example"),
         ("https://тест.example", "https://XN--E1AYBC.example"),
         ("https://[::1]:8443", "https://[0:0:0:0:0:0:0:1]:8443/api"),
+        ("[2001:DB8::1]:8443", "https://[2001:db8:0::0001]:8443/api"),
+        ("http://[2001:db8:0::1]:*", "http://[2001:DB8::1]:8080"),
+        ("[64:ff9b::c000:201]", "https://[64:ff9b::192.0.2.1]/api"),
         ("http://127.0.0.1:8090", "http://0x7f.1:8090/api"),
         ("https://cloud.example/%C3%A4", "https://cloud.example/ä/v2"),
         ("https://cloud.example/a%2Fb", "https://cloud.example/a%2Fb"),
@@ -156,6 +159,8 @@ fn a_pattern_that_is_none_is_refused_and_not_repeated() {
         "ftp://cloud.example",
         "https://cloud.example:99999",
         "https://cloud.example:**",
+        "2001:db8::1",
+        "https://2001:db8::1:443/api",
     ] {
         let error = text.parse::<EndpointPattern>().err();
         let told = error.unwrap_or_else(|| panic!("{text} was taken"));

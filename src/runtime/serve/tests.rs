@@ -126,3 +126,20 @@ async fn a_certificate_is_read_again_when_it_changes_and_kept_when_it_breaks() {
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(Certificate::read(certificate, key).is_err());
 }
+
+/// Also where the machine's default (net.ipv6.bindv6only) is another one.
+#[tokio::test]
+async fn the_unspecified_address_is_that_of_both_families() {
+    let listener = bind("[::]:0".parse().unwrap()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    for host in ["127.0.0.1", "::1"] {
+        let to = SocketAddr::new(host.parse().unwrap(), address.port());
+        TcpStream::connect(to).await.unwrap();
+        let (_, from) = listener.accept().await.unwrap();
+        assert_eq!(from.ip().to_canonical(), to.ip());
+    }
+    let again = bind(address).await.unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AddrInUse);
+    assert!(!lacks_ipv6(&again));
+    assert!(lacks_ipv6(&Errno::AFNOSUPPORT.into()));
+}

@@ -66,8 +66,12 @@ impl Link {
 
     /// The same, beginning there. Where one is dropped, connections are refused.
     pub async fn at(near: SocketAddr, far: &str) -> Self {
+        Self::from(TcpListener::bind(near).await.unwrap(), far)
+    }
+
+    /// The same, beginning at this listener.
+    pub fn from(listener: TcpListener, far: &str) -> Self {
         let far = far.rsplit('/').next().unwrap().to_owned();
-        let listener = TcpListener::bind(near).await.unwrap();
         let address = listener.local_addr().unwrap();
         let state = watch::Sender::new(State {
             weather: Weather::Fair,

@@ -11,6 +11,7 @@ mod forward;
 mod install;
 mod kubectl;
 mod link;
+mod network;
 mod objects;
 mod operator;
 mod program;
@@ -39,6 +40,7 @@ pub use fleet::{busiest, names};
 pub use forward::end_to_end;
 pub use install::{Manifests, token_of};
 pub use link::{Link, Weather};
+pub use network::{Family, Network};
 pub use objects::{
     abnormal, condition, instance, instance_by_key, is_ready, name_of_length, other_image, outline,
     reason, stopped, token, with,
