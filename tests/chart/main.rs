@@ -11,6 +11,7 @@ mod authorities;
 mod copies;
 mod installed;
 mod judged;
+mod network;
 mod rendered;
 mod same;
 mod switches;

@@ -72,6 +72,14 @@ fn a_value_that_cannot_be_right_is_refused_with_its_name() {
         ),
         ("networkPolicy.egressTo=[]", "/networkPolicy/egressTo"),
         (
+            "networkPolicy.apiserverPorts=[0]",
+            "/networkPolicy/apiserverPorts/0",
+        ),
+        (
+            "networkPolicy.extraEgress=[{}]",
+            "/networkPolicy/extraEgress/0",
+        ),
+        (
             r#"metrics.auth.tlsSecretName="""#,
             "/metrics/auth/tlsSecretName",
         ),
