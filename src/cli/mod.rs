@@ -192,7 +192,7 @@ fn asked<T>(
     asking: impl Future<Output = Result<T, String>>,
     print: impl FnOnce(T) -> ExitCode,
 ) -> ExitCode {
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    crate::runtime::tls::install_provider();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

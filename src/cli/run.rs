@@ -82,7 +82,7 @@ fn runtimes() -> std::io::Result<(Runtime, Runtime)> {
 }
 
 async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), String> {
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    crate::runtime::tls::install_provider();
     let elect = args.elect.settings()?;
     let count = elect.as_ref().map_or(1, |settings| settings.shards);
     let stop = stop_signal().map_err(|error| format!("signals cannot be received: {error}"))?;

@@ -1,6 +1,7 @@
 //! Errors of the service, on two axes: is it worth trying again, and may the call have happened all the same?
 
 pub(super) mod cause;
+mod flaw;
 mod obstacle;
 
 use super::address::{Refused, Target};

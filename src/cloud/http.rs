@@ -5,9 +5,10 @@ use super::budget::Budget;
 use super::egress::{Egress, Exempt, Filter, Lookup, system};
 use super::endpoint::{AllowedEndpoints, check_endpoint};
 use super::error::BuildError;
-use super::tls::{Tls, TlsError, provider};
+use super::tls::{Tls, TlsError};
 use super::transport::{Carrier, Line, Pair, builder};
-use rustls::client::danger::ServerCertVerifier;
+use super::trust::Trust;
+use crate::runtime::tls::install_provider;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -43,7 +44,7 @@ struct Network {
     /// Proxies of the environment count where an Account names none.
     uses_environment: bool,
     /// Trusts the system's authorities; read once, since there are many of them.
-    system: Arc<dyn ServerCertVerifier>,
+    system: Arc<Trust>,
     /// As long as somebody holds a pair. No more than there are sessions.
     pairs: Mutex<HashMap<Key, Weak<Pair>>>,
 }
@@ -58,8 +59,7 @@ struct Key {
 
 impl Http {
     /// The connections of a person's own command, to these endpoints: they go wherever that person's machine can go, through the
-    /// proxies of the environment, as those of any other command. Takes the TLS provider that the process installed, and installs
-    /// ring if there is none.
+    /// proxies of the environment, as those of any other command. Installs the TLS provider of the process.
     ///
     /// # Errors
     /// The platform's certificates cannot be used.
@@ -77,15 +77,13 @@ impl Http {
     }
 
     fn network(allowed: AllowedEndpoints, egress: Egress) -> Result<Self, BuildError> {
-        // An error here means that another thread was first, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let verifier = rustls_platform_verifier::Verifier::new(provider());
-        let verifier = verifier.map_err(|_| BuildError::Tls(TlsError::Setup))?;
+        install_provider();
+        let trusted = Trust::system().map_err(|_| BuildError::Tls(TlsError::Setup))?;
         let network = Network {
             egress,
             lookup: system(),
             uses_environment: egress == Egress::Anywhere,
-            system: Arc::new(verifier),
+            system: Arc::new(trusted),
             pairs: Mutex::default(),
         };
         Ok(Self {

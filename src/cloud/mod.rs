@@ -26,6 +26,7 @@ mod server_fields;
 mod times;
 mod tls;
 mod transport;
+mod trust;
 mod wire;
 
 pub use address::{Refused, Target};
@@ -45,6 +46,7 @@ pub use rate_limiter::{CallPriority, Limits, RateLimiter, WaitObserver};
 pub use server_fields::ServerFields;
 pub use tls::{Tls, TlsError, TlsPem};
 pub use transport::{Carried, Carrier};
+pub use trust::Trust;
 pub use wire::{
     Accepted, CreateAccepted, CreateRequest, Detail, Login, Page, PasswordRequest,
     ReinstallRequest, TaskReport, TaskState,

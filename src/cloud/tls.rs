@@ -1,13 +1,13 @@
 //! What an Account says about TLS: whom it trusts, and who we say we are.
 
-use rustls::client::danger::ServerCertVerifier;
-use rustls::client::{Resumption, WebPkiServerVerifier};
+use super::trust::{Time, Trust, time_of};
+use crate::runtime::tls::{certificates, provider};
+use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
+use rustls::pki_types::{PrivateKeyDer, UnixTime};
 use rustls::sign::CertifiedKey;
-use rustls::{CertificateError, ClientConfig, InconsistentKeys, RootCertStore};
+use rustls::{ClientConfig, InconsistentKeys, RootCertStore};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -36,7 +36,7 @@ pub struct Tls(Option<Arc<Material>>);
 
 struct Material {
     pem: TlsPem,
-    roots: Option<Arc<RootCertStore>>,
+    trust: Option<Arc<Trust>>,
     client: Option<Arc<CertifiedKey>>,
     digest: [u8; 32],
 }
@@ -63,7 +63,10 @@ pub enum TlsError {
     #[error("tls.key holds no private key in PEM, or one that is encrypted")]
     NoKey,
     /// The private key is of no kind that can be used.
-    #[error("the private key in tls.key is of no kind that TLS can use")]
+    #[error(
+        "the private key in tls.key is malformed, or is none of RSA with 2048 bits or more, ECDSA on P-256 or P-384, and Ed25519: \
+         have the client certificate issued for such a key"
+    )]
     KeyInvalid,
     /// The key belongs to another certificate.
     #[error("the private key in tls.key does not belong to the certificate in tls.crt")]
@@ -112,8 +115,8 @@ impl Tls {
             return Ok(Self::default());
         }
         let provider = provider();
-        let roots = match &pem.ca_bundle {
-            Some(bundle) => Some(Arc::new(authorities(bundle, now, &provider)?)),
+        let trust = match &pem.ca_bundle {
+            Some(bundle) => Some(Arc::new(trust(bundle, now)?)),
             None => None,
         };
         let client = match &pem.client {
@@ -123,7 +126,7 @@ impl Tls {
         let digest = digest(&pem);
         Ok(Self(Some(Arc::new(Material {
             pem,
-            roots,
+            trust,
             client,
             digest,
         }))))
@@ -140,26 +143,16 @@ impl Tls {
     }
 
     /// How connections do TLS. `system` trusts the system's authorities.
-    pub(super) fn config(
-        &self,
-        system: Arc<dyn ServerCertVerifier>,
-    ) -> Result<ClientConfig, TlsError> {
-        let (roots, client) = match &self.0 {
-            Some(material) => (material.roots.clone(), material.client.clone()),
+    pub(super) fn config(&self, system: Arc<Trust>) -> Result<ClientConfig, TlsError> {
+        let (trust, client) = match &self.0 {
+            Some(material) => (material.trust.clone(), material.client.clone()),
             None => (None, None),
         };
-        let provider = provider();
-        let verifier: Arc<dyn ServerCertVerifier> = match roots {
-            Some(roots) => WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
-                .build()
-                .map_err(|_| TlsError::Setup)?,
-            None => system,
-        };
-        let config = ClientConfig::builder_with_provider(provider)
+        let config = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(|_| TlsError::Setup)?
             .dangerous()
-            .with_custom_certificate_verifier(verifier);
+            .with_custom_certificate_verifier(trust.unwrap_or(system));
         let mut config = match client {
             Some(client) => {
                 let resolver = rustls::sign::SingleCertAndKey::from(client);
@@ -185,30 +178,19 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// The provider of the process; ring where none was installed.
-pub(super) fn provider() -> Arc<CryptoProvider> {
-    CryptoProvider::get_default().map_or_else(
-        || Arc::new(rustls::crypto::ring::default_provider()),
-        Arc::clone,
-    )
-}
-
-fn authorities(
-    bundle: &str,
-    now: UnixTime,
-    provider: &Arc<CryptoProvider>,
-) -> Result<RootCertStore, TlsError> {
+fn trust(bundle: &str, now: UnixTime) -> Result<Trust, TlsError> {
     if bundle.len() > LONGEST_BUNDLE {
         return Err(TlsError::BundleTooLong);
     }
     let mut roots = RootCertStore::empty();
     let mut is_any_in_time = false;
-    for certificate in certificates(bundle).ok_or(TlsError::AuthorityInvalid)? {
+    let certificates = certificates(bundle).map_err(|_| TlsError::AuthorityInvalid)?;
+    for certificate in &certificates {
         // Bundles hold old authorities beside the ones that are in use: one that is still good will do.
-        let is_expired = time_of(&certificate, now, provider) == Some(Time::Expired);
+        let is_expired = time_of(certificate, now) == Some(Time::Expired);
         is_any_in_time |= !is_expired;
         roots
-            .add(certificate)
+            .add(certificate.clone())
             .map_err(|_| TlsError::AuthorityInvalid)?;
     }
     if roots.is_empty() {
@@ -217,7 +199,7 @@ fn authorities(
     if !is_any_in_time {
         return Err(TlsError::AuthorityExpired);
     }
-    Ok(roots)
+    Trust::of(&certificates, roots).map_err(|_| TlsError::Setup)
 }
 
 fn identity(
@@ -230,7 +212,7 @@ fn identity(
     if chain.len() > LONGEST_IDENTITY || key.len() > LONGEST_IDENTITY {
         return Err(TlsError::IdentityTooLong);
     }
-    let chain = certificates(chain).ok_or(TlsError::NoCertificate)?;
+    let chain = certificates(chain).map_err(|_| TlsError::NoCertificate)?;
     let first = chain.first().ok_or(TlsError::NoCertificate)?.clone();
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| TlsError::NoKey)?;
     let certified = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
@@ -238,44 +220,10 @@ fn identity(
         rustls::Error::InvalidCertificate(_) => TlsError::NoCertificate,
         _ => TlsError::KeyInvalid,
     })?;
-    match time_of(&first, now, provider) {
+    match time_of(&first, now) {
         Some(Time::Expired) => Err(TlsError::CertificateExpired),
         Some(Time::NotYet) => Err(TlsError::CertificateNotYet),
         None => Ok(certified),
-    }
-}
-
-fn certificates(pem: &str) -> Option<Vec<CertificateDer<'static>>> {
-    CertificateDer::pem_slice_iter(pem.as_bytes())
-        .collect::<Result<_, _>>()
-        .ok()
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Time {
-    Expired,
-    NotYet,
-}
-
-/// Whether a certificate is out of its time. Asked of the verifier that rustls has, which looks at the time before anything
-/// else; all that it says besides is of no interest here.
-fn time_of(
-    certificate: &CertificateDer<'static>,
-    now: UnixTime,
-    provider: &Arc<CryptoProvider>,
-) -> Option<Time> {
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate.clone()).ok()?;
-    let verifier =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
-    match verifier.ok()?.verify_client_cert(certificate, &[], now) {
-        Err(rustls::Error::InvalidCertificate(
-            CertificateError::Expired | CertificateError::ExpiredContext { .. },
-        )) => Some(Time::Expired),
-        Err(rustls::Error::InvalidCertificate(
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
-        )) => Some(Time::NotYet),
-        _ => None,
     }
 }
 

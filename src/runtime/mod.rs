@@ -23,6 +23,7 @@ pub mod store;
 pub mod strings;
 pub mod term;
 pub mod times;
+pub mod tls;
 pub mod traces;
 pub mod watch;
 

@@ -4,6 +4,7 @@
 //! comes, is answered and goes within milliseconds, and is the youngest meanwhile.
 
 use super::times;
+use super::tls::{certificates, provider};
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -11,8 +12,8 @@ use hyper_util::service::TowerToHyperService;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_ipv6_v6only;
 use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -235,14 +236,15 @@ fn bytes(certificate: &PathBuf, key: &PathBuf) -> Result<(Vec<u8>, Vec<u8>), Str
 }
 
 fn config((certificate, key): &(Vec<u8>, Vec<u8>)) -> Result<Arc<ServerConfig>, String> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
-    let chain = chain
+    let chain = certificates(&String::from_utf8_lossy(certificate))
         .ok()
         .filter(|chain| !chain.is_empty())
         .ok_or("the certificate for metrics is no PEM")?;
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|_| "the key for metrics is no PEM, or is encrypted")?;
-    let mut config = ServerConfig::builder()
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(|error| format!("certificate and key for metrics: {error}"))?;

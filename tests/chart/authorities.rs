@@ -1,13 +1,13 @@
 //! What the chart sets for a CA bundle is understood by what verifies certificates in the operator.
 
 use crate::rendered::helm_with;
+use cloud_server_operator::cloud::Trust;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
 /// Where the test that judges finds the certificates.
 const CERTIFICATES: &str = "CHART_TEST_CERTIFICATES";
@@ -93,8 +93,7 @@ fn a_ca_bundle_is_trusted_beside_the_authorities_of_the_image() {
 #[ignore = "the test above runs it, with certificates and an environment"]
 fn certificates_are_judged_by_the_environment() {
     let directory = PathBuf::from(std::env::var_os(CERTIFICATES).unwrap());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = rustls_platform_verifier::Verifier::new(provider).unwrap();
+    let verifier = Trust::system().unwrap();
     let mut judged = 0;
     for (folder, trusted) in [("trusted", true), ("refused", false)] {
         for file in fs::read_dir(directory.join(folder)).unwrap() {

@@ -174,7 +174,7 @@ fn in_time(
 ) -> Vec<CompletionCandidate> {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        crate::runtime::tls::install_provider();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();

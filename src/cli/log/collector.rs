@@ -36,7 +36,7 @@ impl Collector {
         if !ENDPOINTS.iter().any(|name| is_named(name)) {
             return Ok(None);
         }
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        crate::runtime::tls::install_provider();
         // As for the services: no proxy of the environment, and nobody is followed elsewhere.
         let client = reqwest::Client::builder()
             .no_proxy()

@@ -1,8 +1,8 @@
 //! Why no connection was opened, found in what lies beneath an error of the transport.
 
 use super::cause::Cause;
+use super::flaw::flaw;
 use crate::cloud::address::Refused;
-use rustls::CertificateError;
 use std::borrow::Cow;
 use std::io;
 
@@ -44,7 +44,10 @@ pub(super) fn obstacle(cause: &Cause) -> Cow<'static, str> {
             return "the proxy refused the connection".into();
         }
         match error.downcast_ref::<rustls::Error>() {
-            Some(rustls::Error::InvalidCertificate(why)) => return flaw(why).into(),
+            Some(rustls::Error::InvalidCertificate(why)) => return flaw(why),
+            Some(rustls::Error::AlertReceived(alert)) => {
+                return format!("it refused the TLS handshake: {alert:?}").into();
+            }
             Some(_) => return "the TLS handshake failed".into(),
             None => {}
         }
@@ -60,25 +63,5 @@ pub(super) fn obstacle(cause: &Cause) -> Cow<'static, str> {
         "the connection did not open in time".into()
     } else {
         "the connection did not open".into()
-    }
-}
-
-/// What is wrong with a certificate: each has a remedy of its own.
-fn flaw(why: &CertificateError) -> &'static str {
-    match why {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "its certificate has expired and is to be renewed"
-        }
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "its certificate is not valid yet: a clock is wrong, there or here"
-        }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "its certificate is for another name"
-        }
-        // An authority of the same name with another key is another authority.
-        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            "its certificate is of an authority that the operator does not trust"
-        }
-        _ => "its certificate is not valid",
     }
 }

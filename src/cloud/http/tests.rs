@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cloud::{CallPriority, Client, Limits, Paths, RateLimiter, ServerId, TlsPem};
+use crate::runtime::tls::provider;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
@@ -11,6 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+
+mod pki;
 
 const TOKEN: &str = "tok-canary-2";
 const KEYS: &str = "{\"httpStatus\":200,\"success\":true,\"sshKeys\":[],\"rowCount\":0}";

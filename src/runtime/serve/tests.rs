@@ -99,7 +99,6 @@ async fn a_head_without_end_costs_no_more_than_its_bound() {
 
 #[tokio::test(start_paused = true)]
 async fn a_certificate_is_read_again_when_it_changes_and_kept_when_it_breaks() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = std::env::temp_dir().join(format!("cso-serve-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));

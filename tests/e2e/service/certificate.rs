@@ -12,6 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -98,6 +99,17 @@ impl Authority {
 /// A certificate in use.
 #[derive(Clone)]
 pub(super) struct Certified(Flaw, Arc<ServerConfig>);
+
+impl Certified {
+    /// A certificate and its key in files, as another program made them.
+    pub(super) fn read(certificate: &Path, key: &Path) -> Self {
+        let certificate = CertificateDer::from_pem_file(certificate).unwrap();
+        let key = PrivateKeyDer::from_pem_file(key).unwrap();
+        let config = ServerConfig::builder().with_no_client_auth();
+        let config = config.with_single_cert(vec![certificate], key).unwrap();
+        Self(Flaw::None, Arc::new(config))
+    }
+}
 
 /// Each handshake: whether the caller took the certificate, which is before it says anything.
 type Handshakes = Arc<Mutex<Vec<(Flaw, bool)>>>;

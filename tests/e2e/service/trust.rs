@@ -1,7 +1,7 @@
 //! Whom an Account trusts, who we say we are, and through what: CA bundles, client certificates, proxies, each changed while the
 //! operator runs.
 
-use super::certificate::{Authority, Flaw, Front};
+use super::certificate::{Authority, Certified, Flaw, Front};
 use super::egress::{apply_account, until_told};
 use crate::account::namespace::{copies, delete_namespace, until_gone, until_no_copy};
 use crate::support::{EXECUTABLE, Setup, World, delete, eventually, insist, instance, names, run};
@@ -92,6 +92,48 @@ async fn a_ca_bundle_is_trusted_and_its_change_needs_no_restart() {
     world.apply(&instance("web-4")).await;
     world.ready("web-4").await;
     assert_eq!(world.sim.servers().len(), 4, "{}", world.ledger_text());
+    world.finish().await;
+}
+
+/// Two self-signed certificates in one file, joined without a line break: the service shows the second one. Then the file loses
+/// that one, and the condition names the remedy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_openssl_signed_by_itself_is_trusted_from_a_joined_bundle() {
+    let world = Setup::default().begin("self-signed").await;
+    let folder = tempfile::tempdir().unwrap();
+    let make = |name: &str| {
+        let line = format!(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {name}.key -out {name}.pem -days 2 \
+             -subj /CN={name} -addext subjectAltName=IP:127.0.0.1"
+        );
+        let mut openssl = std::process::Command::new("openssl");
+        let openssl = openssl.args(line.split_whitespace());
+        let output = openssl.current_dir(&folder).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let [certificate, key] =
+            ["pem", "key"].map(|end| folder.path().join(format!("{name}.{end}")));
+        let pem = std::fs::read_to_string(&certificate).unwrap();
+        (Certified::read(&certificate, &key), pem)
+    };
+    let (_, other) = make("other");
+    let (shown, own) = make("own");
+    let front = Front::begin(&world, shown).await;
+    config_map(&world, &format!("{}{own}", other.trim_end())).await;
+    let bundle =
+        json!({"tls": {"caBundle": {"configMapKeyRef": {"name": "bundle", "key": "ca.crt"}}}});
+    apply_account(&world, "default", &front.endpoint, bundle).await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    let (is_answered, told) = command(&world).await;
+    assert!(is_answered, "{told}");
+
+    config_map(&world, &other).await;
+    let (_, message) = until_told(&world, "default", "ServiceUnreachable").await;
+    assert!(
+        message.contains("put it into spec.tls.caBundle"),
+        "{message}"
+    );
+    assert_eq!(world.sim.servers().len(), 1, "{}", world.ledger_text());
     world.finish().await;
 }
 

@@ -128,7 +128,7 @@ async fn ask_the_service() {
         // Until the client has understood that it is over.
         while stream.read(&mut read).await.is_ok_and(|count| count > 0) {}
     };
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    crate::runtime::tls::install_provider();
     let asking = || reqwest::Client::builder().no_proxy();
     // HTTP/2: settings, then GOAWAY with debug data.
     let size = u8::try_from(8 + CANARY.len()).unwrap();
