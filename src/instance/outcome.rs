@@ -71,16 +71,20 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// A write to Kubernetes failed. A refusal is somebody's doing and is told.
+    /// A write to Kubernetes failed. A refusal is reported, since a right, a policy or the like has to change.
     pub fn not_written(error: &KubeError) -> Self {
-        let refused = || Readiness::stalled(Reason::WriteRefused, error.to_string());
-        Self::NotDone(error.to_string(), error.is_refusal().then(refused))
+        let readiness = error
+            .obstacle()
+            .map(|obstacle| match obstacle.passes_by_itself() {
+                true => Readiness::reconciling(Reason::WriteRefused, error.to_string()),
+                false => Readiness::stalled(Reason::WriteRefused, error.to_string()),
+            });
+        Self::NotDone(error.to_string(), readiness)
     }
 
-    /// It was not done, and somebody has to do something about that.
+    /// It was not done, and a person has to do something about that.
     pub fn stalled(reason: Reason, why: String) -> Self {
-        let readiness = Readiness::stalled(reason, why.clone());
-        Self::NotDone(why, Some(readiness))
+        Self::NotDone(why.clone(), Some(Readiness::stalled(reason, why)))
     }
 
     /// Whether a purchase that was planned may have been made.

@@ -81,35 +81,12 @@ pub enum KubeError {
 impl KubeError {
     /// The object is not there (any more).
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Refused { status, .. } if status.code == 404)
+        matches!(self, Self::Refused { status, .. } if status.code == 404 && !self.is_denied())
     }
 
     /// A resourceVersion or UID was not the current one.
     pub fn is_conflict(&self) -> bool {
-        matches!(self, Self::Refused { status, .. } if status.code == 409)
-    }
-
-    /// The apiserver does not want this write: a permission, a policy or a rule stands in the way.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refused { status, .. } if matches!(status.code, 400 | 401 | 403 | 413 | 422))
-    }
-
-    /// An admission policy or webhook refused, which is told with the same code as a failed precondition of a JSON patch.
-    pub fn is_denied(&self) -> bool {
-        matches!(self, Self::Refused { status, .. } if status.message.contains("denied"))
-    }
-
-    /// Whoever asked may not do it: no role gives the right, or a policy takes it away. A namespace that is full, or that is
-    /// being deleted, refuses with the same code, and refuses everybody.
-    pub fn is_want_of_right(&self) -> bool {
-        let Self::Refused { status, .. } = self else {
-            return false;
-        };
-        let is_for_everybody = ["quota:", "being terminated"];
-        let is_for_everybody = is_for_everybody
-            .iter()
-            .any(|words| status.message.contains(words));
-        self.is_denied() || (status.code == 403 && !is_for_everybody)
+        matches!(self, Self::Refused { status, .. } if status.code == 409 && !self.is_denied())
     }
 
     /// A precondition of a JSON patch did not hold: another object (409), or a `test` that failed (422).

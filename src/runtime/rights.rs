@@ -5,7 +5,7 @@
 use super::kubernetes::call;
 use super::{KubeError, Metrics, times};
 use crate::api::conditions::{Reason, UNSAFE_RIGHTS, Warning};
-use crate::api::names::{GROUP, MANAGER, SECRET_ROLE};
+use crate::api::names::{GROUP, MANAGED_BY, MANAGER, SECRET_ROLE};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -71,9 +71,9 @@ impl Unsafe {
                 let account = json!({"kubernetes.io/service-account.name": "default"});
                 ("annotations", account)
             }
-            Self::ForeignSecret => ("labels", json!({"app.kubernetes.io/managed-by": MANAGER})),
+            Self::ForeignSecret => ("labels", json!({MANAGED_BY: MANAGER})),
             Self::SystemSecret => {
-                let labels = json!({"app.kubernetes.io/managed-by": MANAGER, SECRET_ROLE: "login"});
+                let labels = json!({MANAGED_BY: MANAGER, SECRET_ROLE: "login"});
                 secret["metadata"]["labels"] = labels;
                 let owner = json!([{
                     "apiVersion": format!("{GROUP}/v1alpha1"), "kind": "Instance", "name": "none",

@@ -61,10 +61,11 @@ pub(super) async fn find_key(parts: &Parts) {
             Err(error)
                 if (error.is_refusal() || error.is_not_found()) && Instant::now() > gives_up =>
             {
-                tracing::warn!(
-                    namespace, %error,
-                    "no key of credentials, so {REMEDY}: allow get and create of Secrets there (deploy/ has the Role)"
-                );
+                let right = "allow get and create of Secrets there (deploy/ has the Role)";
+                let remedy = error
+                    .obstacle()
+                    .map_or(right, |obstacle| obstacle.remedy(right));
+                tracing::warn!(namespace, %error, "no key of credentials, so {REMEDY}: {remedy}");
                 return;
             }
             Err(error) => {

@@ -1,0 +1,178 @@
+//! What stands in the way of a write to the apiserver. The answer reports it by its words alone, and this is the one place that
+//! reads them.
+
+use super::KubeError;
+
+/// What refuses a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// A ResourceQuota of the namespace is used up.
+    Quota,
+    /// The namespace is being deleted.
+    NamespaceEnds,
+    /// An admission webhook that the apiserver has to ask does not answer.
+    WebhookFails,
+    /// An admission policy or webhook denied the write.
+    Policy,
+    /// No role gives the right.
+    Right,
+    /// A rule of the apiserver itself, or words that this version does not know.
+    Other,
+}
+
+impl Obstacle {
+    /// Whether the same write may succeed later although nobody changes a right, a policy or the spec.
+    pub fn passes_by_itself(self) -> bool {
+        match self {
+            Self::Quota | Self::NamespaceEnds | Self::WebhookFails => true,
+            Self::Policy | Self::Right | Self::Other => false,
+        }
+    }
+
+    /// What to do so that a Secret is written; `right` says what gives the right to write it.
+    pub fn remedy(self, right: &str) -> &str {
+        match self {
+            Self::Quota => {
+                "raise the ResourceQuota that the apiserver names, or delete Secrets of the namespace that are not needed"
+            }
+            Self::NamespaceEnds => "the namespace is being deleted",
+            Self::WebhookFails => "have the admission webhook answer that the apiserver names",
+            Self::Policy => {
+                "have the policy that the apiserver names admit this Secret (a policy of this operator: apply deploy/shared of the \
+                 operator's version)"
+            }
+            Self::Right => right,
+            Self::Other => "do what the apiserver asks for",
+        }
+    }
+}
+
+/// Words of a denial by a ValidatingAdmissionPolicy, a MutatingAdmissionPolicy or a webhook. A webhook chooses the code.
+const DENIED: [&str; 2] = ["denied request", "denied the request"];
+
+impl KubeError {
+    /// What refused the write; none where nothing refused it, so that the same write is worth another try at once.
+    pub fn obstacle(&self) -> Option<Obstacle> {
+        let Self::Refused { status, .. } = self else {
+            return None;
+        };
+        let has = |words: &str| status.message.contains(words);
+        if self.is_denied() {
+            Some(Obstacle::Policy)
+        } else if status.code >= 500 && has("failed calling webhook") {
+            Some(Obstacle::WebhookFails)
+        } else if !matches!(status.code, 400 | 401 | 403 | 413 | 422) {
+            None
+        } else if has("quota:") || has("insufficient quota") {
+            Some(Obstacle::Quota)
+        } else if has("being terminated") {
+            Some(Obstacle::NamespaceEnds)
+        } else if status.code == 401 || (has(" cannot ") && has(" resource \"")) {
+            Some(Obstacle::Right)
+        } else {
+            Some(Obstacle::Other)
+        }
+    }
+
+    /// The apiserver does not want this write: a permission, a policy or a rule stands in the way.
+    pub fn is_refusal(&self) -> bool {
+        let obstacle = self.obstacle();
+        obstacle.is_some_and(|obstacle| obstacle != Obstacle::WebhookFails)
+    }
+
+    /// An admission policy or webhook denied the write, whatever code came with the denial: a webhook may choose that of a
+    /// conflict, and a failed precondition of a JSON patch has the code of a policy.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if DENIED.iter().any(|words| status.message.contains(words)))
+    }
+
+    /// The caller lacks the right: no role gives it, or a policy takes it away. A namespace that is full, or that is being
+    /// deleted, refuses everybody with the same code.
+    pub fn is_want_of_right(&self) -> bool {
+        match self.obstacle() {
+            Some(Obstacle::Policy) => true,
+            Some(Obstacle::Right | Obstacle::Other) => self.category() == "forbidden",
+            Some(Obstacle::Quota | Obstacle::NamespaceEnds | Obstacle::WebhookFails) | None => {
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: u16, message: &str) -> KubeError {
+        KubeError::Refused {
+            operation: "create a Secret",
+            status: Box::new(kube::core::Status::failure(message, "").with_code(code)),
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_refusal_tell_what_refused() {
+        let quota = "secrets \"a\" is forbidden: exceeded quota: q, requested: secrets=1, used: secrets=5, limited: secrets=5";
+        let policy = "secrets \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no";
+        let webhook = "admission webhook \"validate.kyverno.svc-fail\" denied the request: resource was blocked";
+        let role = "secrets is forbidden: User \"system:serviceaccount:a:b\" cannot create resource \"secrets\" in API group \"\" \
+                    in the namespace \"a\"";
+        let fails = "Internal error occurred: failed calling webhook \"w.example\": failed to call webhook: connection refused";
+        for (code, message, obstacle) in [
+            (403, quota, Some(Obstacle::Quota)),
+            (
+                403,
+                "secrets \"a\" is forbidden: status unknown for quota: q, resources: secrets",
+                Some(Obstacle::Quota),
+            ),
+            (
+                403,
+                "unable to create new content in namespace a because it is being terminated",
+                Some(Obstacle::NamespaceEnds),
+            ),
+            (403, policy, Some(Obstacle::Policy)),
+            (422, policy, Some(Obstacle::Policy)),
+            // A webhook chooses its code.
+            (400, webhook, Some(Obstacle::Policy)),
+            (409, webhook, Some(Obstacle::Policy)),
+            (500, webhook, Some(Obstacle::Policy)),
+            (
+                403,
+                "admission webhook \"hrq\" denied the request: exceeded quota: team",
+                Some(Obstacle::Policy),
+            ),
+            (500, fails, Some(Obstacle::WebhookFails)),
+            (403, role, Some(Obstacle::Right)),
+            (401, "Unauthorized", Some(Obstacle::Right)),
+            (
+                403,
+                "secrets \"a\" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>",
+                Some(Obstacle::Other),
+            ),
+            (
+                422,
+                "Secret \"a\" is invalid: metadata.labels: Invalid value",
+                Some(Obstacle::Other),
+            ),
+            (404, "secrets \"denied\" not found", None),
+            (409, "the object has been modified", None),
+            (500, "etcdserver: request timed out", None),
+            (503, "not ready", None),
+        ] {
+            assert_eq!(
+                refused(code, message).obstacle(),
+                obstacle,
+                "{code} {message}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_denial_with_the_code_of_a_conflict_is_none() {
+        let webhook = "admission webhook \"w\" denied the request: no";
+        assert!(!refused(409, webhook).is_conflict());
+        assert!(!refused(404, webhook).is_not_found());
+        assert!(refused(409, "the object has been modified").is_conflict());
+        assert!(refused(404, "secrets \"a\" not found").is_not_found());
+    }
+}
