@@ -252,10 +252,10 @@ reasons! {
         "Read the message: an admission policy or missing permission stands in the way. It is tried again by itself.";
     SecretNotOurs:
         "A Secret of the name that the operator is to write exists and does not belong to this Instance. It is neither used nor changed.",
-        "Name another Secret in the spec, or delete the one that the message names.";
+        "Name another Secret in the spec, or use this one by spec.login.passwordSecretRef. If it was made for this Instance, and a backup brought it back without its labels, hand it over by the command in the message: its password stays. Do not delete it before you know that no server has the password in it.";
     SecretNotWritable:
-        "The operator may not write Secrets.",
-        "Apply deploy/secret-writer (for one namespace, take deploy/one-namespace/secret-writer into deploy/namespaced/kustomization.yaml), or name an existing Secret in spec.login.passwordSecretRef. Where the message says that the operator may do too much, apply deploy/shared. It is tried again by itself.";
+        "The apiserver does not let the operator write a Secret: a quota, an admission policy or webhook, or a missing right stands in the way. The message quotes the apiserver, which names it.",
+        "Quota: raise the ResourceQuota, or delete Secrets that are not needed. Policy or webhook: have it admit the Secret, or give the Secret what it asks for by template in the spec. Missing right: apply deploy/secret-writer (for one namespace, take deploy/one-namespace/secret-writer into deploy/namespaced/kustomization.yaml), or name an existing Secret in spec.login.passwordSecretRef. Where the message says that the operator may do too much, or where a policy of this operator refuses, apply deploy/shared. The operator tries again by itself.";
     LoginPasswordInvalid:
         "The login password does not meet the service's rules.",
         "8 to 30 characters with at least one of A-Z, one of a-z, one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /";

@@ -48,5 +48,5 @@ pub use references::{
     ChargeMode, FirewallRef, ImageKind, ImageRef, PackageRef, Resolved, ResolvedReference,
     SshKeyRef,
 };
-pub use secrets::{ConnectionSecretRef, GeneratedLogin, PASSWORD, SecretKeyRef};
+pub use secrets::{ConnectionSecretRef, GeneratedLogin, PASSWORD, SecretKeyRef, SecretTemplate};
 pub use transport::{CaBundle, ConfigMapKeyRef, ProxySettings, SecretRef, TlsSettings};

@@ -12,8 +12,15 @@ pub const FINALIZER: &str = "cloudserver.dev/release";
 /// Annotation that holds the [`PurchaseRecord`](super::PurchaseRecord): the durable record of what was bought for an Instance.
 pub const BINDING: &str = "cloudserver.dev/binding";
 
+/// Label of every object that the operator makes.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
 /// Label of the Secrets that the operator writes: what the Secret is for.
 pub const SECRET_ROLE: &str = "cloudserver.dev/secret";
+
+/// Label of the Secrets that the operator writes: the marker of the Instance. By it the operator recognizes a Secret that a backup
+/// has brought back without its owner.
+pub const SECRET_MARKER: &str = "cloudserver.dev/marker";
 
 /// Annotation of a generated login Secret: when its newest password was made or came into force. The next one is due by it.
 pub const ROTATED_AT: &str = "cloudserver.dev/rotated-at";

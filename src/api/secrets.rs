@@ -3,6 +3,7 @@
 use super::valid::{KEY_MESSAGE, KEY_RULE, NAME_MESSAGE, NAME_RULE};
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The key of a generated login Secret that holds the password to log in with. Another one that somebody puts there is set
@@ -28,6 +29,47 @@ pub struct GeneratedLogin {
         "self.matches('^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$') && duration(self) >= duration('1h')"
     ).message("login.generate.rotateEvery must be a duration of at least 1h in hours, minutes and seconds, for example 720h"))]
     pub rotate_every: Option<String>,
+    /// Labels and annotations for the Secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<SecretTemplate>,
+}
+
+/// Rule of the schema for the keys of a [`SecretTemplate`]: by labels and annotations of these names the operator recognizes
+/// Secrets, and Secrets consent to their use.
+const TEMPLATE_RULE: &str =
+    "self.all(key, !key.startsWith('cloudserver.dev/') && key != 'app.kubernetes.io/managed-by')";
+/// The schema's message where [`TEMPLATE_RULE`] does not hold.
+const TEMPLATE_MESSAGE: &str = "must not name app.kubernetes.io/managed-by or a key that begins with cloudserver.dev/: the operator alone writes those";
+
+/// Labels and annotations of a Secret that the operator writes. The operator adds and changes those that are named here. All
+/// others on the Secret stay, and so do those that are taken out of here.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretTemplate {
+    /// Labels of the Secret.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 16))]
+    #[x_kube(validation = Rule::new(TEMPLATE_RULE).message(TEMPLATE_MESSAGE))]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the Secret.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 16))]
+    #[x_kube(validation = Rule::new(TEMPLATE_RULE).message(TEMPLATE_MESSAGE))]
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl SecretTemplate {
+    /// Whether labels and annotations of a Secret have all that is named here.
+    pub fn is_met(
+        &self,
+        labels: &BTreeMap<String, String>,
+        annotations: &BTreeMap<String, String>,
+    ) -> bool {
+        let has = |all: &BTreeMap<String, String>, (key, value): (&String, &String)| {
+            all.get(key) == Some(value)
+        };
+        self.labels.iter().all(|pair| has(labels, pair))
+            && self.annotations.iter().all(|pair| has(annotations, pair))
+    }
 }
 
 /// The Secret that tells a client how to connect.
@@ -38,6 +80,9 @@ pub struct ConnectionSecretRef {
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = Rule::new(NAME_RULE).message(NAME_MESSAGE))]
     pub name: String,
+    /// Labels and annotations for the Secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<SecretTemplate>,
 }
 
 impl GeneratedLogin {

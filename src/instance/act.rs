@@ -175,6 +175,7 @@ impl Attempt<'_> {
             LoginFact::Ready(credentials) => credentials.digest,
             LoginFact::NotAsked
             | LoginFact::Missing
+            | LoginFact::Unowned(_)
             | LoginFact::Problem(_)
             | LoginFact::Unread(_) => None,
         };

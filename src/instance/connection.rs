@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// What the connection Secret is to say now; none while the server is not known, or while another login is on its way.
 pub fn wanted(observed: &Observation) -> Option<Connection> {
     let (facts, status) = (&observed.facts, &observed.facts.status);
-    let name = facts.spec.connection_secret.as_ref()?.name.clone();
+    let reference = facts.spec.connection_secret.clone()?;
     let (addresses, applied) = (status.addresses.as_ref()?, status.applied.as_ref()?);
     let host = addresses.public.clone().or(addresses.internal.clone())?;
     let wants_key = facts.spec.login.ssh_key.is_some();
@@ -22,12 +22,13 @@ pub fn wanted(observed: &Observation) -> Option<Connection> {
     }
     let (username, port) = account(&status.detail);
     Some(Connection {
-        name,
+        name: reference.name,
         host,
         port,
         username,
         secret: observed.secret_version.clone().filter(|_| key.is_none()),
         key,
+        template: reference.template,
     })
 }
 

@@ -13,6 +13,8 @@ pub enum LoginFact {
     Ready(Credentials),
     /// The Secret that the operator is to make does not exist.
     Missing,
+    /// The Secret of this version was made for this Instance and is owned by no living one: a backup brought it back.
+    Unowned(String),
     /// It cannot be used.
     Problem(Readiness),
     /// Its Secret could not be read.

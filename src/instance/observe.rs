@@ -256,13 +256,13 @@ pub async fn learn(
         Needs::References(scope) => {
             references::find::references(observed, *scope, session, context).await
         }
-        Needs::Rotation => {
+        Needs::LoginMetadata => {
             let known =
-                managed_secrets::since_when(context, &observed.facts, &mut observed.memory).await;
+                managed_secrets::metadata(context, &observed.facts, &mut observed.memory).await;
             open(memory)
                 .secrets
-                .rotation
-                .clone_from(&observed.memory.secrets.rotation);
+                .login
+                .clone_from(&observed.memory.secrets.login);
             known.is_some() && known == observed.secret_version
         }
         Needs::Connection if matches!(observed.connection, ConnectionFact::NotAsked) => {

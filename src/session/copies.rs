@@ -8,7 +8,7 @@
 
 use super::account_session::Credentials;
 use crate::api::AccountSpec;
-use crate::api::names::{MANAGER, TOKEN_COPY};
+use crate::api::names::{MANAGED_BY, MANAGER, TOKEN_COPY};
 use crate::cloud::{Tls, TlsPem};
 use crate::runtime::kubernetes::{call, patch_params};
 use crate::runtime::watch::ObjectKey;
@@ -240,7 +240,7 @@ fn digest(spec: &AccountSpec, Credentials { token, tls }: &Credentials) -> [u8; 
 fn secret(of: &Of, Credentials { token, tls }: &Credentials) -> Secret {
     let account = ObjectKey::new(&of.namespace, &of.name);
     let labels = [
-        ("app.kubernetes.io/managed-by", MANAGER),
+        (MANAGED_BY, MANAGER),
         (IS_COPY, "true"),
         (NAMESPACE, &of.namespace),
     ];

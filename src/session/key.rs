@@ -7,7 +7,7 @@
 //! listing has shown a server of ours, so losing the key buys nothing and releases nothing.
 
 use crate::api::AccountSpec;
-use crate::api::names::{CREDENTIAL_KEY, MANAGER};
+use crate::api::names::{CREDENTIAL_KEY, MANAGED_BY, MANAGER};
 use crate::runtime::KubeError;
 use crate::runtime::kubernetes::call;
 use data_encoding::HEXLOWER;
@@ -115,10 +115,7 @@ impl std::fmt::Debug for CredentialKey {
 }
 
 fn fresh() -> Secret {
-    let labels = [(
-        "app.kubernetes.io/managed-by".to_owned(),
-        MANAGER.to_owned(),
-    )];
+    let labels = [(MANAGED_BY.to_owned(), MANAGER.to_owned())];
     // Drawn where they stay until they are wiped: an array would leave them on the stack as well.
     let mut bytes = vec![0; LENGTH];
     rand::rng().fill_bytes(&mut bytes);

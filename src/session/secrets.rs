@@ -132,8 +132,8 @@ pub struct Content {
     pub resource_version: String,
     /// Its type.
     pub kind: String,
-    /// The object that controls it.
-    pub controller: Option<OwnerReference>,
+    /// The objects that own it.
+    pub owners: Vec<OwnerReference>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its annotations.
@@ -146,13 +146,12 @@ impl Content {
     /// Takes a Secret apart, and wipes what it held.
     pub fn of(secret: &mut Secret) -> Self {
         let meta = std::mem::take(&mut secret.metadata);
-        let mut owners = meta.owner_references.into_iter().flatten();
         let values = secret.data.take().unwrap_or_default().into_iter();
         Self {
             uid: meta.uid.unwrap_or_default(),
             resource_version: meta.resource_version.unwrap_or_default(),
             kind: secret.type_.take().unwrap_or_default(),
-            controller: owners.find(|owner| owner.controller == Some(true)),
+            owners: meta.owner_references.unwrap_or_default(),
             labels: meta.labels.unwrap_or_default(),
             annotations: meta.annotations.unwrap_or_default(),
             values: values
@@ -164,6 +163,12 @@ impl Content {
                 })
                 .collect(),
         }
+    }
+
+    /// The object that controls it.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        let mut owners = self.owners.iter();
+        owners.find(|owner| owner.controller == Some(true))
     }
 
     /// UID and resourceVersion.

@@ -4,6 +4,8 @@
 mod connection;
 mod examples;
 mod kills;
+mod refused;
+mod restored;
 mod rights;
 
 use crate::secrets::{pages, writings};

@@ -4,9 +4,9 @@ use crate::api::PASSWORD;
 use crate::instance::connection::wanted;
 use crate::instance::context::Context;
 use crate::instance::fact::ConnectionFact;
-use crate::instance::managed_secrets::{
-    CONNECTION, Change, NotWritten, USERNAME, create, is_ours, not_ours, patch,
-};
+use crate::instance::managed_secrets::USERNAME;
+use crate::instance::managed_secrets::ownership::{Managed, Ownership};
+use crate::instance::managed_secrets::writing::{Change, NotWritten, create, patch, refused};
 use crate::instance::memory::kinds::{Connected, Connection, ConnectionTrouble};
 use crate::instance::memory::{Memory, open};
 use crate::instance::observation::Observation;
@@ -31,28 +31,33 @@ pub(in crate::instance) async fn look(context: &Context, observed: &mut Observat
     let Some(change) = change(observed, &wanted) else {
         return;
     };
-    let namespace = &observed.facts.key.namespace;
-    let read = session::read(&context.client, namespace, &wanted.name).await;
-    let mut words = format!(
-        "{}: name another one in spec.connectionSecret.name, or delete it",
-        not_ours(&wanted.name)
-    );
+    let facts = &observed.facts;
+    let Some(managed) = Managed::connection(facts) else {
+        return;
+    };
+    let read = session::read(&context.client, &facts.key.namespace, &managed.name).await;
+    let mut words = String::new();
     let (fact, version) = match read {
         Err(SecretProblem::NoSecret(_)) => (ConnectionFact::Differs(None), None),
         // There is none of that name, so none of ours.
         Err(SecretProblem::NoName(no_name)) => {
-            words = format!("{no_name}: mend spec.connectionSecret.name");
+            words = format!("{no_name}: fix spec.connectionSecret.name");
             (ConnectionFact::NotOurs, None)
         }
         Err(_) => return,
         Ok(content) => {
             let version = Some(content.version());
-            let fact = if !is_ours(&content, &observed.facts.uid, CONNECTION) {
-                ConnectionFact::NotOurs
-            } else if says(&content, &change) {
-                ConnectionFact::Same
-            } else {
-                ConnectionFact::Differs(Some(Arc::new(content)))
+            let is_whole = says(&content, &change) && managed.is_labelled(&content);
+            let fact = match managed.ownership(&content, facts) {
+                Ownership::Ours if is_whole => ConnectionFact::Same,
+                Ownership::Ours | Ownership::Unowned => {
+                    ConnectionFact::Differs(Some(Arc::new(content)))
+                }
+                whose @ (Ownership::Former | Ownership::Free | Ownership::Foreign) => {
+                    let remedy = "name another one in spec.connectionSecret.name";
+                    words = managed.not_ours(whose, facts, remedy);
+                    ConnectionFact::NotOurs
+                }
             };
             (fact, version)
         }
@@ -112,13 +117,16 @@ pub(super) async fn write(
         return Outcome::Stale;
     };
     let facts = &observed.facts;
-    let written = match former {
-        None => create(context, facts, &wanted.name, CONNECTION, &change).await,
-        Some(content) => patch(context, facts, &wanted.name, content, &change).await,
+    let Some(managed) = Managed::connection(facts) else {
+        return Outcome::Stale;
     };
-    let key = ObjectKey::new(&facts.key.namespace, &wanted.name);
+    let written = match former {
+        None => create(context, facts, &managed, &change).await,
+        Some(content) => patch(context, facts, &managed, content, &change).await,
+    };
+    let key = ObjectKey::new(&facts.key.namespace, &managed.name);
     let kept = |words: String| ConnectionTrouble {
-        words: format!("connection Secret {} is not kept: {words}", wanted.name),
+        words,
         until: Some(observed.now + times::SECRET_UNWRITTEN_RETRY),
     };
     let (trouble, version) = match written {
@@ -128,17 +136,14 @@ pub(super) async fn write(
             None => return Outcome::Stale,
         },
         Err(NotWritten::Stale) => return Outcome::Stale,
-        // Tried again by itself, and not worth a word.
-        Err(NotWritten::Failed(error)) if !error.is_refusal() => {
-            return Outcome::not_written(&error);
-        }
-        Err(NotWritten::Failed(error)) => {
-            let words = match error.category() {
-                "forbidden" => super::refused(&error),
-                _ => error.to_string(),
-            };
-            (Some(kept(words)), observed.connection_version.clone())
-        }
+        Err(NotWritten::Failed(error)) => match error.obstacle() {
+            // Tried again by itself, and not worth a message.
+            None => return Outcome::not_written(&error),
+            Some(obstacle) => {
+                let words = refused(&managed.name, obstacle, &error);
+                (Some(kept(words)), observed.connection_version.clone())
+            }
+        },
         Err(NotWritten::Unsafe(words)) => (Some(kept(words)), observed.connection_version.clone()),
     };
     let connected = Connected {

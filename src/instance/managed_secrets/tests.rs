@@ -1,9 +1,16 @@
 //! What a generated login Secret says, as its keys stand.
 
 use super::*;
-use serde_json::json;
+use crate::api::names::{BINDING, MANAGED_BY, MANAGER, SECRET_MARKER, SECRET_ROLE};
+use crate::api::{Instance, Marker, SecretTemplate};
+use crate::runtime::KubeError;
+use data_encoding::BASE64;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::{Map, Value, json};
 
 const UID: &str = "uid-of-web";
+/// UID of the Instance from which a backup was made.
+const FORMER: &str = "uid-before";
 
 fn content(data: &Value) -> Content {
     let data: Map<String, Value> = data
@@ -16,13 +23,14 @@ fn content(data: &Value) -> Content {
         })
         .collect();
     let mut secret: Secret = serde_json::from_value(json!({
+        "type": "Opaque",
         "metadata": {
             "uid": "u", "resourceVersion": "7",
-            "labels": {SECRET_ROLE: LOGIN},
+            "labels": {MANAGED_BY: MANAGER, SECRET_ROLE: "login"},
             "annotations": {SETTLED_FROM: "6"},
             "ownerReferences": [
                 {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "other"},
-                {"apiVersion": "v1", "kind": "Instance", "name": "web", "uid": UID, "controller": true},
+                {"apiVersion": "cloudserver.dev/v1alpha1", "kind": "Instance", "name": "web", "uid": UID, "controller": true},
             ],
         },
         "data": data,
@@ -76,22 +84,160 @@ fn a_first_password_is_told_as_in_force_only_where_a_server_is_bought_with_it() 
     assert_eq!(keys(true), [PENDING], "it has another one");
 }
 
+/// The Instance `web` whose record was written for the object with this UID, with a server that bears this name.
+fn facts(record_of: Option<&str>, imported: Option<&str>) -> Facts {
+    let mut instance = json!({
+        "metadata": {"namespace": "ns", "name": "web", "uid": UID},
+        "spec": {
+            "region": "r", "zone": "z", "package": {"code": "p"}, "image": {"id": "i"}, "firewall": {"id": "f"},
+            "login": {"generate": {}}, "connectionSecret": {"name": "web-connection"},
+        },
+    });
+    if let Some(uid) = record_of {
+        let record = json!({
+            "cluster": "c", "namespace": "ns", "name": "web", "uid": uid, "marker": Marker::of_uid(uid), "attempt": 1,
+            "nonce": "n", "id": "ecs-1", "imported": imported, "startedAt": "2026-11-27T00:00:00Z", "generation": 1,
+            "package": "p", "firewall": "f", "places": ["r/z"], "account": "default", "credential": "c",
+        });
+        instance["metadata"]["annotations"] = json!({BINDING: record.to_string()});
+    }
+    let instance: Instance = serde_json::from_value(instance).unwrap();
+    let facts = Facts::of("c", &instance);
+    assert_eq!(facts.purchase().is_some(), record_of.is_some());
+    facts
+}
+
+fn owned_by(content: &mut Content, name: &str, uid: &str) {
+    content.owners = vec![OwnerReference {
+        api_version: "cloudserver.dev/v1alpha1".to_owned(),
+        kind: "Instance".to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        controller: Some(true),
+        ..OwnerReference::default()
+    }];
+}
+
+fn whose(content: &Content, facts: &Facts) -> Ownership {
+    let (managed, _) = Managed::login(facts).unwrap();
+    managed.ownership(content, facts)
+}
+
 #[test]
 fn only_what_this_instance_controls_and_for_this_purpose_is_ours() {
+    let facts = facts(None, None);
     let mut content = content(&json!({}));
-    assert!(is_ours(&content, UID, LOGIN));
-    assert!(!is_ours(&content, UID, CONNECTION), "it holds the login");
-    assert!(
-        !is_ours(&content, "other", LOGIN),
-        "an owner that controls nothing"
+    assert_eq!(whose(&content, &facts), Ownership::Ours);
+    let connection = Managed::connection(&facts).unwrap();
+    assert_ne!(
+        connection.ownership(&content, &facts),
+        Ownership::Ours,
+        "it holds the login"
     );
     content.labels.clear();
-    assert!(is_ours(&content, UID, LOGIN));
-    assert!(is_of_former(&content, "web", "new") && !is_of_former(&content, "web", UID));
-    assert!(!is_of_former(&content, "db", "new"), "another Instance's");
-    content.controller = None;
-    assert!(!is_ours(&content, UID, LOGIN), "nobody's is not ours");
+    assert_eq!(whose(&content, &facts), Ownership::Ours);
+    content.owners.retain(|owner| owner.controller.is_none());
+    assert_eq!(
+        whose(&content, &facts),
+        Ownership::Foreign,
+        "its owner controls nothing"
+    );
+    content.owners.clear();
+    assert_eq!(whose(&content, &facts), Ownership::Free, "without a label");
+    owned_by(&mut content, "web", FORMER);
+    assert_eq!(whose(&content, &facts), Ownership::Former);
+    owned_by(&mut content, "db", FORMER);
+    assert_eq!(whose(&content, &facts), Ownership::Foreign, "of db");
     assert_eq!(settled_from(&content).as_deref(), Some("u/6"));
+}
+
+#[test]
+fn a_secret_that_a_backup_brought_back_is_adopted_by_the_instance_that_it_was_made_for_alone() {
+    let restored = facts(Some(FORMER), None);
+    let marked = |uid: &str| {
+        let mut content = content(&json!({"password": "a", "current": "a"}));
+        content.owners.clear();
+        let marker = Marker::of_uid(uid).to_string();
+        content.labels.insert(SECRET_MARKER.to_owned(), marker);
+        content
+    };
+    // Without an owner, by its label; with an owner that is gone, by either.
+    assert_eq!(whose(&marked(FORMER), &restored), Ownership::Unowned);
+    let mut dead = marked(FORMER);
+    owned_by(&mut dead, "web", FORMER);
+    assert_eq!(whose(&dead, &restored), Ownership::Unowned);
+    dead.labels.remove(SECRET_MARKER);
+    assert_eq!(whose(&dead, &restored), Ownership::Unowned);
+    // Restored twice: the owner is the object of the first restore.
+    owned_by(&mut dead, "web", "uid-between");
+    dead.labels
+        .insert(SECRET_MARKER.into(), Marker::of_uid(FORMER).to_string());
+    assert_eq!(whose(&dead, &restored), Ownership::Unowned);
+    // A user cut the reference, and the Instance has no record yet.
+    let fresh = facts(None, None);
+    assert_eq!(whose(&marked(UID), &fresh), Ownership::Unowned);
+    // The server of the Instance in another cluster was imported.
+    let name = format!("web-{}", Marker::of_uid(FORMER));
+    let imported = facts(Some(UID), Some(&name));
+    assert_eq!(whose(&marked(FORMER), &imported), Ownership::Unowned);
+
+    // Nothing else: the marker, the labels, the type, the purpose, an owner that lives.
+    assert_eq!(whose(&marked(FORMER), &fresh), Ownership::Free);
+    assert_eq!(whose(&marked("uid-of-db"), &restored), Ownership::Free);
+    for label in [MANAGED_BY, SECRET_ROLE] {
+        let mut content = marked(FORMER);
+        content.labels.remove(label);
+        assert_eq!(whose(&content, &restored), Ownership::Free, "{label}");
+    }
+    let mut content = marked(FORMER);
+    content
+        .labels
+        .insert(SECRET_ROLE.into(), "connection".into());
+    assert_eq!(whose(&content, &restored), Ownership::Free);
+    let mut content = marked(FORMER);
+    content.kind = "kubernetes.io/tls".to_owned();
+    assert_eq!(whose(&content, &restored), Ownership::Foreign);
+    let mut content = marked(FORMER);
+    owned_by(&mut content, "db", "uid-of-db");
+    assert_eq!(whose(&content, &restored), Ownership::Foreign);
+    owned_by(&mut content, "web", FORMER);
+    content.owners[0].kind = "Deployment".to_owned();
+    assert_eq!(whose(&content, &restored), Ownership::Foreign);
+}
+
+#[test]
+fn no_remedy_deletes_a_secret_that_may_hold_the_only_copy_of_a_password() {
+    let facts = facts(None, None);
+    let (managed, _) = Managed::login(&facts).unwrap();
+    for whose in [Ownership::Free, Ownership::Foreign, Ownership::Former] {
+        let words = managed.not_ours(whose, &facts, "name another one");
+        assert!(!words.contains("delete it"), "{words}");
+        let is_offered = words.contains("kubectl label secret -n ns web-login");
+        assert_eq!(is_offered, whose == Ownership::Free, "{words}");
+    }
+}
+
+#[test]
+fn a_secret_has_the_labels_of_its_template_and_its_own() {
+    let mut facts = facts(None, None);
+    let template: SecretTemplate = serde_json::from_value(json!({
+        "labels": {"team": "a", MANAGED_BY: "me"}, "annotations": {"note": "b"},
+    }))
+    .unwrap();
+    let mut spec = crate::api::InstanceSpec::clone(&facts.spec);
+    spec.login.generate.as_mut().unwrap().template = Some(template.clone());
+    facts.spec = spec.into();
+    let (managed, _) = Managed::login(&facts).unwrap();
+    let labels = managed.labels(&facts);
+    assert_eq!(labels["team"], "a");
+    assert_eq!(labels[MANAGED_BY], MANAGER, "the operator's own wins");
+    assert_eq!(labels[SECRET_MARKER], Marker::of_uid(UID).as_str());
+    let mut content = content(&json!({}));
+    assert!(!managed.is_labelled(&content));
+    content.labels.extend(template.labels);
+    content.annotations.extend(template.annotations);
+    content.labels.insert("by".into(), "hand".into());
+    assert!(managed.is_labelled(&content));
 }
 
 #[test]

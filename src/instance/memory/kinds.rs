@@ -1,10 +1,11 @@
 //! What is remembered: attempts, calls, queries, wishes.
 
 use crate::api::conditions::Reason;
-use crate::api::{Applied, OperationEnd, PurchaseRecord, Verb};
+use crate::api::{Applied, OperationEnd, PurchaseRecord, SecretTemplate, Verb};
 use crate::cloud::{ServerId, TaskId, TaskState};
 use crate::inventory::Attention;
 use crate::runtime::packed::{Packed, Packer};
+use jiff::Timestamp;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tokio::time::Instant;
 
@@ -16,6 +17,17 @@ pub struct Passwords {
     pub sent: Option<[u8; 16]>,
     /// Of the server.
     pub current: Option<[u8; 16]>,
+}
+
+/// Metadata of a generated login Secret, as this process read or wrote it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoginMetadata {
+    /// The version with this metadata, see [`named_version`](crate::instance::login::named_version).
+    pub version: String,
+    /// Since when the password is in force; none where the annotation cannot be read.
+    pub rotated_at: Option<Timestamp>,
+    /// The template whose labels and annotations the Secret has, or was last given by this process.
+    pub template: Option<SecretTemplate>,
 }
 
 /// What is to stand in the connection Secret, but for the password, which is told by the version of its Secret.
@@ -33,6 +45,8 @@ pub struct Connection {
     pub key: Option<String>,
     /// The version of the login Secret whose password is in force, if it is logged in to with one.
     pub secret: Option<String>,
+    /// Labels and annotations for the Secret.
+    pub template: Option<SecretTemplate>,
 }
 
 /// A connection Secret that was looked at or written.

@@ -5,13 +5,12 @@ use crate::api::conditions::Reason;
 use crate::api::{Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::{
-    Attempt, Auxiliary, Connected, Gone, Orphan, Passwords, Pause, Poll, Power, RecordText,
-    ReleaseCall, Wants, WrittenStatus,
+    Attempt, Auxiliary, Connected, Gone, LoginMetadata, Orphan, Passwords, Pause, Poll, Power,
+    RecordText, ReleaseCall, Wants, WrittenStatus,
 };
 use crate::instance::memory::version::Newest;
 use crate::instance::passing::Passing;
 use crate::runtime::Backoff;
-use jiff::Timestamp;
 use litemap::LiteMap;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -121,8 +120,8 @@ pub struct Pacing {
 /// The Secrets of the object as they were last looked at or written. Owned by `managed_secrets`.
 #[derive(Clone, Debug, Default)]
 pub struct Secrets {
-    /// Version of the generated login Secret, and since when it says that its password is in force.
-    pub rotation: Option<Box<(String, Option<Timestamp>)>>,
+    /// Metadata of the generated login Secret.
+    pub login: Option<Box<LoginMetadata>>,
     /// The connection Secret as it was last looked at or written.
     pub connection: Option<Box<Connected>>,
 }

@@ -7,6 +7,7 @@ use crate::instance::context::Context;
 use crate::instance::facts::Facts;
 use crate::instance::login::{Credentials, Generated, LoginFact, named_version};
 use crate::instance::managed_secrets;
+use crate::instance::managed_secrets::ownership::{Managed, Ownership};
 use crate::session;
 use crate::session::{AccountSession, Content, SecretProblem, read_key};
 use rand::RngExt;
@@ -41,9 +42,8 @@ pub(super) async fn read(
             generated: None,
         });
     }
-    let secret = facts.login_secret();
-    if let (Some(_), Some(reference)) = (&facts.spec.login.generate, &secret) {
-        return generated(context, facts, reference).await;
+    if let Some((managed, reference)) = Managed::login(facts) {
+        return generated(context, facts, &managed, &reference).await;
     }
     let Some(reference) = &facts.spec.login.password_secret_ref else {
         let message = "spec.login names neither passwordSecretRef nor sshKey nor generate: set exactly one of them";
@@ -80,31 +80,42 @@ fn judged(
     }
 }
 
-/// Reads the Secret that the operator makes, unless it is somebody else's.
-async fn generated(context: &Context, facts: &Facts, reference: &SecretKeyRef) -> LoginFact {
-    match session::read(&context.client, &facts.key.namespace, &reference.name).await {
-        Ok(content) => of_generated(content, facts, reference),
+/// Reads the Secret that the operator makes, unless it belongs to another owner.
+async fn generated(
+    context: &Context,
+    facts: &Facts,
+    managed: &Managed<'_>,
+    reference: &SecretKeyRef,
+) -> LoginFact {
+    match session::read(&context.client, &facts.key.namespace, &managed.name).await {
+        Ok(content) => of_generated(content, facts, managed, reference),
         Err(SecretProblem::NoSecret(_)) => LoginFact::Missing,
         Err(problem) => of_secret(&problem, &reference.key),
     }
 }
 
-/// The password that the server is to have: one that waits to be set, unless somebody has put another one under `password`
-/// since.
-fn of_generated(mut content: Content, facts: &Facts, reference: &SecretKeyRef) -> LoginFact {
-    let (uid, instance) = (facts.uid.as_str(), facts.key.name.as_str());
-    let name = &reference.name;
-    if !managed_secrets::is_ours(&content, uid, managed_secrets::LOGIN) {
-        let message = format!(
-            "{}: name another one in spec.login.generate.secretName, use this one by spec.login.passwordSecretRef, or delete it",
-            managed_secrets::not_ours(name)
-        );
-        return LoginFact::Problem(if managed_secrets::is_of_former(&content, instance, uid) {
-            // Kubernetes collects it any moment.
-            Readiness::reconciling(Reason::SecretNotOurs, message)
-        } else {
-            Readiness::stalled(Reason::SecretNotOurs, message)
-        });
+/// The password that the server is to have: one that waits to be set, unless a user has put another one under `password` since.
+fn of_generated(
+    mut content: Content,
+    facts: &Facts,
+    managed: &Managed<'_>,
+    reference: &SecretKeyRef,
+) -> LoginFact {
+    let remedy = "name another one in spec.login.generate.secretName, or use this one by spec.login.passwordSecretRef";
+    let whose = managed.ownership(&content, facts);
+    let message = managed.not_ours(whose, facts, remedy);
+    match whose {
+        Ownership::Ours => {}
+        Ownership::Unowned => {
+            return LoginFact::Unowned(named_version(reference, &content.version()));
+        }
+        Ownership::Former => {
+            let readiness = Readiness::reconciling(Reason::SecretNotOurs, message);
+            return LoginFact::Problem(readiness);
+        }
+        Ownership::Free | Ownership::Foreign => {
+            return LoginFact::Problem(Readiness::stalled(Reason::SecretNotOurs, message));
+        }
     }
     let version = content.version();
     let key = managed_secrets::wanted_key(&content);
@@ -113,7 +124,7 @@ fn of_generated(mut content: Content, facts: &Facts, reference: &SecretKeyRef) -
         settled_from: managed_secrets::settled_from(&content)
             .map(|version| named_version(reference, &version)),
     };
-    match content.take(name, key) {
+    match content.take(&managed.name, key) {
         Ok(password) => judged(reference, key, password, &version, Some(generated)),
         Err(problem) => of_secret(&problem, key),
     }

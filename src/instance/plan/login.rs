@@ -18,6 +18,7 @@ pub(super) fn login(observed: &Observation) -> Result<Credentials, Box<Plan>> {
         ))),
         LoginFact::Unread(why) => Err(Box::new(unread(why))),
         LoginFact::Missing => Err(Box::new(generate(observed))),
+        LoginFact::Unowned(version) => Err(Box::new(adopt(observed, version))),
         LoginFact::NotAsked => {
             let mut plan = Plan::rest(StatusUpdate::default(), times::PASS_RECHECK);
             plan.needs = Needs::Login;
@@ -30,6 +31,20 @@ pub(super) fn login(observed: &Observation) -> Result<Credentials, Box<Plan>> {
 pub(super) fn unread(why: &str) -> Plan {
     let readiness = Readiness::reconciling(Reason::SecretUnread, why);
     Plan::rest(StatusUpdate::of(readiness), times::SECRET_UNREAD_RETRY)
+}
+
+/// The Secret of this Instance is there, without its owner: it gets the owner back before its password is used, and keeps the
+/// password.
+pub(super) fn adopt(observed: &Observation, version: &str) -> Plan {
+    let name = observed.facts.login_secret().map(|secret| secret.name);
+    let note = format!(
+        "adopted Secret {}, which was made for this Instance and had lost its owner",
+        name.unwrap_or_default()
+    );
+    let mut update = StatusUpdate::default();
+    update.events.push(EventNote::normal("SecretAdopted", note));
+    let version = version.to_owned();
+    Plan::act(Step::Secret(SecretStep::Keep { version }), update)
 }
 
 /// No Secret is there: a password is made, and looked at once it is written.

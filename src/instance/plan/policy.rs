@@ -103,7 +103,10 @@ fn only_observed(plan: Plan) -> Plan {
         | Step::Record { .. }
         | Step::Finish
         | Step::LetGo { .. }
-        | Step::Secret(SecretStep::Connect | SecretStep::Settle { .. }) => return plan,
+        | Step::Secret(SecretStep::Connect | SecretStep::Settle { .. } | SecretStep::Keep { .. }) =>
+        {
+            return plan;
+        }
         // A password that nobody would set.
         Step::Secret(SecretStep::Generate | SecretStep::Renew { .. }) => {
             return Plan::rest(plan.update, times::IDLE_REQUEUE);

@@ -108,10 +108,13 @@ pub fn preview(observed: &Observation, plan: &Plan) -> Preview {
 fn without_server(observed: &Observation, plan: &Plan) -> Preview {
     match &plan.step {
         Step::Buy { .. } => Preview::of(PlannedChange::Operation(Verb::Create), purchase(observed)),
-        Step::Secret(SecretStep::Generate) => {
+        Step::Secret(step @ (SecretStep::Generate | SecretStep::Keep { .. })) => {
             let secret = observed.facts.login_secret().map(|secret| secret.name);
             let secret = secret.unwrap_or_default();
-            let why = format!("a password is made in Secret {secret}");
+            let why = match step {
+                SecretStep::Generate => format!("a password is made in Secret {secret}"),
+                _ => format!("Secret {secret} gets this Instance as its owner again"),
+            };
             let mut preview = Preview::of(PlannedChange::Secret, why);
             let planned = PlannedChange::Operation(Verb::Create);
             let why = purchase(observed);
@@ -248,6 +251,9 @@ fn of_server(observed: &Observation, plan: &Plan, record: &PurchaseRecord) -> Pr
     if preview.acts.is_empty() && matches!(plan.step, Step::Secret(_)) {
         let why = match &plan.step {
             Step::Secret(SecretStep::Renew { .. }) => "the generated password is due for another",
+            Step::Secret(SecretStep::Keep { .. }) => {
+                "the login Secret lacks its owner, or a label or an annotation of the spec"
+            }
             _ => "a Secret of the operator does not say what is in force",
         };
         let (planned, why) = (PlannedChange::Secret, why.to_owned());

@@ -31,6 +31,7 @@ pub(super) fn settle_first(
             plan
         }
         LoginFact::Unread(why) => login::unread(why),
+        LoginFact::Unowned(version) => login::adopt(observed, version),
         LoginFact::Ready(credentials)
             if credentials.secret.as_ref() == Some(brought)
                 && credentials
@@ -51,14 +52,15 @@ pub(super) fn settle_first(
     Some(plan.in_flight())
 }
 
-/// Nothing else is to be done: a generated password that is old enough is followed by another one.
+/// Nothing else is to be done: the Secret of a generated password gets the labels and annotations of the spec, and a password that
+/// is old enough is followed by another one.
 pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
     let facts = &observed.facts;
-    let generate = facts.spec.login.generate.as_ref();
-    let every = generate.and_then(crate::api::GeneratedLogin::rotates_every);
-    let (Some(every), Some(version)) = (every, &observed.secret_version) else {
+    let (Some(generate), Some(version)) = (&facts.spec.login.generate, &observed.secret_version)
+    else {
         return plan;
     };
+    let (every, template) = (generate.rotates_every(), generate.template.as_ref());
     let applied = plan
         .update
         .applied
@@ -67,21 +69,25 @@ pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
     let in_force = applied.and_then(|applied| applied.password_secret.as_ref());
     let detail = plan.update.detail.as_ref().unwrap_or(&facts.status.detail);
     let is_running = observation::text(detail, "ecsStatus") == Some("STARTED");
-    if in_force != Some(version) || !is_running || !is_quiet(observed, &plan) {
+    let every = every.filter(|_| is_running);
+    let is_needed = every.is_some() || template.is_some();
+    if !is_needed || in_force != Some(version) || !is_quiet(observed, &plan) {
         return plan;
     }
-    let Some((_, stamp)) = observed
-        .memory
-        .secrets
-        .rotation
-        .as_deref()
-        .filter(|(of, _)| of == version)
-    else {
-        plan.needs = Needs::Rotation;
+    let known = observed.memory.secrets.login.as_deref();
+    let Some(known) = known.filter(|known| known.version == *version) else {
+        plan.needs = Needs::LoginMetadata;
         return plan.within(times::UNREADABLE_RETRY);
     };
     let version = version.clone();
-    match due_in(*stamp, every, observed.wall_clock) {
+    if template.is_some() && known.template.as_ref() != template {
+        plan.step = Step::Secret(SecretStep::Keep { version });
+        return plan;
+    }
+    let Some(every) = every else {
+        return plan;
+    };
+    match due_in(known.rotated_at, every, observed.wall_clock) {
         Due::In(left) => return plan.within(left),
         Due::Now => plan.step = Step::Secret(SecretStep::Renew { version }),
         Due::Unknown => plan.step = Step::Secret(SecretStep::Settle { version }),

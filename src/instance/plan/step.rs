@@ -48,8 +48,8 @@ pub enum Needs {
     Claim(ServerId),
     /// What selectors of the spec mean.
     References(Scope),
-    /// Since when a generated password is in force.
-    Rotation,
+    /// Metadata of the generated login Secret.
+    LoginMetadata,
     /// The connection Secret.
     Connection,
 }
@@ -66,6 +66,11 @@ pub enum SecretStep {
     },
     /// The password of this version is in force.
     Settle {
+        /// The version of the Secret that stands.
+        version: String,
+    },
+    /// The owner, labels and annotations that the login Secret is to have. Its values stay.
+    Keep {
         /// The version of the Secret that stands.
         version: String,
     },
@@ -201,9 +206,11 @@ impl Needs {
     pub fn is_for_a_call(&self) -> bool {
         match self {
             Self::Detail | Self::Candidate(_) | Self::References(_) | Self::Reservation => true,
-            Self::Nothing | Self::Login | Self::Claim(_) | Self::Rotation | Self::Connection => {
-                false
-            }
+            Self::Nothing
+            | Self::Login
+            | Self::Claim(_)
+            | Self::LoginMetadata
+            | Self::Connection => false,
         }
     }
 }

@@ -28,7 +28,7 @@ fn forbidden() -> Vec<(Value, &'static str)> {
         (token_of_an_account(), "type Opaque"),
         (
             labels(json!({"argocd.argoproj.io/secret-type": "cluster"})),
-            "two labels of its own",
+            "mean something else",
         ),
         (
             labels(json!({"cloudserver.dev/use": "token"})),
@@ -37,15 +37,17 @@ fn forbidden() -> Vec<(Value, &'static str)> {
         (but(&json!({"immutable": true})), "no other Secret"),
         (
             labels(json!({"cloudserver.dev/secret": "token"})),
-            "two labels of its own",
+            "labels of its own",
         ),
         (
             labels(json!({"app.kubernetes.io/managed-by": null})),
-            "two labels of its own",
+            "labels of its own",
         ),
         (
-            but(&json!({"metadata": {"annotations": {"reflector/auto": "true"}}})),
-            "two annotations",
+            but(
+                &json!({"metadata": {"annotations": {"cloudserver.dev/endpoint": "https://a.example"}}}),
+            ),
+            "mean something else",
         ),
         (
             but(&json!({"metadata": {"finalizers": ["a.example/b"]}})),
@@ -85,13 +87,16 @@ async fn is_confined(world: &World, form: &Form) {
     eventually(
         &format!("{}: what it needs is allowed", form.what),
         async || {
-            for secret in kept() {
+            for mut secret in kept() {
+                may_make(&client, &form.own, &secret).await?;
+                super::merge(&mut secret, &others());
                 may_make(&client, &form.own, &secret).await?;
             }
-            match form.writes {
-                true => may_make(&client, watched, &of_an_instance()).await,
-                false => Ok(()),
+            if form.writes {
+                may_make(&client, watched, &of_an_instance()).await?;
+                may_make(&client, watched, &but(&others())).await?;
             }
+            Ok(())
         },
     )
     .await;
@@ -127,6 +132,11 @@ async fn is_confined(world: &World, form: &Form) {
         let elsewhere = may_make(&client, watched, &secret).await;
         assert!(elsewhere.is_err(), "{}: {secret:#}", form.what);
     }
+}
+
+/// What a policy of the cluster, or a template of an Instance, puts on a Secret.
+fn others() -> Value {
+    json!({"metadata": {"labels": {"cost-center": "x"}, "annotations": {"reflector/auto": "true"}}})
 }
 
 /// What the operator keeps in its own namespace.
@@ -191,35 +201,87 @@ fn forbidden_copies() -> Vec<(Value, &'static str)> {
         (but(copy(), json!({"immutable": true})), "no other Secret"),
         (but(key(), json!({"immutable": null})), "its key immutable"),
         (
-            but(copy(), labels(json!({"a.example/b": "c"}))),
-            "labels and keys",
+            but(copy(), labels(json!({"cloudserver.dev/other": "c"}))),
+            "mean something else",
         ),
         (
             but(copy(), json!({"data": {"password": "YQ=="}})),
-            "labels and keys",
+            "the keys that",
         ),
         (
             but(key(), json!({"data": {"token": "YQ=="}})),
-            "labels and keys",
+            "the keys that",
         ),
     ]
 }
 
 /// What others made, what the operator's token then tries, and the words in which the policy refuses it, if it does.
-fn changes() -> [(Value, Value, Option<&'static str>); 6] {
+fn changes() -> Vec<(Value, Value, Option<&'static str>)> {
     let password = json!({"data": {"password": "Yg=="}});
     let rotated = json!({"metadata": {"annotations": {"cloudserver.dev/rotated-at": "2026-11-22T15:34:43Z"}}});
     let consents = json!({"metadata": {"labels": {"cloudserver.dev/use": "token"}}});
     let immutable = json!({"immutable": true});
     let consent = Some("consents to be sent");
-    [
+    let owner = of_an_instance()["metadata"]["ownerReferences"].clone();
+    let adopted = json!({"metadata": {"ownerReferences": owner}});
+    let owned = |owner: Value, labels: Value| {
+        but(&json!({"metadata": {"ownerReferences": owner, "labels": labels}}))
+    };
+    let former = |name: &str| {
+        let mut former = owner.clone();
+        former[0]["name"] = json!(name);
+        former[0]["uid"] = json!("0d1c9d4e-0000-4000-8000-000000000002");
+        former
+    };
+    let marked = json!({"cloudserver.dev/marker": "aaaaaaaaaaaaa"});
+    let takes_over = Some("takes over no Secret");
+    vec![
         (of_an_instance(), password.clone(), None),
         (but(&consents), password, consent),
         (but(&consents), rotated.clone(), consent),
         (of_an_instance(), consents, consent),
         (of_an_instance(), immutable.clone(), Some("no other Secret")),
-        // As somebody else wants it: the policy leaves it to the apiserver what can still be changed.
+        // As another writer wants it: the policy leaves it to the apiserver what can still be changed.
         (but(&immutable), rotated, None),
+        // What a backup brought back: marked for an Instance, or owned by a former one of the same name.
+        (owned(json!(null), marked.clone()), adopted.clone(), None),
+        (owned(former("web"), json!({})), adopted.clone(), None),
+        (owned(json!(null), json!({})), adopted.clone(), takes_over),
+        (
+            owned(former("db"), marked.clone()),
+            adopted.clone(),
+            takes_over,
+        ),
+        (
+            owned(
+                former("web"),
+                json!({"app.kubernetes.io/managed-by": "others"}),
+            ),
+            adopted.clone(),
+            takes_over,
+        ),
+        (
+            owned(former("web"), json!({"cloudserver.dev/secret": null})),
+            adopted,
+            takes_over,
+        ),
+        // Labels of others come and change, and are not taken away; the operator's own stay as they are.
+        (of_an_instance(), others(), None),
+        (
+            but(&others()),
+            json!({"metadata": {"labels": {"cost-center": null}}}),
+            Some("takes no label"),
+        ),
+        (
+            owned(owner.clone(), marked),
+            json!({"metadata": {"labels": {"cloudserver.dev/marker": "bbbbbbbbbbbbb"}}}),
+            Some("changes none of these"),
+        ),
+        (
+            of_an_instance(),
+            json!({"metadata": {"labels": {"cloudserver.dev/secret": "connection"}}}),
+            Some("changes none of these"),
+        ),
     ]
 }
 

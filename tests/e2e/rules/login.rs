@@ -33,6 +33,7 @@ fn lengths() -> Case {
 fn logins() -> Vec<Case> {
     let (given, key) = (json!({"name": "a", "key": "b"}), json!({"id": "key-1"}));
     let rotated = |text: &str| json!({"generate": {"rotateEvery": text}});
+    let templated = |template: Value| json!({"generate": {"template": template}});
     vec![
         Case::rule(
             "set exactly one of login.passwordSecretRef, login.sshKey and login.generate",
@@ -55,6 +56,23 @@ fn logins() -> Vec<Case> {
             "login",
             ["1h", "720h", "90m", "1h30m", "3600s"].map(rotated),
             ["59m", "30s", "1d", "soon", "-2h", "0h", "h"].map(rotated),
+        ),
+        Case::rule(
+            "must not name app.kubernetes.io/managed-by or a key that begins with cloudserver.dev/",
+            "login",
+            [
+                templated(json!({"labels": {"team": "a", "app.kubernetes.io/part-of": "b"}})),
+                templated(json!({"annotations": {"a.example/b": "any text: at all"}})),
+                templated(json!({})),
+            ],
+            [
+                templated(json!({"labels": {"cloudserver.dev/use": "token"}})),
+                templated(json!({"labels": {"cloudserver.dev/marker": "aaaaaaaaaaaaa"}})),
+                templated(json!({"labels": {"app.kubernetes.io/managed-by": "me"}})),
+                templated(
+                    json!({"annotations": {"cloudserver.dev/endpoint": "https://a.example"}}),
+                ),
+            ],
         ),
         Case::bound(
             "spec.login.passwordSecretRef.key: Required value",

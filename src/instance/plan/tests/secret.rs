@@ -3,10 +3,10 @@
 use super::diff::{server, with_spec};
 use super::follow::{open_operation, with_task};
 use super::*;
-use crate::api::{ConnectionSecretRef, GeneratedLogin, Import};
+use crate::api::{ConnectionSecretRef, GeneratedLogin, Import, SecretTemplate};
 use crate::instance::connection;
 use crate::instance::login::Generated;
-use crate::instance::memory::kinds::{Connected, ConnectionTrouble};
+use crate::instance::memory::kinds::{Connected, ConnectionTrouble, LoginMetadata};
 
 const FIRST: &str = "web-login/password/u/1";
 const SECOND: &str = "web-login/password/u/2";
@@ -17,6 +17,7 @@ fn generated(scene: Scene, every: Option<&str>) -> Scene {
         spec.login.generate = Some(GeneratedLogin {
             secret_name: None,
             rotate_every: every.map(ToOwned::to_owned),
+            template: None,
         });
     })
 }
@@ -61,11 +62,19 @@ fn daily(version: &str) -> Scene {
     read(scene, version, settled())
 }
 
+fn rotated(version: &str, rotated_at: Option<Timestamp>) -> Option<Box<LoginMetadata>> {
+    Some(Box::new(LoginMetadata {
+        version: version.to_owned(),
+        rotated_at,
+        template: None,
+    }))
+}
+
 fn since(scene: Scene, version: &str, hours: i64) -> Scene {
     scene.with(|observed| {
         let stamp = observed.wall_clock.as_second() - hours * 3600;
         let stamp = Timestamp::from_second(stamp).unwrap();
-        observed.memory.secrets.rotation = Some(Box::new((version.into(), Some(stamp))));
+        observed.memory.secrets.login = rotated(version, Some(stamp));
     })
 }
 
@@ -119,7 +128,7 @@ fn another_password_is_made_when_the_old_one_is_old_enough() {
     let scene = daily(FIRST);
     assert_eq!(
         scene.plan().needs,
-        Needs::Rotation,
+        Needs::LoginMetadata,
         "the time stands on the Secret"
     );
     let young = since(daily(FIRST), FIRST, 23).plan();
@@ -127,7 +136,7 @@ fn another_password_is_made_when_the_old_one_is_old_enough() {
     let almost = since(daily(FIRST), FIRST, 23).with(|observed| {
         let stamp = observed.wall_clock.as_second() - 24 * 3600 + 5;
         let stamp = Timestamp::from_second(stamp).ok();
-        observed.memory.secrets.rotation = Some(Box::new((FIRST.into(), stamp)));
+        observed.memory.secrets.login = rotated(FIRST, stamp);
     });
     assert_eq!(almost.plan().again, Duration::from_secs(5));
     let old = since(daily(FIRST), FIRST, 24).plan();
@@ -140,8 +149,73 @@ fn another_password_is_made_when_the_old_one_is_old_enough() {
     );
     assert_eq!(reason(&old), Some((State::Ready, Reason::Available)));
     let mut unknown = daily(FIRST);
-    unknown.0.memory.secrets.rotation = Some(Box::new((version.clone(), None)));
+    unknown.0.memory.secrets.login = rotated(&version, None);
     assert_eq!(step(&unknown.plan()), Some(SecretStep::Settle { version }));
+}
+
+fn templated(scene: Scene, label: &str) -> Scene {
+    with_spec(scene, |spec| {
+        let generate = spec.login.generate.as_mut().unwrap();
+        generate.template = Some(template(label));
+    })
+}
+
+fn template(label: &str) -> SecretTemplate {
+    SecretTemplate {
+        labels: [("team".to_owned(), label.to_owned())].into(),
+        ..SecretTemplate::default()
+    }
+}
+
+#[test]
+fn labels_of_the_spec_are_written_once_and_ask_for_no_password() {
+    let scene = || templated(read(server_with(FIRST), FIRST, settled()), "a");
+    assert_eq!(scene().plan().needs, Needs::LoginMetadata);
+    let known = |of: Option<SecretTemplate>| {
+        scene().with(|observed| {
+            observed.memory.secrets.login = Some(Box::new(LoginMetadata {
+                version: FIRST.to_owned(),
+                rotated_at: None,
+                template: of,
+            }));
+        })
+    };
+    for lacking in [None, Some(template("b"))] {
+        let plan = known(lacking).plan();
+        let version = FIRST.to_owned();
+        assert_eq!(step(&plan), Some(SecretStep::Keep { version }));
+        assert_eq!(reason(&plan), Some((State::Ready, Reason::Available)));
+    }
+    let whole = known(Some(template("a"))).plan();
+    assert!(rests(&whole) && whole.needs == Needs::Nothing);
+    let unasked = read(server_with(FIRST), FIRST, settled()).plan();
+    assert_eq!(unasked.needs, Needs::Nothing, "nothing is read for it");
+}
+
+#[test]
+fn a_secret_that_has_lost_its_owner_gets_it_back_before_its_password_is_used() {
+    let unowned = |scene: Scene| {
+        scene.with(|observed| {
+            observed.secret_version = Some(SECOND.into());
+            observed.login = LoginFact::Unowned(SECOND.into());
+        })
+    };
+    let (first, second) = (
+        unowned(generated(Scene::fresh(), None)),
+        unowned(server_with(FIRST)),
+    );
+    for scene in [first, second, unowned(changing(TaskState::Succeeded))] {
+        let plan = scene.plan();
+        let version = SECOND.to_owned();
+        assert_eq!(step(&plan), Some(SecretStep::Keep { version }));
+        let events: Vec<_> = plan
+            .update
+            .events
+            .iter()
+            .map(|event| event.reason)
+            .collect();
+        assert_eq!(events, ["SecretAdopted"]);
+    }
 }
 
 #[test]
@@ -360,6 +434,7 @@ fn connected(scene: Scene) -> Scene {
     with_spec(scene, |spec| {
         spec.connection_secret = Some(ConnectionSecretRef {
             name: "web-connection".into(),
+            template: None,
         });
     })
     .with(|observed| {
