@@ -14,15 +14,13 @@ pub mod runtime;
 pub mod session;
 pub mod wiring;
 
-use kube::CustomResourceExt;
-
 /// The CustomResourceDefinitions as YAML documents, as they stand in `crds/`.
 ///
 /// # Errors
 /// The serializer refused them, which no input can bring about.
-pub fn crds_yaml() -> Result<String, serde_saphyr::ser_error::Error> {
+pub fn crds_yaml() -> Result<String, Box<dyn std::error::Error>> {
     let mut text = String::new();
-    for crd in [api::Account::crd(), api::Instance::crd()] {
+    for crd in api::definitions()? {
         text.push_str("---\n");
         text.push_str(&serde_saphyr::to_string(&crd)?);
     }

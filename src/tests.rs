@@ -4,6 +4,7 @@ mod commands;
 mod decodes;
 mod events;
 mod reference;
+mod schema;
 mod secrets;
 
 use crate::api::conditions::Reason;

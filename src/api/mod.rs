@@ -8,6 +8,7 @@ mod account;
 mod account_status;
 mod cause;
 pub mod conditions;
+mod definition;
 mod import;
 mod instance;
 mod marker;
@@ -30,6 +31,7 @@ pub use account_status::{
     AccountStatus, LimitUse, LimitsStatus, PlaceInventory, UnownedServer, WaitingInstance,
 };
 pub use cause::Cause;
+pub use definition::definitions;
 pub use import::Import;
 pub use instance::{
     AccountRef, Addresses, HistoryEntry, Instance, InstanceSpec, InstanceStatus, Login, PowerState,

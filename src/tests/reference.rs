@@ -1,10 +1,9 @@
 //! The reference of the two kinds, made from their definitions.
 
-use crate::api::{Account, Instance};
+use crate::api::definitions;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
-use kube::CustomResourceExt;
 use serde_json::Value;
 
 /// The whole page.
@@ -14,8 +13,8 @@ pub(super) fn page() -> String {
          Both kinds are of `cloudserver.dev/v1alpha1` and namespaced. Generated from the definitions in `crds/`; the same words come\n\
          from `kubectl explain`. A field in **bold** is required.\n",
     );
-    for definition in [Instance::crd(), Account::crd()] {
-        kind(&mut page, &definition);
+    for definition in definitions().unwrap().iter().rev() {
+        kind(&mut page, definition);
     }
     page
 }

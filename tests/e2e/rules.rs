@@ -3,6 +3,7 @@
 mod cases;
 mod login;
 mod names;
+mod nulls;
 mod table;
 mod transport;
 
