@@ -132,6 +132,7 @@ pub struct AccountSpec {
         default = "default_missing_codes",
         skip_serializing_if = "is_default_missing_codes"
     )]
+    #[x_kube(merge_strategy = ListMerge::Set)]
     #[schemars(length(min = 1, max = 20), inner(length(min = 3, max = 100)))]
     pub missing_codes: Vec<String>,
 }

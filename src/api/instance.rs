@@ -327,9 +327,10 @@ pub struct InstanceStatus {
     pub last_reconcile_token: Option<String>,
 
     /// The whole instance object as the service serves it (specification section 2.3), under its own field names. Memory
-    /// and disk sizes are GiB, bandwidth Mbit/s and freeFlow GB, as far as is known.
+    /// and disk sizes are GiB, bandwidth Mbit/s and freeFlow GB, as far as is known. Fields that the specification does not name
+    /// stand here as well. A field that it names is left out while the service shows null or another type.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
-    #[schemars(schema_with = "any_object")]
+    #[schemars(schema_with = "super::detail::schema")]
     pub detail: Map<String, Value>,
 
     /// When the values that stand here were first seen.
@@ -429,10 +430,6 @@ pub struct HistoryEntry {
     pub started_at: Time,
     /// When its end was seen.
     pub finished_at: Time,
-}
-
-fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
 impl InstanceSpec {

@@ -9,6 +9,7 @@ mod account_status;
 mod cause;
 pub mod conditions;
 mod definition;
+pub mod detail;
 mod import;
 mod instance;
 mod marker;

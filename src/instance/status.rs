@@ -4,6 +4,7 @@ pub mod synced;
 pub mod write;
 
 use crate::api::conditions::{READY, Readiness, Reason, STALLED, SYNCED, State, Synced};
+use crate::api::detail;
 use crate::api::{Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Verb, printable};
 use crate::cloud::{ServerFields, ServerId};
 use crate::instance::facts::Facts;
@@ -39,6 +40,8 @@ pub fn status(
 ) -> InstanceStatus {
     let former = &facts.status;
     let mut next = InstanceStatus::clone(former);
+    // One that an older version wrote may have values that the schema refuses now.
+    next.detail = detail::fitting(&former.detail);
     if let Some(readiness) = readiness {
         next.observed_generation = facts.generation;
         next.conditions = readiness.to_conditions(&former.conditions, facts.generation, wall_clock);
@@ -94,7 +97,7 @@ fn take_detail(
     if let Some(detail) = &update.detail
         && (readiness.is_some() || !says_ready)
     {
-        next.detail = detail.clone();
+        next.detail = detail::fitting(detail);
         next.addresses = addresses(detail);
     }
     let is_gone = |readiness: &Readiness| {

@@ -218,6 +218,11 @@ async fn kubectl_wait_and_explain_work() {
             "exactly one of a password, a key pair",
         ),
         ("instances.status.detail", "GiB"),
+        ("instances.status.detail", "publicIpAddress <string>"),
+        (
+            "instances.status.detail.dataDiskInfoList.dataDiskSize",
+            "Size of the disk, in GiB.",
+        ),
         ("accounts.spec.settleSeconds", "Seconds after which"),
     ] {
         let (done, text) = world.kubectl(&["explain", path], "").await;
