@@ -41,6 +41,9 @@ pub async fn reconcile(context: &Context, account: &Account) -> Duration {
         Ok(held) => held.map_or(again, |held| again.min(held)),
         Err(error) => {
             tracing::warn!(namespace = key.namespace, name = key.name, %error, "status not written");
+            if error.is_overtaken() {
+                return again.min(times::RETRY_MIN);
+            }
             again
         }
     }

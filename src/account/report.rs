@@ -5,6 +5,7 @@ use super::context::{Context, Written};
 use super::observe::Observation;
 use super::usable::Usable;
 use super::{limits, tell, times, zones};
+use crate::api::condition_list::ListedTypes;
 use crate::api::conditions::{INSECURE_ENDPOINT, Readiness, Reason, Warning};
 use crate::api::{Account, AccountStatus};
 use crate::cloud::goes_in_the_clear;
@@ -14,7 +15,7 @@ use crate::runtime::{KubeError, chance};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -27,10 +28,13 @@ pub(super) async fn report(
     readiness: &Readiness,
 ) -> Result<Option<Duration>, KubeError> {
     const WHAT: &str = "write the Account's status";
-    let former = account.status.clone().unwrap_or_default();
+    let mut former = account.status.clone().unwrap_or_default();
+    let listed_types = ListedTypes::take(&mut former.conditions);
     let wall_clock = chance::time_of_day();
     let memory = context.memories.get(key);
-    let next = next(context, account, key, observed, readiness, wall_clock);
+    let next = next(
+        context, account, &former, key, observed, readiness, wall_clock,
+    );
     let written = memory.written;
     // An older CustomResourceDefinition drops fields: what was written and is still so would be written for ever.
     let is_dropped = written.as_ref().is_some_and(|written| {
@@ -57,13 +61,9 @@ pub(super) async fn report(
         last_observed_time: Some(Time(wall_clock)),
         ..next
     };
-    let patch = json_patch(
-        WHAT,
-        json!([
-            {"op": "test", "path": "/metadata/uid", "value": account.uid()},
-            {"op": "add", "path": "/status", "value": next},
-        ]),
-    )?;
+    let mut patch = vec![json!({"op": "test", "path": "/metadata/uid", "value": account.uid()})];
+    patch.extend(listed_types.replace_status(json!(next)));
+    let patch = json_patch(WHAT, Value::Array(patch))?;
     let api: Api<Account> = Api::namespaced(context.client.clone(), &key.namespace);
     let params = patch_params();
     let written = call(WHAT, api.patch_status(&key.name, &params, &patch)).await;
@@ -90,23 +90,23 @@ pub(super) async fn report(
 fn next(
     context: &Context,
     account: &Account,
+    former: &AccountStatus,
     key: &ObjectKey,
     observed: &Observation,
     readiness: &Readiness,
     wall_clock: Timestamp,
 ) -> AccountStatus {
-    let former = account.status.clone().unwrap_or_default();
     let warnings = context.rights.warning().into_iter();
     let warnings: Vec<Warning> = warnings.chain(in_the_clear(account)).collect();
     let memory = context.memories.get(key);
-    let mut next = status(account, &former, readiness, &warnings, wall_clock);
+    let mut next = status(account, former, readiness, &warnings, wall_clock);
     next.unreachable_since = memory.outage.map(Time);
     let usable_since = memory.usable_since;
     let usable_since = usable_since.filter(|_| matches!(observed.usable, Usable::Yes(_)));
     let used = context.sessions.reservations().used(key, Instant::now());
     let limits = limits::told(&used, &account.spec, former.limits.as_ref(), usable_since);
     next.limits = Some(limits);
-    with_zones(next, account, &former, observed, usable_since)
+    with_zones(next, account, former, observed, usable_since)
 }
 
 /// Without what an older version does not know.

@@ -26,6 +26,17 @@ pub const UNSAFE_RIGHTS: &str = "UnsafeRights";
 /// The Account's token goes over the network in the clear. A warning: it says nothing of whether the Account can be used.
 pub const INSECURE_ENDPOINT: &str = "InsecureEndpoint";
 
+/// Every type above: the operator writes and removes conditions of these types. One of another type is another controller's.
+pub const OWN_TYPES: [&str; 7] = [
+    READY,
+    RECONCILING,
+    STALLED,
+    DRIFTED,
+    SYNCED,
+    UNSAFE_RIGHTS,
+    INSECURE_ENDPOINT,
+];
+
 /// Longest message of a condition, in characters: the service's words are cut to this.
 const MESSAGE_MAX: usize = 1024;
 

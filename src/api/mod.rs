@@ -7,6 +7,7 @@
 mod account;
 mod account_status;
 mod cause;
+pub mod condition_list;
 pub mod conditions;
 mod definition;
 pub mod detail;

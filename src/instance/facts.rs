@@ -1,5 +1,6 @@
 //! The object as the watch shows it, taken apart into what the stages ask about.
 
+use crate::api::condition_list::ListedTypes;
 use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{
     Instance, InstanceSpec, InstanceStatus, Marker, Operation, OperationEnd, PurchaseRecord,
@@ -50,8 +51,10 @@ pub struct Facts {
     pub places: Vec<Place>,
     /// The spec.
     pub spec: Arc<InstanceSpec>,
-    /// The status.
+    /// The status, without the conditions of other controllers.
     pub status: Arc<InstanceStatus>,
+    /// All types in its list of conditions, for the patch of a status.
+    pub listed_types: Arc<ListedTypes>,
     /// How Events name it.
     pub reference: ObjectReference,
 }
@@ -78,6 +81,7 @@ impl Facts {
             Record::None | Record::Invalid(_) => (Marker::of_uid(&uid), Vec::new()),
         };
         let mut status = instance.status.clone().unwrap_or_default();
+        let listed_types = ListedTypes::take(&mut status.conditions);
         // A number that nobody can have counted tells of no attempt, and of something that was done all the same.
         let told = status.operation.iter_mut().map(|told| &mut told.attempt);
         for attempt in told.chain(std::iter::once(&mut status.attempt)) {
@@ -98,6 +102,7 @@ impl Facts {
             finalizers: instance.finalizers().to_vec(),
             spec: Arc::new(instance.spec.clone()),
             status: Arc::new(status),
+            listed_types: Arc::new(listed_types),
             reference: instance.object_ref(&()),
             key,
             uid,

@@ -3,6 +3,7 @@
 //! An intent is one patch with `uid` and `resourceVersion`: a stale cache, a second controller or a re-created namesake makes it
 //! fail. That of a purchase writes finalizer and record together, that of an operation writes status.
 
+use crate::api::condition_list::ListedTypes;
 use crate::api::conditions::Reason;
 use crate::api::names::{BINDING, FINALIZER};
 use crate::api::{Instance, InstanceStatus, Operation, PurchaseRecord, Verb};
@@ -24,7 +25,7 @@ use crate::runtime::{KubeError, chance};
 use crate::session::AccountSession;
 use kube::api::{ObjectMeta, PartialObjectMeta, Patch};
 use kube::{Api, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use tokio::time::Instant;
@@ -136,6 +137,8 @@ async fn announce(
         return Err(Outcome::Stale);
     }
     drop(memory);
+    let listed_types = facts.listed_types.after(&status.conditions);
+    observed.facts.listed_types = listed_types.into();
     observed.facts.status = status.into();
     Ok(())
 }
@@ -253,6 +256,7 @@ impl Intent<'_> {
         context: &Context,
         facts: &Facts,
         version: &str,
+        listed_types: &ListedTypes,
     ) -> Result<ObjectMeta, KubeError> {
         const WHAT: &str = "record the intent";
         let (name, params) = (&facts.key.name, patch_params());
@@ -272,12 +276,12 @@ impl Intent<'_> {
             }
             // A merge would remove no field, and a UID in it counts for nothing.
             Self::Operation(status, _) => {
-                let patch = json!([
-                    {"op": "test", "path": "/metadata/uid", "value": facts.uid},
-                    {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-                    {"op": "add", "path": "/status", "value": status},
-                ]);
-                let patch = json_patch(WHAT, patch)?;
+                let mut patch = vec![
+                    json!({"op": "test", "path": "/metadata/uid", "value": facts.uid}),
+                    json!({"op": "test", "path": "/metadata/resourceVersion", "value": version}),
+                ];
+                patch.extend(listed_types.replace_status(json!(status)));
+                let patch = json_patch(WHAT, Value::Array(patch))?;
                 let api: Api<PartialObjectMeta<Instance>> =
                     Api::namespaced(context.client.clone(), &facts.key.namespace);
                 let written = call(WHAT, api.patch_status(name, &params, &patch)).await?;
@@ -338,8 +342,10 @@ async fn swap(
     intent: &Intent<'_>,
 ) -> Result<Swapped, NotSwapped> {
     let mut version = facts.resource_version.clone();
+    let mut listed_types = facts.listed_types.clone();
     for _ in 0..SWAPS {
-        let written = intent.write(context, facts, &version).await;
+        let written = intent.write(context, facts, &version, &listed_types);
+        let written = written.await;
         let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
         context.metrics.kube_write("intent", result);
         let error = match written {
@@ -378,9 +384,11 @@ async fn swap(
         if unknown.may_stand || is_unchanged {
             return Err(unknown);
         }
-        if !facts.is_same_but_version(&Facts::of(&context.settings.cluster, &now)) {
+        let later = Facts::of(&context.settings.cluster, &now);
+        if !facts.is_same_but_version(&later) {
             return Err(Outcome::Stale.into());
         }
+        listed_types = later.listed_types;
         version = now.resource_version().unwrap_or_default();
     }
     Err(Outcome::Stale.into())

@@ -38,6 +38,7 @@ mod lost;
 mod metrics;
 mod needs;
 mod observability;
+mod others_conditions;
 mod policies;
 mod process;
 mod readings;

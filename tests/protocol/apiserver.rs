@@ -4,7 +4,7 @@
 use cloud_server_operator::api::conditions;
 use json_patch::{Patch, merge, patch};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A kind and a name. What is not in [`NAMESPACE`] has its namespace before its name: `team-b/web-1`.
 pub type Key = (&'static str, String);
@@ -154,6 +154,10 @@ impl Apiserver {
             INSTANCES | ACCOUNTS => object["status"] = unwritten(key.0),
             _ => {}
         }
+        let conditions = object["status"]["conditions"].as_array_mut();
+        if let Some(conditions) = conditions.filter(|_| !is_neighbours(&key.1)) {
+            conditions.push(others_condition("new"));
+        }
         self.put(key, object);
     }
 
@@ -243,6 +247,11 @@ impl Apiserver {
         }
         // Each way in changes its own half only.
         if is_status {
+            let types = types(&next);
+            // The list is a map by type.
+            if types.iter().collect::<BTreeSet<_>>().len() < types.len() {
+                return Err(Refused(422));
+            }
             let status = next["status"].take();
             next = former.clone();
             next["status"] = status;
@@ -330,6 +339,35 @@ pub fn uid(object: &Value) -> String {
         .as_str()
         .unwrap_or_default()
         .to_owned()
+}
+
+/// The type of the condition that another controller keeps on each object.
+pub const OTHERS_TYPE: &str = "example.com/Paid";
+
+/// The condition of another controller, with this message.
+pub fn others_condition(message: &str) -> Value {
+    json!({
+        "type": OTHERS_TYPE, "status": "True", "reason": "Paid", "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00.5+01:00",
+    })
+}
+
+/// The conditions of other controllers.
+pub fn others_conditions(object: &Value) -> Vec<&Value> {
+    let all = object["status"]["conditions"].as_array();
+    let others = all.into_iter().flatten();
+    others
+        .filter(|condition| condition["type"] == OTHERS_TYPE)
+        .collect()
+}
+
+/// The types of the conditions of an object.
+fn types(object: &Value) -> Vec<String> {
+    let all = object["status"]["conditions"].as_array();
+    let types = all.into_iter().flatten();
+    types
+        .map(|condition| condition["type"].to_string())
+        .collect()
 }
 
 /// The finalizers of an object.

@@ -236,6 +236,10 @@ pub enum Step {
     Delete(u8),
     /// Status is lost.
     WipeStatus(u8),
+    /// Another controller changes its condition, or adds it.
+    OthersCondition(u8),
+    /// Another controller writes a list of conditions with its own alone.
+    OthersList(u8),
     /// All finalizers are taken away.
     ForceFinalizers(u8),
     /// `kubectl replace` from a manifest: finalizers and annotations are lost.
@@ -287,6 +291,8 @@ impl Step {
             | Self::Label(n)
             | Self::Delete(n)
             | Self::WipeStatus(n)
+            | Self::OthersCondition(n)
+            | Self::OthersList(n)
             | Self::ForceFinalizers(n)
             | Self::Replace(n)
             | Self::Released(n, _)
@@ -346,6 +352,8 @@ impl Step {
             | Self::Label(_)
             | Self::Delete(_)
             | Self::WipeStatus(_)
+            | Self::OthersCondition(_)
+            | Self::OthersList(_)
             | Self::ForceFinalizers(_)
             | Self::Replace(_)
             | Self::Released(..)

@@ -1,8 +1,9 @@
 //! The counterexamples of the model-checked protocol, each as a schedule with its name there. What broke simpler rules must
 //! not break these. A name that ends in `limit` shows what is not promised, and that it stays at that. What came later than
 //! that protocol is played in [`operations`] and [`logins`], what is refused or fails for long in [`refusals`], a key that is
-//! lost in [`keys`].
+//! lost in [`keys`], conditions of other controllers in [`conditions`].
 
+mod conditions;
 mod keys;
 mod logins;
 mod operations;

@@ -313,6 +313,9 @@ impl Universe {
             let outcome = answer.as_ref().map_or_else(|e| e.0.to_string(), outline);
             format!("{kind:?} {} -> {outcome}", key.1)
         });
+        if let (true, Some(former), Ok(now)) = (is_status, &former, &answer) {
+            self.oracle.judge_others_conditions(former, now);
+        }
         if let (Some(former), Ok(now)) = (former, &answer)
             && key.0 != ACCOUNTS
         {

@@ -1,6 +1,7 @@
 //! An object that this version of the operator cannot read: what a newer version wrote and left behind, under its
 //! definitions. It is told in the object's own conditions, past our types, and left alone.
 
+use crate::api::condition_list::ListedTypes;
 use crate::api::conditions::{Readiness, Reason};
 use crate::runtime::KubeError;
 use crate::runtime::events::{EventNote, Events};
@@ -77,8 +78,9 @@ async fn write(
 ) -> Result<bool, KubeError> {
     const WHAT: &str = "write the status";
     let status = &object.data["status"];
-    let former: Vec<Condition> =
+    let mut former: Vec<Condition> =
         serde_json::from_value(status["conditions"].clone()).unwrap_or_default();
+    let listed_types = ListedTypes::take(&mut former);
     let generation = object.metadata.generation.unwrap_or_default();
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
     let conditions =
@@ -91,7 +93,7 @@ async fn write(
         patch.push(json!({"op": "add", "path": "/status", "value": {}}));
     }
     patch.push(json!({"op": "add", "path": "/status/observedGeneration", "value": generation}));
-    patch.push(json!({"op": "add", "path": "/status/conditions", "value": conditions}));
+    patch.extend(listed_types.replace_own(&json!(conditions)));
     let patch = json_patch(WHAT, Value::Array(patch))?;
     let params = patch_params();
     let name = object.name_any();

@@ -46,6 +46,7 @@ pub(super) fn wait(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::condition_list::ListedTypes;
     use crate::api::conditions::{Readiness, Reason};
     use crate::instance::memory::all::Memories;
     use crate::instance::memory::kinds::WrittenStatus;
@@ -124,6 +125,31 @@ mod tests {
         tokio::time::advance(rest).await;
         assert_eq!(waits("theirs", "another", &memory), None, "its time came");
         assert_eq!(waits("theirs", "mine", &memory), None, "whatever it says");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_of_another_controller_alone_is_written_over_once_in_half_a_minute() {
+        let memory = memory();
+        open(&memory).told.written = written("mine");
+        let mut facts = shows("mine");
+        let all = &mut Arc::make_mut(&mut facts.status).conditions;
+        let mut others = all[0].clone();
+        (others.type_, *all) = ("Paid".to_owned(), Vec::new());
+        facts.listed_types = ListedTypes::take(&mut vec![others]).into();
+        let update = StatusUpdate::default();
+        let next = status(
+            &facts,
+            Timestamp::UNIX_EPOCH,
+            &update,
+            Some(&readiness("mine")),
+        );
+        let rest = wait(&facts, &update, &next, &memory).unwrap();
+        tokio::time::advance(rest).await;
+        assert_eq!(wait(&facts, &update, &next, &memory), None);
+        // A status without any condition was lost.
+        open(&memory).told.written = written("mine");
+        facts.listed_types = Arc::default();
+        assert_eq!(wait(&facts, &update, &next, &memory), None);
     }
 
     #[test]

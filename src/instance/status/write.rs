@@ -95,12 +95,13 @@ fn written_status(
     written.map(Box::new)
 }
 
-/// Whether somebody else's status stands where this process said something.
+/// Whether another writer replaced the status that this process wrote: with another message, or with a list of conditions in
+/// which those of the operator are missing. A status without any conditions was lost, and is written again at once.
 pub fn stands_otherwise(facts: &Facts, memory: &Memory) -> bool {
     let shown = &facts.status;
     let is_ours =
         |written: &WrittenStatus| written.is_in(&shown.conditions) && shown.id == written.id;
-    ready(&shown.conditions).is_some()
+    !facts.listed_types.is_empty()
         && memory.told.written.is_some()
         && !memory
             .told
@@ -120,7 +121,7 @@ impl WrittenStatus {
 }
 
 /// JSON patch on `/status`: test the UID, the generation that status speaks of, the number of its newest operation and whether
-/// that has its receipt, then put the whole status. A merge would never remove a field, a namesake that was re-created meanwhile
+/// that has its receipt, then replace the whole status but for the conditions of other controllers. A merge would never remove a field, a namesake that was re-created meanwhile
 /// must not get it, and what a process says whose watch is late (it has just taken over) must not take back what its predecessor
 /// said of a newer spec, or of an operation that it has announced since or written the receipt of. An end without a receipt, or
 /// after it, is not tested: such a process may tell of the operation as open once more. Gives the new version; none when the
@@ -149,7 +150,7 @@ async fn write(
         let path = pointer(&["metadata", "annotations", BINDING]);
         operations.push(json!({"op": "test", "path": path, "value": record}));
     }
-    operations.push(json!({"op": "add", "path": "/status", "value": status}));
+    operations.extend(facts.listed_types.replace_status(json!(status)));
     let patch = json_patch(WHAT, Value::Array(operations))?;
     let api: Api<PartialObjectMeta<Instance>> =
         Api::namespaced(context.client.clone(), &facts.key.namespace);

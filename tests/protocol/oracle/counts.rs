@@ -112,6 +112,8 @@ rules! {
     ReadyThere: 5_200, 5;
     /// S6: and it is not at work.
     ReadyIdle: 5_200, 5;
+    /// S6: a write of status leaves the conditions of other controllers as they are.
+    OthersConditions: 15_000, 0;
     /// S6: Ready and an operation that runs are not told at once.
     ReadyAlone: 5_300, 0;
     /// S6: Ready is what the service last showed.

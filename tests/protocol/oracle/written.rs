@@ -5,7 +5,7 @@ use super::{
     Oracle, ProcessId, Rule, Verdict, WATCHES_LATE, condition, is_alive, is_ready, marker_of,
     name_of, newest_attempt, open_operation, operation, record, servers_of, speaks,
 };
-use crate::apiserver::{Apiserver, INSTANCES, finalizers, uid};
+use crate::apiserver::{Apiserver, INSTANCES, finalizers, others_conditions, uid};
 use crate::fault::Kind;
 use cloud_server_operator::api::names::FINALIZER;
 use cloud_server_operator::api::{Operation, PurchaseRecord, Verb};
@@ -44,6 +44,19 @@ impl Oracle {
             Kind::Secret => self.changed_secret(former, now, cloud, kube),
             _ => {}
         }
+    }
+
+    /// A status was written, of an Instance or an Account.
+    pub fn judge_others_conditions(&mut self, former: &Value, now: &Value) {
+        let (before, after) = (others_conditions(former), others_conditions(now));
+        if before.is_empty() {
+            return;
+        }
+        let why = (before != after).then(|| {
+            let name = name_of(now);
+            format!("{name}: conditions of another controller became {after:?}, of {before:?}")
+        });
+        self.judge(Rule::OthersConditions, Verdict::of(why, false));
     }
 
     fn judge_record(&mut self, former: &Value, now: &Value, cloud: &World, kube: &Apiserver) {

@@ -2,7 +2,9 @@
 
 use super::beginning::LEGACY;
 use super::{Absence, ImportBy, Universe, base64, instance, released};
-use crate::apiserver::{ACCOUNTS, INSTANCES, Key, SECRETS, unwritten};
+use crate::apiserver::{
+    ACCOUNTS, INSTANCES, Key, OTHERS_TYPE, SECRETS, others_condition, unwritten,
+};
 use crate::fault::Step;
 use crate::specs;
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
@@ -65,6 +67,8 @@ impl Universe {
             Step::WipeStatus(n) => self.kube.edit(&instance(n), |object| {
                 object["status"] = unwritten(INSTANCES);
             }),
+            Step::OthersCondition(n) => self.others_condition(n, false),
+            Step::OthersList(n) => self.others_condition(n, true),
             Step::ForceFinalizers(n) => self.force_finalizers(n),
             Step::Replace(n) => self.kube.edit(&instance(n), |object| {
                 if object["metadata"]["deletionTimestamp"].is_null() {
@@ -141,6 +145,23 @@ impl Universe {
             Step::Immigrate(n) => self.immigrate(n),
             _ => {}
         }
+    }
+
+    fn others_condition(&mut self, n: u8, replaces_list: bool) {
+        let next = others_condition(&self.token());
+        self.kube.edit(&instance(n), |object| {
+            let status = &mut object["status"];
+            let all = status["conditions"].as_array().cloned().unwrap_or_default();
+            let mut all: Vec<Value> = if replaces_list { Vec::new() } else { all };
+            match all
+                .iter_mut()
+                .find(|condition| condition["type"] == OTHERS_TYPE)
+            {
+                Some(condition) => *condition = next,
+                None => all.push(next),
+            }
+            status["conditions"] = json!(all);
+        });
     }
 
     fn token(&mut self) -> String {

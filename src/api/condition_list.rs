@@ -1,0 +1,217 @@
+//! The list `status.conditions`: other controllers keep conditions of their own in it.
+
+use super::conditions::{OWN_TYPES, Reason};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::{Value, json};
+
+/// Where a patch keeps the list while it replaces the status around it. The object has no such field once the patch is applied.
+const ASIDE: &str = "/conditions";
+
+/// The types of all conditions of a status, in the order of its list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListedTypes(Vec<String>);
+
+impl ListedTypes {
+    /// Reads the types, and removes two kinds of conditions from `conditions`, by which nothing is decided: those of other
+    /// controllers, and the schema's default.
+    pub fn take(conditions: &mut Vec<Condition>) -> Self {
+        let types = conditions.iter().map(|condition| condition.type_.clone());
+        let types = types.collect();
+        let is_default = |condition: &Condition| condition.reason == Reason::Pending.as_str();
+        let is_own = |condition: &Condition| OWN_TYPES.contains(&condition.type_.as_str());
+        conditions.retain(|condition| is_own(condition) && !is_default(condition));
+        Self(types)
+    }
+
+    /// Whether the list has no conditions at all, of no controller.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The types in the list once these conditions are written as the operator's own.
+    pub fn after(&self, own: &[Condition]) -> Self {
+        let written = |type_: &str| own.iter().any(|next| next.type_ == type_);
+        let is_kept = |type_: &&String| written(type_) || !OWN_TYPES.contains(&type_.as_str());
+        let kept = self.0.iter().filter(is_kept).cloned();
+        let is_new = |next: &&Condition| !self.0.contains(&next.type_);
+        let added = own.iter().filter(is_new).map(|next| next.type_.clone());
+        Self(kept.chain(added).collect())
+    }
+
+    /// Operations of a JSON patch that replace the status, whose `conditions` are the operator's own.
+    ///
+    /// A condition of another controller keeps its value, also one that was written after the types were read. The patch fails
+    /// where the list then has other types at these places. Only for a list that was read empty (the schema's default reads so)
+    /// there is no such test: JSON Patch has none that an absent list and an empty one both pass.
+    pub fn replace_status(&self, mut status: Value) -> Vec<Value> {
+        let own = status["conditions"].take();
+        if self.0.is_empty() {
+            status["conditions"] = own;
+            return vec![json!({"op": "add", "path": "/status", "value": status})];
+        }
+        if let Some(fields) = status.as_object_mut() {
+            fields.remove("conditions");
+        }
+        let mut operations = vec![
+            json!({"op": "move", "from": "/status/conditions", "path": ASIDE}),
+            json!({"op": "add", "path": "/status", "value": status}),
+            json!({"op": "move", "from": ASIDE, "path": "/status/conditions"}),
+        ];
+        operations.extend(self.replace_own(&own));
+        operations
+    }
+
+    /// The same for the conditions alone, where a status exists.
+    pub fn replace_own(&self, own: &Value) -> Vec<Value> {
+        if self.0.is_empty() {
+            return vec![json!({"op": "add", "path": "/status/conditions", "value": own})];
+        }
+        let path = |index: usize| format!("/status/conditions/{index}");
+        let own = own.as_array().map_or(&[][..], Vec::as_slice);
+        let listed = || self.0.iter().enumerate();
+        let tests = listed().map(|(index, type_)| {
+            json!({"op": "test", "path": format!("{}/type", path(index)), "value": type_})
+        });
+        // From the end, so that a removal moves no condition that is yet to be replaced.
+        let replaced = listed().rev().filter_map(|(index, type_)| {
+            let next = own.iter().find(|next| next["type"] == type_.as_str());
+            match next {
+                Some(next) => Some(json!({"op": "replace", "path": path(index), "value": next})),
+                None if OWN_TYPES.contains(&type_.as_str()) => {
+                    Some(json!({"op": "remove", "path": path(index)}))
+                }
+                None => None,
+            }
+        });
+        let is_new = |next: &&Value| self.0.iter().all(|type_| next["type"] != type_.as_str());
+        let added = own.iter().filter(is_new);
+        let added =
+            added.map(|next| json!({"op": "add", "path": "/status/conditions/-", "value": next}));
+        tests.chain(replaced).chain(added).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conditions(all: &[(&str, &str)]) -> Value {
+        let of = |(type_, reason): &(&str, &str)| {
+            json!({
+                "type": type_, "status": "True", "reason": reason, "message": "",
+                "lastTransitionTime": "2026-11-22T10:00:00Z",
+            })
+        };
+        all.iter().map(of).collect()
+    }
+
+    fn status(all: &[(&str, &str)], id: &str) -> Value {
+        json!({"status": {"id": id, "conditions": conditions(all)}})
+    }
+
+    fn listed(all: &[(&str, &str)]) -> ListedTypes {
+        let mut all = serde_json::from_value(conditions(all)).unwrap();
+        ListedTypes::take(&mut all)
+    }
+
+    /// What becomes of an object with these conditions where a status with those was to be written.
+    fn written(
+        stands: &[(&str, &str)],
+        read: &[(&str, &str)],
+        own: &[(&str, &str)],
+    ) -> Option<Value> {
+        let mut object = status(stands, "before");
+        let next = status(own, "after")["status"].take();
+        let patch = listed(read).replace_status(next);
+        let patch: json_patch::Patch = serde_json::from_value(json!(patch)).unwrap();
+        json_patch::patch(&mut object, &patch).ok()?;
+        Some(object)
+    }
+
+    #[test]
+    fn every_type_of_the_operator_is_its_own() {
+        let source = include_str!("conditions.rs").lines();
+        let constants =
+            source.filter_map(|line| line.strip_prefix("pub const ")?.split_once(": &str = "));
+        let mut types: Vec<&str> = constants
+            .map(|(_, value)| value.trim_matches(['"', ';']))
+            .collect();
+        let mut own = OWN_TYPES.to_vec();
+        (types.sort_unstable(), own.sort_unstable());
+        assert_eq!(types, own);
+    }
+
+    #[test]
+    fn conditions_of_others_are_not_read() {
+        let all = [
+            ("Paid", "a"),
+            ("Ready", "b"),
+            ("Backup", "c"),
+            ("Stalled", "d"),
+        ];
+        let mut read: Vec<Condition> = serde_json::from_value(conditions(&all)).unwrap();
+        ListedTypes::take(&mut read);
+        let types: Vec<&str> = read.iter().map(|condition| &*condition.type_).collect();
+        assert_eq!(types, ["Ready", "Stalled"]);
+    }
+
+    #[test]
+    fn a_status_is_replaced_and_the_conditions_of_others_stay_where_they_are() {
+        let stands = [
+            ("Paid", "a"),
+            ("Ready", "b"),
+            ("Stalled", "c"),
+            ("Backup", "d"),
+            ("Synced", "e"),
+        ];
+        let own = [("Ready", "new"), ("Drifted", "new"), ("Synced", "e")];
+        let left = [
+            ("Paid", "a"),
+            ("Ready", "new"),
+            ("Backup", "d"),
+            ("Synced", "e"),
+            ("Drifted", "new"),
+        ];
+        assert_eq!(
+            written(&stands, &stands, &own),
+            Some(status(&left, "after"))
+        );
+        let own_conditions: Vec<Condition> = serde_json::from_value(conditions(&own)).unwrap();
+        assert_eq!(listed(&stands).after(&own_conditions), listed(&left));
+        // The list is the operator's own, or empty.
+        let first = [("Ready", "a"), ("Stalled", "b")];
+        assert_eq!(
+            written(&first, &first, &own),
+            Some(status(&[own[0], own[1], own[2]], "after"))
+        );
+        assert_eq!(written(&[], &[], &own), Some(status(&own, "after")));
+    }
+
+    #[test]
+    fn what_another_controller_wrote_since_the_read_stays() {
+        let read = [("Ready", "a"), ("Paid", "old")];
+        let own = [("Ready", "new")];
+        let changed = written(&[("Ready", "a"), ("Paid", "changed")], &read, &own);
+        assert_eq!(
+            changed,
+            Some(status(&[("Ready", "new"), ("Paid", "changed")], "after"))
+        );
+        let added = written(
+            &[("Ready", "a"), ("Paid", "old"), ("Backup", "b")],
+            &read,
+            &own,
+        );
+        let left = [("Ready", "new"), ("Paid", "old"), ("Backup", "b")];
+        assert_eq!(added, Some(status(&left, "after")));
+        // Where places changed, the patch fails, and is made anew from what stands then.
+        assert_eq!(
+            written(
+                &[("Backup", "b"), ("Ready", "a"), ("Paid", "old")],
+                &read,
+                &own
+            ),
+            None
+        );
+        assert_eq!(written(&[("Ready", "a")], &read, &own), None);
+    }
+}

@@ -1,0 +1,247 @@
+//! Another controller keeps a condition of its own in the status of an Instance and of its Account, as the API conventions of
+//! Kubernetes allow.
+
+use crate::support::{
+    Setup, World, at_rest, done, eventually, insist, instance, is_ready, mark, other_image, quiet,
+};
+use cloud_server_operator::api::{Account, Instance, Verb};
+use jiff::Timestamp;
+use kube::Resource;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::ApiResource;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::interval;
+
+const TYPE: &str = "example.com/Paid";
+/// How often the other controller looks at its condition.
+const LOOKS: Duration = Duration::from_millis(20);
+/// Changes of the condition of the other controller in the window in which the operator has to write nothing.
+const CHANGES: usize = 40;
+
+/// How the other controller writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// By server-side apply, which merges the list by type.
+    Apply,
+    /// By a merge patch, which replaces the list.
+    Replace,
+}
+
+/// The other controller: writes its condition as soon as that is missing, or is not alone in the list that it wrote.
+struct Other {
+    api: Api<DynamicObject>,
+    kind: ApiResource,
+    name: &'static str,
+    way: Way,
+}
+
+/// A running one.
+struct Running {
+    task: JoinHandle<()>,
+    writes: Arc<AtomicUsize>,
+}
+
+impl Running {
+    fn writes(&self) -> usize {
+        self.writes.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn others(object: &DynamicObject) -> Option<&Value> {
+    let all = object.data["status"]["conditions"].as_array();
+    all?.iter().find(|condition| condition["type"] == TYPE)
+}
+
+impl Other {
+    fn of<K: Resource<DynamicType = ()>>(world: &World, name: &'static str, way: Way) -> Self {
+        let kind = ApiResource::erase::<K>(&());
+        let api = Api::namespaced_with(world.client.clone(), &world.namespace, &kind);
+        Self {
+            api,
+            kind,
+            name,
+            way,
+        }
+    }
+
+    /// Tries once to write its condition with this message.
+    async fn attempt(&self, message: &str) -> kube::Result<DynamicObject> {
+        let condition = json!({
+            "type": TYPE, "status": "False", "reason": "Unpaid", "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:00+01:00",
+        });
+        let status = json!({"conditions": [condition]});
+        match self.way {
+            Way::Apply => {
+                let object = json!({
+                    "apiVersion": self.kind.api_version, "kind": self.kind.kind,
+                    "metadata": {"name": self.name}, "status": status,
+                });
+                let params = PatchParams::apply("other-controller").force();
+                let patch = Patch::Apply(&object);
+                self.api.patch_status(self.name, &params, &patch).await
+            }
+            Way::Replace => {
+                let patch = Patch::Merge(json!({"status": status}));
+                let params = PatchParams::default();
+                self.api.patch_status(self.name, &params, &patch).await
+            }
+        }
+    }
+
+    async fn write(&self, message: &str) {
+        let written = insist("the other controller writes", async || {
+            self.attempt(message).await
+        });
+        written.await.unwrap();
+    }
+
+    async fn get(&self) -> Option<DynamicObject> {
+        self.api.get_opt(self.name).await.ok().flatten()
+    }
+
+    fn is_as_written(&self, object: &DynamicObject) -> bool {
+        let all = object.data["status"]["conditions"].as_array();
+        let is_alone = all.is_some_and(|all| all.len() == 1);
+        others(object).is_some() && (is_alone || self.way == Way::Apply)
+    }
+
+    fn run(self) -> Running {
+        let writes = Arc::new(AtomicUsize::new(0));
+        let count = writes.clone();
+        let task = tokio::spawn(async move {
+            let mut ticks = interval(LOOKS);
+            loop {
+                ticks.tick().await;
+                let Some(now) = self.get().await else {
+                    continue;
+                };
+                if !self.is_as_written(&now) && self.attempt("by its controller").await.is_ok() {
+                    count.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        });
+        Running { task, writes }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_condition_of_another_controller_stays_through_the_life_of_an_instance() {
+    let mut world = Setup::default().without_operator().begin("others").await;
+    world.apply(&instance("web")).await;
+    let (web, account) = (
+        Other::of::<Instance>(&world, "web", Way::Apply),
+        Other::of::<Account>(&world, "default", Way::Apply),
+    );
+    let keeps = [
+        Other::of::<Instance>(&world, "web", Way::Apply).run(),
+        Other::of::<Account>(&world, "default", Way::Apply).run(),
+    ];
+    for other in [&web, &account] {
+        eventually("the other controller has written", async || {
+            let now = other.get().await.ok_or("no object")?;
+            others(&now)
+                .map(|_| ())
+                .ok_or_else(|| "no condition".to_owned())
+        })
+        .await;
+    }
+    world.start().await;
+    let first = world.ready("web").await;
+
+    let before = mark(&world, "web").await;
+    world.apply(&other_image("web")).await;
+    at_rest(
+        &world,
+        &done(&world, "web", &before, &[Verb::Reinstall]).await,
+    );
+    // The Account becomes unusable and usable again: its own conditions come and go.
+    world.secret("cloud-token", "token", "wrong").await;
+    let accounts = world.accounts();
+    let until_account = async |is_wanted: bool| {
+        eventually("the Account is as its token", async || {
+            let now = accounts
+                .get("default")
+                .await
+                .map_err(|error| error.to_string())?;
+            let status = now.status.unwrap_or_default();
+            let is_usable = status
+                .conditions
+                .iter()
+                .any(|c| c.type_ == "Ready" && c.status == "True");
+            (is_usable == is_wanted)
+                .then_some(())
+                .ok_or_else(|| format!("{status:?}"))
+        })
+        .await;
+    };
+    until_account(false).await;
+    world.secret("cloud-token", "token", World::TOKEN).await;
+    until_account(true).await;
+    world.restart().await;
+    let now = world.ready("web").await;
+    assert_eq!(now.status.unwrap().id, first.status.unwrap().id);
+    let writes = keeps.each_ref().map(Running::writes);
+    assert_eq!(
+        writes,
+        [1, 1],
+        "each condition was written once and never lost"
+    );
+
+    // A condition that changes makes the operator neither write nor call.
+    quiet(&world, "web").await;
+    let since = Timestamp::now();
+    for n in 0..CHANGES {
+        web.write(&format!("change {n}")).await;
+    }
+    quiet(&world, "web").await;
+    let written = world.writes_since(since).await;
+    assert!(written.is_empty(), "{written:#?}");
+    let shown = web.get().await.unwrap();
+    assert_eq!(
+        others(&shown).unwrap()["message"],
+        format!("change {}", CHANGES - 1)
+    );
+    assert_eq!(keeps.each_ref().map(Running::writes), [1, 1]);
+    drop(keeps);
+    world.delete("web").await;
+    world.gone("web").await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_that_replaces_the_list_of_conditions_makes_no_loop() {
+    let world = Setup::default().begin("replaces").await;
+    world.apply(&instance("web")).await;
+    world.ready("web").await;
+    quiet(&world, "web").await;
+    let since = Timestamp::now();
+    let other = Other::of::<Instance>(&world, "web", Way::Replace).run();
+    // The operator writes its conditions once, at once or after half a minute: the other controller notices.
+    eventually("the other controller has written twice", async || {
+        (other.writes() >= 2)
+            .then_some(())
+            .ok_or_else(|| format!("{} times", other.writes()))
+    })
+    .await;
+    let taken = Timestamp::now().duration_since(since).as_secs();
+    let most = 2 + taken / 30;
+    let written = world.writes_since(since).await.len();
+    assert!(
+        i64::try_from(written).unwrap() <= most,
+        "{written} writes in {taken} s"
+    );
+    drop(other);
+    world.until("web", "is Ready again", is_ready).await;
+    world.finish().await;
+}
