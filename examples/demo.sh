@@ -137,7 +137,7 @@ await devcluster 120 grep -qs '^Ready' "$work/devcluster.out"
 export KUBECONFIG=$work/admin.kubeconfig
 
 say 'Starting the cloud simulator'
-start simulator cloud-simulator --listen 127.0.0.1:0 --control 127.0.0.1:0 --token example-token
+start simulator cloud-simulator --listen 127.0.0.1:0 --control 127.0.0.1:0 --token example-token --reinstall-needs-stop
 await simulator 30 grep -qs 'endpoint' "$work/simulator.out"
 sleep 0.1
 endpoint=$(awk '$1 == "endpoint" {print $2}' "$work/simulator.out")

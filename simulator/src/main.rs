@@ -10,8 +10,9 @@ use std::time::Duration;
 use clap::Parser;
 use cloud_simulator::model::DEFAULT_SEED;
 use cloud_simulator::readings::{
-    FailReason, FailedCreate, FailureShape, HttpStatus, ListOrder, ListRows, PowerAfterReinstall,
-    ReleaseWhileCreating, ResultWhileProcessing, RowCount, TaskId,
+    FailReason, FailedCreate, FailureShape, HttpStatus, ListOrder, ListRows, PasswordSpecials,
+    PowerAfterReinstall, ReleaseWhileCreating, ResultWhileProcessing, RowCount, TaskId,
+    UnseenRegion,
 };
 use cloud_simulator::wire::Endpoint;
 use cloud_simulator::{Builder, Readings, Simulator, Verb, catalogue};
@@ -53,6 +54,9 @@ struct Options {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Readings of the specification")]
 struct ReadingOptions {
+    /// All that clients of the service report (field notes 21 to 33); the flags below change it further.
+    #[arg(long, env = "SIMULATOR_AS_REPORTED")]
+    as_reported: bool,
     /// Where an accepted operation's answer carries the task id.
     #[arg(long, env = "SIMULATOR_TASK_ID", value_enum)]
     task_id: Option<TaskId>,
@@ -98,6 +102,36 @@ struct ReadingOptions {
     /// How the service words other refusals.
     #[arg(long, env = "SIMULATOR_REFUSALS", value_enum)]
     refusals: Option<FailureShape>,
+    /// A create may leave out firewallUUID.
+    #[arg(long, env = "SIMULATOR_FIREWALL_OPTIONAL")]
+    firewall_optional: bool,
+    /// A create or reinstall with a key pair must carry a password as well.
+    #[arg(long, env = "SIMULATOR_KEY_NEEDS_PASSWORD")]
+    key_needs_password: bool,
+    /// How many special characters a password may have.
+    #[arg(long, env = "SIMULATOR_PASSWORD_SPECIALS", value_enum)]
+    password_specials: Option<PasswordSpecials>,
+    /// Each region has one zone only, named <region>-a.
+    #[arg(long, env = "SIMULATOR_ONE_ZONE")]
+    one_zone: bool,
+    /// How long after the create task's end publicIpAddress is empty, in seconds.
+    #[arg(long, env = "SIMULATOR_ADDRESS_LATE", value_parser = seconds)]
+    address_late: Option<Duration>,
+    /// Show as expireTime the moment so many seconds after the create; nothing happens then.
+    #[arg(long, env = "SIMULATOR_EXPIRES_AFTER", value_parser = seconds)]
+    expires_after: Option<Duration>,
+    /// Rows of the instance list carry osName and osVersionDetail.
+    #[arg(long, env = "SIMULATOR_OS_IN_ROWS")]
+    os_in_rows: bool,
+    /// Hours by which the service's times are ahead of UTC.
+    #[arg(long, env = "SIMULATOR_UTC_OFFSET_HOURS", value_parser = clap::value_parser!(i8).range(-12..=14), allow_hyphen_values = true)]
+    utc_offset_hours: Option<i8>,
+    /// A success carries a numeric code of 200.
+    #[arg(long, env = "SIMULATOR_SUCCESS_CODE")]
+    success_code: bool,
+    /// How a listing of a region is answered that the account's token may not see.
+    #[arg(long, env = "SIMULATOR_UNSEEN_REGION", value_enum)]
+    unseen_region: Option<UnseenRegion>,
     /// What processResult is while a task runs.
     #[arg(long, env = "SIMULATOR_RESULT_WHILE_PROCESSING", value_enum)]
     result_while_processing: Option<ResultWhileProcessing>,
@@ -111,14 +145,18 @@ struct ReadingOptions {
 
 impl From<ReadingOptions> for Readings {
     fn from(given: ReadingOptions) -> Self {
-        let usual = Self::default();
+        let usual = if given.as_reported {
+            Self::as_reported()
+        } else {
+            Self::default()
+        };
         Self {
             task_id: given.task_id.unwrap_or(usual.task_id),
             http_status: given.http_status.unwrap_or(usual.http_status),
             list_rows: given.list_rows.unwrap_or(usual.list_rows),
             row_count: given.row_count.unwrap_or(usual.row_count),
             list_order: given.list_order.unwrap_or(usual.list_order),
-            reinstall_needs_stop: given.reinstall_needs_stop,
+            reinstall_needs_stop: given.reinstall_needs_stop || usual.reinstall_needs_stop,
             power_after_reinstall: given
                 .power_after_reinstall
                 .unwrap_or(usual.power_after_reinstall),
@@ -132,6 +170,16 @@ impl From<ReadingOptions> for Readings {
                 .unwrap_or(usual.release_while_creating),
             not_found: given.not_found.unwrap_or(usual.not_found),
             refusals: given.refusals.unwrap_or(usual.refusals),
+            firewall_optional: given.firewall_optional || usual.firewall_optional,
+            key_needs_password: given.key_needs_password,
+            password_specials: given.password_specials.unwrap_or(usual.password_specials),
+            one_zone: given.one_zone || usual.one_zone,
+            address_late: given.address_late.unwrap_or(usual.address_late),
+            expires_after: given.expires_after.or(usual.expires_after),
+            os_in_rows: given.os_in_rows || usual.os_in_rows,
+            utc_offset_hours: given.utc_offset_hours.unwrap_or(usual.utc_offset_hours),
+            success_code: given.success_code || usual.success_code,
+            unseen_region: given.unseen_region.unwrap_or(usual.unseen_region),
             result_while_processing: given
                 .result_while_processing
                 .unwrap_or(usual.result_while_processing),

@@ -5,6 +5,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use crate::time::Timestamp;
+
 /// One choice for every open question. The default is the reading that the specification, or else the field notes,
 /// make most likely.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +43,29 @@ pub struct Readings {
     pub not_found: FailureShape,
     /// How the service words every other refusal (a missing token is always an HTTP 401).
     pub refusals: FailureShape,
+    /// Whether a create may leave out `firewallUUID` (field note 29).
+    pub firewall_optional: bool,
+    /// Whether a create or reinstall with a key pair must carry a password as well (field note 29).
+    pub key_needs_password: bool,
+    /// How many special characters a password may have.
+    pub password_specials: PasswordSpecials,
+    /// Whether each region has one zone only, named `<region>-a` (field note 32).
+    pub one_zone: bool,
+    /// How long after the create task's end `publicIpAddress` is empty (field note 30; milliseconds in JSON).
+    #[serde(with = "millis")]
+    pub address_late: Duration,
+    /// How long after its create a server expires: `expireTime` shows the moment, and nothing happens then. Without it
+    /// there is no `expireTime` (field notes 25 and 26; milliseconds in JSON).
+    #[serde(with = "optional_millis")]
+    pub expires_after: Option<Duration>,
+    /// Whether rows of the instance list carry `osName` and `osVersionDetail` (field note 25).
+    pub os_in_rows: bool,
+    /// Hours by which the service's times are ahead of UTC (field note 27).
+    pub utc_offset_hours: i8,
+    /// Whether a success carries a numeric `code` of 200 (field note 33).
+    pub success_code: bool,
+    /// How a listing of a region is answered that the account's token may not see (field note 24).
+    pub unseen_region: UnseenRegion,
     /// What `processResult` is while a task runs.
     pub result_while_processing: ResultWhileProcessing,
     /// The field that carries the reason of a failed task.
@@ -68,10 +93,48 @@ impl Default for Readings {
             release_while_creating: ReleaseWhileCreating::Refused,
             not_found: FailureShape::HttpStatus,
             refusals: FailureShape::HttpStatus,
+            firewall_optional: false,
+            key_needs_password: false,
+            password_specials: PasswordSpecials::ExactlyOne,
+            one_zone: false,
+            address_late: Duration::ZERO,
+            expires_after: None,
+            os_in_rows: false,
+            utc_offset_hours: 0,
+            success_code: false,
+            unseen_region: UnseenRegion::Empty,
             result_while_processing: ResultWhileProcessing::Absent,
             fail_reason: FailReason::ErrorMessage,
             task_kept: None,
         }
+    }
+}
+
+impl Readings {
+    /// All that clients of the service and its documentation report, whatever the confidence. A stricter service than
+    /// the default, but for `firewallUUID` and the password rule.
+    #[must_use]
+    pub fn as_reported() -> Self {
+        Self {
+            reinstall_needs_stop: true,
+            firewall_optional: true,
+            password_specials: PasswordSpecials::AtLeastOne,
+            one_zone: true,
+            address_late: Duration::from_secs(20),
+            expires_after: Some(Duration::from_secs(30 * 24 * 3600)),
+            os_in_rows: true,
+            utc_offset_hours: 8,
+            success_code: true,
+            result_while_processing: ResultWhileProcessing::Retry,
+            ..Self::default()
+        }
+    }
+
+    /// A moment in the service's own form and time zone.
+    #[must_use]
+    pub fn time(&self, moment: Timestamp) -> String {
+        let ahead = i64::from(self.utc_offset_hours) * 3_600_000;
+        Timestamp::from_millis(moment.as_millis().saturating_add_signed(ahead)).to_string()
     }
 }
 
@@ -182,6 +245,26 @@ reading!(
         Null,
         /// The field is the empty string.
         Empty,
+        /// The field is `RETRY` (field note 33).
+        Retry,
+    }
+);
+reading!(
+    /// How many special characters a password may have (field note 22).
+    PasswordSpecials {
+        /// Exactly one.
+        ExactlyOne,
+        /// At least one; the backtick counts.
+        AtLeastOne,
+    }
+);
+reading!(
+    /// How a listing of a region is answered that the account's token may not see (field note 24).
+    UnseenRegion {
+        /// With no rows.
+        Empty,
+        /// 403 `Authorized.Error`.
+        Refused,
     }
 );
 reading!(

@@ -219,7 +219,13 @@ impl Service {
             }
             Err(Unserved::Unmodelled) => {
                 tracing::error!(method = %raw.method, path = %raw.path, "this path is not modelled");
-                wire::unmodelled(&raw.method, &raw.path)
+                match state.world.check_token(token) {
+                    Err(refusal) => {
+                        entry.code = Some(refusal.code.clone());
+                        wire::render_refusal(state.world.readings(), &refusal)
+                    }
+                    Ok(()) => wire::unmodelled(&raw.method, &raw.path),
+                }
             }
         };
         let reply = warp(reply, plan.listing.as_ref());

@@ -287,6 +287,16 @@ impl Simulator {
         self.world(|world| world.change_account(name, |account| account.status = status))
     }
 
+    /// Limits the token of an account to these regions; `None` takes the limit away.
+    ///
+    /// # Errors
+    /// There is no such account.
+    pub fn set_regions(&self, name: &str, regions: Option<&[&str]>) -> Result<(), NoSuchAccount> {
+        let regions =
+            regions.map(|regions| regions.iter().map(|each| (*each).to_owned()).collect());
+        self.world(|world| world.change_account(name, |account| account.regions = regions))
+    }
+
     /// Gives an account another token; the old one is refused from now on.
     ///
     /// # Errors

@@ -318,6 +318,9 @@ async fn bad_tokens_accounts_forms_and_paths_are_refused() {
     );
     let misspelt = caller.get("/sshKey/list", &[]).await;
     assert_eq!(misspelt.status, 501, "the specification's path stands");
+    let stranger = caller.with_token("nobody");
+    let stranger = stranger.get("/instance/resize", &[]).await;
+    assert_eq!(stranger.status, 401, "the token is checked first");
 
     let method = caller.get("/instance/create", &[]).await;
     assert_eq!(method.status, 405);

@@ -120,12 +120,17 @@ pub(super) fn clean(text: &str, secrets: &[&str]) -> String {
 
 /// Whether a body has a code and a message where a result would have neither.
 fn speaks_of_an_error(body: &Map<String, Value>) -> bool {
-    let code = word(body, "code").filter(|code| {
-        !GOOD_CODES
+    bears_bad_code(body) && body.get("message").is_some_and(Value::is_string)
+}
+
+/// Whether a body has a code that accompanies no success.
+pub(super) fn bears_bad_code(body: &Map<String, Value>) -> bool {
+    let is_good = |code: &str| {
+        GOOD_CODES
             .iter()
             .any(|good| code.eq_ignore_ascii_case(good))
-    });
-    code.is_some() && body.get("message").is_some_and(Value::is_string)
+    };
+    word(body, "code").is_some_and(|code| !is_good(&code))
 }
 
 fn refusal(body: &Map<String, Value>, reading: &Reading<'_>) -> Refusal {

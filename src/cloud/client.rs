@@ -7,7 +7,7 @@ use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Reading, row_count};
+use super::answer::{Answer, Reading, bears_bad_code, row_count};
 use super::bounds::Bounds;
 use super::budget::{Charge, NoMemory};
 use super::call::{Call, Caller, Leave, Observer, Permit};
@@ -382,7 +382,7 @@ impl Client {
                     // An envelope field besides makes it an answer of the service and not any odd object.
                     let spoken = task.is_some()
                         || (answer.body.contains_key("httpStatus")
-                            && !answer.body.contains_key("code"));
+                            && !bears_bad_code(&answer.body));
                     let denied =
                         task.is_none() && answer.body.get("success") == Some(&Value::Bool(false));
                     answer.result(

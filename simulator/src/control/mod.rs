@@ -1,5 +1,6 @@
 //! The control port: what the library offers to tests, over HTTP.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -52,6 +53,7 @@ pub(crate) fn serve(
         .route("/accounts", get(accounts).post(add_account))
         .route("/account-status", put(set_account_status))
         .route("/account-token", put(set_account_token))
+        .route("/account-regions", put(set_account_regions))
         .route("/readings", get(readings).put(set_readings))
         .with_state(service);
     let server = tokio::spawn(async move {
@@ -227,6 +229,20 @@ struct NewToken {
 async fn set_account_token(State(service): Shared, Json(new): Json<NewToken>) -> Response {
     let change =
         |world: &mut World| world.change_account(&new.account, |account| account.token = new.token);
+    act(&service, |world| change(world).map(|()| json!({}))).await
+}
+
+#[derive(Deserialize)]
+struct NewRegions {
+    #[serde(default = "default_account")]
+    account: String,
+    regions: Option<BTreeSet<String>>,
+}
+
+async fn set_account_regions(State(service): Shared, Json(new): Json<NewRegions>) -> Response {
+    let change = |world: &mut World| {
+        world.change_account(&new.account, |account| account.regions = new.regions)
+    };
     act(&service, |world| change(world).map(|()| json!({}))).await
 }
 

@@ -1,5 +1,7 @@
 //! Who calls: accounts, their tokens and their standing.
 
+use std::collections::BTreeSet;
+
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +30,19 @@ pub struct Account {
     pub status: AccountStatus,
     /// How many instances it may have; `None` for any number.
     pub quota: Option<usize>,
+    /// The regions that its token may see (field note 24); `None` for every region.
+    #[serde(default)]
+    pub regions: Option<BTreeSet<String>>,
+}
+
+impl Account {
+    /// Whether its token may see a region.
+    #[must_use]
+    pub fn sees(&self, region: &str) -> bool {
+        self.regions
+            .as_ref()
+            .is_none_or(|regions| regions.contains(region))
+    }
 }
 
 /// The account that a world begins with.

@@ -136,6 +136,7 @@ impl World {
             pending: None,
             created_at: self.now,
             visible_at: self.now,
+            addressed_at: self.now,
             released_at: None,
             looks: 0,
             ..former.clone()

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::World;
 use super::reply::{Answer, Effect, Page, Refusal};
 use super::request::ListRequest;
-use super::require::{no_such_instance, required};
+use super::require::{no_such_instance, not_authorized, required};
 use super::server::ServerView;
 use crate::catalogue::{ImageKind, Region};
-use crate::readings::ListOrder;
+use crate::readings::{ListOrder, UnseenRegion};
 
 type Answered = Result<(Answer, Effect), Refusal>;
 
@@ -49,8 +49,14 @@ impl World {
 
     /// The account's servers in one zone, by the readings' order.
     pub(super) fn list_instances(&mut self, account: usize, query: &ListRequest) -> Answered {
-        let (_, zone) = self.require_zone(query.region.as_deref(), query.zone.as_deref())?;
+        let (region, zone) = self.require_zone(query.region.as_deref(), query.zone.as_deref())?;
         let paging = Paging::of(query)?;
+        if !self.accounts[account].sees(&region) {
+            return match self.readings.unseen_region {
+                UnseenRegion::Empty => Ok((Answer::Instances(Page::empty()), Effect::None)),
+                UnseenRegion::Refused => Err(not_authorized()),
+            };
+        }
         let place = (self.accounts[account].name.clone(), zone);
         let numbers = self.places.get(&place).into_iter().flatten().copied();
         let newest_first = self.readings.list_order == ListOrder::NewestFirst;
@@ -157,6 +163,7 @@ impl World {
         if let Some(zone) = zone {
             self.catalogue
                 .zone(&region.code, zone)
+                .filter(|_| self.has_zone(&region.code, zone))
                 .ok_or_else(|| Refusal::unknown("ZoneCode"))?;
         }
         let code = query.package.as_deref().filter(|code| !code.is_empty());
@@ -164,6 +171,7 @@ impl World {
         let packages = self.catalogue.packages().iter().filter(|package| {
             on_sale
                 && package.region == region.code
+                && self.has_zone(&package.region, &package.zone)
                 && zone.is_none_or(|zone| zone == package.zone)
                 && code.is_none_or(|code| code == package.code)
         });
@@ -174,7 +182,13 @@ impl World {
         let regions = self.catalogue.regions().iter();
         regions
             .filter(|region| !self.sold_out.contains(&region.code))
-            .cloned()
+            .map(|region| {
+                let mut region = region.clone();
+                if self.readings.one_zone {
+                    region.zones.truncate(1);
+                }
+                region
+            })
             .collect()
     }
 
@@ -213,6 +227,7 @@ impl World {
             &self.catalogue,
             self.seed,
             &self.readings,
+            self.now,
         )
     }
 }

@@ -138,6 +138,7 @@ impl World {
             token: config.token,
             status: AccountStatus::Normal,
             quota: None,
+            regions: None,
         };
         Self {
             seed: config.seed,
@@ -311,6 +312,7 @@ impl World {
             token: Secret::from(token),
             status: AccountStatus::Normal,
             quota: None,
+            regions: None,
         });
         self.dirty.meta = true;
         Ok(())

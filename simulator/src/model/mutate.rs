@@ -30,10 +30,9 @@ impl World {
         let name = required(body.instance_name.as_deref(), "InstanceName")?;
         rules::instance_name(name)?;
         let image = self.require_image(body.image.as_deref(), &region)?;
-        let firewall = required(body.firewall.as_deref(), "FirewallUUID")?;
         let login = self.require_login(body.key.as_deref(), body.password.as_ref(), &image)?;
         self.require_package(package, &region, &zone)?;
-        self.require_firewall(firewall, &region)?;
+        let firewall = self.require_firewall(body.firewall.as_deref(), &region)?;
         self.require_stock(&region)?;
         self.require_quota(account)?;
 
@@ -50,7 +49,7 @@ impl World {
             zone,
             package: package.to_owned(),
             image,
-            firewall: firewall.to_owned(),
+            firewall,
             key: login.key,
             password: login.password,
             power: Power::Creating,
@@ -58,6 +57,7 @@ impl World {
             pending: None,
             created_at: self.now,
             visible_at: self.now.plus(self.readings.visible_late),
+            addressed_at: Timestamp::default(),
             released_at: None,
             looks: 0,
         };
@@ -164,7 +164,7 @@ impl World {
         let number = self.require_server(account, body.server.as_deref())?;
         self.require_region_of(number, body.region_code.as_deref())?;
         let password = required(body.password.as_ref().map(Secret::reveal), "Password")?;
-        rules::password(password)?;
+        rules::password(password, self.readings.password_specials)?;
         self.require_idle(number)?;
         self.require_whole(number)?;
         let work = Work::Password(Secret::from(password));

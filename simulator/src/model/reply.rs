@@ -26,6 +26,17 @@ pub struct Page<T> {
     pub total: usize,
 }
 
+impl<T> Page<T> {
+    /// A page of a listing without rows.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self {
+            rows: Vec::new(),
+            total: 0,
+        }
+    }
+}
+
 /// An answer that is not a refusal.
 #[derive(Clone, Debug)]
 pub enum Answer {

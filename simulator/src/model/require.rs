@@ -5,9 +5,10 @@ use super::account::AccountStatus;
 use super::reply::Refusal;
 use super::rules;
 use super::server::Power;
+use crate::readings::UnseenRegion;
 use crate::secret::Secret;
 
-/// How a server will be logged in to: by key pair, or else by password.
+/// How a server will be logged in to: by key pair, by password, or by either.
 pub(super) struct Login {
     pub(super) key: Option<String>,
     pub(super) password: Option<Secret>,
@@ -61,8 +62,16 @@ impl World {
             .ok_or_else(|| Refusal::unknown("RegionCode"))?;
         self.catalogue
             .zone(region, zone)
+            .filter(|_| self.has_zone(region, zone))
             .ok_or_else(|| Refusal::unknown("ZoneCode"))?;
         Ok((region.to_owned(), zone.to_owned()))
+    }
+
+    /// Whether the readings leave this zone in its region: all of them, or the first.
+    pub(super) fn has_zone(&self, region: &str, zone: &str) -> bool {
+        let first = self.catalogue.region(region);
+        let first = first.and_then(|region| region.zones.first());
+        !self.readings.one_zone || first.is_some_and(|first| first.code == zone)
     }
 
     /// The package, sold in this very zone.
@@ -82,7 +91,17 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn require_firewall(&self, firewall: &str, region: &str) -> Result<(), Refusal> {
+    /// The security group, of this very region; none where the readings let it be left out.
+    pub(super) fn require_firewall(
+        &self,
+        firewall: Option<&str>,
+        region: &str,
+    ) -> Result<String, Refusal> {
+        let given = firewall.is_some_and(|firewall| !firewall.is_empty());
+        if !given && self.readings.firewall_optional {
+            return Ok(String::new());
+        }
+        let firewall = required(firewall, "FirewallUUID")?;
         if self
             .catalogue
             .firewall(firewall)
@@ -90,7 +109,7 @@ impl World {
         {
             return Err(Refusal::unknown("FirewallUUID"));
         }
-        Ok(())
+        Ok(firewall.to_owned())
     }
 
     pub(super) fn require_stock(&self, region: &str) -> Result<(), Refusal> {
@@ -119,7 +138,7 @@ impl World {
             .ok_or_else(|| Refusal::unknown("ImageResourceUUID"))
     }
 
-    /// A key pair, or else a password. With both, the key pair counts and the password is only checked.
+    /// A key pair, a password, or both.
     pub(super) fn require_login(
         &self,
         key: Option<&str>,
@@ -128,7 +147,7 @@ impl World {
     ) -> Result<Login, Refusal> {
         let password = password.filter(|password| !password.reveal().is_empty());
         if let Some(password) = password {
-            rules::password(password.reveal())?;
+            rules::password(password.reveal(), self.readings.password_specials)?;
         }
         let Some(key) = key.filter(|key| !key.is_empty()) else {
             let password = password
@@ -149,9 +168,12 @@ impl World {
                 "The image does not support key pairs",
             ));
         }
+        if password.is_none() && self.readings.key_needs_password {
+            return Err(Refusal::missing("Password"));
+        }
         Ok(Login {
             key: Some(key.to_owned()),
-            password: None,
+            password: password.cloned(),
         })
     }
 
@@ -162,9 +184,14 @@ impl World {
         let server = self
             .record(id)
             .filter(|server| server.is_live() && server.account == *owner);
-        server
-            .map(|server| server.number)
-            .ok_or_else(no_such_instance)
+        let server = server.ok_or_else(no_such_instance)?;
+        if !self.accounts[account].sees(&server.region) {
+            return Err(match self.readings.unseen_region {
+                UnseenRegion::Empty => no_such_instance(),
+                UnseenRegion::Refused => not_authorized(),
+            });
+        }
+        Ok(server.number)
     }
 
     pub(super) fn require_region_of(
@@ -224,6 +251,15 @@ impl World {
             "The deployment of the instance failed",
         ))
     }
+}
+
+/// The token may not see this region.
+pub(super) fn not_authorized() -> Refusal {
+    Refusal::new(
+        403,
+        "Authorized.Error",
+        "The token is not authorized for this region",
+    )
 }
 
 pub(super) fn no_such_instance() -> Refusal {

@@ -82,7 +82,11 @@ impl World {
         let power = |power: Power| move |server: &mut Server| server.power = power;
         match (verb, work) {
             (Verb::Create, _) => {
-                self.update(number, power(Power::Started));
+                let addressed_at = self.now.plus(self.readings.address_late);
+                self.update(number, |server| {
+                    server.power = Power::Started;
+                    server.addressed_at = addressed_at;
+                });
                 Effect::Deployed { server }
             }
             (Verb::Release, _) => {

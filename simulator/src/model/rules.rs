@@ -1,6 +1,7 @@
 //! Section 8 of the specification: what passwords and names may look like.
 
 use super::reply::Refusal;
+use crate::readings::PasswordSpecials;
 
 /// What may stand as the special character of a password.
 pub const SPECIAL: &str = "()~!@#$*-+={}[]:;,.?/";
@@ -9,7 +10,7 @@ pub const SPECIAL: &str = "()~!@#$*-+={}[]:;,.?/";
 ///
 /// # Errors
 /// `InvalidPassword.Malformed` says which rule it breaks; the message never repeats the password.
-pub fn password(text: &str) -> Result<(), Refusal> {
+pub fn password(text: &str, specials: PasswordSpecials) -> Result<(), Refusal> {
     let refuse = |rule: &str| Err(Refusal::malformed("Password", rule));
     let length = text.chars().count();
     if !(8..=30).contains(&length) {
@@ -24,11 +25,25 @@ pub fn password(text: &str) -> Result<(), Refusal> {
             "The password must have an uppercase letter, a lowercase letter and a digit",
         );
     }
-    let mut others = text.chars().filter(|each| !each.is_ascii_alphanumeric());
-    match (others.next(), others.next()) {
-        (Some(special), None) if SPECIAL.contains(special) => Ok(()),
-        _ => {
-            refuse("The password must have exactly one special character of ()~!@#$*-+={}[]:;,.?/")
+    let others: Vec<char> = (text.chars())
+        .filter(|each| !each.is_ascii_alphanumeric())
+        .collect();
+    match specials {
+        PasswordSpecials::ExactlyOne => match others[..] {
+            [special] if SPECIAL.contains(special) => Ok(()),
+            _ => refuse(
+                "The password must have exactly one special character of ()~!@#$*-+={}[]:;,.?/",
+            ),
+        },
+        PasswordSpecials::AtLeastOne => {
+            let allowed = |each: &char| SPECIAL.contains(*each) || *each == '`';
+            if !others.is_empty() && others.iter().all(allowed) {
+                Ok(())
+            } else {
+                refuse(
+                    "The password must have at least one special character of ()~!@#$*-+={}[]:;,.?/`",
+                )
+            }
         }
     }
 }
@@ -76,10 +91,31 @@ mod tests {
             ("", false),
         ];
         for (text, good) in table {
-            assert_eq!(password(text).is_ok(), good, "{text}");
+            let judged = password(text, PasswordSpecials::ExactlyOne);
+            assert_eq!(judged.is_ok(), good, "{text}");
         }
         for special in SPECIAL.chars() {
-            assert!(password(&format!("Abcdef1{special}")).is_ok(), "{special}");
+            let text = format!("Abcdef1{special}");
+            assert!(
+                password(&text, PasswordSpecials::ExactlyOne).is_ok(),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn several_special_characters_are_good_where_one_is_the_least() {
+        let table = [
+            ("Abcdef1!", true),
+            ("Abcdef1!!", true),
+            ("Abc?def1`", true),
+            ("Abcdef12", false),
+            ("Abcdef1!_", false),
+            ("Abcde1!", false),
+        ];
+        for (text, good) in table {
+            let judged = password(text, PasswordSpecials::AtLeastOne);
+            assert_eq!(judged.is_ok(), good, "{text}");
         }
     }
 

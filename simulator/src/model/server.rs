@@ -75,6 +75,9 @@ pub struct Server {
     pub created_at: Timestamp,
     /// From when on it is seen.
     pub visible_at: Timestamp,
+    /// From when on its public address is shown, once it is deployed.
+    #[serde(default)]
+    pub addressed_at: Timestamp,
     /// When the release was done; billing ends.
     pub released_at: Option<Timestamp>,
     /// How often it was looked at (`usedFlow` and `cpuLoad` may grow with it).
@@ -157,7 +160,7 @@ impl ServerInfo {
     }
 }
 
-/// The detail object of the specification, field by field.
+/// The detail object of the specification, field by field, and `expireTime` where the readings have it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(
@@ -211,6 +214,8 @@ pub struct ServerView {
     pub zone_code: String,
     pub zone_name: String,
     pub create_time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expire_time: Option<String>,
 }
 
 /// A data disk of the detail object.
@@ -238,10 +243,11 @@ impl ServerView {
         catalogue: &Catalogue,
         seed: u64,
         readings: &Readings,
+        now: Timestamp,
     ) -> Self {
         let package = catalogue.package(&server.package);
         let image = catalogue.image(&server.image);
-        let addresses = Addresses::of(server, seed);
+        let addresses = Addresses::of(server, seed, now);
         let (charge_type, free_flow, bandwidth) = charge(package);
         let data_disk = package.and_then(|package| package.data_disk);
         Self {
@@ -299,7 +305,10 @@ impl ServerView {
             zone_name: catalogue
                 .zone(&server.region, &server.zone)
                 .map_or_else(String::new, |zone| zone.name.clone()),
-            create_time: server.created_at.to_string(),
+            create_time: readings.time(server.created_at),
+            expire_time: readings
+                .expires_after
+                .map(|after| readings.time(server.created_at.plus(after))),
         }
     }
 }
@@ -327,14 +336,21 @@ struct Addresses {
 
 impl Addresses {
     /// They appear when the server is deployed; until then they are empty strings.
-    fn of(server: &Server, seed: u64) -> Self {
+    fn of(server: &Server, seed: u64, now: Timestamp) -> Self {
         if matches!(server.power, Power::Creating | Power::Broken) {
             return Self::default();
         }
         let place = mix::mix(seed, "address", server.number);
         let octet = |shift: u32| (place >> shift) & 0xff;
+        let internal = format!("10.{}.{}.{}", octet(0), octet(8), octet(16));
+        if server.addressed_at > now {
+            return Self {
+                internal,
+                ..Self::default()
+            };
+        }
         Self {
-            internal: format!("10.{}.{}.{}", octet(0), octet(8), octet(16)),
+            internal,
             // 198.18.0.0/15 is set aside for benchmarks: nothing on the Internet answers there.
             public: format!("198.{}.{}.{}", 18 + (octet(24) & 1), octet(32), octet(40)),
             public_id: format!("eip-{}", mix::suffix(seed, "address", server.number)),

@@ -95,6 +95,12 @@ pub fn exchange_scripted(
             let refusal = world.check_token(token).err().unwrap_or(refusal);
             render_refusal(world.readings(), &refusal)
         }
-        Err(Unserved::Unmodelled) => unmodelled(&raw.method, &raw.path),
+        Err(Unserved::Unmodelled) => {
+            let token = raw.token.as_ref().map(Secret::reveal);
+            match world.check_token(token) {
+                Err(refusal) => render_refusal(world.readings(), &refusal),
+                Ok(()) => unmodelled(&raw.method, &raw.path),
+            }
+        }
     }
 }

@@ -46,9 +46,11 @@ pub fn render(
             Some(0),
         ),
         Answer::Instances(page) => listing("instances", readings, page, |view| row(readings, view)),
-        Answer::Firewalls(page) => listing("firewalls", readings, page, firewall),
+        Answer::Firewalls(page) => {
+            listing("firewalls", readings, page, |each| firewall(readings, each))
+        }
         Answer::Images(page) => listing("images", readings, page, image),
-        Answer::Keys(page) => listing("sshKeys", readings, page, key),
+        Answer::Keys(page) => listing("sshKeys", readings, page, |each| key(readings, each)),
         Answer::Packages(packages) => (
             json!({ "packages": packages.iter().map(package).collect::<Vec<_>>() }),
             None,
@@ -66,6 +68,9 @@ pub fn render(
     if let Some(rows) = rows {
         reply.body["httpStatus"] = json!(ENVELOPE_STATUS);
         reply.body["rowCount"] = json!(rows);
+    }
+    if readings.success_code {
+        reply.body["code"] = json!(200);
     }
     if matches!(
         answer,
@@ -146,6 +151,7 @@ fn task_info(readings: &Readings, report: &TaskReport) -> Value {
         (None, ResultWhileProcessing::Absent) => {}
         (None, ResultWhileProcessing::Null) => info["processResult"] = Value::Null,
         (None, ResultWhileProcessing::Empty) => info["processResult"] = json!(""),
+        (None, ResultWhileProcessing::Retry) => info["processResult"] = json!("RETRY"),
     }
     if let Some(reason) = &report.reason {
         let field = match readings.fail_reason {
@@ -174,7 +180,11 @@ fn listing<T>(
 }
 
 fn row(readings: &Readings, view: &ServerView) -> Value {
-    let full = serde_json::to_value(view).unwrap_or_default();
+    let mut full = serde_json::to_value(view).unwrap_or_default();
+    if readings.os_in_rows {
+        full["osName"] = json!(view.os_distro_version);
+        full["osVersionDetail"] = json!(view.image_name);
+    }
     match (readings.list_rows, full) {
         (ListRows::Minimal, Value::Object(mut fields)) => {
             let kept = MINIMAL.iter().filter_map(|name| fields.remove_entry(*name));
@@ -184,7 +194,10 @@ fn row(readings: &Readings, view: &ServerView) -> Value {
     }
 }
 
-fn firewall((firewall, members, region_name): &(Firewall, usize, String)) -> Value {
+fn firewall(
+    readings: &Readings,
+    (firewall, members, region_name): &(Firewall, usize, String),
+) -> Value {
     let mut row = json!({
         "firewallUUID": firewall.id,
         "firewallName": firewall.name,
@@ -194,7 +207,7 @@ fn firewall((firewall, members, region_name): &(Firewall, usize, String)) -> Val
         "ruleNumber": firewall.rules,
         "regionCode": firewall.region,
         "regionName": region_name,
-        "createTime": firewall.created_at.to_string(),
+        "createTime": readings.time(firewall.created_at),
     });
     if let Some(description) = &firewall.description {
         row["description"] = json!(description);
@@ -219,11 +232,11 @@ fn image(image: &Image) -> Value {
     })
 }
 
-fn key(key: &Key) -> Value {
+fn key(readings: &Readings, key: &Key) -> Value {
     json!({
         "sshKeyUUID": key.id,
         "sshKeyName": key.name,
-        "createTime": key.created_at.to_string(),
+        "createTime": readings.time(key.created_at),
     })
 }
 

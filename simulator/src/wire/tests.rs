@@ -152,8 +152,11 @@ fn the_token_is_looked_at_before_the_form() {
 }
 
 #[test]
-fn what_is_not_modelled_says_so() {
+fn what_is_not_modelled_says_so_to_a_good_token() {
     let mut world = world(Readings::default());
+    let stranger = RawRequest::get("/instance/vnc", &[], "nobody");
+    let reply = exchange(&mut world, Timestamp::default(), &stranger);
+    assert_eq!(reply.status, 401);
     let raw = RawRequest::get("/instance/vnc", &[], TOKEN);
     let reply = exchange(&mut world, Timestamp::default(), &raw);
     assert_eq!(
