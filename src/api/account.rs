@@ -97,7 +97,8 @@ pub struct AccountSpec {
     #[schemars(range(min = 1, max = 3600))]
     pub settle_seconds: i32,
 
-    /// What is sent in the field password when an Instance logs in by key.
+    /// Content of the field password when an Instance logs in by key: Omit leaves the field out; Empty sends an empty
+    /// string; Random sends a random password that the operator keeps nowhere, for a service that requires one with a key.
     #[serde(default)]
     pub key_login_password: KeyLoginPassword,
 
@@ -211,8 +212,8 @@ pub struct CreateRate {
     pub per_minute: i32,
 }
 
-/// What goes into the field `password` of a create with key login: the specification shows both fields and does not say
-/// which of them may be missing.
+/// Content of the field `password` of a create or reinstall with key login: the specification shows both fields and does
+/// not say which of them may be missing; clients of the service send both (field note 29).
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyLoginPassword {
     /// The field is left out.
@@ -220,6 +221,8 @@ pub enum KeyLoginPassword {
     Omit,
     /// The field is an empty string.
     Empty,
+    /// The field is a random password, another one for each call. The operator keeps it nowhere.
+    Random,
 }
 
 /// Whether servers that exist may be taken over.

@@ -418,12 +418,18 @@ async fn login_from_a_given_password_to_a_generated_one_and_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn login_by_key_sends_a_password_only_where_the_account_says_so() {
     let world = Setup::default().begin("login-key").await;
-    // What an operator at work on the one would send for the other is kept apart by two Accounts.
-    world.account("empty", world.sim.url()).await;
-    let field = json!({"keyLoginPassword": "Empty"});
-    world.change_account("empty", field).await;
-    world.account_is_ready("empty").await;
-    for (name, account) in [("plain", "default"), ("odd", "empty")] {
+    // An Account for each value keeps apart the requests that the operator sends at the same time.
+    for (account, value) in [("empty", "Empty"), ("random", "Random")] {
+        world.account(account, world.sim.url()).await;
+        let field = json!({"keyLoginPassword": value});
+        world.change_account(account, field).await;
+        world.account_is_ready(account).await;
+    }
+    for (name, account) in [
+        ("plain", "default"),
+        ("with-empty", "empty"),
+        ("with-random", "random"),
+    ] {
         let manifest = with(name, |spec| {
             spec["accountRef"] = json!({"name": account});
             spec["login"] = json!({"sshKey": {"id": catalogue::example().key}});
@@ -442,10 +448,21 @@ async fn login_by_key_sends_a_password_only_where_the_account_says_so() {
             .is_some()
     };
     assert!(
-        given("odd") && !given("plain"),
+        given("with-empty") && given("with-random") && !given("plain"),
         "{:?}",
         ledger.calls("/instance/create")
     );
     drop(ledger);
+    // The simulator refuses a password that breaks a rule.
+    for (name, has_password) in [
+        ("plain", false),
+        ("with-empty", false),
+        ("with-random", true),
+    ] {
+        let server = world.only_server(&world.get(name).await);
+        assert_eq!(server.key.as_deref(), Some(catalogue::example().key));
+        let kept = password_of(&world, &server.id);
+        assert_eq!(kept.is_some(), has_password, "{name}");
+    }
     world.finish().await;
 }

@@ -30,6 +30,7 @@ pub(super) async fn read(
         let password = match session.key_login_password {
             KeyLoginPassword::Omit => None,
             KeyLoginPassword::Empty => Some(SecretString::from("")),
+            KeyLoginPassword::Random => Some(password::generate()),
         };
         let login = Login::Key {
             key: KeyId::from(key),
