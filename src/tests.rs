@@ -157,7 +157,7 @@ fn every_field_of_the_record_is_described() {
         target: crate::api::Applied::default(),
         waiting_password: true,
         package: "p".into(),
-        firewall: "f".into(),
+        firewall: Some("f".into()),
         resolved: Some(Resolved {
             image: Some(pin()),
             ..Resolved::default()

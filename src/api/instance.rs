@@ -57,7 +57,8 @@ use serde_json::{Map, Value};
     ).message("spec.zone cannot be changed: a server cannot move; set it back; for another server, add an Instance with another name")
      .reason(Reason::FieldValueForbidden).field_path(".spec.zone"),
     validation = Rule::new(
-        "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.firewall == oldSelf.spec.firewall"
+        "!has(oldSelf.status) || !has(oldSelf.status.id) || (has(self.spec.firewall) == has(oldSelf.spec.firewall) && \
+         (!has(self.spec.firewall) || self.spec.firewall == oldSelf.spec.firewall))"
     ).message("spec.firewall cannot be changed: the service cannot change it after creation; set it back; for another server, add an Instance with another name")
      .reason(Reason::FieldValueForbidden).field_path(".spec.firewall"),
     validation = Rule::new(
@@ -104,8 +105,10 @@ pub struct InstanceSpec {
     /// The image that the server is installed with. Another one reinstalls the server, which erases its disk.
     pub image: ImageRef,
 
-    /// The security group of the server. Cannot be changed once a server exists.
-    pub firewall: FirewallRef,
+    /// The security group of the server. Left out: the create names none, and a service that requires one refuses it. Cannot
+    /// be set, changed or removed once a server exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firewall: Option<FirewallRef>,
 
     /// How to log in to the server: exactly one of a password, a key pair, and a password that the operator makes.
     pub login: Login,

@@ -59,8 +59,10 @@ pub struct PurchaseRecord {
     pub waiting_password: bool,
     /// The package that was asked for: the service does not tell it later.
     pub package: String,
-    /// The security group that was asked for: the service does not tell it later.
-    pub firewall: String,
+    /// The security group that the create named: the service does not report it later. None where the create named none;
+    /// empty where a server was adopted before the name in the spec was resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firewall: Option<String>,
     /// What the selectors of the spec meant when it was bought: should status be lost, nothing is looked up anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<Resolved>,
@@ -249,7 +251,7 @@ mod tests {
             target: Applied::default(),
             waiting_password: false,
             package: "p".into(),
-            firewall: "fw".into(),
+            firewall: Some("fw".into()),
             resolved: None,
             places: vec!["r/z".into()],
             lost: 0,
@@ -267,6 +269,14 @@ mod tests {
             PurchaseRecord::parse(&record().to_text()).unwrap(),
             record()
         );
+    }
+
+    #[test]
+    fn a_record_without_a_security_group_is_read() {
+        let mut json = serde_json::to_value(record()).unwrap();
+        json.as_object_mut().unwrap().remove("firewall");
+        let read = PurchaseRecord::parse(&json.to_string()).unwrap();
+        assert_eq!(read.firewall, None);
     }
 
     #[test]

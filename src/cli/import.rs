@@ -103,7 +103,7 @@ async fn manifest(args: &ImportArgs) -> Result<String, String> {
     let firewall = guess::firewall(args, client, &place, &mut doubts).await?;
     guess::key(args, client, &mut doubts).await?;
     let account = reached.account.as_ref();
-    let manifest = put_together(args, account, &detail, &place, &name, &package, &firewall);
+    let manifest = put_together(args, account, &detail, &place, &name, &package, firewall);
     // What is printed is an Instance, whatever the service said.
     serde_json::from_value::<Instance>(manifest.clone())
         .map_err(|error| format!("server {} makes no Instance: {error}", detail.id))?;
@@ -337,7 +337,7 @@ fn put_together(
     place: &Placed,
     name: &str,
     package: &str,
-    firewall: &str,
+    firewall: Option<String>,
 ) -> Value {
     let login = match (&args.ssh_key, &args.password_secret) {
         (Some(key), _) => json!({"sshKey": {"id": key}}),
@@ -359,12 +359,14 @@ fn put_together(
             "zone": place.zone,
             "package": {"code": package},
             "image": {"id": place.image},
-            "firewall": {"id": firewall},
             "login": login,
             // As it is found: whatever else stood here could start or stop it.
             "powerState": "Unmanaged",
         },
     });
+    if let Some(firewall) = firewall {
+        manifest["spec"]["firewall"] = json!({"id": firewall});
+    }
     if let Some(account) = account {
         manifest["metadata"]["namespace"] = json!(account.namespace());
         if account.name_any() != DEFAULT_ACCOUNT {

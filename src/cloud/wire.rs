@@ -59,8 +59,8 @@ pub struct CreateRequest {
     pub name: String,
     /// The image to install.
     pub image: ImageId,
-    /// The security group.
-    pub firewall: FirewallId,
+    /// The security group; the field is left out without one (field note 29).
+    pub firewall: Option<FirewallId>,
     /// How to log in.
     pub login: Login,
 }
@@ -73,8 +73,10 @@ impl CreateRequest {
             "zoneCode": self.place.zone,
             "instanceName": self.name,
             "imageResourceUUID": self.image,
-            "firewallUUID": self.firewall,
         });
+        if let Some(firewall) = &self.firewall {
+            config["firewallUUID"] = json!(firewall);
+        }
         self.login.write("sshKeyUUID", &mut config);
         json!({ "packageConfig": config })
     }

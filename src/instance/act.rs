@@ -432,17 +432,22 @@ fn remedy(error: &Error, observed: &Observation) -> String {
         Some((field, meaning.id))
     };
     let (image, package) = (references::image(observed), references::package(observed));
-    let (firewall, key) = (references::firewall(observed), references::key(observed));
+    let key = references::key(observed);
+    let firewall = match &spec.firewall {
+        None => Some(("spec.firewall", "it is left out".to_owned())),
+        Some(_) => named(
+            references::firewall(observed),
+            "spec.firewall.id",
+            "spec.firewall",
+        ),
+    };
     let fields = [
         ("image", named(image, "spec.image.id", "spec.image")),
         (
             "package",
             named(package, "spec.package.code", "spec.package"),
         ),
-        (
-            "firewall",
-            named(firewall, "spec.firewall.id", "spec.firewall"),
-        ),
+        ("firewall", firewall),
         (
             "sshkey",
             named(key, "spec.login.sshKey.id", "spec.login.sshKey"),

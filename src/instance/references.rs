@@ -29,7 +29,7 @@ pub(super) fn image_from(facts: &Facts) -> Option<String> {
 }
 
 pub(super) fn firewall_from(facts: &Facts) -> Option<String> {
-    let words = facts.spec.firewall.selector()?;
+    let words = facts.spec.firewall.as_ref()?.selector()?;
     Some(format!("{words} in {}", facts.place().region))
 }
 
@@ -54,16 +54,17 @@ pub fn package(observed: &Observation) -> Option<Meaning> {
         .map(Meaning::pinned)
 }
 
-/// The security group, if it is known.
+/// The security group, if the spec names one and it is known.
 pub fn firewall(observed: &Observation) -> Option<Meaning> {
     let facts = &observed.facts;
+    let named = facts.spec.firewall.as_ref()?;
     let Some(from) = firewall_from(facts) else {
-        return Meaning::given(facts.spec.firewall.id.as_ref());
+        return Meaning::given(named.id.as_ref());
     };
     let recorded = unpinned(
         facts,
         |pins| pins.firewall.as_ref(),
-        |record| &record.firewall,
+        |record| record.firewall.as_deref().unwrap_or_default(),
     );
     standing(observed, |pins| pins.firewall.as_ref(), &from)
         .or_else(|| Some(of_record(recorded?, &from)))
@@ -118,11 +119,11 @@ pub(super) fn of_record(id: String, from: &str) -> ResolvedReference {
 pub(super) fn unpinned(
     facts: &Facts,
     which: Which,
-    what: impl Fn(&PurchaseRecord) -> &String,
+    what: impl Fn(&PurchaseRecord) -> &str,
 ) -> Option<String> {
     let bought = bought(&facts.status, facts.purchase())?;
     let is_pinned = bought.resolved.as_ref().and_then(which).is_some();
-    (!is_pinned && !what(bought).is_empty()).then(|| what(bought).clone())
+    (!is_pinned && !what(bought).is_empty()).then(|| what(bought).to_owned())
 }
 
 /// The image that the server shows, where it is one that the selector means.

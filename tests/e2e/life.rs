@@ -2,7 +2,7 @@
 
 use crate::support::{
     Setup, abnormal, condition, create_calls, delete, eventually, instance, instance_by_key,
-    marker_of, name_of_length, outline, stays, with,
+    marker_of, name_of_length, outline, quiet, stays, with,
 };
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
 use cloud_simulator::Readings;
@@ -312,5 +312,37 @@ async fn a_deleted_namespace_goes_with_all_its_servers_although_secret_and_accou
     .await;
     assert_eq!(world.sim.live_servers(), []);
     assert_eq!(world.sim.servers().len(), 3);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_without_a_firewall_is_bought_where_the_service_requires_none() {
+    let world = Setup::default().begin("no-firewall").await;
+    let open = with("web", |spec| {
+        spec.as_object_mut().unwrap().remove("firewall");
+    });
+    world.apply(&open).await;
+    let refused = world.until_reason("web", "CreateRefused").await;
+    let message = condition(&refused, "Ready").unwrap().message.clone();
+    assert!(
+        message.contains("spec.firewall (it is left out)"),
+        "{message}"
+    );
+
+    world.sim.set_readings(Readings {
+        firewall_optional: true,
+        ..Readings::default()
+    });
+    let ready = world.ready("web").await;
+    assert_eq!(world.only_server(&ready).firewall, "");
+    let error = world.kubectl_apply(&instance("web")).await.unwrap_err();
+    assert!(error.contains("spec.firewall cannot be changed"), "{error}");
+    world.apply(&open).await;
+    quiet(&world, "web").await;
+
+    world.delete("web").await;
+    world.gone("web").await;
+    assert_eq!(world.sim.live_servers(), []);
+    assert_eq!(world.sim.servers().len(), 1, "{}", world.ledger_text());
     world.finish().await;
 }

@@ -161,7 +161,7 @@ async fn buy(name: &str, context: &Context, api: &Api<Instance>) -> Result<Actio
         "zoneCode": spec.zone,
         "instanceName": server_name(name, &marker),
         "imageResourceUUID": given(spec.image.id.as_ref(), "spec.image.id")?,
-        "firewallUUID": given(spec.firewall.id.as_ref(), "spec.firewall.id")?,
+        "firewallUUID": given(spec.firewall.as_ref().and_then(|named| named.id.as_ref()), "spec.firewall.id")?,
     });
     context.log_in(instance, &mut body, "sshKeyUUID").await?;
     let service = context.service(instance, Duration::ZERO).await?;

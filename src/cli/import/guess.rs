@@ -112,13 +112,13 @@ fn is_like(row: &Package, detail: &Detail) -> bool {
         && is_paid_like_it
 }
 
-/// The security group: the one that was named, or the only one.
+/// The security group: the one that a flag names, or the region's only one; none where the region has none.
 pub(super) async fn firewall(
     args: &ImportArgs,
     client: &Client,
     place: &Placed,
     doubts: &mut Doubts,
-) -> Result<String, String> {
+) -> Result<Option<String>, String> {
     let Placed { region, .. } = place;
     let read = |page| client.firewalls_page(CallPriority::Urgent, region, page);
     let said = |row: &Firewall| (row.id.clone(), row.name.clone());
@@ -127,18 +127,18 @@ pub(super) async fn firewall(
         .map_err(|unread| unreadable(client, "security groups", unread))?;
     if let Some(id) = &args.firewall {
         let what = format!("security group in {region}");
-        return named("--firewall", &what, id, all, doubt, doubts);
+        return named("--firewall", &what, id, all, doubt, doubts).map(Some);
     }
     only(region, all, doubt, doubts)
 }
 
-/// The region's only security group.
+/// The region's only security group; none where the whole list was read and is empty.
 fn only(
     region: &str,
     all: Rows,
     doubt: Option<&str>,
     doubts: &mut Doubts,
-) -> Result<String, String> {
+) -> Result<Option<String>, String> {
     match all.as_slice() {
         [(only, _)] => {
             doubts.extend(doubt.map(|why| {
@@ -147,14 +147,15 @@ fn only(
                      found out: {why}"
                 )
             }));
-            Ok(only.clone())
+            Ok(Some(only.clone()))
         }
+        [] if doubt.is_none() => Ok(None),
         [] => Err(format!(
-            "region {region} lists no security group: name the server's with --firewall ID"
+            "no security group of region {region} could be read: name the server's with --firewall ID"
         )),
         _ => Err(format!(
-            "the service does not tell the security group of a server, and region {region} has several: name the server's \
-             with --firewall: {}",
+            "the service does not report the security group of a server, and region {region} has several: name the server's \
+             with --firewall, or write the manifest without spec.firewall if the server has none: {}",
             Candidates::of(all)
         )),
     }
@@ -331,13 +332,16 @@ mod tests {
             let chosen = only("r", all, doubt, &mut doubts);
             (chosen.ok(), doubts.len())
         };
-        assert_eq!(choose(&["fw-1"], None), (Some("fw-1".to_owned()), 0));
-        assert_eq!(
-            choose(&["fw-1"], Some("moved")),
-            (Some("fw-1".to_owned()), 1)
-        );
+        let it = Some(Some("fw-1".to_owned()));
+        assert_eq!(choose(&["fw-1"], None), (it.clone(), 0));
+        assert_eq!(choose(&["fw-1"], Some("moved")), (it, 1));
         assert_eq!(choose(&["fw-1", "fw-2"], None), (None, 0));
-        assert_eq!(choose(&[], None), (None, 0));
+        assert_eq!(choose(&[], Some("moved")), (None, 0));
+    }
+
+    #[test]
+    fn a_region_without_security_groups_makes_a_manifest_without_one() {
+        assert_eq!(only("r", Vec::new(), None, &mut Vec::new()), Ok(None));
     }
 
     #[test]

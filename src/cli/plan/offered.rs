@@ -115,7 +115,7 @@ impl Found {
             };
             self.look(&listed, &named, |row| (row.code.clone(), None));
         }
-        if let Some(id) = &spec.firewall.id {
+        if let Some(id) = spec.firewall.as_ref().and_then(|named| named.id.as_ref()) {
             let listed = catalog.firewalls(region, |list| lists(list, id)).await;
             let named = Named {
                 field: "spec.firewall.id",

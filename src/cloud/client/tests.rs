@@ -164,7 +164,7 @@ fn create_request() -> CreateRequest {
         place: Place::new("r", "z"),
         name: "web-1".to_owned(),
         image: "img-1".into(),
-        firewall: "fw-1".into(),
+        firewall: Some("fw-1".into()),
         login: Login::Password(PASSWORD.into()),
     }
 }

@@ -17,7 +17,7 @@ fn create(login: Login) -> CreateRequest {
         place: Place::new("r", "z"),
         name: "web-1".to_owned(),
         image: "img-1".into(),
-        firewall: "fw-1".into(),
+        firewall: Some("fw-1".into()),
         login,
     }
 }
@@ -39,6 +39,11 @@ fn a_create_says_what_section_4_1_lists() {
     })
     .body();
     assert_eq!(both["packageConfig"]["password"], "Hunter2!");
+    let open = CreateRequest {
+        firewall: None,
+        ..create(login())
+    };
+    assert!(!object(&open.body()["packageConfig"]).contains_key("firewallUUID"));
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) fn blank(observed: &Observation, session: &SessionFacts) -> PurchaseR
         waiting_password: false,
         // Empty where a selector is not looked up: of a server that was found, nobody tells.
         package: id(references::package(observed)),
-        firewall: id(references::firewall(observed)),
+        firewall: (facts.spec.firewall.as_ref()).map(|_| id(references::firewall(observed))),
         resolved: references::pins(observed),
         places: vec![facts.place().to_string()],
         lost: 0,

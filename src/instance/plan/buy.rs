@@ -425,7 +425,7 @@ fn request(observed: &Observation, purchase: Purchase, login: Login) -> CreateRe
         place: purchase.place,
         name: names::server_name(&observed.facts.key.name, &observed.facts.marker),
         image: ImageId::from(purchase.image),
-        firewall: FirewallId::from(purchase.firewall),
+        firewall: purchase.firewall.map(FirewallId::from),
         login,
     }
 }

@@ -135,11 +135,19 @@ pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
     let spec = &observed.facts.spec;
     let here = observed.facts.place().to_string();
     let place = record.places.last().unwrap_or(&here);
-    // What selectors mean was recorded; see below for those that were edited.
-    let (package, firewall) = (&spec.package.code, &spec.firewall.id);
+    // Codes and identifiers are compared here; `references::edited` compares selectors.
+    let none = "(none)".to_owned();
+    let wanted_firewall = match (&record.firewall, &spec.firewall) {
+        (None, None) => None,
+        (Some(_), None) => Some(&none),
+        // Bought without one: neither an identifier nor a name is what was bought.
+        (None, Some(wanted)) => wanted.id.as_ref().or(wanted.name.as_ref()),
+        (Some(_), Some(wanted)) => wanted.id.as_ref(),
+    };
+    let firewall = record.firewall.as_ref().unwrap_or(&none);
     let bought = [
-        ("package", &record.package, package.as_ref()),
-        ("firewall", &record.firewall, firewall.as_ref()),
+        ("package", &record.package, spec.package.code.as_ref()),
+        ("firewall", firewall, wanted_firewall),
         ("place", place, observed.facts.here.as_ref().map(|_| &here)),
         ("Account", &record.account, Some(&spec.account_ref.name)),
     ];
@@ -150,7 +158,7 @@ pub(super) fn bought_otherwise(observed: &Observation) -> Option<Readiness> {
         let (what, wanted) = references::edited(&observed.facts, record)?;
         let was = match what {
             "package" => &record.package,
-            "firewall" => &record.firewall,
+            "firewall" => firewall,
             _ => place,
         };
         Some((what, was.clone(), wanted))

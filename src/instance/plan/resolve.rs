@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) struct Purchase {
     pub(super) place: Place,
     pub(super) package: String,
-    pub(super) firewall: String,
+    pub(super) firewall: Option<String>,
     pub(super) image: String,
     pub(super) key: Option<String>,
     pub(super) pins: Option<Resolved>,
@@ -41,20 +41,21 @@ pub(super) fn first(observed: &Observation) -> Option<Plan> {
 
 /// What is to be bought, or the plan that looks it up or says what stands in the way.
 pub(super) fn purchase(observed: &Observation) -> Result<Purchase, Box<Plan>> {
-    let login = &observed.facts.spec.login;
+    let spec = &observed.facts.spec;
     let key = references::key(observed).map(|key| key.id);
-    let has_key = login.ssh_key.is_none() || key.is_some();
+    let firewall = references::firewall(observed).map(|firewall| firewall.id);
+    let has_optional = (spec.login.ssh_key.is_none() || key.is_some())
+        && (spec.firewall.is_none() || firewall.is_some());
     let all = (
         observed.facts.here.clone(),
         references::package(observed),
-        references::firewall(observed),
         references::image(observed),
     );
     match all {
-        (Some(place), Some(package), Some(firewall), Some(image)) if has_key => Ok(Purchase {
+        (Some(place), Some(package), Some(image)) if has_optional => Ok(Purchase {
             place,
             package: package.id,
-            firewall: firewall.id,
+            firewall,
             image: image.id,
             key,
             pins: references::pins(observed),

@@ -269,7 +269,7 @@ fn record() -> PurchaseRecord {
         target: as_bought(),
         waiting_password: false,
         package: "p".into(),
-        firewall: "fw-1".into(),
+        firewall: Some("fw-1".into()),
         resolved: None,
         places: vec!["r/z".into()],
         lost: 0,

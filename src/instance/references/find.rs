@@ -240,7 +240,8 @@ impl<'a> Look<'a> {
     async fn firewall(&self) -> Option<Answer> {
         let facts = &self.observed.facts;
         let from = firewall_from(facts)?;
-        let name = facts.spec.firewall.name.as_deref().unwrap_or_default();
+        let named = facts.spec.firewall.as_ref()?;
+        let name = named.name.as_deref().unwrap_or_default();
         let pick = |list: &Listing<Firewall>| catalog::firewall(&list.rows, name);
         let region = facts.place().region;
         let observed_at = self.catalog.firewalls(&region, self.serves(pick)).await;

@@ -46,7 +46,7 @@ fn meta_of(name: &str, record: Option<Option<&str>>, imported: bool) -> ObjectMe
             target: Applied::default(),
             waiting_password: false,
             package: "p".into(),
-            firewall: "f".into(),
+            firewall: Some("f".into()),
             recreated: 0,
             resolved: None,
             places: vec!["r/z".into()],

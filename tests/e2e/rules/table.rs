@@ -357,6 +357,12 @@ fn fixed() -> Vec<Case> {
     let plain = || instance("web");
     let to = |field: &str, value: Value| spec(field, &value);
     let importing = || to("import", json!({"id": "ecs-1"}));
+    // Without a security group.
+    let open = || {
+        with("web", |spec| {
+            spec.as_object_mut().unwrap().remove("firewall");
+        })
+    };
     vec![
         Case::fixed(
             "spec.package cannot be changed",
@@ -385,8 +391,10 @@ fn fixed() -> Vec<Case> {
             [
                 to("firewall", json!({"id": "fw-2"})),
                 to("firewall", json!({"name": "web-1"})),
+                open(),
             ],
         ),
+        Case::fixed("spec.firewall cannot be changed", open(), [plain()]),
         Case::fixed(
             "spec.accountRef cannot be changed",
             plain(),

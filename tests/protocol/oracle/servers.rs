@@ -312,7 +312,7 @@ impl Oracle {
         let name = names::server_name(object_name, &record.marker);
         let asked = vec![
             record.package.clone(),
-            record.firewall.clone(),
+            record.firewall.clone().unwrap_or_default(),
             target.image.clone(),
             target.key.clone().unwrap_or_default(),
         ];

@@ -4,7 +4,7 @@ use super::*;
 use crate::api::{
     FirewallRef, ImageRef, InstanceSpec, PackageRef, Resolved, ResolvedReference, SshKeyRef,
 };
-use crate::cloud::Place;
+use crate::cloud::{FirewallId, Place};
 use crate::instance::resolved_references::Found;
 
 const IMAGE: &str = r#"name "Ubuntu" in r"#;
@@ -39,10 +39,10 @@ fn by_name(scene: Scene) -> Scene {
                 ..PackageRef::default()
             };
             spec.image = named("Ubuntu");
-            spec.firewall = FirewallRef {
+            spec.firewall = Some(FirewallRef {
                 name: Some("web".into()),
                 ..FirewallRef::default()
-            };
+            });
         });
     })
 }
@@ -97,8 +97,8 @@ fn what_is_to_be_bought_is_looked_up_first_and_posted_as_it_was_recorded() {
     let plan = all_found(by_name(Scene::fresh())).plan();
     let record = announced(&plan).expect("an announcement");
     assert_eq!(
-        (record.package.as_str(), record.firewall.as_str()),
-        ("p-2", "fw-9")
+        (record.package.as_str(), record.firewall.as_deref()),
+        ("p-2", Some("fw-9"))
     );
     assert_eq!(record.target.image, "img-9");
     let pins = record.resolved.clone().expect("pins");
@@ -108,7 +108,8 @@ fn what_is_to_be_bought_is_looked_up_first_and_posted_as_it_was_recorded() {
         panic!("a purchase")
     };
     assert_eq!(request.package.as_str(), record.package);
-    assert_eq!(request.firewall.as_str(), record.firewall);
+    let asked = request.firewall.as_ref().map(FirewallId::as_str);
+    assert_eq!(asked, record.firewall.as_deref());
     assert_eq!(request.image.as_str(), record.target.image);
 }
 
@@ -255,6 +256,55 @@ fn a_record_that_says_nothing_of_the_installation_erases_nothing() {
 }
 
 #[test]
+fn a_create_names_no_security_group_where_the_spec_names_none() {
+    let scene = Scene::fresh().with(|observed| change(observed, |spec| spec.firewall = None));
+    let plan = scene.plan();
+    assert_eq!(announced(&plan).expect("an announcement").firewall, None);
+    let Step::Buy { request, .. } = &plan.step else {
+        panic!("a purchase")
+    };
+    assert_eq!(request.firewall, None);
+}
+
+#[test]
+fn a_security_group_that_was_set_or_removed_after_the_purchase_is_reported() {
+    let id = |id: &str| Some(FirewallRef::of_id(id));
+    let name = Some(FirewallRef {
+        name: Some("web".into()),
+        ..FirewallRef::default()
+    });
+    for (bought, wanted, differs) in [
+        (Some("fw-1"), id("fw-1"), None),
+        (None, None, None),
+        (
+            Some("fw-1"),
+            None,
+            Some("firewall fw-1, the spec wants (none)"),
+        ),
+        (
+            None,
+            id("fw-1"),
+            Some("firewall (none), the spec wants fw-1"),
+        ),
+        (None, name, Some("firewall (none), the spec wants web")),
+    ] {
+        let mut scene = Scene::converged();
+        change(&mut scene.0, |spec| spec.firewall = wanted);
+        let mut record = scene.0.facts.purchase().unwrap().clone();
+        record.firewall = bought.map(str::to_owned);
+        scene.0.facts.record = Record::Speaks(Box::new(record));
+        let readiness = scene.plan().update.readiness.expect("a readiness");
+        match differs {
+            None => assert_eq!(readiness.reason, Reason::Available),
+            Some(words) => {
+                assert_eq!(readiness.reason, Reason::PurchaseDiffers);
+                assert!(readiness.message.contains(words), "{}", readiness.message);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_filter_that_was_edited_after_the_purchase_is_told() {
     let scene = |filter: &str| {
         let mut scene = by_name(Scene::converged());
@@ -293,7 +343,7 @@ fn a_filter_that_means_something_else_by_now_makes_another_attempt() {
         };
         let scene = Scene::recorded(None, |record| {
             record.package = "p-1".into();
-            record.firewall = "fw-9".into();
+            record.firewall = Some("fw-9".into());
             record.target.image = "img-9".into();
             record.resolved = Some(Resolved {
                 package: Some(pin("p-1", PACKAGE)),
