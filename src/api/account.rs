@@ -102,6 +102,11 @@ pub struct AccountSpec {
     #[serde(default)]
     pub key_login_password: KeyLoginPassword,
 
+    /// How many special characters the service allows in a login password: ExactlyOne, as the specification says, or AtLeastOne,
+    /// as some editions of the service's documentation say; the backtick is one of them then. Another password is not sent.
+    #[serde(default)]
+    pub password_special_characters: PasswordSpecialCharacters,
+
     /// The most Instances of this Account that may have a server at the same time, or be about to have one. Further ones
     /// wait, and go on when one of those is gone. An import counts as one and is never held up. Nothing is released because
     /// of it. Without it there is no limit; 0 buys nothing.
@@ -223,6 +228,16 @@ pub enum KeyLoginPassword {
     Empty,
     /// The field is a random password, another one for each call. The operator keeps it nowhere.
     Random,
+}
+
+/// How many special characters a login password has.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PasswordSpecialCharacters {
+    /// Exactly one.
+    #[default]
+    ExactlyOne,
+    /// One or more.
+    AtLeastOne,
 }
 
 /// Whether servers that exist may be taken over.

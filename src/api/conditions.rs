@@ -269,7 +269,7 @@ reasons! {
         "Quota: raise the ResourceQuota, or delete Secrets that are not needed. Policy or webhook: have it admit the Secret, or give the Secret what it asks for by template in the spec. Missing right: apply deploy/secret-writer (for one namespace, take deploy/one-namespace/secret-writer into deploy/namespaced/kustomization.yaml), or name an existing Secret in spec.login.passwordSecretRef. Where the message says that the operator may do too much, or where a policy of this operator refuses, apply deploy/shared. The operator tries again by itself.";
     LoginPasswordInvalid:
         "The login password does not meet the service's rules.",
-        "8 to 30 characters with at least one of A-Z, one of a-z, one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /";
+        "8 to 30 characters with at least one of A-Z, one of a-z, one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? / If the service takes several of them, set spec.passwordSpecialCharacters of the Account to AtLeastOne.";
     BindingInvalid:
         "The annotation cloudserver.dev/binding was edited, or the server was renamed: the record cannot be read, or names a server that does not bear this Instance's name. Nothing is bought or released while it stands.",
         "Restore the annotation from a backup, or remove it: the record is then rebuilt from status.id and the server's name. While the Instance is being deleted, a server that does not bear its name is left where it is once the annotation is removed.";

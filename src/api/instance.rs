@@ -246,8 +246,8 @@ impl Default for AccountRef {
 ).message("set exactly one of login.passwordSecretRef, login.sshKey and login.generate"))]
 pub struct Login {
     /// The Secret, in this namespace, that holds the password: 8 to 30 characters with at least one of A-Z, one of a-z,
-    /// one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? / Another one in it is set on the server. The
-    /// operator keeps no copy: with connectionSecret the one in force can be read until the service has set the new one.
+    /// one digit, and exactly one of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? / (several, where passwordSpecialCharacters of the
+    /// Account is AtLeastOne). Another one in it is set on the server. The operator keeps no copy: with connectionSecret the one in force can be read until the service has set the new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_secret_ref: Option<SecretKeyRef>,
     /// A key pair of the service. Another one reinstalls the server, which erases its disk; so does a change between key and

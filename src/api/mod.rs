@@ -26,8 +26,8 @@ mod transport;
 pub mod valid;
 
 pub use account::{
-    Account, AccountSpec, CreateRate, Imports, KeyLoginPassword, RequestLimits,
-    default_missing_codes,
+    Account, AccountSpec, CreateRate, Imports, KeyLoginPassword, PasswordSpecialCharacters,
+    RequestLimits, default_missing_codes,
 };
 pub use account_status::{
     AccountStatus, LimitUse, LimitsStatus, PlaceInventory, UnownedServer, WaitingInstance,

@@ -264,6 +264,7 @@ impl ServiceArgs {
             requests: Default::default(),
             settle_seconds: 0,
             key_login_password: Default::default(),
+            password_special_characters: Default::default(),
             max_instances: None,
             imports: Default::default(),
             create_rate: None,

@@ -1,11 +1,14 @@
 //! The service's rules for passwords (specification section 8), and passwords that meet them.
 
+use crate::api::PasswordSpecialCharacters;
 use rand::{Rng, RngExt};
 use secrecy::SecretString;
 use zeroize::Zeroize;
 
-/// Special characters of which a password has exactly one (specification section 8).
+/// The special characters of a password (specification section 8).
 const SPECIAL: &str = "()~!@#$*-+={}[]:;,.?/";
+/// One edition of the service's documentation counts this one among them, too (field note 22).
+const BACKTICK: char = '`';
 
 /// Characters of a password that we make: more than 150 bits, and room below the most that the service takes.
 const LENGTH: usize = 28;
@@ -29,17 +32,21 @@ fn draw(rng: &mut impl Rng) -> SecretString {
             let from: &[u8] = if at == special { HARMLESS } else { PLAIN };
             text.push(char::from(from[rng.random_range(0..from.len())]));
         }
-        if broken_rule(&text).is_none() {
+        if broken_rule(&text, PasswordSpecialCharacters::ExactlyOne).is_none() {
             return SecretString::from(text);
         }
         text.zeroize();
     }
 }
 
-/// The first rule of the specification's section 8 that a password breaks, in words that do not tell the password.
-pub fn broken_rule(password: &str) -> Option<&'static str> {
+/// The first rule of the specification's section 8 that a password breaks; the words do not contain the password.
+pub fn broken_rule(password: &str, specials: PasswordSpecialCharacters) -> Option<&'static str> {
     let count = |test: fn(char) -> bool| password.chars().filter(|&c| test(c)).count();
-    let special = count(|c| SPECIAL.contains(c));
+    let several = specials == PasswordSpecialCharacters::AtLeastOne;
+    let special = match several {
+        true => count(is_special),
+        false => count(|c| SPECIAL.contains(c)),
+    };
     let plain = count(|c| c.is_ascii_alphanumeric());
     let length = password.chars().count();
     if !(8..=30).contains(&length) {
@@ -50,7 +57,9 @@ pub fn broken_rule(password: &str) -> Option<&'static str> {
         Some("needs at least one of a-z")
     } else if count(|c| c.is_ascii_digit()) == 0 {
         Some("needs at least one digit")
-    } else if special != 1 {
+    } else if several && special == 0 {
+        Some("needs at least one special character, of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? / `")
+    } else if !several && special != 1 {
         Some("needs exactly one special character, of ( ) ~ ! @ # $ * - + = { } [ ] : ; , . ? /")
     } else if plain + special != length {
         Some(
@@ -59,6 +68,10 @@ pub fn broken_rule(password: &str) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+fn is_special(c: char) -> bool {
+    c == BACKTICK || SPECIAL.contains(c)
 }
 
 /// A text of the service without any word that could hold a password: a reason that quotes the one it was given must not
@@ -77,21 +90,16 @@ pub(super) fn hide_in(text: &str) -> String {
         .collect()
 }
 
-/// Whether a word has a special character between, before or after letters and digits enough for a password.
+/// Whether a word has letters, digits and special characters in a row that are enough for a password.
 fn could_hold_one(word: &str) -> bool {
-    let plain = |c: &char| c.is_ascii_alphanumeric();
-    word.char_indices()
-        .filter(|(_, c)| SPECIAL.contains(*c))
-        .any(|(at, special)| {
-            let before = word[..at].chars().rev().take_while(plain);
-            let after = word[at + special.len_utf8()..].chars().take_while(plain);
-            let around: String = before.chain(after).collect();
-            let has = |test: fn(&char) -> bool| around.chars().any(|c| test(&c));
-            around.len() >= 7
-                && has(char::is_ascii_uppercase)
-                && has(char::is_ascii_lowercase)
-                && has(char::is_ascii_digit)
-        })
+    let runs = word.split(|c: char| !c.is_ascii_alphanumeric() && !is_special(c));
+    runs.filter(|run| run.len() >= 8).any(|run| {
+        let has = |test: fn(&char) -> bool| run.chars().any(|c| test(&c));
+        has(char::is_ascii_uppercase)
+            && has(char::is_ascii_lowercase)
+            && has(char::is_ascii_digit)
+            && run.chars().any(is_special)
+    })
 }
 
 #[cfg(test)]
@@ -107,7 +115,8 @@ mod tests {
         fn whatever_is_drawn_meets_every_rule(seed: u64) {
             let drawn = draw(&mut StdRng::seed_from_u64(seed));
             let text = drawn.expose_secret();
-            prop_assert_eq!(broken_rule(text), None);
+            prop_assert_eq!(broken_rule(text, PasswordSpecialCharacters::ExactlyOne), None);
+            prop_assert_eq!(broken_rule(text, PasswordSpecialCharacters::AtLeastOne), None);
             prop_assert_eq!(text.len(), LENGTH);
             let edges = [text.chars().next(), text.chars().last()];
             prop_assert!(edges.iter().flatten().all(char::is_ascii_alphanumeric));
@@ -129,7 +138,8 @@ mod tests {
             let text: String = (0..LENGTH - 1)
                 .map(|_| char::from(PLAIN[rng.random_range(0..PLAIN.len())]))
                 .collect();
-            met += u32::from(broken_rule(&format!("{text}-")).is_none());
+            let text = format!("{text}-");
+            met += u32::from(broken_rule(&text, PasswordSpecialCharacters::ExactlyOne).is_none());
         }
         assert!(met > 900, "{met} of 1000");
     }
@@ -153,6 +163,7 @@ mod tests {
             ("password=Abc!def1", "[hidden]"),
             ("pwd:Ab1#cdefg", "[hidden]"),
             ("(Abcdefg1!)", "[hidden]"),
+            ("got Ab!c1!d`ef", "got [hidden]"),
             (
                 "image img-debian12aaaa is gone: Error 12 (E-7)",
                 "image img-debian12aaaa is gone: Error 12 (E-7)",
@@ -163,7 +174,23 @@ mod tests {
     }
 
     #[test]
+    fn several_special_characters_are_allowed_where_the_account_says_at_least_one() {
+        let broken = |password| broken_rule(password, PasswordSpecialCharacters::AtLeastOne);
+        for good in ["Abcdef1!", "Abcdef1!!", "A?b!cdef1", "Abcdef1`"] {
+            assert_eq!(broken(good), None, "{good}");
+        }
+        for (bad, rule) in [
+            ("Abcdef12", "needs at least one special"),
+            ("Abcdef1!_", "has a character"),
+            ("abcdef1!!", "needs at least one of A-Z"),
+        ] {
+            assert!(broken(bad).unwrap().starts_with(rule), "{bad}");
+        }
+    }
+
+    #[test]
     fn the_rules_of_the_specification() {
+        let broken_rule = |password| broken_rule(password, PasswordSpecialCharacters::ExactlyOne);
         for (password, readiness) in [
             ("Abcdef1!", None),
             ("Abc1!", Some("must have 8 to 30 characters")),

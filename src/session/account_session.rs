@@ -3,7 +3,7 @@
 use super::line::Line;
 use super::{Durations, Most};
 use crate::api::conditions::Reason;
-use crate::api::{AccountSpec, Imports, KeyLoginPassword};
+use crate::api::{AccountSpec, Imports, KeyLoginPassword, PasswordSpecialCharacters};
 use crate::catalog::Catalog;
 use crate::cloud::{Client, Limits, Tls};
 use crate::inventory::Inventory;
@@ -62,6 +62,11 @@ impl AccountSession {
     /// Whether servers that exist may be taken over.
     pub fn imports(&self) -> Imports {
         self.source.0.imports
+    }
+
+    /// How many special characters the service allows in a password.
+    pub fn password_special_characters(&self) -> PasswordSpecialCharacters {
+        self.source.0.password_special_characters
     }
 
     /// Where the service is, as the Account says, without a slash at its end.

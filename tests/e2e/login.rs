@@ -18,6 +18,7 @@ use cloud_server_operator::api::names::{ROTATED_AT, SETTLED_FROM};
 use cloud_server_operator::api::{Instance, Verb};
 use cloud_simulator::faults::{Act, Rule};
 use cloud_simulator::model::TaskScript;
+use cloud_simulator::readings::{PasswordSpecials, Readings};
 use cloud_simulator::{Entry, catalogue};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
@@ -464,5 +465,27 @@ async fn login_by_key_sends_a_password_only_where_the_account_says_so() {
         let kept = password_of(&world, &server.id);
         assert_eq!(kept.is_some(), has_password, "{name}");
     }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn login_password_with_several_special_characters_is_sent_where_the_account_says_so() {
+    const SEVERAL: &str = "Two1!specials?";
+    let readings = Readings {
+        password_specials: PasswordSpecials::AtLeastOne,
+        ..Readings::default()
+    };
+    let world = Setup::default().readings(readings).begin("specials").await;
+    world.secret("login", "password", SEVERAL).await;
+    world.apply(&instance("web")).await;
+    world.until_reason("web", "LoginPasswordInvalid").await;
+    assert_eq!(create_calls(&world.sim), 0);
+
+    let field = json!({"passwordSpecialCharacters": "AtLeastOne"});
+    world.change_account("default", field).await;
+    let ready = world.ready("web").await;
+    let server = world.only_server(&ready);
+    assert_eq!(password_of(&world, &server.id).as_deref(), Some(SEVERAL));
+    quiet_all(&world).await;
     world.finish().await;
 }

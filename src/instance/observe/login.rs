@@ -1,7 +1,7 @@
 //! Reads the login of a server that is about to be bought, reinstalled, or given another password.
 
 use crate::api::conditions::{Readiness, Reason};
-use crate::api::{KeyLoginPassword, SecretKeyRef};
+use crate::api::{KeyLoginPassword, PasswordSpecialCharacters, SecretKeyRef};
 use crate::cloud::{KeyId, Login, password};
 use crate::instance::context::Context;
 use crate::instance::facts::Facts;
@@ -44,14 +44,24 @@ pub(super) async fn read(
         });
     }
     if let Some((managed, reference)) = Managed::login(facts) {
-        return generated(context, facts, &managed, &reference).await;
+        return generated(context, facts, &managed, &reference, session).await;
     }
     let Some(reference) = &facts.spec.login.password_secret_ref else {
         let message = "spec.login names neither passwordSecretRef nor sshKey nor generate: set exactly one of them";
         return LoginFact::Problem(Readiness::stalled(Reason::LoginSecretNotFound, message));
     };
     match read_key(&context.client, &facts.key.namespace, reference).await {
-        Ok((password, version)) => judged(reference, &reference.key, password, &version, None),
+        Ok((password, version)) => {
+            let specials = session.password_special_characters();
+            judged(
+                reference,
+                &reference.key,
+                password,
+                specials,
+                &version,
+                None,
+            )
+        }
         Err(problem) => of_secret(&problem, &reference.key),
     }
 }
@@ -61,10 +71,11 @@ fn judged(
     reference: &SecretKeyRef,
     key: &str,
     password: SecretString,
+    specials: PasswordSpecialCharacters,
     version: &str,
     generated: Option<Generated>,
 ) -> LoginFact {
-    match password::broken_rule(password.expose_secret()) {
+    match password::broken_rule(password.expose_secret(), specials) {
         None => LoginFact::Ready(Credentials {
             digest: Some(digest(password.expose_secret())),
             login: Login::Password(password),
@@ -87,9 +98,11 @@ async fn generated(
     facts: &Facts,
     managed: &Managed<'_>,
     reference: &SecretKeyRef,
+    session: &AccountSession,
 ) -> LoginFact {
+    let specials = session.password_special_characters();
     match session::read(&context.client, &facts.key.namespace, &managed.name).await {
-        Ok(content) => of_generated(content, facts, managed, reference),
+        Ok(content) => of_generated(content, facts, managed, reference, specials),
         Err(SecretProblem::NoSecret(_)) => LoginFact::Missing,
         Err(problem) => of_secret(&problem, &reference.key),
     }
@@ -101,6 +114,7 @@ fn of_generated(
     facts: &Facts,
     managed: &Managed<'_>,
     reference: &SecretKeyRef,
+    specials: PasswordSpecialCharacters,
 ) -> LoginFact {
     let remedy = "name another one in spec.login.generate.secretName, or use this one by spec.login.passwordSecretRef";
     let whose = managed.ownership(&content, facts);
@@ -126,7 +140,14 @@ fn of_generated(
             .map(|version| named_version(reference, &version)),
     };
     match content.take(&managed.name, key) {
-        Ok(password) => judged(reference, key, password, &version, Some(generated)),
+        Ok(password) => judged(
+            reference,
+            key,
+            password,
+            specials,
+            &version,
+            Some(generated),
+        ),
         Err(problem) => of_secret(&problem, key),
     }
 }
