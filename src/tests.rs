@@ -46,7 +46,8 @@ fn the_pages_of_reasons_are_up_to_date() {
          while they are true, and point to the message of `Ready`. So does `UnsafeRights` of an\n\
          Account (the operator may do what it must not). `Synced` of an Instance says how far its status can be believed: it is\n\
          false where the server could not be confirmed for five minutes (`ServerUnobserved`, or the reason of its Account), and at\n\
-         once where somebody has to mend the Account (its reason) or it is gone; `Ready` then says what was seen last. Generated from `src/api/conditions.rs`.\n\n\
+         once where somebody has to mend the Account (its reason) or it is gone; `Ready` then says what was seen last. `Expiring` of an\n\
+         Instance warns of the end of a server that is paid in advance, from a week ahead on, and leaves `Ready` as it is. Generated from `src/api/conditions.rs`.\n\n\
          | Reason | Meaning |\n|---|---|\n",
     );
     for reason in Reason::ALL {

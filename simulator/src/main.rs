@@ -117,7 +117,7 @@ struct ReadingOptions {
     /// How long after the create task's end publicIpAddress is empty, in seconds.
     #[arg(long, env = "SIMULATOR_ADDRESS_LATE", value_parser = seconds)]
     address_late: Option<Duration>,
-    /// Show as expireTime the moment so many seconds after the create; nothing happens then.
+    /// Rows of the instance list show as expireTime the moment so many seconds after the create; nothing happens then.
     #[arg(long, env = "SIMULATOR_EXPIRES_AFTER", value_parser = seconds)]
     expires_after: Option<Duration>,
     /// Rows of the instance list carry osName and osVersionDetail.

@@ -54,8 +54,8 @@ pub struct Readings {
     /// How long after the create task's end `publicIpAddress` is empty (field note 30; milliseconds in JSON).
     #[serde(with = "millis")]
     pub address_late: Duration,
-    /// How long after its create a server expires: `expireTime` shows the moment, and nothing happens then. Without it
-    /// there is no `expireTime` (field notes 25 and 26; milliseconds in JSON).
+    /// How long after its create a server expires: `expireTime` in the rows of the instance list shows the moment, and
+    /// nothing happens then. Without it there is no `expireTime` (field notes 25 and 26; milliseconds in JSON).
     #[serde(with = "optional_millis")]
     pub expires_after: Option<Duration>,
     /// Whether rows of the instance list carry `osName` and `osVersionDetail` (field note 25).

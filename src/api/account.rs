@@ -107,6 +107,12 @@ pub struct AccountSpec {
     #[serde(default)]
     pub password_special_characters: PasswordSpecialCharacters,
 
+    /// The time zone in which the service writes its times, as a distance from UTC such as +08:00. status.expireTime of an
+    /// Instance depends on it.
+    #[serde(default = "default_utc_offset")]
+    #[schemars(regex(pattern = r"^[+-](0[0-9]|1[0-4]):[0-5][0-9]$"))]
+    pub utc_offset: String,
+
     /// The most Instances of this Account that may have a server at the same time, or be about to have one. Further ones
     /// wait, and go on when one of those is gone. An import counts as one and is never held up. Nothing is released because
     /// of it. Without it there is no limit; 0 buys nothing.
@@ -154,6 +160,11 @@ pub fn default_missing_codes() -> Vec<String> {
 
 fn is_default_missing_codes(codes: &Vec<String>) -> bool {
     *codes == default_missing_codes()
+}
+
+/// The time zone of the service, as far as it is known (field note 27). Too far east only means that a warning comes early.
+pub fn default_utc_offset() -> String {
+    "+08:00".to_owned()
 }
 
 fn default_settle_seconds() -> i32 {

@@ -21,18 +21,22 @@ pub const DRIFTED: &str = "Drifted";
 /// there is nobody to ask.
 pub const SYNCED: &str = "Synced";
 
+/// The service expires the server within a week, or has expired it. A warning: the server may run all the same.
+pub const EXPIRING: &str = "Expiring";
+
 /// The operator may do what it must not, on an Account: nothing is kept from working by it.
 pub const UNSAFE_RIGHTS: &str = "UnsafeRights";
 /// The Account's token goes over the network in the clear. A warning: it says nothing of whether the Account can be used.
 pub const INSECURE_ENDPOINT: &str = "InsecureEndpoint";
 
 /// Every type above: the operator writes and removes conditions of these types. One of another type is another controller's.
-pub const OWN_TYPES: [&str; 7] = [
+pub const OWN_TYPES: [&str; 8] = [
     READY,
     RECONCILING,
     STALLED,
     DRIFTED,
     SYNCED,
+    EXPIRING,
     UNSAFE_RIGHTS,
     INSECURE_ENDPOINT,
 ];
@@ -300,6 +304,12 @@ reasons! {
     ListingSuspect:
         "Many known servers vanished from the service's listing at once. Nothing is bought or released until that is explained.",
         "Check that the token belongs to the right account. It clears when the servers show again, or when the service confirms for each that it is gone.";
+    ExpiresSoon:
+        "The server is paid in advance, and the service expires it within a week. status.expireTime says when, with the time zone of spec.utcOffset of the Account.",
+        "Renew the server at the service; the operator cannot. The condition clears when the service shows another time.";
+    Expired:
+        "The time until which the server is paid in advance has passed. The service may keep the server for a few days and then destroys it.",
+        "Renew the server at the service if it is still there. To buy another one when it is destroyed, set spec.onExternalDeletion to Recreate.";
     NotRefused:
         "The operator tried by dry runs, which change nothing, what its ServiceAccount must not be allowed, and the apiserver would have done it. The condition UnsafeRights of the Account says what. Whoever gets hold of the operator's token could do the same. All works, but that no new Secrets are made for Instances meanwhile.",
         "Have a cluster administrator apply deploy/shared, whose policy (Kubernetes 1.30 or newer) forbids it, or take the roles away that allow it. It clears by itself within a minute.";

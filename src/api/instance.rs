@@ -44,6 +44,7 @@ use serde_json::{Map, Value};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Region", type_ = "string", json_path = ".spec.region", priority = "1"),
     printcolumn(name = "Id", type_ = "string", json_path = ".status.id", priority = "1"),
+    printcolumn(name = "Expires", type_ = "string", json_path = ".status.expireTime", priority = "1"),
     validation = Rule::new(
         "!has(oldSelf.status) || !has(oldSelf.status.id) || self.spec.__package__ == oldSelf.spec.__package__"
     ).message("spec.package cannot be changed: the service cannot resize a server; set it back; for another server, add an Instance with another name")
@@ -336,11 +337,16 @@ pub struct InstanceStatus {
     #[schemars(schema_with = "super::detail::schema")]
     pub detail: Map<String, Value>,
 
+    /// The time until which the server is paid in advance, where the service shows one (expireTime, with the time zone of
+    /// spec.utcOffset of the Account). The condition Expiring warns of it a week ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expire_time: Option<Time>,
+
     /// When the values that stand here were first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_observed_time: Option<Time>,
 
-    /// Ready; once the server was seen, Synced; and, only while true, Reconciling, Stalled and Drifted.
+    /// Ready; once the server was seen, Synced; and, only while true, Reconciling, Stalled, Drifted and Expiring.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -366,6 +372,7 @@ impl Default for InstanceStatus {
             history: Vec::new(),
             last_reconcile_token: None,
             detail: Map::new(),
+            expire_time: None,
             last_observed_time: None,
             conditions: Vec::new(),
         }

@@ -1,7 +1,9 @@
 //! Which service a command talks to: the one of an Account in the cluster, or one that is named outright.
 
 use crate::api::valid::{self, NoName};
-use crate::api::{Account, AccountSpec, SecretKeyRef, default_missing_codes, names};
+use crate::api::{
+    Account, AccountSpec, SecretKeyRef, default_missing_codes, default_utc_offset, names,
+};
 use crate::cloud::{AllowedEndpoints, Budget, BuildError, Client, Http, Paths, RateLimiter};
 use crate::runtime::KubeError;
 use crate::runtime::chain;
@@ -265,6 +267,7 @@ impl ServiceArgs {
             settle_seconds: 0,
             key_login_password: Default::default(),
             password_special_characters: Default::default(),
+            utc_offset: default_utc_offset(),
             max_instances: None,
             imports: Default::default(),
             create_rate: None,

@@ -6,6 +6,7 @@ mod behind;
 mod connection;
 pub mod context;
 pub mod detail;
+mod expiry;
 pub mod fact;
 pub mod facts;
 mod flow;

@@ -16,6 +16,7 @@ use crate::runtime::chance::Day;
 use crate::runtime::watch::ObjectKey;
 use crate::session::{Claim, Problem, Reservation, Rival};
 use jiff::Timestamp;
+use jiff::tz::Offset;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct SessionFacts {
     pub imports: Imports,
     /// What tells its endpoint and token in records.
     pub credential: Arc<str>,
+    /// The time zone in which the service writes its times.
+    pub utc_offset: Offset,
     /// A listing of this token has shown a server that was recorded under the same credential as this one.
     pub shown_ours: bool,
 }

@@ -370,6 +370,7 @@ fn session_facts(session: &AccountSession, facts: &Facts) -> SessionFacts {
     SessionFacts {
         settle: session.settle,
         imports: session.imports(),
+        utc_offset: session.utc_offset,
         credential: session
             .credential
             .clone()

@@ -3,16 +3,18 @@
 pub mod synced;
 pub mod write;
 
-use crate::api::conditions::{READY, Readiness, Reason, STALLED, SYNCED, State, Synced};
+use crate::api::conditions::{EXPIRING, READY, Readiness, Reason, STALLED, SYNCED, State, Synced};
 use crate::api::detail;
 use crate::api::{Addresses, EndReason, HistoryEntry, InstanceStatus, Operation, Verb, printable};
 use crate::cloud::{ServerFields, ServerId};
+use crate::instance::expiry;
 use crate::instance::facts::Facts;
-use crate::instance::observation::Observation;
+use crate::instance::observation::{AccountFact, Observation};
 use crate::instance::plan::step::StatusUpdate;
 use crate::instance::references;
 use crate::runtime::events::EventNote;
 use jiff::Timestamp;
+use jiff::tz::Offset;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Map, Value};
 
@@ -26,8 +28,16 @@ pub fn complete(observed: &Observation, update: StatusUpdate) -> StatusUpdate {
     StatusUpdate {
         resolved: references::pins(observed),
         synced: synced::synced(observed),
+        utc_offset: utc_offset(observed),
         package: references::package(observed).map(|package| package.id),
         ..update
+    }
+}
+
+fn utc_offset(observed: &Observation) -> Option<Offset> {
+    match &observed.account {
+        AccountFact::AccountSession(session) => Some(session.utc_offset),
+        AccountFact::NotFound(_) | AccountFact::Unusable(_) | AccountFact::Pending => None,
     }
 }
 
@@ -76,8 +86,14 @@ pub fn status(
         next.package = update.package.clone().filter(|_| is_settled).or_else(known);
     }
     let synced = synced(facts, update, &next, wall_clock);
-    next.conditions.retain(|told| told.type_ != SYNCED);
-    next.conditions.extend(synced);
+    if let Some(offset) = update.utc_offset {
+        next.expire_time = expiry::read(&next.detail, offset).map(Time);
+    }
+    let warned = expiry::warning(&next, wall_clock)
+        .map(|warning| warning.to_condition(&former.conditions, facts.generation, wall_clock));
+    next.conditions
+        .retain(|told| told.type_ != SYNCED && told.type_ != EXPIRING);
+    next.conditions.extend(synced.into_iter().chain(warned));
     if differs(former, &next) || former.package != next.package {
         next.last_observed_time = Some(Time(wall_clock));
         next
@@ -119,6 +135,7 @@ fn take_detail(
 fn forget_server(next: &mut InstanceStatus) {
     next.id = None;
     next.detail.clear();
+    next.expire_time = None;
     next.addresses = None;
     next.applied = None;
     next.unfinished_image = None;

@@ -1,10 +1,14 @@
 //! All times of an Instance, each with its reason.
 
+use jiff::SignedDuration;
 use std::time::Duration;
 
 /// A server that was bought is listed within this time, by any service seen so far. An object of which nothing is on record
 /// and that this process did not see appear waits for so long: its purchase may have been lost with etcd's last seconds.
 pub const LISTED_WITHIN: Duration = Duration::from_secs(5);
+
+/// A server is reported so long before it expires: a week has working days, whatever the holidays.
+pub const EXPIRES_WITHIN: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// What moves by itself at the service is looked at again after this time when nothing else calls for it.
 pub const IDLE_REQUEUE: Duration = Duration::from_secs(600);

@@ -28,6 +28,8 @@ pub struct Row {
     pub status: Option<Box<str>>,
     /// `ecsPendingStatus`.
     pub pending: Option<Box<str>>,
+    /// `expireTime`, if rows carry it.
+    pub expires: Option<Box<str>>,
     /// `imageResourceUUID`, if rows carry it.
     pub image: Option<ImageId>,
     /// `publicIpAddress` and `internalIpAddress`, if rows carry them.
@@ -72,6 +74,7 @@ impl Row {
             name,
             status: text("ecsStatus").map(Box::from),
             pending: text("ecsPendingStatus").map(Box::from),
+            expires: text("expireTime").map(Box::from),
             image: text("imageResourceUUID").map(ImageId::from),
             addresses: addresses(fields),
             compared,
@@ -89,7 +92,11 @@ impl Row {
         let text = |text: &str| text.len() + 16;
         let of = |part: &Option<Box<str>>| part.as_deref().map_or(0, text);
         let image = self.image.as_ref().map_or(0, |image| text(image.as_str()));
-        let texts = text(self.id.as_str()) + of(&self.name) + of(&self.status) + of(&self.pending);
+        let texts = text(self.id.as_str())
+            + of(&self.name)
+            + of(&self.status)
+            + of(&self.pending)
+            + of(&self.expires);
         let paid = charge(size_of::<Self>() + PLACES + texts + image)?;
         Ok(Self {
             paid: Paid { _room: paid },

@@ -7,6 +7,7 @@ use crate::api::{AccountSpec, Imports, KeyLoginPassword, PasswordSpecialCharacte
 use crate::catalog::Catalog;
 use crate::cloud::{Client, Limits, Tls};
 use crate::inventory::Inventory;
+use jiff::tz::Offset;
 use secrecy::SecretString;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,8 @@ pub struct AccountSession {
     pub settle: Duration,
     /// What is sent as password with key login.
     pub key_login_password: KeyLoginPassword,
+    /// The time zone in which the service writes its times.
+    pub utc_offset: Offset,
     /// How many servers the Account may have, and how fast.
     pub most: Most,
     /// The Account's spec and its credentials, for a copy of both.
@@ -125,6 +128,15 @@ pub enum Standing {
     Unusable(Problem),
     /// There is no such Account.
     NotFound,
+}
+
+/// The time zone of the service, as the Account says. The schema admits no text that cannot be read.
+pub(super) fn utc_offset(spec: &AccountSpec) -> Offset {
+    let parsed = jiff::fmt::strtime::parse("%:z", &spec.utc_offset);
+    parsed
+        .ok()
+        .and_then(|time| time.offset())
+        .unwrap_or(Offset::UTC)
 }
 
 /// The request limits of an Account.

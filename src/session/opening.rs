@@ -1,6 +1,8 @@
 //! Opening a session, or finding the one that is open, and the account session of an Account in it.
 
-use super::account_session::{AccountSession, Credentials, MadeFrom, Session, limits, most};
+use super::account_session::{
+    AccountSession, Credentials, MadeFrom, Session, limits, most, utc_offset,
+};
 use super::digest::{limiter_key, session_key};
 use super::line::Line;
 use super::{CredentialKey, Destination, Durations, Sessions, tls};
@@ -63,6 +65,7 @@ impl Sessions {
             made_from,
             settle: Duration::from_secs(u64::try_from(spec.settle_seconds).unwrap_or(180)),
             key_login_password: spec.key_login_password,
+            utc_offset: utc_offset(spec),
             most: most(spec),
             source: Arc::new((spec.clone(), credentials.clone())),
         }))

@@ -133,7 +133,7 @@ async fn columns_short_names_and_category_show_what_matters() {
         header,
         [
             "NAME", "STATE", "ADDRESS", "IMAGE", "PACKAGE", "READY", "REASON", "AGE", "REGION",
-            "ID"
+            "ID", "EXPIRES"
         ]
     );
     let row = text.lines().find(|line| line.starts_with("web ")).unwrap();

@@ -160,7 +160,7 @@ impl ServerInfo {
     }
 }
 
-/// The detail object of the specification, field by field, and `expireTime` where the readings have it.
+/// The detail object of the specification, field by field, and what rows of the instance list may carry besides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(
@@ -214,7 +214,7 @@ pub struct ServerView {
     pub zone_code: String,
     pub zone_name: String,
     pub create_time: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip)]
     pub expire_time: Option<String>,
 }
 

@@ -181,6 +181,9 @@ fn listing<T>(
 
 fn row(readings: &Readings, view: &ServerView) -> Value {
     let mut full = serde_json::to_value(view).unwrap_or_default();
+    if let Some(time) = &view.expire_time {
+        full["expireTime"] = json!(time);
+    }
     if readings.os_in_rows {
         full["osName"] = json!(view.os_distro_version);
         full["osVersionDetail"] = json!(view.image_name);

@@ -9,6 +9,7 @@ use crate::instance::resolved_references::Scope;
 use crate::instance::times;
 use crate::inventory::Attention;
 use crate::runtime::events::EventNote;
+use jiff::tz::Offset;
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -182,6 +183,8 @@ pub struct StatusUpdate {
     pub reconciled: Option<String>,
     /// Whether the server was confirmed lately, if that is known; filled in when it is told.
     pub synced: Option<Synced>,
+    /// The time zone of the service, where the Account can be used; filled in when it is told.
+    pub utc_offset: Option<Offset>,
     /// What the selectors of the spec mean; filled in when it is told.
     pub resolved: Option<Resolved>,
     /// The package of the server, as far as it is known; filled in when it is told.

@@ -70,6 +70,7 @@ impl Scene {
             account: AccountFact::AccountSession(SessionFacts {
                 settle: SETTLE,
                 imports: Imports::Allowed,
+                utc_offset: jiff::tz::Offset::UTC,
                 credential: "secret/1".into(),
                 shown_ours: false,
             }),

@@ -1,0 +1,88 @@
+//! The time at which the service expires a server that is paid in advance, and the condition that warns of it.
+
+use crate::api::InstanceStatus;
+use crate::api::conditions::{EXPIRING, Reason, Warning};
+use crate::instance::observation::text;
+use crate::instance::times;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+use serde_json::{Map, Value};
+
+/// The service's field.
+pub const FIELD: &str = "expireTime";
+
+/// The time in a detail object, which the service writes without a time zone.
+pub fn read(detail: &Map<String, Value>, offset: Offset) -> Option<Timestamp> {
+    let civil = DateTime::strptime("%Y-%m-%d %H:%M:%S", text(detail, FIELD)?.trim()).ok()?;
+    offset.to_timestamp(civil).ok()
+}
+
+/// The warning that a status bears now. Its words change only with the time of expiry.
+pub fn warning(status: &InstanceStatus, now: Timestamp) -> Option<Warning> {
+    let at = status.expire_time.as_ref()?.0;
+    let left = at.duration_since(now);
+    let (reason, message) = if left.is_positive() {
+        let message = format!("the service expires the server at {at}: renew it at the service");
+        (Reason::ExpiresSoon, message)
+    } else {
+        let message = format!(
+            "the server expired at {at}: renew it at the service before the service destroys it"
+        );
+        (Reason::Expired, message)
+    };
+    (left <= times::EXPIRES_WITHIN).then_some(Warning {
+        type_: EXPIRING,
+        reason,
+        message,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use serde_json::json;
+
+    fn read(expires: &Value, hours: i8) -> Option<String> {
+        let detail = json!({ "expireTime": expires });
+        let offset = Offset::from_hours(hours).unwrap();
+        super::read(detail.as_object().unwrap(), offset).map(|at| at.to_string())
+    }
+
+    #[test]
+    fn the_time_is_read_in_the_time_zone_of_the_service() {
+        let at = json!("2026-12-15 06:13:20");
+        assert_eq!(read(&at, 8).as_deref(), Some("2026-12-14T22:13:20Z"));
+        assert_eq!(read(&at, 0).as_deref(), Some("2026-12-15T06:13:20Z"));
+        for none in [
+            json!(null),
+            json!(""),
+            json!("soon"),
+            json!(7),
+            json!("2026-13-01 00:00:00"),
+        ] {
+            assert_eq!(read(&none, 8), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_warned_of_a_week_ahead_and_after_its_time() {
+        let at: Timestamp = "2026-12-15T06:00:00Z".parse().unwrap();
+        let status = InstanceStatus {
+            expire_time: Some(Time(at)),
+            ..InstanceStatus::default()
+        };
+        for (now, reason) in [
+            ("2026-12-08T05:59:59Z", None),
+            ("2026-12-08T06:00:00Z", Some(Reason::ExpiresSoon)),
+            ("2026-12-15T05:59:59Z", Some(Reason::ExpiresSoon)),
+            ("2026-12-15T06:00:00Z", Some(Reason::Expired)),
+            ("2027-12-15T06:00:00Z", Some(Reason::Expired)),
+        ] {
+            let warning = warning(&status, now.parse().unwrap());
+            assert_eq!(warning.map(|warning| warning.reason), reason, "{now}");
+        }
+        assert_eq!(warning(&InstanceStatus::default(), at), None);
+    }
+}
