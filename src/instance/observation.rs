@@ -47,7 +47,8 @@ pub struct SessionFacts {
     pub credential: Arc<str>,
     /// The time zone in which the service writes its times.
     pub utc_offset: Offset,
-    /// A listing of this token has shown a server that was recorded under the same credential as this one.
+    /// In each region where a server of the Instance may be, a listing of this token has shown a server that was recorded
+    /// under the same credential as this one.
     pub shown_ours: bool,
 }
 

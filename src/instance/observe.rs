@@ -375,8 +375,12 @@ fn session_facts(session: &AccountSession, facts: &Facts) -> SessionFacts {
             .credential
             .clone()
             .unwrap_or_else(|| shared(bought_with.unwrap_or_default())),
-        shown_ours: bought_with
-            .is_some_and(|bought_with| session.shared.inventory.has_shown(bought_with)),
+        shown_ours: bought_with.is_some_and(|bought_with| {
+            let inventory = &session.shared.inventory;
+            let mut places = facts.places.iter();
+            !facts.places.is_empty()
+                && places.all(|place| inventory.has_shown(bought_with, &place.region))
+        }),
     }
 }
 

@@ -316,11 +316,11 @@ impl Inventory {
         self.shared.lock().late_servers(Instant::now())
     }
 
-    /// Whether any pass ever showed a server that was recorded under this credential, by its id or its marker: the
-    /// evidence that the token of this inventory belongs to the same account. Servers of other credentials show nothing
-    /// of it: two Accounts may have come to share a token by mistake.
-    pub fn has_shown(&self, credential: &str) -> bool {
-        self.shared.lock().has_shown(credential)
+    /// Whether any pass of this region ever showed a server that was recorded under this credential, by its id or its marker:
+    /// the evidence that the token of this inventory belongs to the same account and sees the region (a token can be limited
+    /// to regions, field note 24). Servers of other credentials are no evidence: two Accounts may share a token by mistake.
+    pub fn has_shown(&self, credential: &str, region: &str) -> bool {
+        self.shared.lock().has_shown(credential, region)
     }
 
     /// Whether the newest listing of any place has this server in it.

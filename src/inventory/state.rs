@@ -1,6 +1,6 @@
 //! Interests and passes put together: what is due, what a pass means to whom. Synchronous; the clock is a parameter.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ pub(super) struct State {
     gone: HashSet<ServerId>,
     pub tombstones: Tombstones,
     pub expired: Option<Instant>,
-    /// Credentials under which servers were recorded that a pass has shown.
-    pub shown: HashSet<Arc<str>>,
+    /// Credentials under which servers were recorded that a pass has shown, each with the regions of those passes.
+    pub shown: HashMap<Arc<str>, BTreeSet<String>>,
 }
 
 /// An interest, and what its subject was last woken for.
@@ -64,7 +64,7 @@ impl State {
             gone: HashSet::new(),
             tombstones: Tombstones::default(),
             expired: None,
-            shown: HashSet::new(),
+            shown: HashMap::new(),
         }
     }
 
@@ -170,7 +170,8 @@ impl State {
                 held.prints.insert(place.clone(), print);
             }
         }
-        self.shown.extend(evidence(subscription, &newest));
+        let shown = evidence(subscription, &newest);
+        note_shown(&mut self.shown, shown, &place.region);
         let quiet = subscription.attention == Attention::Quiet && !subscription.releasing;
         if let Some(id) =
             new_id.filter(|id| quiet && !newest.rows.contains_key(*id) && !self.gone.contains(*id))
@@ -320,11 +321,10 @@ impl State {
             .iter()
             .filter_map(|subject| self.held.get(subject))
             .map(|held| &held.subscription);
-        self.shown.extend(
-            subscriptions
-                .clone()
-                .filter_map(|subscription| evidence(subscription, &pass)),
-        );
+        let shown: HashSet<Arc<str>> = subscriptions
+            .clone()
+            .filter_map(|subscription| evidence(subscription, &pass))
+            .collect();
         let counted = subscriptions
             .filter(|subscription| !subscription.releasing)
             .filter_map(|subscription| {
@@ -339,6 +339,7 @@ impl State {
             });
         watched.breaker.judge(&pass, &counted.collect::<Vec<_>>());
         watched.view.breaker_open = watched.breaker.open();
+        note_shown(&mut self.shown, shown, &place.region);
         self.wakes(place, &pass)
     }
 
@@ -382,6 +383,20 @@ impl State {
             }
         }
         wake
+    }
+}
+
+/// A pass of this region has shown servers that were recorded under these credentials.
+fn note_shown(
+    shown: &mut HashMap<Arc<str>, BTreeSet<String>>,
+    credentials: impl IntoIterator<Item = Arc<str>>,
+    region: &str,
+) {
+    for credential in credentials {
+        let regions = shown.entry(credential).or_default();
+        if !regions.contains(region) {
+            regions.insert(region.to_owned());
+        }
     }
 }
 

@@ -87,8 +87,9 @@ impl State {
         }
     }
 
-    pub(super) fn has_shown(&self, credential: &str) -> bool {
-        self.shown.contains(credential)
+    pub(super) fn has_shown(&self, credential: &str, region: &str) -> bool {
+        let regions = self.shown.get(credential);
+        regions.is_some_and(|regions| regions.contains(region))
     }
 
     /// Every finalised UID that is remembered, and where its servers may be.

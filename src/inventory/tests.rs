@@ -167,7 +167,8 @@ async fn a_listing_of_many_pages_is_read_whole_with_one_call_more_than_it_has_pa
     assert_eq!(view.newest().unwrap().rows.len(), 120);
     assert!(view.newest().unwrap().steady);
     assert_eq!(view.bearing(&Marker::of_uid("119")), ["ecs-119".into()]);
-    assert!(bench.inventory.has_shown("secret/1"));
+    assert!(bench.inventory.has_shown("secret/1", &zone("a").region));
+    assert!(!bench.inventory.has_shown("secret/1", "elsewhere"));
     let counts = bench.inventory.counts();
     assert_eq!((counts.servers(), counts.unowned()), (120, 119));
 }

@@ -20,6 +20,7 @@ mod cost;
 mod done;
 mod drift;
 mod examples;
+mod expiry;
 mod faults;
 mod gitops;
 mod host;

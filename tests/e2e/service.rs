@@ -9,6 +9,7 @@ mod limits;
 mod pages;
 mod priorities;
 mod refused;
+mod regions;
 mod trust;
 mod wires;
 

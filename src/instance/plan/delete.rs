@@ -300,8 +300,8 @@ fn prove(observed: &Observation, session: &SessionFacts) -> Plan {
 /// Nothing shows that it is our account whose listing lacks the server.
 fn unconfirmed() -> Plan {
     let message = "the service knows no such server, but the token was changed since it was bought and nothing shows that it \
-                   belongs to the same account: give the Account a token of the account that bought the server, or, if the \
-                   console shows it gone, remove the finalizer by hand";
+                   belongs to the same account and may see the region: give the Account a token of the account that bought the \
+                   server, without a limit to other regions, or, if the console shows it gone, remove the finalizer by hand";
     let readiness = Readiness::reconciling(Reason::ReleaseUnconfirmed, message);
     Plan::rest(StatusUpdate::of(readiness), times::IDLE_REQUEUE)
 }

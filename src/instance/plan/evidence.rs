@@ -8,7 +8,7 @@ use crate::instance::times;
 use crate::inventory::Sighting;
 
 /// Whether an answer of the service is known to come from the account that bought the server: the token is the one of the
-/// purchase, or its listing has shown a server of ours.
+/// purchase, or its listing of the server's region has shown a server of ours.
 pub(super) fn is_our_account(observed: &Observation, session: &SessionFacts) -> bool {
     session.shown_ours
         || observed

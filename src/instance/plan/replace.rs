@@ -202,7 +202,8 @@ pub(super) fn gone(observed: &Observation, session: &SessionFacts, id: &ServerId
     } else {
         let message = format!(
             "the service does not know server {id}, but the token was changed since it was bought and nothing shows that \
-             it belongs to the same account: give the Account the token of the account that bought the server"
+             it belongs to the same account and may see the region: give the Account a token of the account that bought the \
+             server, without a limit to other regions"
         );
         Readiness::reconciling(Reason::ServerUnobserved, message)
     };

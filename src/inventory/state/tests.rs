@@ -334,7 +334,7 @@ async fn a_quiet_subject_is_woken_by_a_change_and_only_once() {
         "vanished"
     );
     assert!(pass(&mut bench, vec![row("ecs-2", "b", "STARTED")]).is_empty());
-    assert!(bench.state.has_shown("secret/1"));
+    assert!(bench.state.has_shown("secret/1", &place().region));
 }
 
 #[tokio::test(start_paused = true)]
@@ -451,7 +451,7 @@ async fn an_empty_first_listing_freezes_against_the_record_also_when_it_comes_la
             .subscribe(&subject(name), quiet(name, Some(&format!("ecs-{name}"))));
     }
     assert!(bench.state.view(&place()).breaker_open().is_some());
-    assert!(!bench.state.has_shown("secret/1"));
+    assert!(!bench.state.has_shown("secret/1", &place().region));
 }
 
 #[tokio::test(start_paused = true)]

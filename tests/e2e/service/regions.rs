@@ -1,0 +1,107 @@
+//! A token that is limited to regions (field note 24): the listing of another region is empty or refused, and the service may not
+//! know the servers there. No server looks gone because of that.
+
+use crate::support::{Setup, World, condition, effects, instance, is_ready, reason, with};
+use cloud_simulator::Ledger;
+use cloud_simulator::readings::{Readings, UnseenRegion};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const ELSEWHERE: &str = "de-frankfurt-1";
+
+/// An Instance in another region.
+fn elsewhere(world: &World, name: &str) -> Value {
+    world.sim.world(|w| {
+        let catalogue = w.catalogue();
+        let region = catalogue.region(ELSEWHERE).unwrap();
+        let zone = &region.zones[0].code;
+        let package = catalogue.packages().iter().find(|each| each.zone == *zone);
+        let image = catalogue
+            .images()
+            .iter()
+            .find(|each| each.region == ELSEWHERE);
+        let firewall = catalogue
+            .firewalls()
+            .iter()
+            .find(|each| each.region == ELSEWHERE);
+        with(name, |spec| {
+            spec["region"] = json!(ELSEWHERE);
+            spec["zone"] = json!(zone);
+            spec["package"] = json!({"code": package.unwrap().code});
+            spec["image"] = json!({"id": image.unwrap().id});
+            spec["firewall"] = json!({"id": firewall.unwrap().id});
+        })
+    })
+}
+
+/// A world with a server in each of two regions.
+async fn two_regions(test: &str) -> World {
+    let world = Setup::default().begin(test).await;
+    world.apply(&instance("here")).await;
+    world.apply(&elsewhere(&world, "there")).await;
+    world.ready("here").await;
+    world.ready("there").await;
+    world
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_token_that_sees_other_regions_alone_makes_no_server_look_gone() {
+    let world = two_regions("limited-new").await;
+    let before = world.sim.ledger().last_seq();
+    world
+        .sim
+        .set_regions("default", Some(&[ELSEWHERE]))
+        .unwrap();
+    world.sim.set_token("default", "limited-canary").unwrap();
+    world.secret("cloud-token", "token", "limited-canary").await;
+    let doubted = world.until_reason("here", "ServerUnobserved").await;
+    let message = condition(&doubted, "Ready").unwrap().message.clone();
+    assert!(message.contains("may see the region"), "{message}");
+    assert!(is_ready(&world.get("there").await));
+
+    // A deletion does not take the silence of that region for an answer.
+    world.delete("here").await;
+    world.until_reason("here", "ReleaseUnconfirmed").await;
+    assert_eq!(world.sim.live_servers().len(), 2);
+    assert_eq!(effects(&world, before), Vec::<String>::new());
+
+    world.sim.set_regions("default", None).unwrap();
+    world.gone("here").await;
+    assert_eq!(world.sim.live_servers().len(), 1, "{}", world.ledger_text());
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_region_whose_listing_is_refused_makes_no_server_look_gone() {
+    let world = two_regions("limited-refused").await;
+    let before = world.sim.ledger().last_seq();
+    world.sim.set_readings(Readings {
+        unseen_region: UnseenRegion::Refused,
+        ..Readings::default()
+    });
+    world
+        .sim
+        .set_regions("default", Some(&[ELSEWHERE]))
+        .unwrap();
+    let token = with("here", |spec| spec["reconcile"] = json!({"token": "look"}));
+    world.apply(&token).await;
+    let refused = |ledger: &Ledger, path: &str| {
+        let calls = ledger.calls(path).into_iter();
+        calls.filter(|entry| entry.status == Some(403)).count()
+    };
+    let both = |ledger: &Ledger| {
+        refused(ledger, "/instance/list") >= 2 && refused(ledger, "/instance/detail") >= 2
+    };
+    let within = Duration::from_secs(300);
+    world.sim.wait_ledger(both, within).await.unwrap();
+    for name in ["here", "there"] {
+        assert_ne!(reason(&world.get(name).await), "ServerMissing");
+    }
+    world.account_is_ready("default").await;
+    assert_eq!(effects(&world, before), Vec::<String>::new());
+
+    world.sim.set_regions("default", None).unwrap();
+    world.ready("here").await;
+    world.ready("there").await;
+    world.finish().await;
+}
