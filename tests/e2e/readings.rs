@@ -290,3 +290,14 @@ lives! {
         awkward_ids = true,
         reinstall_needs_stop = true;
 }
+
+/// All that clients report, but for the address that comes late: another write would be counted with the first change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_life_as_clients_report_the_service() {
+    let readings = Readings {
+        address_late: Duration::ZERO,
+        ..Readings::as_reported()
+    };
+    let test = "a_life_as_clients_report_the_service";
+    life(test, Setup::default(), readings, Born::ByKey).await;
+}
