@@ -17,8 +17,8 @@ fn expiring_in(days: u32) -> Readings {
 }
 
 fn expiring(instance: &Instance) -> Option<(String, String)> {
-    let told = condition(instance, "Expiring")?;
-    Some((told.status.clone(), told.reason.clone()))
+    let shown = condition(instance, "Expiring")?;
+    Some((shown.status.clone(), shown.reason.clone()))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,8 +38,8 @@ async fn a_server_that_expires_within_a_week_is_reported_and_stays_ready() {
     };
     let server = world.only_server(&web);
     let bought = i64::try_from(server.created_at.as_millis() / 1000).unwrap();
-    let told = web.status.as_ref().unwrap().expire_time.as_ref().unwrap();
-    assert_eq!(told.0.as_second(), bought + 3 * 24 * 3600);
+    let shown = web.status.as_ref().unwrap().expire_time.as_ref().unwrap();
+    assert_eq!(shown.0.as_second(), bought + 3 * 24 * 3600);
     quiet(&world, "web").await;
 
     // Renewed at the service.
@@ -48,8 +48,8 @@ async fn a_server_that_expires_within_a_week_is_reported_and_stays_ready() {
     let renewed = world
         .until("web", "is renewed", |web| expiring(web).is_none())
         .await;
-    let told = renewed.status.as_ref().unwrap().expire_time.as_ref();
-    assert_eq!(told.unwrap().0.as_second(), bought + 30 * 24 * 3600);
+    let shown = renewed.status.as_ref().unwrap().expire_time.as_ref();
+    assert_eq!(shown.unwrap().0.as_second(), bought + 30 * 24 * 3600);
     quiet(&world, "web").await;
     assert_eq!(effects(&world, before), Vec::<String>::new());
     world.finish().await;
@@ -69,9 +69,9 @@ async fn the_time_of_expiry_is_read_in_the_time_zone_of_the_account() {
     let web = world.until("web", "shows when it expires", has_time).await;
     let server = world.only_server(&web);
     let bought = i64::try_from(server.created_at.as_millis() / 1000).unwrap();
-    let told = web.status.as_ref().unwrap().expire_time.as_ref().unwrap();
+    let shown = web.status.as_ref().unwrap().expire_time.as_ref().unwrap();
     // Written eight hours ahead of UTC, and read as three and a half behind.
-    assert_eq!(told.0.as_second(), bought + 30 * 24 * 3600 + 23 * 1800);
+    assert_eq!(shown.0.as_second(), bought + 30 * 24 * 3600 + 23 * 1800);
     assert_eq!(expiring(&web), None);
     world.ready("web").await;
     world.finish().await;
