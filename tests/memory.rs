@@ -1,7 +1,11 @@
 //! What reading the answers of a hostile service takes of memory: counted by the allocator, at its most. One test in a process of
 //! its own, since the count is the process's.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a panic is how a test fails, and cargo shows what a test prints"
+)]
 
 use cloud_server_operator::cloud::{
     CallPriority, Carried, Client, Error, Http, Limits, Paths, Place, RateLimiter, ServerId, TaskId,

@@ -251,7 +251,8 @@ fn main() -> ExitCode {
                 told.push_str(&format!(": {error}"));
                 cause = error.source();
             }
-            eprintln!("{told}");
+            // If this fails too, no place is left to report it.
+            writeln!(std::io::stderr(), "{told}").ok();
             ExitCode::FAILURE
         }
     }

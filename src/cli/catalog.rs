@@ -1,7 +1,7 @@
 //! `catalog`: what the service offers, as tables for people and as JSON or YAML for programs.
 
 use super::completion::values;
-use super::output::{Column, Output, print, render};
+use super::output::{Column, Output, note, print, render};
 use super::progress::Progress;
 use super::servers::no_region;
 use super::service::ServiceArgs;
@@ -201,7 +201,7 @@ async fn show(args: &CatalogArgs) -> Result<String, String> {
     };
     drop(progress);
     if rows.is_empty() {
-        eprintln!("the service lists nothing that fits: try without some of the filters");
+        note("the service lists nothing that fits: try without some of the filters");
     }
     render(output, columns, &rows)
 }

@@ -1,7 +1,7 @@
 //! `instances`: the servers of an account, and whose each is.
 
 use super::completion::values;
-use super::output::{Column, Output, print, render};
+use super::output::{Column, Output, note, print, render};
 use super::owners::{Owners, Ownership};
 use super::progress::Progress;
 use super::servers::{self, Within};
@@ -118,7 +118,7 @@ async fn show(args: &InstancesArgs) -> Result<String, String> {
             (false, true) => "every server that the service lists there has its Instance",
             (false, false) => "no server that the service lists there has an Instance",
         };
-        eprintln!("{why}");
+        note(why);
     }
     match args.output {
         Output::Table | Output::Wide => {

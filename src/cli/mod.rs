@@ -2,6 +2,7 @@
 
 mod catalog;
 mod completion;
+mod connection;
 mod elect;
 mod import;
 mod instances;
@@ -27,6 +28,8 @@ use crate::catalog::Unread;
 use crate::cloud::{Client, EndpointPattern};
 use crate::runtime::chain;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+#[cfg(test)]
+pub(crate) use connection::HEADING;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -140,7 +143,9 @@ struct RunArgs {
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     if let Err(error) = memory::keep_private() {
-        eprintln!("{MANAGER}: core dumps could not be turned off: {error}");
+        output::note(&format!(
+            "{MANAGER}: core dumps could not be turned off: {error}"
+        ));
     }
     if let Some(code) = completion::answer(command) {
         return code;
@@ -168,12 +173,12 @@ pub fn main() -> ExitCode {
 
 /// Help that was asked for, or what is wrong with the command line: 1 as any other failure, since 2 is an answer of `plan`.
 fn misused(error: &clap::Error) -> ExitCode {
-    // Nobody can be told that the streams are closed.
-    let _ = error.print();
-    match error.use_stderr() {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
+    let text = error.render().ansi().to_string();
+    if error.use_stderr() {
+        output::note(&text);
+        return ExitCode::FAILURE;
     }
+    output::print(&text)
 }
 
 /// The command line. As a kubectl plugin it is called what the user types.
@@ -224,21 +229,17 @@ fn remedy(client: &Client, unauthorized: bool, tokens: &str) -> String {
     }
 }
 
-/// Says on stderr why a command did not do what it was asked for.
+/// Reports on standard error why a command failed.
 fn failed(why: &str) -> ExitCode {
-    eprintln!("{MANAGER}: {}", printable(why));
+    output::note(&format!("{MANAGER}: {}", printable(why)));
     ExitCode::FAILURE
 }
 
 fn crds() -> ExitCode {
     match crate::crds_yaml() {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("the CustomResourceDefinitions could not be written: {error}");
-            ExitCode::FAILURE
-        }
+        Ok(text) => output::print(&text),
+        Err(error) => failed(&format!(
+            "the CustomResourceDefinitions could not be written: {error}"
+        )),
     }
 }

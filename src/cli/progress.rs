@@ -1,16 +1,22 @@
 //! How far something is that takes long: a living line on standard error where that is a terminal, and nothing anywhere else,
 //! so that what a pipeline collects is the answer alone.
 
+use super::output::{self, print};
 use crate::api::printable;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::cell::Cell;
 use std::io::{IsTerminal, stderr};
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// How often the line moves although nothing was said.
 const TICK: Duration = Duration::from_millis(120);
 
 /// One thing that takes long. The line goes when it is dropped.
-pub(super) struct Progress(Option<ProgressBar>);
+pub(super) struct Progress {
+    bar: Option<ProgressBar>,
+    is_lost: Cell<bool>,
+}
 
 impl Progress {
     /// Begins with these words.
@@ -22,43 +28,51 @@ impl Progress {
             bar.enable_steady_tick(TICK);
             bar
         });
-        let progress = Self(bar);
+        let progress = Self {
+            bar,
+            is_lost: Cell::new(false),
+        };
         progress.say(|| doing.to_owned());
         progress
     }
 
     /// Says what is being done now.
     pub(super) fn say(&self, doing: impl FnOnce() -> String) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.set_message(printable(&doing()).into_owned());
         }
     }
 
-    /// A line of the answer, on standard output.
+    /// A line of the answer, on standard output. What was asked for goes on where the line cannot be written.
     pub(super) fn answer(&self, line: &str) {
-        let print = || {
-            // That nobody reads it to its end is no failure of what was asked for.
-            let _ = super::output::print(line);
-        };
-        match &self.0 {
+        let print = || print(line);
+        let printed = match &self.bar {
             Some(bar) => bar.suspend(print),
             None => print(),
+        };
+        if printed != ExitCode::SUCCESS {
+            self.is_lost.set(true);
         }
+    }
+
+    /// Whether a line of the answer could not be written.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost.get()
     }
 
     /// A line that stays, for people.
     pub(super) fn note(&self, line: &str) {
         let line = printable(line);
-        match &self.0 {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None => eprintln!("{line}"),
+        match &self.bar {
+            Some(bar) => bar.suspend(|| output::note(&line)),
+            None => output::note(&line),
         }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }

@@ -5,7 +5,9 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a panic is how a test fails"
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a panic is how a test fails, and cargo shows what a test prints"
 )]
 
 mod account;
@@ -37,6 +39,7 @@ mod life;
 mod login;
 mod lost;
 mod metrics;
+mod moving;
 mod needs;
 mod observability;
 mod others_conditions;
