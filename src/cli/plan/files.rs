@@ -2,11 +2,17 @@
 
 use crate::api::names::GROUP;
 use serde_json::Value;
-use serde_saphyr::{Error, Spanned};
+use serde_saphyr::{Error, Options, Spanned, alias_limits, budget, options};
 use std::path::{Path, PathBuf};
 
 /// Endings of the files that are read of a directory.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// Levels of nesting in a document. Reading takes stack for each; no Kubernetes object has a quarter of them.
+const DEEPEST: usize = 128;
+
+/// Values that aliases (`*name`) may stand for in a file, before the memory that they take is more than a manifest is worth.
+const EXPANDED: usize = 2_000_000;
 
 /// The group of what kustomize reads.
 const KUSTOMIZE: &str = "kustomize.config.k8s.io/";
@@ -89,7 +95,11 @@ fn unreadable(file: &str, error: &Error) -> String {
         .map(|at| at.line())
         .filter(|line| *line > 0);
     let place = at.map_or_else(|| file.to_owned(), |line| place(file, line));
-    match error.without_snippet() {
+    let mut error = error.without_snippet();
+    while let Error::AliasError { error: inner, .. } = error {
+        error = inner.without_snippet();
+    }
+    match error {
         Error::DuplicateMappingKey { key, .. } => {
             let key = match key {
                 Some(key) => format!("key {key:?}"),
@@ -99,10 +109,38 @@ fn unreadable(file: &str, error: &Error) -> String {
                 "{key} stands twice in one object, the second time in {place}: leave out one of them"
             )
         }
+        limit @ (Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. }) => format!(
+            "{place}: more than a limit of this command, {DEEPEST} levels of nesting and {EXPANDED} values by aliases: {limit}: \
+             plan less of it at once"
+        ),
         other => format!(
             "{place}: neither YAML nor JSON: {}: mend it",
             other.to_string().replace('\n', " ")
         ),
+    }
+}
+
+/// How manifests are read. The limits of the library are made for hostile input; these files are the caller's own, and kubectl
+/// takes them whole. Nesting and aliases keep a limit, since memory has one.
+fn reading() -> Options {
+    options! {
+        budget: budget! {
+            max_events: usize::MAX,
+            max_nodes: usize::MAX,
+            max_documents: usize::MAX,
+            max_total_scalar_bytes: usize::MAX,
+            max_aliases: usize::MAX,
+            max_anchors: usize::MAX,
+            max_merge_keys: usize::MAX,
+            max_recorded_anchor_events: usize::MAX,
+            max_recorded_anchor_bytes: usize::MAX,
+            enforce_alias_anchor_ratio: false,
+            max_depth: DEEPEST,
+        },
+        emit_comments: false,
+        alias_limits: alias_limits! { max_total_replayed_events: EXPANDED },
     }
 }
 
@@ -122,7 +160,8 @@ fn of_directory(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 impl Manifests {
     fn take(&mut self, file: &str, text: &str) -> Result<(), String> {
         let documents: Vec<Spanned<Value>> =
-            serde_saphyr::from_multiple(text).map_err(|error| unreadable(file, &error))?;
+            serde_saphyr::from_multiple_with_options(text, reading())
+                .map_err(|error| unreadable(file, &error))?;
         for document in documents {
             self.sort(file, document.referenced.line(), document.value)?;
         }
@@ -230,6 +269,74 @@ mod tests {
             let error = taken(text).unwrap_err();
             assert!(error.contains(place), "{error}");
             assert!(!error.contains('\n'), "one line: {error}");
+        }
+    }
+
+    /// A list of Instances as `kubectl get -o yaml` prints them.
+    fn list(count: usize) -> String {
+        let status = "  status:\n    conditions:\n".to_owned()
+            + &"    - {type: Ready, status: 'True', reason: Available, message: m, lastTransitionTime: t}\n"
+                .repeat(4)
+            + "    detail:\n"
+            + &(0..40).map(|n| format!("      field{n}: [a, {{b: c}}]\n")).collect::<String>();
+        let item = |n: usize| {
+            format!(
+                "- apiVersion: cloudserver.dev/v1alpha1\n  kind: Instance\n  metadata: {{name: i{n}}}\n{status}"
+            )
+        };
+        let items: String = (0..count).map(item).collect();
+        format!("apiVersion: v1\nkind: List\nitems:\n{items}")
+    }
+
+    #[test]
+    fn a_file_may_be_as_large_as_kubectl_takes_it() {
+        let instance =
+            "---\napiVersion: cloudserver.dev/v1alpha1\nkind: Instance\nmetadata: {name: i}\n";
+        let documents = taken(&instance.repeat(10_000)).unwrap();
+        assert_eq!(documents.instances.len(), 10_000);
+        assert_eq!(taken(&list(2_000)).unwrap().instances.len(), 2_000);
+        let aliases = "labels: &l {a: b, c: d}\nbase: &b {e: f}\n".to_owned()
+            + &(0..20_000)
+                .map(|n| format!("x{n}: {{labels: *l, <<: *b}}\n"))
+                .collect::<String>();
+        let one = format!(
+            "{instance}spec:\n{}",
+            aliases
+                .replace("\n", "\n  ")
+                .replacen("labels", "  labels", 1)
+        );
+        assert_eq!(
+            taken(&one).unwrap().instances[0].text("/spec/x19999/e"),
+            Some("f")
+        );
+        let comments = "# a comment\n".repeat(100_000);
+        let commented = format!(
+            "{comments}{instance}spec:\n{comments}  zone: z\n{comments}  list:\n{comments}  - a\n"
+        );
+        assert_eq!(taken(&commented).unwrap().instances.len(), 1);
+    }
+
+    #[test]
+    fn a_limit_is_reported_as_a_limit() {
+        let depth = 200;
+        let nested = format!(
+            "kind: a\nspec: {}{}\n",
+            "[".repeat(depth),
+            "]".repeat(depth)
+        );
+        let bomb = (1..10).fold(
+            "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned(),
+            |text, n| {
+                let all = vec![format!("*a{}", n - 1); 10].join(", ");
+                text + &format!("a{n}: &a{n} [{all}]\n")
+            },
+        );
+        for text in [nested, bomb] {
+            let why = taken(&text).unwrap_err();
+            assert!(
+                why.contains("limit of this command") && why.contains("f.yaml"),
+                "{why}"
+            );
         }
     }
 

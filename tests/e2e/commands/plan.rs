@@ -242,3 +242,22 @@ async fn files_of_all_shapes_are_read_and_what_is_no_instance_is_skipped() {
     );
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_more_than_a_thousand_documents_is_planned_whole() {
+    const COUNT: usize = 1_100;
+    let world = Setup::default()
+        .own_ids()
+        .without_operator()
+        .begin("plan-many")
+        .await;
+    let all: String = (0..COUNT)
+        .map(|n| format!("---\n{}\n", instance(&format!("web-{n}"))))
+        .collect();
+    let told = asked(&world, &["plan", "-f", "-", "-o", "json"], &all).await;
+    assert_eq!(told.status, 3, "{}", told.err);
+    let planned = told.json()["instances"].as_array().unwrap().clone();
+    assert_eq!(planned.len(), COUNT);
+    assert!(planned.iter().all(|one| one["verdict"] == "newServer"));
+    world.finish().await;
+}
