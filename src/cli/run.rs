@@ -13,6 +13,7 @@ mod undecodable;
 mod wiring;
 
 use super::RunArgs;
+use super::connection::ConnectionArgs;
 use super::elect::own_namespace;
 use super::log::Log;
 use crate::api::names::MANAGER;
@@ -50,8 +51,7 @@ pub(super) fn run(args: RunArgs) -> ExitCode {
     let (runtime, own, mut log) = match begun {
         Ok(begun) => begun,
         Err(error) => {
-            eprintln!("{MANAGER}: {error}");
-            return ExitCode::FAILURE;
+            return super::failed(&error);
         }
     };
     let metrics = Metrics::default();
@@ -86,7 +86,8 @@ async fn serve(args: RunArgs, metrics: Metrics, own: Handle) -> Result<(), Strin
     let elect = args.elect.settings()?;
     let count = elect.as_ref().map_or(1, |settings| settings.shards);
     let stop = stop_signal().map_err(|error| format!("signals cannot be received: {error}"))?;
-    let client = kubernetes::client().await.map_err(|error| chain(&error))?;
+    let connected = ConnectionArgs::default().connect();
+    let (client, _) = connected.map_err(|error| chain(&error))?;
     let port = args.metrics.port(&client)?;
     let allowed = args.allowed_endpoints.clone();
     let http = Http::guarded(allowed.into()).map_err(|error| chain(&error))?;

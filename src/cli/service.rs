@@ -1,5 +1,6 @@
 //! Which service a command talks to: the one of an Account in the cluster, or one that is named outright.
 
+use super::connection::{ConnectError, ConnectionArgs};
 use crate::api::valid::{self, NoName};
 use crate::api::{
     Account, AccountSpec, SecretKeyRef, default_missing_codes, default_utc_offset, names,
@@ -7,10 +8,9 @@ use crate::api::{
 use crate::cloud::{AllowedEndpoints, Budget, BuildError, Client, Http, Paths, RateLimiter};
 use crate::runtime::KubeError;
 use crate::runtime::chain;
-use crate::runtime::kubernetes::{self, ClientError, call};
+use crate::runtime::kubernetes::call;
 use crate::session::{self, Credentials, Destination, Problem, Refusal, SecretProblem, UseProblem};
 use clap::Args;
-use kube::config::{Kubeconfig, KubeconfigError};
 use kube::{Api, ResourceExt};
 use secrecy::SecretString;
 use std::path::{Path, PathBuf};
@@ -29,13 +29,8 @@ pub(super) struct ClusterArgs {
     #[arg(short, long, global = true, value_name = "NAME")]
     pub(super) namespace: Option<String>,
 
-    /// The kubeconfig; KUBECONFIG or ~/.kube/config when absent.
-    #[arg(long, global = true, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// The context of the kubeconfig; its current one when absent.
-    #[arg(long, global = true, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    pub(super) connection: ConnectionArgs,
 }
 
 /// Flags that say which service is asked, and as whom.
@@ -62,7 +57,7 @@ pub(super) struct ServiceArgs {
 #[derive(Debug, Error)]
 pub(super) enum ServiceError {
     #[error(transparent)]
-    Cluster(ClientError),
+    Cluster(ConnectError),
     #[error("{place}: {no_name}: mend it")]
     NoName {
         place: &'static str,
@@ -159,10 +154,8 @@ pub(super) struct Reached {
 
 impl ClusterArgs {
     /// A client of the cluster, as kubectl makes it.
-    pub(super) async fn connect(&self) -> Result<Cluster, ServiceError> {
-        let (kubeconfig, context) = (self.kubeconfig.as_deref(), self.context.as_deref());
-        let client = kubernetes::client_of(kubeconfig, context).await;
-        let (client, server) = client.map_err(ServiceError::Cluster)?;
+    pub(super) fn connect(&self) -> Result<Cluster, ServiceError> {
+        let (client, server) = self.connection.connect().map_err(ServiceError::Cluster)?;
         let namespace = match &self.namespace {
             Some(namespace) => namespace.clone(),
             None => client.default_namespace().to_owned(),
@@ -180,16 +173,8 @@ impl ClusterArgs {
         })
     }
 
-    /// The kubeconfig that is asked for, as it stands.
-    pub(super) fn read(&self) -> Result<Kubeconfig, KubeconfigError> {
-        match &self.kubeconfig {
-            Some(file) => Kubeconfig::read_from(file),
-            None => Kubeconfig::read(),
-        }
-    }
-
     fn is_given(&self) -> bool {
-        self.kubeconfig.is_some() || self.context.is_some() || self.namespace.is_some()
+        self.connection.is_given() || self.namespace.is_some()
     }
 }
 
@@ -205,7 +190,7 @@ impl ServiceArgs {
             return self.reach_account().await;
         };
         let cluster = if self.cluster.is_given() {
-            Some(self.cluster.connect().await?)
+            Some(self.cluster.connect()?)
         } else {
             None
         };
@@ -224,7 +209,7 @@ impl ServiceArgs {
             place: "--account",
             no_name,
         })?;
-        let cluster = self.cluster.connect().await?;
+        let cluster = self.cluster.connect()?;
         let account = read_account(&cluster, &cluster.namespace, name).await?;
         Ok((cluster, account))
     }

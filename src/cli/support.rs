@@ -98,7 +98,7 @@ impl Bundle {
 }
 
 async fn collect(args: &SupportArgs) -> Result<String, String> {
-    let cluster = args.cluster.connect().await;
+    let cluster = args.cluster.connect();
     let mut cluster = cluster.map_err(|error| chain(&error))?;
     cluster.client = requests::of_support(cluster.client);
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());

@@ -12,10 +12,8 @@ use http::Uri;
 use http::uri::Builder;
 use kube::api::Patch;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::time::Instant;
@@ -144,7 +142,19 @@ impl KubeError {
     }
 }
 
-/// Waits for one call, at most [`KUBE_CALL_DEADLINE`].
+/// The deadline that a flag of a command sets for each call of its process.
+static DEADLINE: OnceLock<Duration> = OnceLock::new();
+
+/// Sets the deadline of each [`call`] of this process, and of the clients that are made from now on. Only the first value counts.
+pub fn set_deadline(deadline: Duration) {
+    let _ = DEADLINE.set(deadline);
+}
+
+fn deadline() -> Duration {
+    *DEADLINE.get().unwrap_or(&KUBE_CALL_DEADLINE)
+}
+
+/// Waits for one call, at most [`KUBE_CALL_DEADLINE`] or what [`set_deadline`] set instead.
 ///
 /// # Errors
 /// See [`KubeError`].
@@ -152,7 +162,7 @@ pub async fn call<T>(
     operation: &'static str,
     future: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, KubeError> {
-    call_within(KUBE_CALL_DEADLINE, operation, future).await
+    call_within(deadline(), operation, future).await
 }
 
 /// Waits for one call, at most so long.
@@ -199,91 +209,21 @@ fn told<T>(
     }
 }
 
-/// Why there is no client.
-#[derive(Debug, Error)]
-pub enum ClientError {
-    /// Neither kubeconfig nor in-cluster environment.
-    #[error("no cluster to talk to: set KUBECONFIG, or run inside a cluster with a ServiceAccount")]
-    Config {
-        /// The cause.
-        #[source]
-        source: Box<kube::config::InferConfigError>,
-    },
-    /// A kubeconfig, or a context in it, that cannot be read.
-    #[error("the kubeconfig is not usable: check --kubeconfig, KUBECONFIG and --context")]
-    Kubeconfig {
-        /// The cause.
-        #[source]
-        source: Box<kube::config::KubeconfigError>,
-    },
-    /// The configuration does not make a client.
-    #[error("the cluster's configuration is not usable")]
-    Client {
-        /// The cause.
-        #[source]
-        source: Box<kube::Error>,
-    },
-}
-
-/// The client: kubeconfig by the ecosystem's rules (KUBECONFIG, else ~/.kube/config, else in-cluster), and no retries,
-/// since a repeated write is a decision of ours.
+/// The client of this configuration. It retries nothing, since a repeated write is a decision of ours. An exec plugin runs here.
 ///
 /// # Errors
-/// No configuration, or one that cannot be used.
-pub async fn client() -> Result<Client, ClientError> {
-    built(inferred().await?)
-}
-
-async fn inferred() -> Result<Config, ClientError> {
-    Config::infer().await.map_err(|source| ClientError::Config {
-        source: Box::new(source),
-    })
-}
-
-/// A client as kubectl makes it, for commands, and where its apiserver is: from this kubeconfig, else from the usual places,
-/// with this context.
-///
-/// # Errors
-/// No kubeconfig, or one that cannot be used.
-pub async fn client_of(
-    kubeconfig: Option<&Path>,
-    context: Option<&str>,
-) -> Result<(Client, String), ClientError> {
-    let unusable = |source| ClientError::Kubeconfig {
-        source: Box::new(source),
-    };
-    let read = match kubeconfig {
-        Some(path) => Kubeconfig::read_from(path),
-        None if context.is_none() => return named(inferred().await?),
-        None => Kubeconfig::read(),
-    };
-    let options = KubeConfigOptions {
-        context: context.map(ToOwned::to_owned),
-        ..KubeConfigOptions::default()
-    };
-    let read = read.map_err(unusable)?;
-    let config = Config::from_custom_kubeconfig(read, &options);
-    named(config.await.map_err(unusable)?)
-}
-
-fn named(config: Config) -> Result<(Client, String), ClientError> {
-    let server = config.cluster_url.to_string();
-    Ok((built(config)?, server.trim_end_matches('/').to_owned()))
-}
-
-fn built(mut config: Config) -> Result<Client, ClientError> {
+/// The configuration cannot be used.
+pub fn client(mut config: Config) -> kube::Result<Client> {
     config.default_retry = false;
     config.headers.push((
         http::header::USER_AGENT,
         http::HeaderValue::from_static(USER_AGENT),
     ));
     config.connect_timeout = Some(KUBE_CONNECT_DEADLINE);
-    config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_TIMEOUT_SECONDS) + 10));
+    let watch = Duration::from_secs(u64::from(WATCH_TIMEOUT_SECONDS) + 10);
+    config.read_timeout = Some(watch.max(deadline()));
     config.reset_reader_on_write = true;
-    let unusable = |source| ClientError::Client {
-        source: Box::new(source),
-    };
-    let builder = kube::client::ClientBuilder::try_from(config).map_err(unusable)?;
+    let builder = kube::client::ClientBuilder::try_from(config)?;
     Ok(well_formed(builder.build()))
 }
 

@@ -1,5 +1,6 @@
 //! The reference of the command line, made from its definition.
 
+use crate::cli::HEADING;
 use clap::{Arg, ArgAction, Command};
 
 /// The whole page.
@@ -13,7 +14,24 @@ pub(super) fn page() -> String {
     let mut root = crate::cli::command();
     root.build();
     below(&mut page, &root);
+    let commands = root.get_subcommands();
+    let told = commands.filter(|command| command.get_name() == "status");
+    let shared = told
+        .flat_map(Command::get_arguments)
+        .filter(|one| is_shared(one));
+    page.push_str("\n## Connection to the cluster\n\nThe flags of kubectl, for every command that asks a cluster.\n");
+    table(&mut page, shared);
     page
+}
+
+/// Whether a flag is one of those by which a cluster is reached: the page lists them once.
+fn is_shared(argument: &Arg) -> bool {
+    argument.get_help_heading() == Some(HEADING)
+}
+
+fn table<'a>(page: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
+    page.push_str("\n| Flag | Variable | Default | Meaning |\n|---|---|---|---|\n");
+    arguments.for_each(|argument| page.push_str(&row(argument)));
 }
 
 /// A section for each command below this one that does something.
@@ -42,11 +60,15 @@ fn section(page: &mut String, command: &Command) {
     ));
     let arguments = command.get_arguments();
     let arguments: Vec<&Arg> = arguments.filter(|one| is_told(one)).collect();
-    if !arguments.is_empty() {
-        page.push_str("\n| Flag | Variable | Default | Meaning |\n|---|---|---|---|\n");
+    let (shared, own): (Vec<&Arg>, Vec<&Arg>) =
+        arguments.into_iter().partition(|one| is_shared(one));
+    if !own.is_empty() {
+        table(page, own.into_iter());
     }
-    for argument in arguments {
-        page.push_str(&row(argument));
+    if !shared.is_empty() {
+        page.push_str(
+            "\nAnd those of the [connection to the cluster](#connection-to-the-cluster).\n",
+        );
     }
     if let Some(more) = command.get_after_long_help() {
         page.push_str(&format!("\n```text\n{}\n```\n", more.to_string().trim()));

@@ -1,11 +1,14 @@
 //! The commands as a user types them.
 
 mod completion;
+mod connection;
 mod import;
 mod instances;
 mod names;
+mod output;
 mod overview;
 mod plan;
+mod proxy;
 mod rights;
 mod secrets;
 mod terminal;

@@ -5,11 +5,13 @@
 
 use crate::api::{Account, Instance};
 use crate::cli::command;
+use crate::cli::connection::ConnectionArgs;
 use crate::cli::service::{Cluster, ClusterArgs, ServiceArgs};
 use clap::{ArgMatches, Command, FromArgMatches};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, ObjectList, PartialObjectMeta};
+use kube::config::Kubeconfig;
 use kube::{Resource, ResourceExt};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -24,7 +26,15 @@ const MOST: u32 = 500;
 pub(super) fn offered(command: Command) -> Command {
     let candidates = |id: &str| match id {
         "namespace" => Some(namespaces()),
-        "context" => Some(contexts()),
+        "context" => Some(of_kubeconfig(|read| {
+            read.contexts.into_iter().map(|one| one.name).collect()
+        })),
+        "cluster" => Some(of_kubeconfig(|read| {
+            read.clusters.into_iter().map(|one| one.name).collect()
+        })),
+        "user" => Some(of_kubeconfig(|read| {
+            read.auth_infos.into_iter().map(|one| one.name).collect()
+        })),
         "account" => Some(accounts()),
         _ => None,
     };
@@ -65,13 +75,12 @@ fn accounts() -> ArgValueCandidates {
     })
 }
 
-/// Contexts of the kubeconfig.
-fn contexts() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| {
-        in_time(async || {
-            let read = of_line::<ClusterArgs>()?.read().ok()?;
-            let contexts = read.contexts.into_iter();
-            Some(contexts.map(|context| plain(context.name)).collect())
+/// Names of the kubeconfig.
+fn of_kubeconfig(names: fn(Kubeconfig) -> Vec<String>) -> ArgValueCandidates {
+    ArgValueCandidates::new(move || {
+        in_time(async move || {
+            let read = of_line::<ConnectionArgs>()?.read().ok()?;
+            Some(names(read).into_iter().map(plain).collect())
         })
     })
 }
@@ -142,7 +151,7 @@ fn names<K: Clone + Resource>(
 fn of_cluster(
     tell: impl AsyncFnOnce(Cluster) -> Option<Vec<CompletionCandidate>> + Send + 'static,
 ) -> Vec<CompletionCandidate> {
-    in_time(async || tell(of_line::<ClusterArgs>()?.connect().await.ok()?).await)
+    in_time(async || tell(of_line::<ClusterArgs>()?.connect().ok()?).await)
 }
 
 /// What the Account tells that the words so far name.

@@ -12,7 +12,7 @@ mod tests;
 
 use super::asked;
 use super::completion::values;
-use super::output::print;
+use super::output::{note, print};
 use super::parsers::instance_name;
 use super::service::ClusterArgs;
 use crate::api::Instance;
@@ -58,7 +58,7 @@ pub(super) fn describe(args: &DescribeArgs) -> ExitCode {
 }
 
 async fn show_tree(args: &StatusArgs) -> Result<String, String> {
-    let cluster = args.cluster.connect().await;
+    let cluster = args.cluster.connect();
     let cluster = cluster.map_err(|error| chain(&error))?;
     let objects = Objects::read(&cluster, args.all_namespaces).await?;
     if objects.is_empty() {
@@ -69,14 +69,14 @@ async fn show_tree(args: &StatusArgs) -> Result<String, String> {
                 cluster.namespace
             ),
         };
-        eprintln!("there is no Account and no Instance {place}");
+        note(&format!("there is no Account and no Instance {place}"));
         return Ok(String::new());
     }
     Ok(tree::tree(&objects, Timestamp::now()))
 }
 
 async fn show_each(args: &DescribeArgs) -> Result<String, String> {
-    let cluster = args.cluster.connect().await;
+    let cluster = args.cluster.connect();
     let cluster = cluster.map_err(|error| chain(&error))?;
     // The others tell how long such operations take here.
     let (instances, unreadable) = objects::list::<Instance>(&cluster, false).await?;

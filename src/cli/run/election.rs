@@ -1,6 +1,7 @@
 //! Being the process that acts on a shard: by its Lease, or for life where there is none.
 
 use crate::api::Instance;
+use crate::cli::connection::ConnectionArgs;
 use crate::runtime::chain;
 use crate::runtime::lease::{Contest, Event, Holdings, Lease, Lost, Settings, Won};
 use crate::runtime::{Heartbeats, Shard, Term, kubernetes};
@@ -134,8 +135,8 @@ pub(super) fn stand_by(
     let (tell, told) = mpsc::channel(1);
     own.spawn(async move {
         // A client of its own as well: no connection is shared, and no term gags it.
-        let client = match kubernetes::client().await {
-            Ok(client) => client,
+        let client = match ConnectionArgs::default().connect() {
+            Ok((client, _)) => client,
             Err(error) => {
                 let _ = tell.send(Err(chain(&error))).await;
                 return;

@@ -181,17 +181,13 @@ fn ended(work: impl Future<Output = Result<u8, String>>) -> ExitCode {
 
 async fn wait(args: &WaitArgs) -> Result<u8, String> {
     let progress = Progress::begin("asking the cluster");
-    let cluster = args
-        .cluster
-        .connect()
-        .await
-        .map_err(|error| chain(&error))?;
+    let cluster = args.cluster.connect().map_err(|error| chain(&error))?;
     let instances = args.which.read(&cluster).await?;
     let goals = instances
         .iter()
         .map(|live| (live.name_any(), goal(live, Aim::Ready)));
     let end = follow(&cluster, goals.collect(), args.timeout, &progress).await?;
-    Ok(status(end))
+    Ok(status(end).max(u8::from(progress.is_lost())))
 }
 
 async fn carry_out(
@@ -201,11 +197,7 @@ async fn carry_out(
     is_asked_before: bool,
 ) -> Result<u8, String> {
     let mut progress = Progress::begin("asking the cluster");
-    let cluster = args
-        .cluster
-        .connect()
-        .await
-        .map_err(|error| chain(&error))?;
+    let cluster = args.cluster.connect().map_err(|error| chain(&error))?;
     let instances = args.which.read(&cluster).await?;
     let edits: Vec<(Instance, Edit)> = instances
         .into_iter()
@@ -248,7 +240,7 @@ async fn carry_out(
         progress.note("what was asked for stands in the specs, and goes on; `wait` waits for it");
     }
     // What was not even accepted counts, and what went wrong meanwhile counts more.
-    Ok(status(end).max(u8::from(has_failed)))
+    Ok(status(end).max(u8::from(has_failed || progress.is_lost())))
 }
 
 /// What is waited for, for an object as it is.

@@ -45,7 +45,7 @@ pub use objects::{
     abnormal, condition, instance, instance_by_key, is_ready, name_of_length, other_image, outline,
     reason, stopped, token, with,
 };
-pub use operator::{Operator, get};
+pub use operator::{Launch, Operator, get};
 pub use program::{Program, folder, module, on_path, port};
 pub use setup::Setup;
 pub use side_by_side::{each_side_by_side, side_by_side};

@@ -1,0 +1,108 @@
+//! The flags of kubectl that say how the cluster is reached.
+
+use super::{EXECUTABLE, Told, eventually, run};
+use crate::support::{PATIENCE, Setup, World, instance, is_for_now};
+use std::net::TcpListener;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::process::Command;
+
+/// `status` with these flags and this `KUBECONFIG`, once it is answered.
+async fn status(world: &World, kubeconfig: &str, flags: &[&str]) -> Told {
+    eventually("the command is answered", async || {
+        let mut command = Command::new(EXECUTABLE);
+        command.args(["status", "-n", &world.namespace]).args(flags);
+        command
+            .env("KUBECONFIG", kubeconfig)
+            .env("HOME", "/nowhere");
+        let told = run(&mut command, "").await;
+        match told.status == 1 && is_for_now(&told.err) {
+            true => Err(told.err),
+            false => Ok(told),
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kubeconfig_lists_and_connection_flags_are_those_of_kubectl() {
+    let world = Setup::default()
+        .own_ids()
+        .without_operator()
+        .begin("connection")
+        .await;
+    world.apply(&instance("web")).await;
+    let directory = TempDir::new().unwrap();
+    let file = world.shared.cluster.kubeconfig_path().display().to_string();
+    let empty = directory.path().join("empty");
+    std::fs::write(&empty, "").unwrap();
+    let (server, ca) = world.apiserver();
+    let authority = directory.path().join("ca.pem");
+    std::fs::write(&authority, ca).unwrap();
+    let authority = format!("--certificate-authority={}", authority.display());
+    let at = ["-s", server];
+    let token = format!("--token={}", world.operator_token());
+
+    let list = format!("/nowhere/config::{}:{file}", empty.display());
+    for (kubeconfig, flags) in [
+        (list.as_str(), &[][..]),
+        (&list, &["--as=system:admin", "--as-group=system:masters"]),
+        (
+            &list,
+            &[
+                "--user=devcluster",
+                "--cluster=devcluster",
+                "--request-timeout=1m",
+            ],
+        ),
+        ("", &[&at[..], &[&token, &authority]].concat()),
+        (
+            "",
+            &[&at[..], &[&token, "--insecure-skip-tls-verify"]].concat(),
+        ),
+        (
+            "",
+            &[
+                &at[..],
+                &[&token, &authority, "--tls-server-name=localhost"],
+            ]
+            .concat(),
+        ),
+    ] {
+        let told = status(&world, kubeconfig, flags).await;
+        assert_eq!(told.status, 0, "{kubeconfig} {flags:?}: {}", told.err);
+        assert!(told.out.contains("web"), "{flags:?}: {}", told.out);
+    }
+    // Without trust in the server, or as a user without rights.
+    for (flags, words) in [
+        (&[&at[..], &[&token]].concat()[..], "certificate"),
+        (&["--as=eve"], "User \"eve\" cannot list"),
+        (
+            &["--as=eve", "--as-group=a", "--as-group=b"],
+            "User \"eve\" cannot list",
+        ),
+        (&["--token=wrong"], "Unauthorized"),
+    ] {
+        let told = status(&world, &file, flags).await;
+        assert_eq!(told.status, 1, "{flags:?}: {}", told.out);
+        assert!(told.err.contains(words), "{flags:?}: {}", told.err);
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_request_waits_as_long_as_its_flag_says() {
+    // It takes connections and never answers.
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", mute.local_addr().unwrap());
+    let mut command = Command::new(EXECUTABLE);
+    command.args(["status", "-s", &server, "--request-timeout=300ms"]);
+    command.env("KUBECONFIG", "").env("HOME", "/nowhere");
+    let told = tokio::time::timeout(PATIENCE, run(&mut command, ""));
+    let told = told.await.unwrap();
+    let words = format!(
+        "no answer from the apiserver within {} s",
+        Duration::from_millis(300).as_secs_f32()
+    );
+    assert!(told.err.contains(&words), "{}", told.err);
+}
