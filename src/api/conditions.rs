@@ -97,6 +97,9 @@ reasons! {
     LookingForServer:
         "Before anything is bought, the service's listing is read for a server that this Instance already has.",
         "Wait for two listings. If it stays, look at the Account: the listing cannot be read.";
+    BoughtElsewhere:
+        "The record on the Instance is from another cluster. The service lists the server that it names, and no Instance of this cluster has that server: the fleet may be on the move. Another server is bought for this Instance after five minutes.",
+        "To keep the server, set spec.import.id to it, or stop the operator of the other cluster and run this one with --cluster-id of that cluster. To have another server at once, remove the annotation cloudserver.dev/binding.";
     Importing:
         "The server that spec.import names is being looked for and looked at. Nothing is bought.",
         "Wait for one listing. If it stays, read the message.";

@@ -1,17 +1,18 @@
-//! `import`: the manifest of an Instance that takes over a server which exists.
+//! `import`: the manifest of an Instance that takes over a server which exists, or one for each such server.
 
+mod fleet;
 mod guess;
 
 use super::completion::values;
 use super::instances::owners;
 use super::output::print;
-use super::owners::Ownership;
+use super::owners::{Owners, Ownership};
 use super::progress::Progress;
 use super::servers::{self, Within};
 use super::service::{Reached, ServiceArgs};
 use super::{asked, chain, unreadable};
 use crate::api::names::{DEFAULT_ACCOUNT, GROUP, MANAGER};
-use crate::api::{Account, Imports, Instance, printable, valid};
+use crate::api::{Account, Imports, Instance, Marker, printable, valid};
 use crate::cloud::{CallPriority, Detail, ServerId};
 use crate::runtime::watch::ObjectKey;
 use clap::{Args, ValueEnum};
@@ -26,8 +27,12 @@ const SHOWN: usize = 10;
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
     /// The server: its identifier, or its exact name.
-    #[arg(value_name = "SERVER", add = values::unowned())]
-    server: String,
+    #[arg(value_name = "SERVER", required_unless_present = "all", add = values::unowned())]
+    server: Option<String>,
+
+    /// Every server that no Instance here has.
+    #[arg(long, conflicts_with_all = ["server", "name", "password_secret"])]
+    all: bool,
 
     #[command(flatten)]
     service: ServiceArgs,
@@ -74,17 +79,58 @@ enum Form {
     Json,
 }
 
-/// Prints the manifest.
-pub(super) fn import(args: &ImportArgs) -> ExitCode {
-    asked(manifest(args), |text| print(&text))
+/// One manifest, with the comments above it.
+struct Printed {
+    manifest: Value,
+    comments: String,
+    /// What could not be checked, and what is to be done first.
+    doubts: Vec<String>,
 }
 
-async fn manifest(args: &ImportArgs) -> Result<String, String> {
+impl Printed {
+    fn yaml(&self) -> Result<String, String> {
+        let text = serde_saphyr::to_string(&self.manifest).map_err(|error| error.to_string())?;
+        Ok(format!("{}{text}", self.comments))
+    }
+
+    fn json(&self) -> Result<String, String> {
+        serde_json::to_string_pretty(&self.manifest).map_err(|error| error.to_string())
+    }
+}
+
+/// Prints the manifest, or those of all servers.
+pub(super) fn import(args: &ImportArgs) -> ExitCode {
+    match &args.server {
+        Some(server) => asked(single(args, server), |text| print(&text)),
+        None => fleet::import(args),
+    }
+}
+
+async fn single(args: &ImportArgs, server: &str) -> Result<String, String> {
     let progress = Progress::begin("asking the cluster");
     let reached = args.service.reach().await.map_err(|error| chain(&error))?;
     let owners = owners(&reached, &progress).await;
-    let detail = find(args, &reached, owners.as_ref(), &progress).await?;
-    let ownership = owners.as_ref().map_or(Ownership::Unknown, |owners| {
+    let detail = find(args, server, &reached, owners.as_ref(), &progress).await?;
+    progress.say(|| "reading packages, security groups and key pairs".to_owned());
+    let printed = manifest(args, &reached, owners.as_ref(), &detail).await?;
+    for words in &printed.doubts {
+        progress.note(&format!("{MANAGER}: {words}"));
+    }
+    drop(progress);
+    match args.output {
+        Form::Json => printed.json(),
+        Form::Yaml => printed.yaml(),
+    }
+}
+
+/// The manifest that takes this server over.
+async fn manifest(
+    args: &ImportArgs,
+    reached: &Reached,
+    owners: Option<&Owners>,
+    detail: &Detail,
+) -> Result<Printed, String> {
+    let ownership = owners.map_or(Ownership::Unknown, |owners| {
         owners.of(&detail.id, detail.name())
     });
     if let Ownership::Owned(owner) = &ownership {
@@ -94,35 +140,24 @@ async fn manifest(args: &ImportArgs) -> Result<String, String> {
             detail.id, owner.namespace, owner.name
         ));
     }
-    is_within(args, &reached, owners.as_ref(), &detail).await?;
-    let name = name(args, &reached, owners.as_ref(), &detail)?;
-    progress.say(|| "reading packages, security groups and key pairs".to_owned());
-    let place = Placed::of(&detail)?;
+    is_within(args, reached, owners, detail).await?;
+    let name = name(args, reached, owners, detail)?;
+    let place = Placed::of(detail)?;
     let (client, mut doubts) = (&reached.client, Vec::new());
-    let package = guess::package(args, client, &detail, &place, &mut doubts).await?;
+    let package = guess::package(args, client, detail, &place, &mut doubts).await?;
     let firewall = guess::firewall(args, client, &place, &mut doubts).await?;
     guess::key(args, client, &mut doubts).await?;
     let account = reached.account.as_ref();
-    let manifest = put_together(args, account, &detail, &place, &name, &package, firewall);
+    let manifest = put_together(args, account, detail, &place, &name, &package, firewall);
     // What is printed is an Instance, whatever the service said.
     serde_json::from_value::<Instance>(manifest.clone())
         .map_err(|error| format!("server {} makes no Instance: {error}", detail.id))?;
-    let denied = reached.account.as_ref().and_then(allow);
-    doubts.extend(denied);
-    for words in &doubts {
-        progress.note(&format!("{MANAGER}: {words}"));
-    }
-    drop(progress);
-    match args.output {
-        Form::Json => serde_json::to_string_pretty(&manifest).map_err(|error| error.to_string()),
-        Form::Yaml => {
-            let text = serde_saphyr::to_string(&manifest).map_err(|error| error.to_string())?;
-            Ok(format!(
-                "{}{text}",
-                comments(args, &detail, &name, &ownership, &doubts)
-            ))
-        }
-    }
+    doubts.extend(account.and_then(allow));
+    Ok(Printed {
+        comments: comments(args, detail, &name, &ownership, &doubts),
+        manifest,
+        doubts,
+    })
 }
 
 /// What has to be done before the Account lets its Instances import anything.
@@ -181,11 +216,12 @@ fn comments(
 /// The one server that is meant.
 async fn find(
     args: &ImportArgs,
+    text: &str,
     reached: &Reached,
-    owners: Option<&super::owners::Owners>,
+    owners: Option<&Owners>,
     progress: &Progress,
 ) -> Result<Detail, String> {
-    let (client, text) = (&reached.client, args.server.as_str());
+    let client = &reached.client;
     progress.say(|| format!("looking for {text}"));
     let unread = |id: &ServerId, error: crate::cloud::Error| {
         unreadable(client, &format!("detail of server {id}"), error)
@@ -238,7 +274,7 @@ async fn find(
 async fn is_within(
     args: &ImportArgs,
     reached: &Reached,
-    owners: Option<&super::owners::Owners>,
+    owners: Option<&Owners>,
     detail: &Detail,
 ) -> Result<(), String> {
     let within = Within {
@@ -267,7 +303,7 @@ async fn is_within(
 fn name(
     args: &ImportArgs,
     reached: &Reached,
-    owners: Option<&super::owners::Owners>,
+    owners: Option<&Owners>,
     detail: &Detail,
 ) -> Result<String, String> {
     let name = match &args.name {
@@ -275,7 +311,7 @@ fn name(
             valid::object_name(name).map_err(|no_name| format!("--name: {no_name}: mend it"))?;
             name.clone()
         }
-        None => object_name(detail.name().unwrap_or(detail.id.as_str())).ok_or_else(|| {
+        None => object_name(detail.name().map_or(detail.id.as_str(), unmarked)).ok_or_else(|| {
             format!(
                 "the name of server {} makes no name of an object: name the Instance with --name",
                 detail.id
@@ -374,6 +410,14 @@ fn put_together(
         }
     }
     manifest
+}
+
+/// The name without the marker of the Instance for which the server was bought.
+fn unmarked(name: &str) -> &str {
+    let marker = Marker::in_name(name).map(|marker| format!("-{marker}"));
+    marker
+        .and_then(|marker| name.strip_suffix(&marker))
+        .unwrap_or(name)
 }
 
 /// A name that Kubernetes takes, from one that the service took.

@@ -90,6 +90,8 @@ pub struct Observation {
     pub claim: Claim,
     /// Another Instance that has the better right to the server that was taken over.
     pub rival: Rival,
+    /// The record of another cluster on this object, where no Instance here has the server that it names.
+    pub elsewhere: Option<Box<PurchaseRecord>>,
     /// What this process remembers, after this look.
     pub memory: Memory,
     /// Monotonic time of the look.

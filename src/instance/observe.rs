@@ -3,8 +3,8 @@
 pub(super) mod login;
 mod look;
 
-use crate::api::Marker;
 use crate::api::conditions::Reason;
+use crate::api::{Marker, PurchaseRecord};
 use crate::cloud::ServerId;
 use crate::instance::context::Context;
 use crate::instance::fact::{ConnectionFact, Fact};
@@ -124,6 +124,7 @@ fn unread(
         candidate: Fact::NotAsked,
         claim: Claim::NotAsked,
         rival: Rival::None,
+        elsewhere: elsewhere(context, &facts),
         memory,
         now,
         // Whole seconds, as status keeps them: a fraction would look like a change at every reconcile.
@@ -363,6 +364,19 @@ fn rival(context: &Context, facts: &Facts, session: Option<&AccountSession>) -> 
     let sessions = &context.sessions;
     let backing = |say: &Say<'_>| sessions.backing_of_rival(say, &id, session);
     sessions.reservations().rival(&facts.uid, &id, backing)
+}
+
+/// The record that another cluster wrote, unless an Instance here has its server.
+fn elsewhere(context: &Context, facts: &Facts) -> Option<Box<PurchaseRecord>> {
+    let (annotation, cluster) = (facts.annotation.as_deref()?, &context.settings.cluster);
+    if facts.purchase().is_some() || cluster.is_empty() {
+        return None;
+    }
+    let record = PurchaseRecord::parse(annotation).ok()?;
+    let id = ServerId::from(record.id.clone().filter(|_| record.cluster != *cluster)?);
+    let owner = context.sessions.reservations().owner(&id, None);
+    let is_free = owner.is_none_or(|owner| owner == facts.key);
+    is_free.then(|| Box::new(record))
 }
 
 fn session_facts(session: &AccountSession, facts: &Facts) -> SessionFacts {

@@ -10,6 +10,10 @@ pub const LISTED_WITHIN: Duration = Duration::from_secs(5);
 /// A server is reported so long before it expires: a week has working days, whatever the holidays.
 pub const EXPIRES_WITHIN: SignedDuration = SignedDuration::from_hours(7 * 24);
 
+/// How long a purchase waits where another cluster's record names a server that is still there: a person who moves a fleet reads
+/// the condition in this time, and a copy gets its server soon enough.
+pub const REPORTED_BEFORE_PURCHASE: Duration = Duration::from_secs(300);
+
 /// What moves by itself at the service is looked at again after this time when nothing else calls for it.
 pub const IDLE_REQUEUE: Duration = Duration::from_secs(600);
 

@@ -13,9 +13,10 @@ mod stage;
 mod verdict;
 
 use super::completion::values;
+use super::output::print;
 use super::progress::Progress;
 use super::service::{Cluster, ClusterArgs};
-use super::{asked, chain, failed};
+use super::{asked, chain};
 use clap::{Args, ValueEnum};
 use dry_run::{DryRun, Taken};
 use files::{Manifest, Manifests};
@@ -23,7 +24,6 @@ use futures::{StreamExt, stream};
 use stage::Stage;
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use verdict::{Answer, Effect, Finding};
@@ -54,6 +54,11 @@ pub(super) struct PlanArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
 
+    /// Identity of the cluster in records, where the operator runs with this flag; read from the UID of namespace kube-system
+    /// when absent.
+    #[arg(long, value_name = "ID")]
+    cluster_id: Option<String>,
+
     /// How it is printed.
     #[arg(short, long, value_enum, default_value_t)]
     output: Form,
@@ -74,21 +79,12 @@ enum Form {
 
 /// Prints what would be done.
 pub(super) fn plan(args: &PlanArgs) -> ExitCode {
-    asked(answer(args), |(text, status)| match written(&text) {
-        Ok(()) => ExitCode::from(status),
-        Err(error) => failed(&format!("the output could not be written: {error}")),
+    asked(answer(args), |(text, status)| {
+        match print(&text) == ExitCode::SUCCESS {
+            true => ExitCode::from(status),
+            false => ExitCode::FAILURE,
+        }
     })
-}
-
-/// Colours reach a terminal only, and none where NO_COLOR is set.
-fn written(text: &str) -> std::io::Result<()> {
-    let mut out = anstream::AutoStream::auto(std::io::stdout().lock());
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    match written {
-        // That nobody reads it to its end is no failure.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
 }
 
 async fn answer(args: &PlanArgs) -> Result<(String, u8), String> {
@@ -103,11 +99,7 @@ async fn answer(args: &PlanArgs) -> Result<(String, u8), String> {
     let (answers, notes) = if files.instances.is_empty() {
         (Vec::new(), Vec::new())
     } else {
-        let cluster = args
-            .cluster
-            .connect()
-            .await
-            .map_err(|error| chain(&error))?;
+        let cluster = args.cluster.connect().map_err(|error| chain(&error))?;
         answers(args, &cluster, &files, &progress).await?
     };
     notes
@@ -120,8 +112,7 @@ async fn answer(args: &PlanArgs) -> Result<(String, u8), String> {
         Form::Text => show::text(&answers),
         Form::Json => {
             let report = show::report(&answers, &files.others, &notes, status);
-            let text = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
-            text + "\n"
+            serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?
         }
     };
     Ok((text, status))
@@ -152,7 +143,7 @@ async fn answers(
     let mut notes = Vec::new();
     let cluster = &secrets::as_applied(cluster, &files.secrets, &mut notes);
     // First, since it says at once that the cluster does not answer.
-    let mut stage = Stage::set(cluster, notes).await?;
+    let mut stage = Stage::set(cluster, args.cluster_id.as_ref(), notes).await?;
     let manager = args.field_manager.as_str();
     let (done, count) = (&Cell::new(0), files.instances.len());
     let rehearsed: Vec<(&Manifest, DryRun)> = stream::iter(&files.instances)

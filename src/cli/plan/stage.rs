@@ -78,9 +78,17 @@ async fn owners(cluster: &Cluster, notes: &mut Vec<String>) -> Result<Option<Own
 
 impl Stage {
     /// Sets it up for the Instances of one cluster.
-    pub(super) async fn set(cluster: &Cluster, mut notes: Vec<String>) -> Result<Self, String> {
-        let owners = owners(cluster, &mut notes).await?;
+    pub(super) async fn set(
+        cluster: &Cluster,
+        named: Option<&String>,
+        mut notes: Vec<String>,
+    ) -> Result<Self, String> {
+        let mut owners = owners(cluster, &mut notes).await?;
+        if let (Some(named), Some(owners)) = (named, &mut owners) {
+            owners.cluster = Some(named.clone());
+        }
         let id = owners.as_ref().and_then(|owners| owners.cluster.clone());
+        let id = id.or_else(|| named.cloned());
         if id.is_none() {
             notes.push(
                 "namespace kube-system may not be read: an Instance that was restored from a backup is taken for a new one"

@@ -260,6 +260,9 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
     if let Some(plan) = policy::instead_of_a_purchase(observed).or_else(withdrawn) {
         return plan;
     }
+    if let (Origin::First, Some(plan)) = (origin, bought_elsewhere(observed)) {
+        return plan;
+    }
     let ready = resolve::purchase(observed).and_then(|purchase| Ok((purchase, login(observed)?)));
     let (purchase, login) = match ready {
         Ok(ready) => ready,
@@ -292,6 +295,36 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
         },
         update,
     )
+}
+
+/// The record of another cluster names a server that is listed and that no Instance here has. The manifest is a copy, for which
+/// another server is bought, or the fleet is being moved: that is reported for a while before the purchase.
+fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
+    let record = observed.elsewhere.as_ref()?;
+    let since = observed.memory.origin.first_seen;
+    let until = since + times::REPORTED_BEFORE_PURCHASE;
+    if observed.now >= until {
+        return None;
+    }
+    let listing = observed.listing.as_ref();
+    let Some(listing) = listing.filter(|listing| listing.is_whole(since)) else {
+        return Some(looking(observed, since, 1));
+    };
+    let id = ServerId::from(record.id.as_deref()?);
+    listing.row(&id)?;
+    let message = format!(
+        "the record on this Instance is from another cluster, and no Instance here has its server {id}: nothing is bought{}, \
+         and another server after that; to keep {id}, set spec.import.id to it, or stop the operator of that cluster and run \
+         this one with --cluster-id {}; to buy at once, remove the annotation {}",
+        words::until(observed, until),
+        record.cluster,
+        names::BINDING
+    );
+    let readiness = Readiness::reconciling(Reason::BoughtElsewhere, message);
+    Some(Plan::rest(
+        StatusUpdate::of(readiness),
+        until - observed.now,
+    ))
 }
 
 /// A server of an earlier attempt may still turn up in the account of that one, and the spec does not want another one there.

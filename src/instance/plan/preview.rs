@@ -149,7 +149,7 @@ fn without_server(observed: &Observation, plan: &Plan) -> Preview {
 fn waits(observed: &Observation, readiness: &Readiness) -> Preview {
     match readiness.reason {
         // It goes on by itself, and what comes of it is known.
-        Reason::CreateRateReached | Reason::CreateFailed => {
+        Reason::CreateRateReached | Reason::CreateFailed | Reason::BoughtElsewhere => {
             let mut preview =
                 Preview::of(PlannedChange::Operation(Verb::Create), purchase(observed));
             preview.notes.push(readiness.message.clone());

@@ -94,6 +94,7 @@ impl Scene {
             candidate: Fact::NotAsked,
             claim: Claim::NotAsked,
             rival: Rival::None,
+            elsewhere: None,
             memory,
             now,
             wall_clock: Timestamp::UNIX_EPOCH,

@@ -17,6 +17,39 @@ fn an_object_born_before_our_eyes_is_bought_for_without_a_look() {
 }
 
 #[test]
+fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_bought() {
+    let copy = || {
+        Scene::fresh().with(|observed| {
+            let record =
+                Scene::recorded(Some("ecs-7"), |record| record.cluster = "other".to_owned());
+            let record = record.0.facts.purchase().unwrap().clone();
+            observed.elsewhere = Some(Box::new(record));
+        })
+    };
+    // Whether it is there one listing tells.
+    let unread = copy().plan();
+    assert!(rests(&unread));
+    assert_eq!(reason(&unread).unwrap().1, Reason::LookingForServer);
+    assert_eq!(unread.wants.passes, 1);
+    let listed = copy().listed(Duration::ZERO, &[("ecs-7", "web-of-there")]);
+    let plan = listed.plan();
+    assert!(rests(&plan));
+    let told = plan.update.readiness.unwrap();
+    assert_eq!(
+        (told.state, told.reason),
+        (State::Reconciling, Reason::BoughtElsewhere)
+    );
+    for words in ["server ecs-7", "spec.import.id", "--cluster-id other"] {
+        assert!(told.message.contains(words), "{}", told.message);
+    }
+    // A copy gets its server after that time, and at once where that one is gone.
+    let later = listed.with(|observed| observed.now += times::REPORTED_BEFORE_PURCHASE);
+    assert!(announced(&later.plan()).is_some());
+    let gone = copy().listed(Duration::ZERO, &[("ecs-8", "another")]);
+    assert!(announced(&gone.plan()).is_some());
+}
+
+#[test]
 fn a_first_intent_that_was_refused_waits_for_its_time_whatever_wakes_it() {
     let refused = Scene::fresh().with(|observed| {
         observed.memory.pace.not_before = Some(observed.now + Duration::from_secs(8));
