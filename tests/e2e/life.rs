@@ -4,6 +4,7 @@ use crate::support::{
     Setup, abnormal, condition, create_calls, delete, eventually, instance, instance_by_key,
     marker_of, name_of_length, outline, quiet, stays, with,
 };
+use cloud_server_operator::api::Instance;
 use cloud_server_operator::api::names::{BINDING, FINALIZER};
 use cloud_simulator::Readings;
 use k8s_openapi::api::core::v1::Namespace;
@@ -11,7 +12,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
 use kube::api::Api;
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Every field of the specification's section 2.3.
 const DETAIL: &[&str] = &[
@@ -71,6 +72,31 @@ async fn an_object_has_conditions_before_an_operator_has_seen_it() {
     }
     world.start().await;
     world.ready("web").await;
+    world.finish().await;
+}
+
+/// The service shows the public address so long after the server is ready. Quiet listings are a minute apart.
+const ADDRESS_LATE: Duration = Duration::from_secs(8);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_public_address_that_the_service_shows_late_is_in_status_soon() {
+    let readings = Readings {
+        address_late: ADDRESS_LATE,
+        ..Readings::default()
+    };
+    let world = Setup::default().readings(readings).begin("late").await;
+    world.apply(&instance("web")).await;
+    let public = |web: &Instance| {
+        let addresses = web.status.as_ref().and_then(|s| s.addresses.as_ref());
+        addresses.and_then(|addresses| addresses.public.clone())
+    };
+    let ready = world.ready("web").await;
+    assert_eq!(public(&ready), None, "{}", outline(&ready));
+    let begun = Instant::now();
+    let shown = |web: &Instance| public(web).is_some();
+    world.until("web", "shows its address", shown).await;
+    let took = begun.elapsed();
+    assert!(took < 4 * ADDRESS_LATE, "{took:?}");
     world.finish().await;
 }
 
