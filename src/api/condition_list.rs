@@ -4,7 +4,7 @@ use super::conditions::{OWN_TYPES, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
-/// Where a patch keeps the list while it replaces the status around it. The object has no such field once the patch is applied.
+/// Temporary path to which the patch moves the list while it replaces status. The object has no such field once the patch is applied.
 const ASIDE: &str = "/conditions";
 
 /// The types of all conditions of a status, in the order of its list.
@@ -13,13 +13,16 @@ pub struct ListedTypes(Vec<String>);
 
 impl ListedTypes {
     /// Reads the types, and removes two kinds of conditions from `conditions`, by which nothing is decided: those of other
-    /// controllers, and the schema's default.
+    /// controllers, and the schema's default. The rest gets the order of [`OWN_TYPES`], in which a status is computed: the list in
+    /// the apiserver keeps the order in which conditions were added.
     pub fn take(conditions: &mut Vec<Condition>) -> Self {
         let types = conditions.iter().map(|condition| condition.type_.clone());
         let types = types.collect();
         let is_default = |condition: &Condition| condition.reason == Reason::Pending.as_str();
         let is_own = |condition: &Condition| OWN_TYPES.contains(&condition.type_.as_str());
         conditions.retain(|condition| is_own(condition) && !is_default(condition));
+        conditions
+            .sort_by_key(|condition| OWN_TYPES.iter().position(|own| *own == condition.type_));
         Self(types)
     }
 
@@ -142,17 +145,22 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_others_are_not_read() {
+    fn conditions_of_others_are_not_read_and_the_order_of_the_list_is_no_difference() {
         let all = [
             ("Paid", "a"),
             ("Ready", "b"),
+            ("Synced", "e"),
             ("Backup", "c"),
             ("Stalled", "d"),
         ];
         let mut read: Vec<Condition> = serde_json::from_value(conditions(&all)).unwrap();
         ListedTypes::take(&mut read);
         let types: Vec<&str> = read.iter().map(|condition| &*condition.type_).collect();
-        assert_eq!(types, ["Ready", "Stalled"]);
+        assert_eq!(
+            types,
+            ["Ready", "Stalled", "Synced"],
+            "in the order in which a status is computed"
+        );
     }
 
     #[test]
@@ -203,7 +211,7 @@ mod tests {
         );
         let left = [("Ready", "new"), ("Paid", "old"), ("Backup", "b")];
         assert_eq!(added, Some(status(&left, "after")));
-        // Where places changed, the patch fails, and is made anew from what stands then.
+        // If another writer reordered the list, the patch fails and the operator retries with the new list.
         assert_eq!(
             written(
                 &[("Backup", "b"), ("Ready", "a"), ("Paid", "old")],
