@@ -84,6 +84,7 @@ fn remembered(context: &Context, facts: &Facts, memory: &Mutex<Memory>, now: Ins
     // Its record was lost with whoever wrote it: from the first look on, whatever stands in status later.
     remembered.origin.ever_intended |= facts.purchase().is_none() && facts.tells_of_a_purchase();
     remembered.meet_operation(facts, now);
+    remembered.origin.read_status(&facts.status, now);
     let token = facts.spec.reconcile.as_ref();
     let token = token.map(|reconcile| reconcile.token.as_str());
     let done = facts.status.last_reconcile_token.as_deref();

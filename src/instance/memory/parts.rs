@@ -2,7 +2,7 @@
 //! what they learned.
 
 use crate::api::conditions::Reason;
-use crate::api::{Operation, Verb};
+use crate::api::{InstanceStatus, Operation, Verb};
 use crate::cloud::ServerId;
 use crate::instance::memory::kinds::{
     Attempt, Auxiliary, Connected, Gone, LoginMetadata, Orphan, Passwords, Pause, Poll, Power,
@@ -37,6 +37,8 @@ pub struct Origin {
     pub purchase: Option<Box<RecordText>>,
     /// Since when the object is being deleted.
     pub releasing_since: Option<Instant>,
+    /// When this process first read a status with the reason `BoughtElsewhere`.
+    pub elsewhere_since: Option<Instant>,
 }
 
 /// What was called, by whom, and what became of it. Owned by `act`.
@@ -166,6 +168,16 @@ impl Origin {
             is_finished: false,
             purchase: None,
             releasing_since: None,
+            elsewhere_since: None,
+        }
+    }
+
+    /// Notes when a status reports that another cluster bought the server. The transition time of the condition may be older than
+    /// its reason, so it is no evidence.
+    pub fn read_status(&mut self, status: &InstanceStatus, now: Instant) {
+        let reason = Reason::BoughtElsewhere.as_str();
+        if status.conditions.iter().any(|it| it.reason == reason) {
+            self.elsewhere_since.get_or_insert(now);
         }
     }
 }

@@ -298,14 +298,18 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
 }
 
 /// The record of another cluster names a server that is listed and that no Instance here has. The manifest is a copy, for which
-/// another server is bought, or the fleet is being moved: that is reported for a while before the purchase.
+/// another server is bought, or the fleet is being moved: status reports that for a while before the purchase. The wait begins once
+/// status has the report; a restart begins it anew.
 fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
     let record = observed.elsewhere.as_ref()?;
-    let since = observed.memory.origin.first_seen;
-    let until = since + times::REPORTED_BEFORE_PURCHASE;
-    if observed.now >= until {
+    let origin = &observed.memory.origin;
+    let reported = origin.elsewhere_since;
+    let left = reported
+        .map(|at| (at + times::REPORTED_BEFORE_PURCHASE).saturating_duration_since(observed.now));
+    if left.is_some_and(|left| left.is_zero()) {
         return None;
     }
+    let since = origin.first_seen;
     let listing = observed.listing.as_ref();
     let Some(listing) = listing.filter(|listing| listing.is_whole(since)) else {
         return Some(looking(observed, since, 1));
@@ -313,17 +317,17 @@ fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
     let id = ServerId::from(record.id.as_deref()?);
     listing.row(&id)?;
     let message = format!(
-        "the record on this Instance is from another cluster, and no Instance here has its server {id}: nothing is bought{}, \
-         and another server after that; to keep {id}, set spec.import.id to it, or stop the operator of that cluster and run \
+        "the record on this Instance is from another cluster, and no Instance here has its server {id}: nothing is bought for {} \
+         minutes after this report, and another server after that; to keep {id}, set spec.import.id to it, or stop the operator of that cluster and run \
          this one with --cluster-id {}; to buy at once, remove the annotation {}",
-        words::until(observed, until),
+        times::REPORTED_BEFORE_PURCHASE.as_secs() / 60,
         record.cluster,
         names::BINDING
     );
     let readiness = Readiness::reconciling(Reason::BoughtElsewhere, message);
     Some(Plan::rest(
         StatusUpdate::of(readiness),
-        until - observed.now,
+        left.unwrap_or(times::PASS_RECHECK),
     ))
 }
 

@@ -42,9 +42,32 @@ fn a_server_on_the_record_of_another_cluster_is_reported_before_another_one_is_b
     for words in ["server ecs-7", "spec.import.id", "--cluster-id other"] {
         assert!(told.message.contains(words), "{}", told.message);
     }
-    // A copy gets its server after that time, and at once where that one is gone.
-    let later = listed.with(|observed| observed.now += times::REPORTED_BEFORE_PURCHASE);
+    // A copy gets its server that long after status had the report, however late that was.
+    let late = listed.with(|observed| observed.now += times::REPORTED_BEFORE_PURCHASE);
+    assert!(rests(&late.plan()));
+    let reported = late.with(|observed| {
+        let status = InstanceStatus {
+            conditions: told.to_conditions(&[], 1, observed.wall_clock),
+            ..InstanceStatus::default()
+        };
+        let now = observed.now;
+        observed.memory.origin.read_status(&status, now);
+    });
+    let plan = reported.plan();
+    assert!(rests(&plan));
+    assert_eq!(plan.again, times::REPORTED_BEFORE_PURCHASE);
+    assert_eq!(plan.update.readiness.unwrap().message, told.message);
+    let later = reported.with(|observed| {
+        observed.now += times::REPORTED_BEFORE_PURCHASE;
+        let now = observed.now;
+        let status = InstanceStatus {
+            conditions: told.to_conditions(&[], 1, observed.wall_clock),
+            ..InstanceStatus::default()
+        };
+        observed.memory.origin.read_status(&status, now);
+    });
     assert!(announced(&later.plan()).is_some());
+    // At once where that server is gone.
     let gone = copy().listed(Duration::ZERO, &[("ecs-8", "another")]);
     assert!(announced(&gone.plan()).is_some());
 }
