@@ -180,21 +180,47 @@ fn fit_object(fields: &[Field], object: &Map<String, Value>) -> Map<String, Valu
     fitted.collect()
 }
 
-fn fit(shape: Shape, value: &Value) -> Option<Value> {
+/// Whether status keeps this value of a field of a server: a known field keeps values of its type alone.
+pub fn keeps(field: &str, value: &Value) -> bool {
+    is_kept(INSTANCE, field, value)
+}
+
+/// The same for a field of a data disk.
+pub fn keeps_of_a_disk(field: &str, value: &Value) -> bool {
+    is_kept(DISK, field, value)
+}
+
+fn is_kept(fields: &[Field], field: &str, value: &Value) -> bool {
+    let mut fields = fields.iter();
+    let known = fields.find(|(known, ..)| *known == field);
+    known.is_none_or(|(_, shape, _)| has_shape(*shape, value))
+}
+
+fn has_shape(shape: Shape, value: &Value) -> bool {
     match (shape, value) {
-        (Text, Value::String(_)) | (Flag, Value::Bool(_)) => Some(value.clone()),
-        (Whole, Value::Number(_)) => whole(value),
-        (Number, Value::Number(_)) => Some(whole(value).unwrap_or_else(|| value.clone())),
+        (Text, Value::String(_))
+        | (Flag, Value::Bool(_))
+        | (Number, Value::Number(_))
+        | (Disks | List, Value::Array(_)) => true,
+        (Whole, Value::Number(_)) => whole(value).is_some(),
+        (Text | Whole | Number | Flag | Disks | List, _) => false,
+    }
+}
+
+fn fit(shape: Shape, value: &Value) -> Option<Value> {
+    let fitted = match (shape, value) {
         (Disks, Value::Array(items)) => {
             let disks = items.iter().filter_map(Value::as_object);
-            Some(disks.map(|disk| fit_object(DISK, disk)).collect())
+            disks.map(|disk| fit_object(DISK, disk)).collect()
         }
         (List, Value::Array(items)) => {
             let items = items.iter().filter(|item| !item.is_null());
-            Some(items.cloned().collect())
+            items.cloned().collect()
         }
-        (Text | Whole | Number | Flag | Disks | List, _) => None,
-    }
+        (Whole | Number, _) => whole(value).unwrap_or_else(|| value.clone()),
+        (Text | Flag | Disks | List, _) => value.clone(),
+    };
+    has_shape(shape, value).then_some(fitted)
 }
 
 /// A whole number as the apiserver gives it back: 2.0 comes back as 2.

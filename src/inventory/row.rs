@@ -185,6 +185,22 @@ mod tests {
     }
 
     #[test]
+    fn a_row_agrees_with_a_status_that_dropped_values_of_another_type() {
+        let served = json!({
+            "ecsResourceUUID": "ecs-1", "cpu": "2", "memory": 2.5, "supportIpv6": "TRUE", "limitFlow": false, "imageName": 7,
+            "bandwidth": 5.0, "secondaryPublicIpInfoList": "203.0.113.9",
+            "dataDiskInfoList": [{"dataDiskResourceUUID": "disk-1", "dataDiskSize": "10"}, null, "disk-2"],
+        });
+        let mut kept = crate::api::detail::fitting(served.as_object().unwrap());
+        assert!(!kept.contains_key("cpu"));
+        let row = row(&served).unwrap();
+        assert!(row.agrees_with(&kept));
+        assert!(row.agrees_with(served.as_object().unwrap()));
+        kept.insert("bandwidth".into(), json!(6));
+        assert!(!row.agrees_with(&kept));
+    }
+
+    #[test]
     fn an_address_is_known_as_far_as_the_row_tells_one() {
         let has = |fields: Value, address: &str| {
             let mut fields = fields;
