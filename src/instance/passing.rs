@@ -1,9 +1,10 @@
 //! A server that shows something which usually passes by itself: its detail is read again soon, for a limited time.
 
 use crate::api::InstanceStatus;
-use crate::api::conditions::Reason;
+use crate::api::conditions::{READY, Reason};
 use crate::instance::detail::{is_idle, pending, text};
 use crate::instance::times;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -42,11 +43,13 @@ impl What {
         }
     }
 
-    /// Whether a former process has waited for it: status shows it, and not as something that is waited for.
+    /// Whether a former process has waited for it to the end: status shows it, and reports what follows such a wait.
     fn was_waited_for(self, status: &InstanceStatus) -> bool {
-        let waits = Reason::OperationPending.as_str();
-        let is_waiting = status.conditions.iter().any(|c| c.reason == waits);
-        Self::of(&status.detail) == Some(self) && !is_waiting
+        let follows = |condition: &Condition| match self {
+            Self::UnknownState => condition.reason == Reason::PowerStateDiffers.as_str(),
+            Self::NoAddress => condition.type_ == READY && condition.status == "True",
+        };
+        Self::of(&status.detail) == Some(self) && status.conditions.iter().any(follows)
     }
 }
 
