@@ -2,8 +2,10 @@
 
 use crate::api::InstanceStatus;
 use crate::api::conditions::{EXPIRING, Reason, Warning};
+use crate::cloud::Detail;
 use crate::instance::observation::text;
 use crate::instance::times;
+use crate::inventory::Row;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
@@ -16,6 +18,19 @@ pub const FIELD: &str = "expireTime";
 pub fn read(detail: &Map<String, Value>, offset: Offset) -> Option<Timestamp> {
     let civil = DateTime::strptime("%Y-%m-%d %H:%M:%S", text(detail, FIELD)?.trim()).ok()?;
     offset.to_timestamp(civil).ok()
+}
+
+/// Adds the time of expiry to a detail that lacks it: some services show it in the listing alone (field note 25). Before a listing
+/// shows the server, the time in status stands.
+pub fn add(detail: &mut Detail, row: Option<&Row>, status: &InstanceStatus) {
+    let is_same = status.id.as_deref() == Some(detail.id.as_str());
+    let known = match row {
+        Some(row) => row.expires.as_deref(),
+        None => text(&status.detail, FIELD).filter(|_| is_same),
+    };
+    if let Some(known) = known.filter(|_| text(&detail.fields, FIELD).is_none()) {
+        detail.fields.insert(FIELD.to_owned(), known.into());
+    }
 }
 
 /// The warning that a status bears now. Its words change only with the time of expiry.
@@ -64,6 +79,31 @@ mod tests {
         ] {
             assert_eq!(read(&none, 8), None, "{none}");
         }
+    }
+
+    #[test]
+    fn the_time_in_status_stands_until_a_listing_shows_the_server() {
+        let status = |id: &str| InstanceStatus {
+            id: Some(id.to_owned()),
+            detail: json!({ FIELD: "2026-12-15 06:13:20" })
+                .as_object()
+                .cloned()
+                .unwrap(),
+            ..InstanceStatus::default()
+        };
+        let added = |shown: Value, row: Option<&Row>, id: &str| {
+            let mut detail = Detail {
+                id: "ecs-1".into(),
+                fields: shown.as_object().cloned().unwrap(),
+            };
+            add(&mut detail, row, &status(id));
+            text(&detail.fields, FIELD).map(str::to_owned)
+        };
+        let kept = added(json!({}), None, "ecs-1");
+        assert_eq!(kept.as_deref(), Some("2026-12-15 06:13:20"));
+        let own = added(json!({ FIELD: "2027-01-01 00:00:00" }), None, "ecs-1");
+        assert_eq!(own.as_deref(), Some("2027-01-01 00:00:00"));
+        assert_eq!(added(json!({}), None, "ecs-2"), None);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The reads of a reconcile: the task, the server's detail. Each when it is due, each at most once.
 
 use crate::api::{Operation, Verb, resync_period};
-use crate::cloud::{CallPriority, Detail, Error, ServerId, TaskId, TaskState};
+use crate::cloud::{CallPriority, Error, ServerId, TaskId, TaskState};
 use crate::instance::context::Context;
 use crate::instance::expiry;
 use crate::instance::fact::Fact;
 use crate::instance::memory::kinds::{CallState, Ended, Gone, Odd, Poll};
-use crate::instance::observation::{Observation, is_idle, is_off, text};
+use crate::instance::observation::{Observation, is_idle, is_off};
 use crate::instance::passing::Passing;
 use crate::instance::poll_schedule::{Schedule, Sight};
 use crate::instance::times;
@@ -584,7 +584,10 @@ async fn at_detail(
         matches!(&asked, Ok(Err(error)) if error.was_not_sent());
     observed.detail = match asked {
         Ok(Ok(mut detail)) => {
-            add_listed_expiry(observed, &mut detail);
+            let listing = observed.listing.as_ref();
+            let row = listing.and_then(|listing| listing.row(&detail.id));
+            let row = row.as_ref().map(|(row, _)| row.as_ref());
+            expiry::add(&mut detail, row, &observed.facts.status);
             Fact::Known(detail)
         }
         Ok(Err(error)) if error.is_no_such_instance() => {
@@ -611,17 +614,6 @@ async fn at_detail(
             .unwrap_or(observed.now);
         observed.memory.observations.missing_since =
             observed.memory.observations.not_found.then_some(since);
-    }
-}
-
-/// Adds the time of expiry to a detail that lacks it: some services show it in the listing alone (field note 25).
-fn add_listed_expiry(observed: &Observation, detail: &mut Detail) {
-    let listing = observed.listing.as_ref();
-    let row = listing.and_then(|listing| listing.row(&detail.id));
-    let listed = row.as_ref().and_then(|(row, _)| row.expires.as_deref());
-    if let Some(listed) = listed.filter(|_| text(&detail.fields, expiry::FIELD).is_none()) {
-        let field = expiry::FIELD.to_owned();
-        detail.fields.insert(field, listed.into());
     }
 }
 
