@@ -335,7 +335,8 @@ pub fn unwritten() -> Value {
 /// Reads a list of conditions: the default alone reads as none.
 pub(super) fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Condition>, D::Error> {
     let mut all = Vec::<Condition>::deserialize(from)?;
-    if matches!(&all[..], [only] if only.type_ == READY && only.reason == Reason::Pending.as_str()) {
+    if matches!(&all[..], [only] if only.type_ == READY && only.reason == Reason::Pending.as_str())
+    {
         all.clear();
     }
     Ok(all)

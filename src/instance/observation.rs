@@ -74,6 +74,8 @@ pub struct Observation {
     pub detail: Fact<Detail>,
     /// The Secret that the login names and its version (see [`login::named_version`]), if it exists.
     pub secret_version: Option<String>,
+    /// Whether an older version of the operator wrote that Secret, without a marker.
+    pub secret_is_unmarked: bool,
     /// The login, read only when a call that bears it may be made in this reconcile.
     pub login: login::LoginFact,
     /// What was looked up for the selectors of the spec.

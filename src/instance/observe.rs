@@ -113,6 +113,10 @@ fn unread(
         look_again: None,
         detail: Fact::NotAsked,
         secret_version: secret_version(context, &facts),
+        secret_is_unmarked: facts.login_secret().is_some_and(|secret| {
+            let key = ObjectKey::new(&facts.key.namespace, &secret.name);
+            context.secrets.is_unmarked(&key)
+        }),
         login: LoginFact::NotAsked,
         found: Found::default(),
         connection_version: facts

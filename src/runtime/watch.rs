@@ -17,6 +17,7 @@ mod pacing;
 use super::shown::{Shown, Watched};
 use super::strings::shared;
 use super::{Heartbeat, Metrics, Shard, times};
+use crate::api::names::{SECRET_MARKER, SECRET_ROLE};
 use futures::{Stream, StreamExt};
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -99,6 +100,8 @@ pub struct Notice {
     pub generation: Option<i64>,
     /// What people write of it, as a digest: spec, labels, and that it is deleted.
     pub written: u64,
+    /// Whether it is a Secret that an older version of the operator wrote, without the label [`SECRET_MARKER`].
+    pub lacks_marker: bool,
     /// What became of it.
     pub change: Change,
 }
@@ -118,12 +121,18 @@ impl Notice {
         meta.generation.hash(&mut written);
         meta.deletion_timestamp.is_some().hash(&mut written);
         meta.labels.hash(&mut written);
+        let has = |label: &str| {
+            meta.labels
+                .as_ref()
+                .is_some_and(|it| it.contains_key(label))
+        };
         Self {
             key,
             uid,
             version: meta.resource_version.clone().unwrap_or_default(),
             generation: meta.generation,
             written: written.finish(),
+            lacks_marker: has(SECRET_ROLE) && !has(SECRET_MARKER),
             change,
         }
     }
@@ -135,6 +144,7 @@ impl Notice {
             version: String::new(),
             generation: None,
             written: 0,
+            lacks_marker: false,
             change: Change::Gone,
         }
     }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Api, Client};
 use secrecy::{ExposeSecret, SecretString};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 use zeroize::Zeroize;
@@ -21,6 +21,8 @@ pub struct SecretVersions {
 #[derive(Debug, Default)]
 struct Versions {
     by_secret: HashMap<ObjectKey, String>,
+    /// Those that an older version of the operator wrote, without a marker.
+    unmarked: HashSet<ObjectKey>,
     /// The newest that a watch told. Versions are counted over all objects, so it has told what became of every older write, but
     /// for one that came and went between two listings.
     told: u64,
@@ -33,6 +35,7 @@ impl SecretVersions {
         versions.told = versions.told.max(number(&notice.version));
         match notice.change {
             Change::Gone => {
+                versions.unmarked.remove(&notice.key);
                 let known = versions.by_secret.get(&notice.key);
                 let is_known = known.is_some_and(|known| known.starts_with(&*notice.uid));
                 is_known && versions.by_secret.remove(&notice.key).is_some()
@@ -40,7 +43,14 @@ impl SecretVersions {
             Change::Listed | Change::Applied => {
                 let now = version(&notice.uid, &notice.version);
                 let former = versions.by_secret.insert(notice.key.clone(), now.clone());
-                former != Some(now)
+                let is_new = former != Some(now);
+                // A policy that removes the label from what the operator wrote is not fought.
+                if !notice.lacks_marker {
+                    versions.unmarked.remove(&notice.key);
+                } else if is_new {
+                    versions.unmarked.insert(notice.key.clone());
+                }
+                is_new
             }
         }
     }
@@ -58,6 +68,7 @@ impl SecretVersions {
         };
         if newest < number(resource_version) {
             let now = version(uid, resource_version);
+            versions.unmarked.remove(&secret);
             versions.by_secret.insert(secret, now);
         }
     }
@@ -65,6 +76,11 @@ impl SecretVersions {
     /// UID and resourceVersion of a Secret, if it exists.
     pub fn of(&self, secret: &ObjectKey) -> Option<String> {
         self.lock().by_secret.get(secret).cloned()
+    }
+
+    /// Whether an older version of the operator wrote the Secret, without a marker.
+    pub fn is_unmarked(&self, secret: &ObjectKey) -> bool {
+        self.lock().unmarked.contains(secret)
     }
 
     fn lock(&self) -> MutexGuard<'_, Versions> {
@@ -234,7 +250,35 @@ pub async fn read_key(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::names::{SECRET_MARKER, SECRET_ROLE};
     use kube::api::ObjectMeta;
+
+    #[test]
+    fn a_secret_of_an_older_version_is_known_until_it_gets_its_marker() {
+        let (versions, key) = (SecretVersions::default(), ObjectKey::new("ns", "login"));
+        let shows = |version: &str, labels: &[&str]| {
+            let labels = labels
+                .iter()
+                .map(|label| ((*label).to_owned(), "a".to_owned()));
+            let meta = ObjectMeta {
+                name: Some(key.name.clone()),
+                namespace: Some(key.namespace.clone()),
+                uid: Some("u1".to_owned()),
+                resource_version: Some(version.to_owned()),
+                labels: Some(labels.collect()),
+                ..ObjectMeta::default()
+            };
+            versions.note(&Notice::of(&meta, Change::Applied));
+            versions.is_unmarked(&key)
+        };
+        assert!(!shows("1", &["team"]), "it is a user's");
+        assert!(shows("2", &[SECRET_ROLE]));
+        assert!(!shows("3", &[SECRET_ROLE, SECRET_MARKER]));
+        assert!(shows("4", &[SECRET_ROLE]), "another writer took it away");
+        versions.wrote(key.clone(), "u1", "5");
+        assert!(!versions.is_unmarked(&key));
+        assert!(!shows("5", &[SECRET_ROLE]), "a policy took it away");
+    }
 
     #[test]
     fn a_write_of_ours_is_known_at_once_and_takes_nothing_newer_back() {

@@ -141,10 +141,13 @@ impl<'a> Managed<'a> {
             .collect()
     }
 
-    /// Whether a Secret has the labels and annotations that the spec asks for.
+    /// Whether a Secret has a marker, and the labels and annotations that the spec asks for. An older version of the operator wrote
+    /// no marker.
     pub(super) fn is_labelled(&self, content: &Content) -> bool {
-        self.template
-            .is_none_or(|template| template.is_met(&content.labels, &content.annotations))
+        content.labels.contains_key(SECRET_MARKER)
+            && self
+                .template
+                .is_none_or(|asked| asked.is_met(&content.labels, &content.annotations))
     }
 }
 

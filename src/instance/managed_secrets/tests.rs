@@ -237,6 +237,10 @@ fn a_secret_has_the_labels_of_its_template_and_its_own() {
     content.labels.extend(template.labels);
     content.annotations.extend(template.annotations);
     content.labels.insert("by".into(), "hand".into());
+    assert!(!managed.is_labelled(&content), "it has no marker");
+    content
+        .labels
+        .insert(SECRET_MARKER.into(), Marker::of_uid(UID).to_string());
     assert!(managed.is_labelled(&content));
 }
 

@@ -52,8 +52,8 @@ pub(super) fn settle_first(
     Some(plan.in_flight())
 }
 
-/// Nothing else is to be done: the Secret of a generated password gets the labels and annotations of the spec, and a password that
-/// is old enough is followed by another one.
+/// Nothing else is to be done: the Secret of a generated password gets its marker and the labels and annotations of the spec, and a
+/// password that is old enough is followed by another one.
 pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
     let facts = &observed.facts;
     let (Some(generate), Some(version)) = (&facts.spec.login.generate, &observed.secret_version)
@@ -70,8 +70,14 @@ pub(super) fn renew(observed: &Observation, mut plan: Plan) -> Plan {
     let detail = plan.update.detail.as_ref().unwrap_or(&facts.status.detail);
     let is_running = observation::text(detail, "ecsStatus") == Some("STARTED");
     let every = every.filter(|_| is_running);
-    let is_needed = every.is_some() || template.is_some();
+    let is_unmarked = observed.secret_is_unmarked;
+    let is_needed = every.is_some() || template.is_some() || is_unmarked;
     if !is_needed || in_force != Some(version) || !is_quiet(observed, &plan) {
+        return plan;
+    }
+    if is_unmarked {
+        let version = version.clone();
+        plan.step = Step::Secret(SecretStep::Keep { version });
         return plan;
     }
     let known = observed.memory.secrets.login.as_deref();

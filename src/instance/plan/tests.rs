@@ -81,6 +81,7 @@ impl Scene {
             account_key: ObjectKey::new("ns", "default"),
             detail: Fact::NotAsked,
             secret_version: Some("login/1".into()),
+            secret_is_unmarked: false,
             login: LoginFact::Ready(Credentials {
                 login: Login::Password("Abcdef1!".into()),
                 secret: Some("login/1".into()),

@@ -193,6 +193,16 @@ fn labels_of_the_spec_are_written_once_and_ask_for_no_password() {
 }
 
 #[test]
+fn a_secret_of_an_older_version_gets_its_marker() {
+    let scene = read(server_with(FIRST), FIRST, settled());
+    let unmarked = scene.with(|observed| observed.secret_is_unmarked = true);
+    let version = FIRST.to_owned();
+    assert_eq!(step(&unmarked.plan()), Some(SecretStep::Keep { version }));
+    let marked = unmarked.with(|observed| observed.secret_is_unmarked = false);
+    assert!(rests(&marked.plan()));
+}
+
+#[test]
 fn a_secret_that_has_lost_its_owner_gets_it_back_before_its_password_is_used() {
     let unowned = |scene: Scene| {
         scene.with(|observed| {
