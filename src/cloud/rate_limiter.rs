@@ -1,7 +1,8 @@
 //! The request limit of one (endpoint, token): a rate, a number at once, and a queue for each priority.
 //!
 //! The rate is what the user allows, and less where the service refuses that: halved at each refusal, then slowly more, up to a
-//! little less than what was refused. Only after some minutes is more than that tried again.
+//! little less than what was refused. Only after some minutes is more than that tried again, and slowly where the service refuses
+//! that as well.
 //! Whoever waits with a higher rank goes first, and within a rank whoever came first; one in eight has waited longest. No
 //! task of its own: the first in line keeps the time itself and wakes the next. The rate is reckoned on tokio's clock, so that a
 //! test with paused time is exact.
@@ -109,15 +110,16 @@ impl Limits {
 
 /// The share of the rate that is left after each refusal for rate: the service allows less than we were told.
 const SLOWER: f64 = 0.5;
-/// How much of the rate that was refused is taken to be allowed: whoever shares the API token needs a part of it, too.
+/// Share of the refused rate that the limiter approaches; other clients of the token use the remainder.
 const ALLOWED: f64 = 0.8;
-/// The least share of that: beyond it the pauses are what helps, and the way back takes three and a half minutes.
+/// Lowest share of that: below it, longer pauses help more than a lower rate. The next refusal after an answer lowers it again.
 const SLOWEST: f64 = 1.0 / 8.0;
-/// The least rate, in requests per second: what the service lets us have is found out at this rate at the least.
+/// Lowest rate, in requests per second. The limiter keeps probing the service at this rate.
 const SLOWEST_PER_SECOND: f64 = 1.0 / 60.0;
-/// How much more is tried while nothing is refused, each time that [`times::FASTER_EVERY`] has passed and so many requests could
-/// pass: fewer do not show whether the service allows the pace.
+/// How much the limiter raises the rate while the service refuses nothing, each time that [`times::FASTER_EVERY`] has passed.
 const FASTER: f64 = 1.1;
+/// So many requests have to pass as well while the limiter remembers a refused rate, or where the limit lasts: fewer do not show
+/// whether the service allows the pace.
 const SHOWN_BY: u32 = 20;
 
 /// One permit in so many goes to whoever has waited longest: a stream of changes without end stops nothing else for ever.
@@ -138,6 +140,8 @@ struct State {
     share_since: Instant,
     /// The share that is taken to be allowed, and until when.
     allowed: (f64, Instant),
+    /// The service refused a request again soon after that: its limit is no passing one.
+    is_lasting: bool,
     held_until: Option<Instant>,
     refusals_in_a_row: u32,
     in_flight: usize,
@@ -187,6 +191,7 @@ impl RateLimiter {
             share: 1.0,
             share_since: Instant::now(),
             allowed: (1.0, Instant::now()),
+            is_lasting: false,
             held_until: None,
             refusals_in_a_row: 0,
             in_flight: 0,
@@ -276,6 +281,7 @@ impl RateLimiter {
             let now = Instant::now();
             state.limits = limits;
             state.allowed = (1.0, now);
+            state.is_lasting = false;
             state.set_share(1.0, now);
             state.wake_first();
         }
@@ -388,7 +394,9 @@ impl State {
             return;
         }
         if self.refusals_in_a_row == 1 {
-            // Requests were answered at this pace until now, and it was too much. Of a refusal after a refusal that is not known.
+            // Requests were answered at this pace until now, and it was too much. The pace behind a second refusal in a row is
+            // unknown.
+            self.is_lasting = self.lasts(now);
             self.allowed = (self.share * ALLOWED, now + times::REFUSED_RATE_REMEMBERED);
         }
         let slowest = self.allowed.0 * SLOWEST;
@@ -397,15 +405,25 @@ impl State {
         self.limiter.drain(now);
     }
 
+    /// Whether a refusal now shows that the limit lasts, as the refusals of a passing phase do not.
+    fn lasts(&self, now: Instant) -> bool {
+        let (allowed, until) = self.allowed;
+        let soon = until..until + times::REFUSED_RATE_REMEMBERED;
+        let is_again = allowed < 1.0 && soon.contains(&now);
+        is_again || (self.is_lasting && self.share < 1.0)
+    }
+
     /// Nothing was refused for a while.
     fn speed_up(&mut self, now: Instant) {
         let rested = now.saturating_duration_since(self.share_since);
-        let every = self.limits.slowed(self.share).period() * SHOWN_BY;
-        let every = every.max(times::FASTER_EVERY);
+        let (allowed, until) = self.allowed;
+        let mut every = times::FASTER_EVERY;
+        if now < until || self.is_lasting {
+            every = every.max(self.limits.slowed(self.share).period() * SHOWN_BY);
+        }
         if self.share >= 1.0 || rested < every {
             return;
         }
-        let (allowed, until) = self.allowed;
         let most = if now < until { allowed } else { 1.0 };
         // A time in which nobody asked counts as well.
         let steps = rested.as_secs_f64() / every.as_secs_f64();

@@ -36,11 +36,12 @@ pub(super) const RATE_REFUSED_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// The rate is halved at most once in this time: what was refused together is one refusal.
 pub(super) const SLOWER_EVERY: Duration = Duration::from_secs(1);
 
-/// How often more is tried while nothing is refused: twice as much takes a little more than a minute.
+/// How often the limiter raises the rate at most, while the service refuses nothing: twice the rate takes a little more than a
+/// minute.
 pub(super) const FASTER_EVERY: Duration = Duration::from_secs(10);
 
-/// For so long no more is tried than a little less than what was refused: a service that allows less for good refuses a request in
-/// ten minutes, and a squeeze that has passed costs a fifth of the rate until then.
+/// How long the limiter stays below the refused rate. A refusal within the same time after that shows a limit that lasts, beyond
+/// which the limiter then goes slowly. After a phase of refusals that has passed, the full rate is back within 20 minutes.
 pub(super) const REFUSED_RATE_REMEMBERED: Duration = Duration::from_secs(600);
 
 /// What asks whether the service answers waits for so long behind requests that may be waiting for just that.

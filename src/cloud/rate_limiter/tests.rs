@@ -290,6 +290,32 @@ async fn a_passing_squeeze_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_full_rate_is_back_20_minutes_after_a_phase_of_mixed_refusals() {
+    let full = Limits::default().per_second;
+    let limiter = RateLimiter::new(Limits::default());
+    let (start, mut number) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_secs(180) {
+        let permit = limiter.pass(CallPriority::Operation).await;
+        number += 1;
+        if number % 2 == 0 {
+            limiter.refused(None);
+        } else {
+            limiter.answered();
+        }
+        drop(permit);
+    }
+    let lowest = limiter.per_second();
+    assert!(lowest < full / 10.0, "{lowest} at the end of the phase");
+    let end = Instant::now();
+    while limiter.per_second() < full {
+        drop(limiter.pass(CallPriority::Operation).await);
+        limiter.answered();
+    }
+    let took = end.elapsed();
+    assert!(took <= Duration::from_secs(20 * 60), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn new_limits_hold_at_once_also_for_who_waits() {
     let limiter = RateLimiter::new(limits(0.01, 1, 1));
     drop(limiter.pass(CallPriority::Urgent).await);
