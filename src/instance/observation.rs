@@ -67,8 +67,8 @@ pub struct Observation {
     pub task: Fact<TaskState>,
     /// What kind of task that is, if there is one.
     pub following: Option<Verb>,
-    /// When the server is looked at again: of an open operation, where it and not its task tells the end; where it shows what passes
-    /// by itself.
+    /// When the operator reads the detail of the server again: while the detail and not the task shows the end of an operation, or
+    /// while the server shows a state or lacks an address that changes by itself.
     pub look_again: Option<Instant>,
     /// The service's detail of it.
     pub detail: Fact<Detail>,

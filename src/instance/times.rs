@@ -7,7 +7,7 @@ use std::time::Duration;
 /// and that this process did not see appear waits for so long: its purchase may have been lost with etcd's last seconds.
 pub const LISTED_WITHIN: Duration = Duration::from_secs(5);
 
-/// A server is reported so long before it expires: a week has working days, whatever the holidays.
+/// How long before expiry the operator warns: a week includes working days.
 pub const EXPIRES_WITHIN: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// How long a purchase waits where another cluster's record names a server that is still there: a person who moves a fleet reads

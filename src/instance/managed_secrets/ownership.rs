@@ -1,4 +1,4 @@
-//! Whose a Secret is. The operator uses and changes a Secret only where it belongs to the Instance by its owner reference. A Secret
+//! Decides which Instance owns a Secret. The operator uses and changes a Secret only where it belongs to the Instance by its owner reference. A Secret
 //! that a backup brought back has lost that reference: the operator recognizes it by what the operator alone writes, or a user who
 //! may write the Secret, and owns it again.
 
@@ -21,12 +21,12 @@ pub(in crate::instance) struct Managed<'a> {
     pub(super) template: Option<&'a SecretTemplate>,
 }
 
-/// Whose a Secret is.
+/// Owner of a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::instance) enum Ownership {
     /// The Instance controls it.
     Ours,
-    /// It was made for this Instance, and its owner reference is missing or names a former life of the Instance.
+    /// It was made for this Instance, and its owner reference is missing or names a deleted Instance of the same name.
     Unowned,
     /// It was made for a former Instance of this name. Kubernetes collects it any moment.
     Former,
@@ -63,7 +63,7 @@ impl<'a> Managed<'a> {
         self.role == "login"
     }
 
-    /// Whose the Secret is that has this name.
+    /// Owner of the Secret with this name.
     pub(in crate::instance) fn ownership(&self, content: &Content, facts: &Facts) -> Ownership {
         let label = |name: &str| content.labels.get(name).map(String::as_str);
         let controller = content.controller();

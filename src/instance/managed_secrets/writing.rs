@@ -31,7 +31,7 @@ pub(super) enum NotWritten {
 }
 
 impl NotWritten {
-    /// What becomes of the step that was to write the Secret of this name.
+    /// Outcome of the step that writes this Secret.
     pub(super) fn outcome(self, name: &str) -> Outcome {
         let readiness = match &self {
             Self::Stale => return Outcome::Stale,
@@ -55,7 +55,7 @@ impl NotWritten {
 const RIGHT: &str = "apply deploy/secret-writer, which allows it (for one namespace: deploy/one-namespace/secret-writer, a line of \
      deploy/namespaced/kustomization.yaml)";
 
-/// What refused a Secret, and what to do about it. The remedy comes first: a policy may have much to say.
+/// Message for a refused Secret. The remedy comes first, since a policy's message may be long.
 pub(super) fn refused(name: &str, obstacle: Obstacle, error: &KubeError) -> String {
     let remedy = obstacle.remedy(RIGHT);
     let or = match obstacle {

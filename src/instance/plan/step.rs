@@ -183,7 +183,7 @@ pub struct StatusUpdate {
     pub reconciled: Option<String>,
     /// Whether the server was confirmed lately, if that is known; filled in when it is told.
     pub synced: Option<Synced>,
-    /// The time zone of the service, where the Account can be used; filled in when it is told.
+    /// The time zone of the service, where the Account can be used; set when the status is written.
     pub utc_offset: Option<Offset>,
     /// What the selectors of the spec mean; filled in when it is told.
     pub resolved: Option<Resolved>,
