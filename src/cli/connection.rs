@@ -12,16 +12,14 @@ mod tests;
 
 pub(super) use error::ConnectError;
 
-use crate::runtime::kubernetes;
+use crate::runtime::{kubernetes, tls};
 use clap::Args;
 use data_encoding::BASE64;
 use http::Uri;
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig};
 use kube::{Client, Config};
 use kubeconfig::Files;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -47,7 +45,7 @@ pub(super) struct ConnectionArgs {
     #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "NAME")]
     user: Option<String>,
 
-    /// Address of the apiserver, in place of the kubeconfig's.
+    /// Address of the apiserver, in place of the kubeconfig's. Without a scheme, https is used.
     #[arg(
         id = "apiserver",
         short = 's',
@@ -105,27 +103,39 @@ pub(super) struct ConnectionArgs {
     certificate_authority: Option<PathBuf>,
 
     /// Do not verify the apiserver's certificate: anybody on the way can read and change what is sent.
-    #[arg(long, global = true, help_heading = HEADING, hide_short_help = true)]
-    insecure_skip_tls_verify: bool,
+    #[arg(
+        long,
+        global = true, help_heading = HEADING,
+        hide_short_help = true,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    insecure_skip_tls_verify: Option<bool>,
 
     /// Name by which the apiserver's certificate is verified; the host of its address when absent.
     #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "NAME")]
     tls_server_name: Option<String>,
 
-    /// How long one request to the apiserver may take: 30s, 2m, or a number of seconds; 0 is without end; 15s when absent.
+    /// How long one request to the apiserver may take: 30s, 2m, or a number of seconds; at most a year, also for 0; 15s when absent.
     #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_parser = timeout, value_name = "DURATION")]
     request_timeout: Option<Duration>,
 }
 
-/// A number alone is one of seconds, as with kubectl; 0 is no limit.
+/// The longest timeout, for kubectl's 0, which sets no limit. The client library adds it to the present time, which overflows at
+/// [`Duration::MAX`].
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// A number alone is one of seconds, as with kubectl.
 fn timeout(text: &str) -> Result<Duration, String> {
     let given = match text.parse() {
         Ok(seconds) => Duration::from_secs(seconds),
         Err(_) => super::elect::duration(text)?,
     };
     Ok(match given {
-        Duration::ZERO => Duration::MAX,
-        given => given,
+        Duration::ZERO => LONGEST_TIMEOUT,
+        given => given.min(LONGEST_TIMEOUT),
     })
 }
 
@@ -149,11 +159,33 @@ impl ConnectionArgs {
 
     /// Whether a flag names a cluster, or a user of one.
     pub(super) fn is_given(&self) -> bool {
-        self.kubeconfig.is_some()
-            || self.names_part()
-            || self.token.is_some()
-            || self.client_certificate.is_some()
-            || self.impersonated.is_some()
+        let flags = self.without_empty();
+        flags.kubeconfig.is_some()
+            || flags.names_part()
+            || flags.token.is_some()
+            || flags.client_certificate.is_some()
+            || flags.impersonated.is_some()
+    }
+
+    /// The same flags. One with an empty value counts as absent, as with kubectl.
+    fn without_empty(&self) -> Self {
+        let mut flags = self.clone();
+        for flag in [
+            &mut flags.context,
+            &mut flags.cluster,
+            &mut flags.user,
+            &mut flags.server,
+            &mut flags.client_certificate,
+            &mut flags.client_key,
+            &mut flags.impersonated,
+            &mut flags.as_uid,
+            &mut flags.tls_server_name,
+        ] {
+            flag.take_if(|value| value.is_empty());
+        }
+        let token = &mut flags.token;
+        token.take_if(|token| token.expose_secret().is_empty());
+        flags
     }
 
     fn names_part(&self) -> bool {
@@ -162,6 +194,11 @@ impl ConnectionArgs {
     }
 
     fn config(&self) -> Result<Config, ConnectError> {
+        self.without_empty().merged()
+    }
+
+    /// The configuration that the kubeconfig or the Pod and the flags make.
+    fn merged(&self) -> Result<Config, ConnectError> {
         let files = Files::read(self.kubeconfig.as_deref())?;
         let mut config = if files.is_empty() && !self.names_part() {
             if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
@@ -235,7 +272,9 @@ impl ConnectionArgs {
         )?;
         config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or(false);
         config.disable_compression = cluster.disable_compression.unwrap_or(false);
-        config.tls_server_name = cluster.tls_server_name.clone();
+        // The name belongs to the kubeconfig's address, not to another one.
+        let name = cluster.tls_server_name.clone();
+        config.tls_server_name = name.filter(|_| self.server.is_none());
         let environment = |name: &str| std::env::var(name).ok();
         let of_cluster = cluster.proxy_url.as_deref();
         config.proxy_url = proxy::between(&config.cluster_url, of_cluster, environment)?;
@@ -247,8 +286,11 @@ impl ConnectionArgs {
         Ok(config)
     }
 
-    /// Applies the flags that replace what kubeconfig or Pod say.
+    /// Applies the flags that replace values of the kubeconfig or the Pod.
     fn amend(&self, config: &mut Config) -> Result<(), ConnectError> {
+        if self.insecure_skip_tls_verify == Some(true) && self.certificate_authority.is_some() {
+            return Err(ConnectError::VerifiedAndNot);
+        }
         let user = &mut config.auth_info;
         if self.token.is_some() || self.client_certificate.is_some() {
             *user = AuthInfo {
@@ -278,8 +320,8 @@ impl ConnectionArgs {
             config.root_cert_file = None;
             config.accept_invalid_certs = false;
         }
-        if self.insecure_skip_tls_verify {
-            config.accept_invalid_certs = true;
+        if let Some(skip) = self.insecure_skip_tls_verify {
+            config.accept_invalid_certs = skip;
         }
         Ok(())
     }
@@ -317,9 +359,8 @@ fn authorities(
         })?,
         (None, None) => return Ok(None),
     };
-    let all = CertificateDer::pem_slice_iter(&pem).map(|one| one.map(|der| der.to_vec()));
-    match all.collect::<Result<Vec<_>, _>>() {
-        Ok(all) if !all.is_empty() => Ok(Some(all)),
+    match tls::certificates(&String::from_utf8_lossy(&pem)) {
+        Ok(all) if !all.is_empty() => Ok(Some(all.iter().map(|der| der.to_vec()).collect())),
         _ => Err(ConnectError::NoAuthority),
     }
 }

@@ -39,6 +39,14 @@ pub(in crate::cli) enum ConnectError {
         "{what} is no URL of a proxy, such as http://proxy.example:3128 or socks5://127.0.0.1:1080: fix it"
     )]
     NoProxy { what: &'static str },
+    #[error(
+        "{what} has a user name or a password for a SOCKS proxy, and neither is sent: use a SOCKS proxy without them, or an HTTP proxy"
+    )]
+    SocksUser { what: &'static str },
+    #[error(
+        "--certificate-authority and --insecure-skip-tls-verify exclude each other: leave out one of them"
+    )]
+    VerifiedAndNot,
     #[error("the cluster's configuration is not usable")]
     Client { source: kube::Error },
 }

@@ -5,6 +5,16 @@ use kube::config::{Kubeconfig, KubeconfigError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+/// Why a file that `KUBECONFIG` lists is skipped.
+pub(super) const SKIPPED: &[ErrorKind] = &[ErrorKind::NotFound];
+
+/// Why `~/.kube/config` is skipped: no user named it, and the home directory of a container may be anything.
+pub(super) const SKIPPED_BY_DEFAULT: &[ErrorKind] = &[
+    ErrorKind::NotFound,
+    ErrorKind::NotADirectory,
+    ErrorKind::PermissionDenied,
+];
+
 /// The files, merged, and why some of them do not count.
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -22,21 +32,21 @@ impl Files {
         }
         let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
         let listed = std::env::split_paths(&listed);
-        let mut files: Vec<PathBuf> = listed.filter(|file| !file.as_os_str().is_empty()).collect();
+        let files: Vec<PathBuf> = listed.filter(|file| !file.as_os_str().is_empty()).collect();
         if files.is_empty() {
-            files.extend(std::env::home_dir().map(|home| home.join(".kube/config")));
+            let default = std::env::home_dir().map(|home| home.join(".kube/config"));
+            return Self::merge(default.as_slice(), SKIPPED_BY_DEFAULT);
         }
-        Self::merge(&files)
+        Self::merge(&files, SKIPPED)
     }
 
-    pub(super) fn merge(files: &[PathBuf]) -> Result<Self, ConnectError> {
+    /// Merges the files. One that cannot be read for one of these reasons is skipped.
+    pub(super) fn merge(files: &[PathBuf], skipped: &[ErrorKind]) -> Result<Self, ConnectError> {
         files.iter().try_fold(
             Self::default(),
             |mut all, file| match Kubeconfig::read_from(file) {
                 Ok(read) => all.with(read),
-                Err(KubeconfigError::ReadConfig(error, _))
-                    if error.kind() == ErrorKind::NotFound =>
-                {
+                Err(KubeconfigError::ReadConfig(error, _)) if skipped.contains(&error.kind()) => {
                     all.skipped.push(format!("{}: {error}", file.display()));
                     Ok(all)
                 }

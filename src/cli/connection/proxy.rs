@@ -51,8 +51,15 @@ fn parsed(url: &str, what: &'static str) -> Result<Uri, ConnectError> {
         uri.scheme_str()
             .is_some_and(|scheme| SCHEMES.contains(&scheme))
     };
-    uri.filter(|uri| is_known(uri) && uri.host().is_some())
-        .ok_or(ConnectError::NoProxy { what })
+    let uri = uri
+        .filter(|uri| is_known(uri) && uri.host().is_some())
+        .ok_or(ConnectError::NoProxy { what })?;
+    let has_user = |uri: &Uri| uri.authority().is_some_and(|at| at.as_str().contains('@'));
+    // The client library ignores them in an address with socks5.
+    match uri.scheme_str() == Some("socks5") && has_user(&uri) {
+        true => Err(ConnectError::SocksUser { what }),
+        false => Ok(uri),
+    }
 }
 
 /// Whether the list of `NO_PROXY` names the cluster. The machine itself is never asked through a proxy.

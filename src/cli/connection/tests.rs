@@ -1,9 +1,9 @@
 //! The configuration that flags, kubeconfigs and the environment make.
 
+use super::kubeconfig::{SKIPPED, SKIPPED_BY_DEFAULT};
 use super::proxy::between;
 use super::*;
 use clap::Parser;
-use secrecy::ExposeSecret;
 use std::fs;
 use tempfile::TempDir;
 
@@ -104,6 +104,31 @@ fn flags_replace_what_the_kubeconfig_says() {
 }
 
 #[test]
+fn another_address_has_a_name_of_its_own_and_empty_flags_count_as_absent() {
+    let other = config(&["--server=three.example"]).unwrap();
+    assert_eq!(other.tls_server_name, None);
+    let empty = [
+        "--context=",
+        "--cluster=",
+        "--user=",
+        "--server=",
+        "--token=",
+        "--as=",
+    ];
+    let plain = config(&empty).unwrap();
+    assert_eq!(plain.cluster_url, "https://one.example:6443");
+    assert_eq!(plain.tls_server_name.as_deref(), Some("inner"));
+    assert_eq!(token(&plain), Some("of-ann"));
+    assert_eq!(plain.auth_info.impersonate.as_deref(), Some("dev"));
+    let line = Line::try_parse_from([&["x"][..], &empty].concat()).unwrap();
+    assert!(!line.connection.is_given());
+    for (flag, skips) in [("=true", true), ("=false", false), ("", true)] {
+        let flag = format!("--insecure-skip-tls-verify{flag}");
+        assert_eq!(config(&[&flag]).unwrap().accept_invalid_certs, skips);
+    }
+}
+
+#[test]
 fn an_authority_is_read_from_its_file() {
     let key = rcgen::KeyPair::generate().unwrap();
     let made = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();
@@ -115,6 +140,15 @@ fn an_authority_is_read_from_its_file() {
     let read = config(&[&flag]).unwrap();
     assert_eq!(read.root_cert, Some(vec![made.der().to_vec()]));
     assert!(!read.accept_invalid_certs);
+    fs::write(&file, made.pem().trim_end().repeat(2)).unwrap();
+    let joined = config(&[&flag]).unwrap();
+    assert_eq!(joined.root_cert.map(|all| all.len()), Some(2));
+    let verified = config(&[&flag, "--insecure-skip-tls-verify=false"]).unwrap();
+    assert!(!verified.accept_invalid_certs);
+    let why = config(&[&flag, "--insecure-skip-tls-verify"]).unwrap_err();
+    for named in ["--certificate-authority", "--insecure-skip-tls-verify"] {
+        assert!(why.contains(named), "{why}");
+    }
     fs::write(&file, "no certificate").unwrap();
     let why = config(&[&flag]).unwrap_err();
     assert!(why.contains("no certificate in PEM"), "{why}");
@@ -152,7 +186,7 @@ fn missing_and_empty_files_of_a_kubeconfig_list_are_skipped() {
         at("unset", unset),
         at("whole", KUBECONFIG),
     ];
-    let read = Files::merge(&files).unwrap();
+    let read = Files::merge(&files, SKIPPED).unwrap();
     assert_eq!(read.merged.current_context.as_deref(), Some("one"));
     assert_eq!(read.merged.contexts.len(), 2);
     assert!(
@@ -161,18 +195,23 @@ fn missing_and_empty_files_of_a_kubeconfig_list_are_skipped() {
         read.missing()
     );
     // A file that cannot be read is no missing one.
-    assert!(Files::merge(&[directory.path().to_owned()]).is_err());
-    assert!(Files::merge(&[at("broken", "clusters: [")]).is_err());
-    assert!(Files::merge(&[missing]).unwrap().is_empty());
+    assert!(Files::merge(&[directory.path().to_owned()], SKIPPED_BY_DEFAULT).is_err());
+    assert!(Files::merge(&[at("broken", "clusters: [")], SKIPPED).is_err());
+    assert!(Files::merge(&[missing], SKIPPED).unwrap().is_empty());
+    let below_file = [at("whole", KUBECONFIG).join("config")];
+    assert!(Files::merge(&below_file, SKIPPED).is_err());
+    let default = Files::merge(&below_file, SKIPPED_BY_DEFAULT).unwrap();
+    assert!(default.is_empty() && default.missing().contains("Not a directory"));
 }
 
 #[test]
-fn a_timeout_is_a_duration_or_a_number_of_seconds_and_zero_is_none() {
+fn a_timeout_is_a_duration_or_a_number_of_seconds_of_at_most_a_year() {
     assert_eq!(timeout("90s"), Ok(Duration::from_secs(90)));
     assert_eq!(timeout("5"), Ok(Duration::from_secs(5)));
     for zero in ["0", "0s"] {
-        assert_eq!(timeout(zero), Ok(Duration::MAX));
+        assert_eq!(timeout(zero), Ok(LONGEST_TIMEOUT));
     }
+    assert_eq!(timeout(&u64::MAX.to_string()), Ok(LONGEST_TIMEOUT));
     assert!(timeout("soon").is_err());
 }
 
@@ -252,6 +291,10 @@ fn the_proxy_of_the_kubeconfig_comes_before_that_of_the_environment() {
         "socks5://other:1080/"
     );
     assert_eq!(by("").unwrap(), None);
+    for with_user in ["socks5://secret:secret@other", "socks5h://secret@other"] {
+        let why = by(with_user).unwrap_err().to_string();
+        assert!(why.contains("SOCKS") && !why.contains("secret"), "{why}");
+    }
     for wrong in ["ftp://other", "http://", "secret:secret@"] {
         let why = by(wrong).unwrap_err().to_string();
         assert!(

@@ -55,6 +55,7 @@ async fn kubeconfig_lists_and_connection_flags_are_those_of_kubectl() {
                 "--request-timeout=1m",
             ],
         ),
+        (&list, &["--request-timeout=0"]),
         ("", &[&at[..], &[&token, &authority]].concat()),
         (
             "",
