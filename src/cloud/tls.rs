@@ -64,8 +64,8 @@ pub enum TlsError {
     NoKey,
     /// The private key is of no kind that can be used.
     #[error(
-        "the private key in tls.key is malformed, or is none of RSA with 2048 bits or more, ECDSA on P-256 or P-384, and Ed25519: \
-         have the client certificate issued for such a key"
+        "the private key in tls.key is malformed or has an unsupported type; supported are RSA (2048 bits or more), ECDSA on P-256 and \
+         P-384, Ed25519: have the client certificate issued for such a key"
     )]
     KeyInvalid,
     /// The key belongs to another certificate.
@@ -223,7 +223,8 @@ fn identity(
     match time_of(&first, now) {
         Some(Time::Expired) => Err(TlsError::CertificateExpired),
         Some(Time::NotYet) => Err(TlsError::CertificateNotYet),
-        None => Ok(certified),
+        // The service judges its encoding.
+        Some(Time::Malformed) | None => Ok(certified),
     }
 }
 

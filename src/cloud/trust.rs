@@ -1,14 +1,21 @@
 //! Which certificates of services are trusted.
 
 use crate::runtime::tls::provider;
+use der::{Decode, Reader, SliceReader, Tag, TagNumber, Tagged, asn1::AnyRef};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{VerifierBuilderError, WebPkiServerVerifier, verify_server_name};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::sync::Arc;
+use webpki::{EndEntityCert, KeyUsage};
+
+/// The extension "extended key usage" of a certificate, and the purposes in it that allow servers, as DER holds them.
+const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
+const FOR_SERVERS: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
+const FOR_ANYTHING: &[u8] = &[0x55, 0x1d, 0x25, 0x00];
 
 /// Trusts a list of certificates: each as an authority, and each as a service's own certificate.
 ///
@@ -92,43 +99,90 @@ impl ServerCertVerifier for Trust {
     }
 }
 
-/// A certificate that is trusted itself needs no issuer: it has to be valid now, and for this name.
+/// A certificate that is trusted itself needs no issuer: it has to be valid now, for servers and for this name.
 fn verify_trusted(
     certificate: &CertificateDer<'_>,
     name: &ServerName<'_>,
     now: UnixTime,
 ) -> Result<ServerCertVerified, Error> {
-    match time_of(&certificate.clone().into_owned(), now) {
+    let parsed = ParsedCertificate::try_from(certificate)?;
+    match time_of(certificate, now) {
         Some(Time::Expired) => return Err(CertificateError::Expired.into()),
         Some(Time::NotYet) => return Err(CertificateError::NotValidYet.into()),
+        Some(Time::Malformed) => return Err(CertificateError::BadEncoding.into()),
         None => {}
     }
-    verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+    match is_for_servers(certificate) {
+        Ok(true) => {}
+        Ok(false) => return Err(CertificateError::InvalidPurpose.into()),
+        Err(_) => return Err(CertificateError::BadEncoding.into()),
+    }
+    verify_server_name(&parsed, name)?;
     Ok(ServerCertVerified::assertion())
+}
+
+/// Whether the extended key usage of a certificate allows servers; a certificate without the extension does. The verifier of
+/// rustls does not read it in the certificate of an authority.
+fn is_for_servers(certificate: &[u8]) -> der::Result<bool> {
+    let certificate = parts(AnyRef::from_der(certificate)?.value())?;
+    let signed = certificate.first().ok_or(der::ErrorKind::Failed)?;
+    let is_extensions = |part: &AnyRef<'_>| matches!(part.tag(), Tag::ContextSpecific { number, .. } if number == TagNumber(3));
+    let Some(extensions) = parts(signed.value())?.into_iter().find(is_extensions) else {
+        return Ok(true);
+    };
+    for extension in parts(AnyRef::from_der(extensions.value())?.value())? {
+        let extension = parts(extension.value())?;
+        if let [name, .., value] = &extension[..]
+            && name.value() == EXTENDED_KEY_USAGE
+        {
+            let purposes = parts(AnyRef::from_der(value.value())?.value())?;
+            let mut purposes = purposes.iter().map(|purpose| purpose.value());
+            return Ok(purposes.any(|purpose| [FOR_SERVERS, FOR_ANYTHING].contains(&purpose)));
+        }
+    }
+    Ok(true)
+}
+
+/// The values that stand one after another in a constructed value.
+fn parts(contents: &[u8]) -> der::Result<Vec<AnyRef<'_>>> {
+    let mut reader = SliceReader::new(contents)?;
+    let mut parts = Vec::new();
+    while !reader.is_finished() {
+        parts.push(reader.decode()?);
+    }
+    Ok(parts)
 }
 
 /// How a certificate is out of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Time {
-    /// Its end is over.
+    /// Expired.
     Expired,
-    /// Its begin is to come.
+    /// Not valid yet.
     NotYet,
+    /// The certificate or its time is malformed.
+    Malformed,
 }
 
-/// Whether a certificate is out of its time. The verifier of rustls checks the time first; its other errors do not matter here.
-pub(super) fn time_of(certificate: &CertificateDer<'static>, now: UnixTime) -> Option<Time> {
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate.clone()).ok()?;
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider()).build();
-    match verifier.ok()?.verify_client_cert(certificate, &[], now) {
-        Err(rustls::Error::InvalidCertificate(
-            CertificateError::Expired | CertificateError::ExpiredContext { .. },
-        )) => Some(Time::Expired),
-        Err(rustls::Error::InvalidCertificate(
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
-        )) => Some(Time::NotYet),
-        _ => None,
+/// Whether a certificate is out of its time. webpki checks the time first, then the purpose, and last looks for an issuer, of which
+/// it gets none here.
+pub(super) fn time_of(certificate: &CertificateDer<'_>, now: UnixTime) -> Option<Time> {
+    use webpki::Error;
+    let Ok(certificate) = EndEntityCert::try_from(certificate) else {
+        return Some(Time::Malformed);
+    };
+    let purpose = KeyUsage::server_auth();
+    match certificate.verify_for_usage(&[], &[], &[], now, purpose, None, None) {
+        Err(Error::CertExpired { .. }) => Some(Time::Expired),
+        Err(Error::CertNotValidYet { .. }) => Some(Time::NotYet),
+        Ok(_)
+        | Err(
+            Error::UnknownIssuer
+            | Error::CaUsedAsEndEntity
+            | Error::EmptyEkuExtension
+            | Error::RequiredEkuNotFoundContext(_),
+        ) => None,
+        Err(_) => Some(Time::Malformed),
     }
 }
 

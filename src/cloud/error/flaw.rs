@@ -28,10 +28,10 @@ pub(super) fn flaw(why: &CertificateError) -> Cow<'static, str> {
             "its certificate is for another name"
         }
         CertificateError::UnknownIssuer => {
-            "its certificate is of an authority that the operator does not trust"
+            "its certificate was issued by an authority that the operator does not trust"
         }
         CertificateError::BadSignature => {
-            "its certificate is of an authority that the operator does not trust: one of the same name is trusted, and its key is \
+            "its certificate was issued by an authority that the operator does not trust: one of the same name is trusted, and its key is \
              another one, or RSA of fewer than 2048 bits"
         }
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {

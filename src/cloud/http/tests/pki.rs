@@ -95,6 +95,30 @@ async fn a_self_signed_certificate_of_openssl_is_trusted_where_the_bundle_holds_
         let refused = pki.probe(name, &pki.read(&format!("{name}.pem"))).await;
         assert!(refused.as_ref().unwrap_err().contains(words), "{refused:?}");
     }
+    // Its purpose counts too, whether or not it is one of an authority, which openssl makes unless it is asked for another one.
+    for ca in ["TRUE", "FALSE"] {
+        for (usage, is_for_servers) in [
+            ("clientAuth", false),
+            ("codeSigning,emailProtection", false),
+            ("critical,clientAuth", false),
+            ("clientAuth,serverAuth", true),
+            ("critical,serverAuth", true),
+            ("anyExtendedKeyUsage", true),
+        ] {
+            let more = format!(
+                "{HERE} -addext extendedKeyUsage={usage} -addext basicConstraints=critical,CA:{ca}"
+            );
+            pki.self_signed("purpose", P256, &more);
+            let answered = pki.probe("purpose", &pki.read("purpose.pem")).await;
+            match is_for_servers {
+                true => assert_eq!(answered, Ok(()), "{usage} {ca}"),
+                false => {
+                    let refused = answered.unwrap_err();
+                    assert!(refused.contains("serverAuth"), "{usage} {ca}: {refused}");
+                }
+            }
+        }
+    }
     let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     params.not_after = rcgen::date_time_ymd(2020, 1, 1);
     let key = KeyPair::generate().unwrap();
