@@ -80,6 +80,14 @@ fn a_value_that_cannot_be_right_is_refused_with_its_name() {
             "/networkPolicy/extraEgress/0",
         ),
         (
+            r#"networkPolicy.extraEgress=[{"to":[]}]"#,
+            "/networkPolicy/extraEgress/0/to",
+        ),
+        (
+            r#"networkPolicy.extraEgress=[{"ports":[]}]"#,
+            "/networkPolicy/extraEgress/0/ports",
+        ),
+        (
             r#"metrics.auth.tlsSecretName="""#,
             "/metrics/auth/tlsSecretName",
         ),
