@@ -109,14 +109,20 @@ fn unreadable(file: &str, error: &Error) -> String {
                 "{key} stands twice in one object, the second time in {place}: leave out one of them"
             )
         }
-        limit @ (Error::Budget { .. }
-        | Error::AliasReplayLimitExceeded { .. }
-        | Error::AliasReplayStackDepthExceeded { .. }) => format!(
-            "{place}: more than a limit of this command, {DEEPEST} levels of nesting and {EXPANDED} values by aliases: {limit}: \
-             plan less of it at once"
+        // Of the budget, only the depth has a limit here.
+        Error::Budget { .. } => {
+            format!(
+                "{place}: more than {DEEPEST} levels of nesting, a limit of this command: nest less"
+            )
+        }
+        Error::AliasReplayLimitExceeded { .. } => format!(
+            "{place}: aliases stand for more than {EXPANDED} values, a limit of this command: plan less of it at once"
+        ),
+        Error::AliasReplayStackDepthExceeded { max_depth, .. } => format!(
+            "{place}: more than {max_depth} levels of aliases within aliases, a limit of this command: nest less"
         ),
         other => format!(
-            "{place}: neither YAML nor JSON: {}: mend it",
+            "{place}: neither YAML nor JSON: {}: fix it",
             other.to_string().replace('\n', " ")
         ),
     }
@@ -176,7 +182,7 @@ impl Manifests {
         let (version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
         if kind.is_empty() || version.is_empty() {
             return Err(format!(
-                "the document in {} has no apiVersion or no kind: it is no manifest, take it out or mend it",
+                "the document in {} has no apiVersion or no kind: it is no manifest, take it out or fix it",
                 place(file, line)
             ));
         }
@@ -331,12 +337,12 @@ mod tests {
                 text + &format!("a{n}: &a{n} [{all}]\n")
             },
         );
-        for text in [nested, bomb] {
+        for (text, limit) in [
+            (nested, "128 levels of nesting, a limit of this command"),
+            (bomb, "2000000 values, a limit of this command"),
+        ] {
             let why = taken(&text).unwrap_err();
-            assert!(
-                why.contains("limit of this command") && why.contains("f.yaml"),
-                "{why}"
-            );
+            assert!(why.contains(limit) && why.contains("f.yaml"), "{why}");
         }
     }
 
