@@ -83,7 +83,7 @@ enum Form {
 struct Printed {
     manifest: Value,
     comments: String,
-    /// What could not be checked, and what is to be done first.
+    /// Unverified facts, and steps to take before applying.
     doubts: Vec<String>,
 }
 

@@ -43,7 +43,8 @@ impl Progress {
         }
     }
 
-    /// A line of the answer, on standard output. What was asked for goes on where the line cannot be written.
+    /// A line of the answer, on standard output. If the line cannot be written, the command continues and fails
+    /// at the end.
     pub(super) fn answer(&self, line: &str) {
         let print = || print(line);
         let printed = match &self.bar {

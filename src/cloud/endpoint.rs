@@ -120,7 +120,7 @@ impl FromStr for EndpointPattern {
             ));
         }
         if authority.matches(':').count() > 1 && !authority.starts_with('[') {
-            return Err(PatternError("an IPv6 address stands in square brackets"));
+            return Err(PatternError("write an IPv6 address in square brackets"));
         }
         let url = match authority.ends_with(':') {
             true => None,

@@ -1,5 +1,4 @@
-//! What stands in the way of a write to the apiserver. The answer reports it by its words alone, and this is the one place that
-//! reads them.
+//! Classifies why the apiserver refused a write. The refusal's text is the only evidence; this module alone reads it.
 
 use super::KubeError;
 
@@ -51,7 +50,7 @@ impl Obstacle {
 const DENIED: [&str; 2] = ["denied request", "denied the request"];
 
 impl KubeError {
-    /// What refused the write; none where nothing refused it, so that the same write is worth another try at once.
+    /// The cause of a refusal; None if the apiserver did not refuse, and the caller may retry at once.
     pub fn obstacle(&self) -> Option<Obstacle> {
         let Self::Refused { status, .. } = self else {
             return None;

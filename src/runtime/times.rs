@@ -75,7 +75,7 @@ pub(super) const POLICY_IN_FORCE_AFTER: Duration = Duration::from_secs(3);
 /// Between two tries meanwhile. Too long only means a later start.
 pub(super) const POLICY_RECHECK: Duration = Duration::from_millis(500);
 
-/// Longest wait for the first answers, with that time in it: an apiserver that does not give them keeps nobody waiting for long.
+/// Longest wait for the first answers, with that time in it, so a silent apiserver delays the start only this long.
 pub(super) const RIGHTS_FIRST_CHECK_MAX: Duration = Duration::from_secs(5);
 
 /// How long it is believed that somebody may read metrics: a scraper's next visit costs the apiserver nothing, and rights that
