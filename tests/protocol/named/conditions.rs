@@ -18,7 +18,7 @@ schedules! {
     condition_changes_right_before_each_write_of_a_reinstall => "bought 1, left 1, erased 1; web-1 Available":
         one().at(4_000, EditImage(1)).on(Intent, 2, Before(OthersCondition(1))).on(Receipt, 2, Before(OthersCondition(1))).on(Status, 2, Before(OthersCondition(1)));
     condition_changes_after_a_crash => "bought 1, left 1; web-1 Available":
-        one().on(Create, 1, CrashAfter).on(Receipt, 1, After(OthersCondition(1))).met_sometimes();
+        one().on(Create, 1, CrashAfter).on(Intent, 2, After(OthersCondition(1)));
     list_replaced_once => "bought 1, left 1; web-1 Available":
         one().at(10_000, OthersList(1));
     list_replaced_again_and_again => "bought 1, left 1; web-1 Available":
