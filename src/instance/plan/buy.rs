@@ -318,8 +318,8 @@ fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
     listing.row(&id)?;
     let message = format!(
         "the record on this Instance is from another cluster, and no Instance here has its server {id}: nothing is bought for {} \
-         minutes after this report, and another server after that; to keep {id}, set spec.import.id to it, or stop the operator of that cluster and run \
-         this one with --cluster-id {}; to buy at once, remove the annotation {}",
+         minutes after this report, and another server after that; to keep {id}, set spec.import.id to it, or stop the operator \
+         of that cluster and run this one with --cluster-id {}; to buy at once, remove the annotation {}",
         times::REPORTED_BEFORE_PURCHASE.as_secs() / 60,
         record.cluster,
         names::BINDING
