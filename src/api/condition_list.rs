@@ -19,8 +19,7 @@ impl ListedTypes {
         let types = conditions.iter().map(|condition| condition.type_.clone());
         let types = types.collect();
         let is_default = |condition: &Condition| condition.reason == Reason::Pending.as_str();
-        let is_own = |condition: &Condition| OWN_TYPES.contains(&condition.type_.as_str());
-        conditions.retain(|condition| is_own(condition) && !is_default(condition));
+        conditions.retain(|condition| is_own(&condition.type_) && !is_default(condition));
         conditions
             .sort_by_key(|condition| OWN_TYPES.iter().position(|own| *own == condition.type_));
         Self(types)
@@ -33,12 +32,9 @@ impl ListedTypes {
 
     /// The types in the list once these conditions are written as the operator's own.
     pub fn after(&self, own: &[Condition]) -> Self {
-        let written = |type_: &str| own.iter().any(|next| next.type_ == type_);
-        let is_kept = |type_: &&String| written(type_) || !OWN_TYPES.contains(&type_.as_str());
-        let kept = self.0.iter().filter(is_kept).cloned();
-        let is_new = |next: &&Condition| !self.0.contains(&next.type_);
-        let added = own.iter().filter(is_new).map(|next| next.type_.clone());
-        Self(kept.chain(added).collect())
+        let others = self.0.iter().filter(|type_| !is_own(type_)).cloned();
+        let own = own.iter().map(|next| next.type_.clone());
+        Self(own.chain(others).collect())
     }
 
     /// Operations of a JSON patch that replace the status, whose `conditions` are the operator's own.
@@ -75,23 +71,22 @@ impl ListedTypes {
         let tests = listed().map(|(index, type_)| {
             json!({"op": "test", "path": format!("{}/type", path(index)), "value": type_})
         });
-        // From the end, so that a removal moves no condition that is yet to be replaced.
-        let replaced = listed().rev().filter_map(|(index, type_)| {
-            let next = own.iter().find(|next| next["type"] == type_.as_str());
-            match next {
-                Some(next) => Some(json!({"op": "replace", "path": path(index), "value": next})),
-                None if OWN_TYPES.contains(&type_.as_str()) => {
-                    Some(json!({"op": "remove", "path": path(index)}))
-                }
-                None => None,
-            }
-        });
-        let is_new = |next: &&Value| self.0.iter().all(|type_| next["type"] != type_.as_str());
-        let added = own.iter().filter(is_new);
-        let added =
-            added.map(|next| json!({"op": "add", "path": "/status/conditions/-", "value": next}));
-        tests.chain(replaced).chain(added).collect()
+        // From the end, so that a removal moves no condition that is yet to be removed.
+        let removed = listed()
+            .rev()
+            .filter(|(_, type_)| is_own(type_))
+            .map(|(index, _)| json!({"op": "remove", "path": path(index)}));
+        // The operator's own stand first, in the order in which a status is computed.
+        let added = own
+            .iter()
+            .enumerate()
+            .map(|(index, next)| json!({"op": "add", "path": path(index), "value": next}));
+        tests.chain(removed).chain(added).collect()
     }
+}
+
+fn is_own(type_: &str) -> bool {
+    OWN_TYPES.contains(&type_)
 }
 
 #[cfg(test)]
@@ -174,11 +169,11 @@ mod tests {
         ];
         let own = [("Ready", "new"), ("Drifted", "new"), ("Synced", "e")];
         let left = [
-            ("Paid", "a"),
             ("Ready", "new"),
-            ("Backup", "d"),
-            ("Synced", "e"),
             ("Drifted", "new"),
+            ("Synced", "e"),
+            ("Paid", "a"),
+            ("Backup", "d"),
         ];
         assert_eq!(
             written(&stands, &stands, &own),

@@ -75,16 +75,17 @@ async fn kubeconfig_lists_and_connection_flags_are_those_of_kubectl() {
         assert!(told.out.contains("web"), "{flags:?}: {}", told.out);
     }
     // Without trust in the server, or as a user without rights.
-    for (flags, words) in [
-        (&[&at[..], &[&token]].concat()[..], "certificate"),
-        (&["--as=eve"], "User \"eve\" cannot list"),
+    for (kubeconfig, flags, words) in [
+        ("", &[&at[..], &[&token]].concat()[..], "certificate"),
+        (&file, &["--as=eve"], "User \"eve\" cannot list"),
         (
+            &file,
             &["--as=eve", "--as-group=a", "--as-group=b"],
             "User \"eve\" cannot list",
         ),
-        (&["--token=wrong"], "Unauthorized"),
+        (&file, &["--token=wrong"], "Unauthorized"),
     ] {
-        let told = status(&world, &file, flags).await;
+        let told = status(&world, kubeconfig, flags).await;
         assert_eq!(told.status, 1, "{flags:?}: {}", told.out);
         assert!(told.err.contains(words), "{flags:?}: {}", told.err);
     }

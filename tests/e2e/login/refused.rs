@@ -228,6 +228,7 @@ async fn login_labels_of_a_policy_and_of_users_stay_and_stand_in_no_way() {
             "",
         )
         .await;
+    super::in_force(&world, "web", "web-login").await;
     quiet_all(&world).await;
     age(&world, "web-login", 2).await;
     let web = kills::rotated(&world, &first).await;

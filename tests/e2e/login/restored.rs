@@ -137,6 +137,7 @@ async fn login_a_secret_whose_owner_reference_was_cut_gets_it_back_and_no_other_
     world.apply(&connected("web")).await;
     let web = world.ready("web").await;
     let password = server_password(&world, &web);
+    owned_by(&world, "web-connection", &web).await;
     quiet_all(&world).await;
     let cut = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
     for name in ["web-login", "web-connection"] {

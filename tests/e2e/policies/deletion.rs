@@ -60,6 +60,7 @@ async fn a_forced_apply_keeps_a_protected_server_and_replaces_another_for_a_typi
     world.run(&apply, &web.to_string()).await;
     let (done, text) = forced("apply", false).await;
     assert!(!done && text.contains("powerState"), "{text}");
+    println!("kubectl: {text}");
     let restored = world.ready("web").await;
     assert_ne!(restored.metadata.uid, before.metadata.uid);
     assert_ne!(world.only_server(&restored).id, server);

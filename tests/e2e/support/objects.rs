@@ -1,5 +1,6 @@
 //! Objects as users write them, and what their status says.
 
+use cloud_server_operator::api::conditions::OWN_TYPES;
 use cloud_server_operator::api::{Instance, InstanceStatus};
 use cloud_simulator::catalogue;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -107,7 +108,8 @@ pub fn outline(instance: &Instance) -> String {
 
 /// How many conditions stand beside `Ready` and `Synced`, which stand where all is well.
 pub fn abnormal(status: &InstanceStatus) -> usize {
-    let told = status.conditions.iter().map(|told| told.type_.as_str());
-    told.filter(|told| !["Ready", "Synced"].contains(told))
+    let types = status.conditions.iter().map(|c| c.type_.as_str());
+    types
+        .filter(|type_| OWN_TYPES.contains(type_) && !["Ready", "Synced"].contains(type_))
         .count()
 }
