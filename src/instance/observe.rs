@@ -90,7 +90,8 @@ fn remembered(context: &Context, facts: &Facts, memory: &Mutex<Memory>, now: Ins
     let done = facts.status.last_reconcile_token.as_deref();
     remembered.asked_to_look(token, done, now);
     if facts.deleting {
-        remembered.origin.releasing_since.get_or_insert(now);
+        let since = &mut remembered.origin.releasing_since;
+        since.get_or_insert_with(|| Box::new(now));
     }
     remembered
 }

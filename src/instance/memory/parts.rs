@@ -36,9 +36,9 @@ pub struct Origin {
     /// before it, it is written once more.
     pub purchase: Option<Box<RecordText>>,
     /// Since when the object is being deleted.
-    pub releasing_since: Option<Instant>,
+    pub releasing_since: Option<Box<Instant>>,
     /// When this process first read a status with the reason `BoughtElsewhere`.
-    pub elsewhere_since: Option<Instant>,
+    pub elsewhere_since: Option<Box<Instant>>,
 }
 
 /// What was called, by whom, and what became of it. Owned by `act`.
@@ -177,7 +177,7 @@ impl Origin {
     pub fn read_status(&mut self, status: &InstanceStatus, now: Instant) {
         let reason = Reason::BoughtElsewhere.as_str();
         if status.conditions.iter().any(|it| it.reason == reason) {
-            self.elsewhere_since.get_or_insert(now);
+            self.elsewhere_since.get_or_insert_with(|| Box::new(now));
         }
     }
 }

@@ -303,9 +303,9 @@ fn create(observed: &Observation, session: &SessionFacts, origin: &Origin<'_>) -
 fn bought_elsewhere(observed: &Observation) -> Option<Plan> {
     let record = observed.elsewhere.as_ref()?;
     let origin = &observed.memory.origin;
-    let reported = origin.elsewhere_since;
+    let reported = origin.elsewhere_since.as_deref();
     let left = reported
-        .map(|at| (at + times::REPORTED_BEFORE_PURCHASE).saturating_duration_since(observed.now));
+        .map(|at| (*at + times::REPORTED_BEFORE_PURCHASE).saturating_duration_since(observed.now));
     if left.is_some_and(|left| left.is_zero()) {
         return None;
     }

@@ -218,8 +218,9 @@ fn releasing(observed: &Observation, note: String) -> StatusUpdate {
         .memory
         .origin
         .releasing_since
-        .unwrap_or(observed.now);
-    if observed.now >= since + times::RELEASE_OVERDUE {
+        .as_deref()
+        .unwrap_or(&observed.now);
+    if observed.now >= *since + times::RELEASE_OVERDUE {
         return StatusUpdate::of(words::overdue(&note)).with_id(observed.facts.id());
     }
     StatusUpdate::progress(Reason::Releasing, note).with_id(observed.facts.id())
