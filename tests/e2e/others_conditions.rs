@@ -5,7 +5,7 @@ use crate::support::{
     Setup, World, at_rest, done, eventually, insist, instance, is_ready, mark, other_image, quiet,
 };
 use cloud_server_operator::api::{Account, Instance, Verb};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::Resource;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::ApiResource;
@@ -199,7 +199,19 @@ async fn a_condition_of_another_controller_stays_through_the_life_of_an_instance
     );
 
     // A condition that changes makes the operator neither write nor call.
-    quiet(&world, "web").await;
+    eventually(
+        "the operator has written nothing for five seconds",
+        async || {
+            let written = world
+                .writes_since(Timestamp::now() - SignedDuration::from_secs(5))
+                .await;
+            written
+                .is_empty()
+                .then_some(())
+                .ok_or_else(|| format!("{written:#?}"))
+        },
+    )
+    .await;
     let since = Timestamp::now();
     for n in 0..CHANGES {
         web.write(&format!("change {n}")).await;

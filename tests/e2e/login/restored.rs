@@ -44,6 +44,9 @@ async fn restore(world: &World, secret: &Secret) -> Secret {
 async fn owned_by(world: &World, secret: &str, instance: &Instance) {
     let uid = instance.uid().unwrap();
     eventually("the Secret has its owner", async || {
+        if !exists(world, secret).await {
+            return Err("there is no such Secret".to_owned());
+        }
         let owners = get(world, secret).await.owner_references().to_vec();
         match owners
             .iter()
