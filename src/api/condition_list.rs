@@ -135,7 +135,8 @@ mod tests {
             .map(|(_, value)| value.trim_matches(['"', ';']))
             .collect();
         let mut own = OWN_TYPES.to_vec();
-        (types.sort_unstable(), own.sort_unstable());
+        types.sort_unstable();
+        own.sort_unstable();
         assert_eq!(types, own);
     }
 

@@ -68,7 +68,7 @@ fn object((version, kind): (&str, &str), name: &str, spec: &Value) -> Value {
 /// The references in a schema: each string whose rule is that of an object's name, or whose path speaks of one.
 fn references(holder: &str, schema: &Value, path: &[String], found: &mut Vec<Reference>) {
     for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
-        let path = [path, &[field.clone()]].concat();
+        let path = [path, std::slice::from_ref(field)].concat();
         references(holder, schema, &path, found);
         let mut listed = Vec::new();
         references(holder, &schema["items"], &path, &mut listed);

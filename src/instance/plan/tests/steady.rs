@@ -200,7 +200,7 @@ fn a_state_that_is_not_known_is_waited_for_and_stalls_after_fifteen_minutes() {
     );
     // Where the power is not managed, its state says nothing of the server.
     let unmanaged = with_spec(migrating(180), |spec| {
-        spec.power_state = PowerState::Unmanaged
+        spec.power_state = PowerState::Unmanaged;
     });
     assert_eq!(
         reason(&unmanaged.plan()),
