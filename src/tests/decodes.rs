@@ -21,6 +21,7 @@ fn least(schema: &Value) -> Value {
         }
         Some("array") => json!([]),
         Some("integer") => integers(schema)[0].clone(),
+        Some("number") => json!(1.5),
         Some("boolean") => json!(false),
         Some("string") if schema["format"] == "date-time" => json!("2026-11-22T10:00:00Z"),
         Some("string") => json!("x"),
