@@ -300,7 +300,9 @@ async fn no_secret_that_consents_to_be_sent_is_the_operators_to_write() {
     for (number, (stands, change, refusal)) in changes().into_iter().enumerate() {
         let name = format!("tried-{number}");
         let mut stands = stands;
-        super::merge(&mut stands, &json!({"metadata": {"name": name}}));
+        // Held, since the garbage collector deletes a Secret whose owner does not exist.
+        let held = json!({"metadata": {"name": name, "finalizers": ["example.com/held"]}});
+        super::merge(&mut stands, &held);
         create(&world.secrets(), &serde_json::from_value(stands).unwrap()).await;
         let params = PatchParams {
             dry_run: true,
@@ -310,6 +312,12 @@ async fn no_secret_that_consents_to_be_sent_is_the_operators_to_write() {
             ours.patch(&name, &params, &Patch::Merge(&change)).await
         });
         let why = changed.await.err().map(|error| error.to_string());
+        let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let (secrets, params) = (world.secrets(), PatchParams::default());
+        let patched = insist("a finalizer is removed", async || {
+            secrets.patch(&name, &params, &released).await
+        });
+        patched.await.unwrap();
         match (refusal, why) {
             (None, None) => {}
             (Some(words), Some(why)) => assert!(why.contains(words), "{words:?}: {why}"),
