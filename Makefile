@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help heap bench upgrade released demo programs test tools browser fmt supply advisories clippy build-tests control-plane go-tools site-tools run-tests run-quick-tests torture gitops soak defects generate site dist image release clean
+.PHONY: help prose heap bench upgrade released demo programs test tools browser fmt supply advisories clippy build-tests control-plane go-tools site-tools run-tests run-quick-tests torture gitops soak defects generate site dist image release clean
 
 CARGO ?= cargo
 # One profile for all that is run: what plays thousands of runs needs the speed, and so do dozens of operators on two cores.
@@ -25,6 +25,9 @@ debian = @command -v $(1) >/dev/null || { [ "$$(id -u)" -eq 0 ] && command -v ap
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+prose: tools ## the English of comments and pages, by the rules of Vale in tools/vale
+	tools/prose
 
 demo: ## a real API server, the simulated cloud, the operator, and a tour
 	@examples/demo.sh
