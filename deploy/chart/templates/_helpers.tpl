@@ -67,7 +67,7 @@ rules:
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch]
-# A CA bundle, by the name that an Account gives.
+# CA bundles: an Account names the ConfigMap.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get]
