@@ -1,5 +1,4 @@
-//! What one reconcile of an Instance has of its Account: the account session, and once it asked for one, a slot for calls of the
-//! service.
+//! The access of one reconcile to its Account: the account session, and a slot for calls to the service, requested on first use.
 
 use super::account_session::AccountSession;
 use super::line::Slot;
@@ -8,7 +7,7 @@ use crate::inventory::Subject;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An account session for the time of one reconcile.
+/// An account session, used by one reconcile.
 #[derive(Debug)]
 pub struct Access {
     account_session: Arc<AccountSession>,
@@ -18,16 +17,16 @@ pub struct Access {
 
 #[derive(Debug)]
 enum Leave {
-    /// Nothing was asked of the service yet.
+    /// The reconcile has not requested a slot yet.
     NotAsked,
-    /// Calls may be made.
+    /// The reconcile holds a slot and may call.
     Given { _slot: Slot },
-    /// There was none of this priority: the object is woken when there is one.
+    /// No slot of this priority was free. The line wakes the object when one becomes free.
     InLine(CallPriority),
 }
 
 impl Access {
-    /// That of a reconcile which begins.
+    /// The access of a reconcile that begins.
     pub fn new(account_session: Arc<AccountSession>, subject: Subject) -> Self {
         Self {
             account_session,
@@ -36,8 +35,8 @@ impl Access {
         }
     }
 
-    /// Whether the service may be called in this reconcile. To be asked before anything is remembered of the call: where it may
-    /// not, it is as if it were not due yet.
+    /// Whether this reconcile may call the service. Check it before remembering anything about the call: if the answer is no, the
+    /// reconcile must behave as if the call were not due yet.
     pub fn may_call(&self, priority: CallPriority) -> bool {
         let mut leave = self.leave();
         let is_new = match *leave {
@@ -56,7 +55,7 @@ impl Access {
         matches!(*leave, Leave::Given { .. })
     }
 
-    /// Whether something is to be asked of the service that this reconcile could not ask.
+    /// Whether this reconcile wanted to call the service and got no slot.
     pub fn is_in_line(&self) -> bool {
         matches!(*self.leave(), Leave::InLine(_))
     }
@@ -76,7 +75,7 @@ impl Deref for Access {
 
 impl Drop for Access {
     fn drop(&mut self) {
-        // What it stood in line for before, if it did, is not needed any more.
+        // The reconcile needed no call, so it gives up the position in line that an earlier reconcile may have left.
         if matches!(*self.leave(), Leave::NotAsked) {
             self.account_session.shared.line.leave(&self.subject);
         }

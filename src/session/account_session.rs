@@ -1,4 +1,4 @@
-//! What one (endpoint, token) shares, and the place of an Account in it.
+//! The session shared by all Accounts with one endpoint and token, and the account session of each of them.
 
 use super::line::Line;
 use super::{Durations, Most};
@@ -13,22 +13,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// What is shared by all Accounts with one endpoint and one token.
+/// Shared by all Accounts with one endpoint and one token.
 #[derive(Debug)]
 pub struct Session {
-    /// Tells sessions apart.
+    /// A unique number, to distinguish sessions.
     pub number: u64,
-    /// Calls to the service, under the shared limit.
+    /// Calls the service, under the shared limit.
     pub client: Client,
-    /// What the service says exists.
+    /// The servers that the service lists.
     pub inventory: Inventory,
-    /// What the service offers.
+    /// The service's offers (images, packages, …).
     pub catalog: Catalog,
-    /// How long its tasks take.
+    /// How long the service's tasks take.
     pub durations: Durations,
-    /// Who may call the service now: shared as the request limit is.
+    /// The slots for calls to the service, shared by the same Accounts as the request limit.
     pub(super) line: Line,
-    /// What the request limit is shared by.
+    /// Sessions with this key share one request limit.
     pub(super) limiter_key: [u8; 32],
     pub(super) cancel: CancellationToken,
 }
@@ -39,30 +39,31 @@ impl Drop for Session {
     }
 }
 
-/// An Account's place in a session.
+/// An Account's use of a session.
 #[derive(Clone, Debug)]
 pub struct AccountSession {
-    /// The shared part.
+    /// The part that other Accounts share.
     pub shared: Arc<Session>,
-    /// What the account session was made from; another version of the Secret, or another Account, makes another account session.
+    /// The objects that this account session was made from. A new version of a Secret, or another Account, needs a new account
+    /// session.
     pub made_from: MadeFrom,
-    /// Endpoint and token under the key of the installation: as long as it stands, the account at the service is the same. None
-    /// where nobody has the key: then what a record says is believed.
+    /// HMAC of endpoint and token under the installation's key. While it is the same, the account at the service is the same.
+    /// None in a process that only reads, which believes the records.
     pub credential: Option<Arc<str>>,
-    /// How long the outcome of a lost create stays open (`Account.spec.settleSeconds`).
+    /// How long the outcome of a create whose answer was lost stays open (`Account.spec.settleSeconds`).
     pub settle: Duration,
-    /// What is sent as password with key login.
+    /// Which password the operator sends with a login by key.
     pub key_login_password: KeyLoginPassword,
     /// The time zone in which the service writes its times.
     pub utc_offset: Offset,
-    /// How many servers the Account may have, and how fast.
+    /// How many servers the Account may have, and how many it may create per minute.
     pub most: Most,
     /// The Account's spec and its credentials, for a copy of both.
     pub(super) source: Arc<(AccountSpec, Credentials)>,
 }
 
 impl AccountSession {
-    /// Whether servers that exist may be taken over.
+    /// Whether Instances may import existing servers.
     pub fn imports(&self) -> Imports {
         self.source.0.imports
     }
@@ -72,23 +73,23 @@ impl AccountSession {
         self.source.0.password_special_characters
     }
 
-    /// Where the service is, as the Account says, without a slash at its end.
+    /// The endpoint in the Account's spec, without a slash at its end.
     pub(super) fn endpoint(&self) -> &str {
         self.source.0.endpoint.trim_end_matches('/')
     }
 }
 
-/// What the Secrets and the ConfigMap hold that an Account names.
+/// The contents of the Secrets and the ConfigMap that an Account names.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     /// The token.
     pub token: SecretString,
-    /// Whom we trust, and who we say we are.
+    /// Which authorities we trust, and our client certificate.
     pub tls: Tls,
 }
 
 impl From<SecretString> for Credentials {
-    /// A token alone.
+    /// A token without TLS settings.
     fn from(token: SecretString) -> Self {
         Self {
             token,
@@ -97,7 +98,7 @@ impl From<SecretString> for Credentials {
     }
 }
 
-/// The objects that an account session was made from, beside what the Account's spec says.
+/// The objects that an account session was made from, in addition to the Account's spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeFrom {
     /// UID and resourceVersion of the token Secret.
@@ -113,16 +114,16 @@ pub struct MadeFrom {
 pub struct Problem {
     /// The reason for the conditions of the Account.
     pub reason: Reason,
-    /// A sentence that names the thing and the remedy.
+    /// A sentence that names the object and the remedy.
     pub message: String,
 }
 
-/// What is known of an Account.
+/// The state of an Account, as this process knows it.
 #[derive(Clone, Debug)]
 pub enum Standing {
     /// It can be used.
     Usable(Arc<AccountSession>),
-    /// It exists and has not been looked at yet.
+    /// It exists and its first reconcile has not finished.
     Pending,
     /// It exists and cannot be used.
     Unusable(Problem),
@@ -130,7 +131,7 @@ pub enum Standing {
     NotFound,
 }
 
-/// The time zone of the service, as the Account says. The schema admits no text that cannot be read.
+/// The time zone of the service from the Account's spec. The schema rejects text that does not parse.
 pub(super) fn utc_offset(spec: &AccountSpec) -> Offset {
     let parsed = jiff::fmt::strtime::parse("%:z", &spec.utc_offset);
     parsed
@@ -146,7 +147,7 @@ pub fn limits(spec: &AccountSpec) -> Limits {
     let windows = [(requests.per_minute, 60.0), (requests.per_hour, 3600.0)];
     let windows = windows.map(|(most, seconds)| Some((positive(most?), seconds)));
     let windows = || windows.iter().flatten().copied();
-    // In any such time the burst passes, and what the rate allows: both together are no more than the user allows.
+    // In any such period the service sees at most the burst plus what the rate allows: the sum must not exceed the user's limit.
     let burst = windows().map(|(most, _)| (most / 2).max(1));
     let burst = burst.fold(positive(requests.burst), u32::min);
     let rates = windows().map(|(most, seconds)| f64::from((most - burst).max(1)) / seconds);

@@ -1,10 +1,10 @@
-//! A Secret has a say in what it is used for, and where what it holds goes.
+//! A Secret decides what it may be used for, and where its content may be sent.
 //!
-//! Whoever may create Accounts names a Secret and an endpoint, and need not be allowed to read that Secret. So what a Secret
-//! holds is used only where the Secret itself says so: by a label or its type for the use, by an annotation for the
-//! endpoint, and the proxy before it: with an authority of the Account's own, a proxy can read what goes through it. Both are
-//! written by somebody who may write the Secret. They are judged on the very object whose content is used, and not on what a
-//! watch showed of it.
+//! A user who may create Accounts can name any Secret and any endpoint, without being allowed to read that Secret. The operator
+//! therefore uses a Secret's content only with the Secret's own consent: a label or its type permits the use, and an annotation
+//! limits the endpoints and the proxy in front of them (with an authority that the Account brings, a proxy can read the traffic).
+//! Only a user who may write the Secret can set these. The check reads the same object whose content is used, not the version
+//! that a watch showed.
 
 use super::secrets::{Content, SecretProblem, read};
 use crate::api::conditions::Reason;
@@ -17,7 +17,7 @@ use std::fmt;
 use thiserror::Error;
 use url::Url;
 
-/// Where an Account has sent what its Secrets hold.
+/// Where an Account sends the content of its Secrets.
 #[derive(Clone, Debug)]
 pub struct Destination {
     /// `spec.endpoint`.
@@ -27,10 +27,10 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// That of an Account.
+    /// The destination of an Account.
     ///
     /// # Errors
-    /// Its endpoint or its proxy is no URL that requests can be made to.
+    /// The endpoint or the proxy is not a URL that accepts requests.
     pub fn of(spec: &AccountSpec) -> Result<Self, BuildError> {
         let proxy = spec.proxy.as_ref().map(|proxy| check_proxy(&proxy.url));
         Ok(Self {
@@ -39,19 +39,19 @@ impl Destination {
         })
     }
 
-    /// Each field of the spec, and what it says.
+    /// Each field of the spec with its URL.
     fn urls(&self) -> impl Iterator<Item = (&'static str, &Url)> {
         let proxy = self.proxy.as_ref().map(|proxy| ("spec.proxy.url", proxy));
         std::iter::once(("spec.endpoint", &self.endpoint)).chain(proxy)
     }
 }
 
-/// What the content of a Secret is used for.
+/// The use that is made of a Secret's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// It is sent to the endpoint as the token.
+    /// The operator sends it to the endpoint as the token.
     Token,
-    /// It proves to the endpoint who we are, in the TLS handshake.
+    /// The operator authenticates with it in the TLS handshake.
     ClientCertificate,
 }
 
@@ -64,7 +64,7 @@ impl Use {
         }
     }
 
-    /// The type of a Secret that needs no label.
+    /// The Secret type that permits this use without a label.
     const fn of_type(self) -> Option<&'static str> {
         match self {
             Self::Token => Some(TOKEN),
@@ -82,10 +82,10 @@ impl fmt::Display for Use {
     }
 }
 
-/// Why a Secret is not used. Each says what to add, and where.
+/// Why a Secret is not used. Each message names what to add, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// It does not say that it may be used so.
+    /// The Secret does not permit this use.
     #[error(
         "Secret {name} does not consent to its use as {wanted}: if it is one, have somebody who may write it run: kubectl \
          label secret {name} -n {namespace}{overwrite} {USE}={}", wanted.as_str()
@@ -95,26 +95,26 @@ pub enum Refusal {
         name: String,
         /// Its namespace.
         namespace: String,
-        /// What it is to be used for.
+        /// The intended use.
         wanted: Use,
-        /// What the command needs where the label stands there with another value.
+        /// What the command needs if the label exists with another value.
         overwrite: &'static str,
     },
-    /// It says that it is for other endpoints.
+    /// The Secret is bound to other endpoints.
     #[error(
         "Secret {name} is bound to {bound} (annotation {ENDPOINT}), and {field} is not there: {remedy}"
     )]
     BoundElsewhere {
         /// The Secret.
         name: String,
-        /// The endpoints that it is for.
+        /// The endpoints that the Secret allows.
         bound: String,
-        /// The field of the Account that names another one.
+        /// The field of the Account that names a different one.
         field: &'static str,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
-    /// The endpoints that it is for cannot be read.
+    /// The annotation with the endpoints cannot be parsed.
     #[error(
         "annotation {ENDPOINT} of Secret {name} cannot be read: endpoint {number} of it: {error}"
     )]
@@ -123,10 +123,10 @@ pub enum Refusal {
         name: String,
         /// Which of the endpoints, counted from 1.
         number: usize,
-        /// What is wrong with it.
+        /// The parse error.
         error: PatternError,
     },
-    /// The endpoints that it is for are none.
+    /// The annotation lists no endpoint.
     #[error(
         "annotation {ENDPOINT} of Secret {name} names no endpoint: name those that it is for, or take the annotation away"
     )]
@@ -148,21 +148,22 @@ impl Refusal {
     }
 }
 
-/// Why what a Secret holds cannot be used.
+/// Why the content of a Secret cannot be used.
 #[derive(Debug, Error)]
 pub enum UseProblem {
-    /// It gives nothing.
+    /// The Secret is missing, or its content is not usable.
     #[error(transparent)]
     Secret(#[from] SecretProblem),
-    /// It does not consent.
+    /// The Secret does not consent.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
-/// Reads a Secret that is to be used for this and sent there, if it consents. Nothing is told of its keys before.
+/// Reads a Secret if it consents to this use and destination. The check comes first, so that no error reveals which keys a Secret
+/// has that does not consent.
 ///
 /// # Errors
-/// There is none, it could not be read, or it does not consent.
+/// The Secret does not exist, could not be read, or does not consent.
 pub async fn read_for(
     client: &Client,
     namespace: &str,
@@ -175,10 +176,10 @@ pub async fn read_for(
     Ok(content)
 }
 
-/// Reads the token that is sent there, and UID and resourceVersion of its Secret.
+/// Reads the token for this destination, with UID and resourceVersion of its Secret.
 ///
 /// # Errors
-/// See [`UseProblem`]; none of them holds what the Secret holds.
+/// See [`UseProblem`]; no variant contains the Secret's content.
 pub async fn read_token(
     client: &Client,
     namespace: &str,
@@ -191,7 +192,7 @@ pub async fn read_token(
     Ok((token, content.version()))
 }
 
-/// Whether the Secret consents.
+/// Checks that the Secret consents.
 fn check(
     content: &Content,
     namespace: &str,
@@ -246,8 +247,8 @@ fn check(
     })
 }
 
-/// What to do where the Secret is for other endpoints. Somebody pastes the command into a shell: a URL that is not plain gets
-/// none.
+/// The remedy for a Secret that is bound to other endpoints. Users paste the command into a shell, so a URL with special
+/// characters gets no command.
 fn rebind(namespace: &str, name: &str, bound: &str, field: &str, url: &Url) -> String {
     let mend = format!("mend {field}");
     match url.as_str().parse::<EndpointPattern>() {
@@ -361,7 +362,7 @@ mod tests {
             ("http://cloud.example/api", false),
             ("https://cloud.example/api/v2", false),
             ("https://cloud.example.evil.com", false),
-            // What cannot be read allows nothing, also beside what can.
+            // A malformed pattern allows nothing, even next to valid ones.
             ("", false),
             (" ", false),
             ("https://cloud.example/api,https://other.example", false),

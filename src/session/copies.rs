@@ -1,10 +1,10 @@
-//! Copies of tokens, in the operator's own namespace: with them servers are released although a namespace was deleted
-//! Secret and Account first, and the operator did not live through it.
+//! Copies of API tokens in the operator's own namespace. With a copy the operator can release servers when a deleted namespace
+//! took Secret and Account with it and the operator restarted since.
 //!
-//! One Secret for each Account that an Instance needs, with the endpoint beside the token, so that neither is ever used
-//! without the other. It is written before the first create is announced, follows the token as soon as the service has taken
-//! the new one, and goes with the last Instance that needs it. It is read at the beginning of a term, and used for
-//! deletions alone. A copy that cannot be written holds nothing up: then it is as if there were none.
+//! Each Account that an Instance needs has one Secret. It holds the endpoint together with the token, so that neither is ever
+//! used without the other. The operator writes it before the first create is announced, updates it when the service has accepted
+//! a new token, and deletes it with the last Instance that needs it. A process reads the copies when its term begins, and uses
+//! them for deletions only. A copy that cannot be written blocks nothing.
 
 use super::account_session::Credentials;
 use crate::api::AccountSpec;
@@ -26,18 +26,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroize;
 
-/// Keys of such a Secret.
+/// Keys of the copy's Secret.
 const TOKEN: &str = "token";
 const ACCOUNT: &str = "account";
 const CA_BUNDLE: &str = "ca.crt";
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
-/// Labels: by the second one an operator that watches some namespaces finds the copies that are its own matter.
+/// Labels. With `NAMESPACE`, an operator that watches only some namespaces finds its own copies.
 const IS_COPY: &str = "cloudserver.dev/token-copy";
 const NAMESPACE: &str = "cloudserver.dev/namespace";
 const PAGE: u32 = 100;
 
-/// What stands beside the token.
+/// The Account that the token belongs to, stored next to the token.
 #[derive(Serialize, Deserialize)]
 struct Of {
     namespace: String,
@@ -47,11 +47,11 @@ struct Of {
 
 /// A copy that was read.
 pub struct TokenCopy {
-    /// The Account that it is of.
+    /// The copied Account.
     pub account: ObjectKey,
-    /// Its spec when the copy was made: above all the endpoint.
+    /// The Account's spec at the time of the copy, above all the endpoint.
     pub spec: AccountSpec,
-    /// The token, and what it takes to reach the service.
+    /// The token, and the certificates that a connection to the service needs.
     pub credentials: Credentials,
 }
 
@@ -62,12 +62,12 @@ pub struct Copies(Arc<Inner>);
 struct Inner {
     secrets: Api<Secret>,
     metrics: Metrics,
-    /// What is known to stand there, by Account: a digest of it.
+    /// A digest of each copy that is known to exist, by Account.
     known: Mutex<HashMap<ObjectKey, [u8; 32]>>,
 }
 
 impl Copies {
-    /// Copies in this namespace, which nobody but the operator may read.
+    /// Copies in this namespace, which only the operator should be able to read.
     pub fn new(client: Client, namespace: &str, metrics: Metrics) -> Self {
         Self(Arc::new(Inner {
             secrets: Api::namespaced(client, namespace),
@@ -76,10 +76,10 @@ impl Copies {
         }))
     }
 
-    /// Reads those of one namespace, or all, as far as they are of this shard.
+    /// Reads the copies of one namespace, or of all, that belong to this shard.
     ///
     /// # Errors
-    /// They could not be read. One that cannot be understood is left out, and left alone.
+    /// The list could not be read. A copy that cannot be parsed is skipped and left unchanged.
     pub async fn read(
         &self,
         namespace: Option<&str>,
@@ -116,7 +116,7 @@ impl Copies {
         Ok(copies)
     }
 
-    /// Sees to it that the copy of an Account is this. Costs nothing when it is known to be.
+    /// Writes the copy of an Account's token, unless it is known to be up to date.
     ///
     /// # Errors
     /// It could not be written.
@@ -152,7 +152,7 @@ impl Copies {
         Ok(())
     }
 
-    /// Deletes the copies that nobody needs any more, until told to stop.
+    /// Deletes the copies that no Instance needs, until cancelled.
     pub async fn drop_but(&self, is_needed: impl Fn(&ObjectKey) -> bool, stop: &CancellationToken) {
         let idle: Vec<ObjectKey> = {
             let known = self.known();
@@ -173,7 +173,7 @@ impl Copies {
         }
     }
 
-    /// Deletes the very version that was looked at: one that is written meanwhile stays.
+    /// Deletes exactly the version that was read: a copy that is written in the meantime stays.
     async fn delete(
         &self,
         account: &ObjectKey,
@@ -189,7 +189,7 @@ impl Copies {
             }
             Err(error) => return Err(error),
         };
-        // From here on whoever needs it writes it anew.
+        // From here on, an Instance that needs the copy writes it again.
         self.known().remove(account);
         if is_needed(account) {
             return Ok(());
@@ -206,7 +206,7 @@ impl Copies {
         self.0.metrics.kube_write("token_copy", result);
         match deleted {
             Err(error) if !error.is_not_found() && !error.is_conflict() => {
-                self.known().insert(account.clone(), [0; 32]); // looked at again
+                self.known().insert(account.clone(), [0; 32]); // a later sweep tries again
                 Err(error)
             }
             _ => Ok(()),
@@ -224,7 +224,7 @@ impl std::fmt::Debug for Copies {
     }
 }
 
-/// The name of an Account's copy: names of namespaces and Accounts together are longer than one may be.
+/// The name of an Account's copy: a digest, since namespace and Account name together can exceed the limit for names.
 fn name_of(account: &ObjectKey) -> String {
     let parts = [account.namespace.as_bytes(), account.name.as_bytes()];
     let digest = HEXLOWER.encode(&super::digest::digest(&parts)[..16]);
@@ -280,7 +280,7 @@ fn wipe(secret: &mut Secret) {
     }
 }
 
-/// What a Secret says, if it is a copy and bears the name of one of this Account.
+/// Parses a copy, and checks that it bears the name that belongs to its Account.
 fn understand(mut secret: Secret) -> Option<TokenCopy> {
     let copy = (|| {
         let data = secret.data.as_ref()?;
@@ -298,7 +298,7 @@ fn understand(mut secret: Secret) -> Option<TokenCopy> {
             ca_bundle: text(CA_BUNDLE).map(str::to_owned),
             client,
         };
-        // Without what is missing, nothing would be reached that the Account did not trust.
+        // Without the missing part the connection would use other trust settings than the Account's.
         let is_whole = is_whole(&of.spec, &pem);
         let tls = Tls::new(pem, UnixTime::now()).ok().filter(|_| is_whole)?;
         let account = ObjectKey::new(&of.namespace, &of.name);
@@ -315,7 +315,7 @@ fn understand(mut secret: Secret) -> Option<TokenCopy> {
     copy
 }
 
-/// Whether all is there that the Account names.
+/// Whether the copy holds every certificate that the Account names.
 fn is_whole(spec: &AccountSpec, TlsPem { ca_bundle, client }: &TlsPem) -> bool {
     let tls = spec.tls.as_ref();
     let names_bundle = tls.is_some_and(|tls| tls.ca_bundle.is_some());
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(copy.credentials.token.expose_secret(), "t0ken");
     }
 
-    /// What it takes to reach the service goes with the token: without it, a server of such an Account could not be released.
+    /// A copy includes the TLS material: without it, the operator could not release the servers of such an Account.
     #[test]
     fn a_copy_of_an_account_with_tls_is_whole_or_none() {
         let key = KeyPair::generate().unwrap();

@@ -1,12 +1,12 @@
-//! Digests by which sessions are told apart in memory, without a word of their tokens. None of them is written anywhere.
+//! Digests that identify sessions in memory without holding their tokens. They are never written anywhere.
 
 use super::account_session::Credentials;
 use crate::api::AccountSpec;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
-/// Accounts that differ in their paths do not share a session either: they may well talk to different services. Nor do
-/// those that read its errors differently, or that reach it in another way: whom one trusts, the other may not.
+/// Accounts with different paths do not share a session, since they may use different services. The same holds for different
+/// `missingCodes`, and for different TLS settings or proxies: one Account may trust what the other does not.
 pub(super) fn session_key(spec: &AccountSpec, credentials: &Credentials) -> [u8; 32] {
     let Credentials { token, tls } = credentials;
     let proxy = spec.proxy.as_ref().map(|proxy| proxy.url.as_bytes());
@@ -22,13 +22,13 @@ pub(super) fn session_key(spec: &AccountSpec, credentials: &Credentials) -> [u8;
     ])
 }
 
-/// The service limits a token, whatever paths and codes an Account names.
+/// The service applies its limit per token, regardless of the paths and codes that an Account names.
 pub(super) fn limiter_key(spec: &AccountSpec, token: &SecretString) -> [u8; 32] {
     let endpoint = spec.endpoint.trim_end_matches('/');
     digest(&[endpoint.as_bytes(), token.expose_secret().as_bytes()])
 }
 
-/// One digest of several parts, whose borders count.
+/// One digest of several parts; their boundaries are part of it.
 pub(super) fn digest(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {

@@ -1,10 +1,10 @@
-//! The key under which endpoint and token of an Account stand in the records of what was bought with them.
+//! The key for the HMAC of endpoint and token in each purchase record.
 //!
-//! A record is for everybody who may read its Instance. A digest of a token that has no key confirms a guess at the token; one
-//! under a key that stands in no annotation tells whether two are the same, and nothing else. The key is made once, by whoever
-//! acts first, and stands in a Secret of the operator's own namespace, so that a restart and every replica has the same. With
-//! another key each Account looks as if its token had been replaced: the service's "no such server" proves nothing until a
-//! listing has shown a server of ours, so losing the key buys nothing and releases nothing.
+//! Everybody who may read an Instance can read its record. A digest without a key would confirm a guess at the token. A keyed
+//! one, whose key is in no annotation, only shows whether two tokens are the same. The first process that needs the key creates
+//! it in a Secret of the operator's own namespace, so that all replicas share it and a restart keeps it. If the key is lost,
+//! every token looks as if it had been replaced: then "no such server" from the service proves nothing until a listing has shown
+//! one of our servers. Losing the key therefore buys nothing and releases nothing.
 
 use crate::api::AccountSpec;
 use crate::api::names::{CREDENTIAL_KEY, MANAGED_BY, MANAGER};
@@ -23,19 +23,19 @@ use zeroize::{Zeroize, Zeroizing};
 
 /// Name of the Secret.
 const NAME: &str = "cloud-server-operator-credential-key";
-/// Key in it.
+/// The data key in that Secret.
 const KEY: &str = "key";
-/// Fewer bytes are no key: somebody put something else there.
+/// A shorter value is not a key that the operator wrote.
 const SHORTEST: usize = 16;
-/// Bytes of a key that we make: as many as its digests have.
+/// Bytes of a generated key: as many as an HMAC-SHA-256 has.
 const LENGTH: usize = 32;
 
-/// A key; cheap to clone, and shown to nobody.
+/// A key. It is cheap to clone, and `Debug` hides it.
 #[derive(Clone)]
 pub struct CredentialKey(Arc<hmac::Key>);
 
 impl CredentialKey {
-    /// One that nobody else has, and that is gone with the process.
+    /// A random key that this process alone knows and that is lost with it.
     pub fn random() -> Self {
         let mut bytes = Zeroizing::new([0; LENGTH]);
         rand::rng().fill_bytes(bytes.as_mut_slice());
@@ -47,11 +47,11 @@ impl CredentialKey {
         Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
     }
 
-    /// The key of the installation, from its Secret in this namespace; made where there is none. Several may do this at once:
-    /// one of them makes it, and all have the same.
+    /// The installation's key, from its Secret in this namespace; creates the Secret if there is none. When several processes do
+    /// so at the same time, one create succeeds and all read the same key.
     ///
     /// # Errors
-    /// It can be neither read nor made. None where the Secret holds no key.
+    /// The Secret can be neither read nor created. Returns `None` if the Secret holds no key.
     pub async fn find(client: &Client, namespace: &str) -> Result<Option<Self>, KubeError> {
         const READ: &str = "read the Secret with the key of credentials";
         let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
@@ -72,7 +72,7 @@ impl CredentialKey {
                 wipe(&mut fresh);
                 match made {
                     Ok(made) => made,
-                    // Another one was first.
+                    // Another process was first.
                     Err(error) if error.is_conflict() => call(READ, api.get(NAME)).await?,
                     Err(error) => return Err(error),
                 }
@@ -89,8 +89,8 @@ impl CredentialKey {
         key
     }
 
-    /// What tells accounts apart in the record of what was bought: half of an HMAC-SHA-256 of cluster, endpoint and token would
-    /// be more than enough, and is a long word; with a quarter of it no two are alike by chance.
+    /// Identifies the account at the service in a purchase record: a truncated HMAC-SHA-256 of cluster, endpoint and token. A
+    /// quarter of it is enough to avoid collisions; half would only make a longer word.
     pub(super) fn credential(
         &self,
         cluster: &str,
@@ -99,7 +99,7 @@ impl CredentialKey {
     ) -> String {
         let endpoint = spec.endpoint.trim_end_matches('/');
         let mut signed = hmac::Context::with_key(&self.0);
-        // The borders of the parts count.
+        // The lengths keep the boundaries of the parts apart.
         for part in [cluster, endpoint, token.expose_secret()] {
             signed.update(&part.len().to_be_bytes());
             signed.update(part.as_bytes());
@@ -116,7 +116,7 @@ impl std::fmt::Debug for CredentialKey {
 
 fn fresh() -> Secret {
     let labels = [(MANAGED_BY.to_owned(), MANAGER.to_owned())];
-    // Drawn where they stay until they are wiped: an array would leave them on the stack as well.
+    // Fill the buffer in place, where it is wiped later: an array would leave a second copy on the stack.
     let mut bytes = vec![0; LENGTH];
     rand::rng().fill_bytes(&mut bytes);
     Secret {
@@ -126,7 +126,7 @@ fn fresh() -> Secret {
             ..ObjectMeta::default()
         },
         type_: Some(CREDENTIAL_KEY.to_owned()),
-        // Another key would make every Account look as if its token had been replaced.
+        // A changed key would make every token look as if it had been replaced.
         immutable: Some(true),
         data: Some([(KEY.to_owned(), ByteString(bytes))].into()),
         ..Secret::default()

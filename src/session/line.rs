@@ -1,10 +1,10 @@
-//! Who may call the service now, and who waits for that: the slots of one (endpoint, token), and the line before them.
+//! The slots for calls to the service of one (endpoint, token), and the line of Instances that wait for a slot.
 //!
-//! A reconcile that has something to ask of the service needs a slot, and keeps it to its end. There are as many as the request
-//! limit can use. Where none is left, the reconcile ends: what waits is the name of its object, in the order in which it came and
-//! behind what is more urgent, and holds nothing that others need. As soon as a slot is free it is held for the first in line,
-//! who is woken. So a service that is slow, or never answers, costs its own Account a few slots and some bytes for each object
-//! in line, and nobody else anything.
+//! A reconcile that needs the service takes a slot and keeps it until it ends. There are as many slots as the request limit can
+//! use. If none is free, the reconcile ends. Only the name of its object waits in line, ordered by priority and then by arrival,
+//! and it holds no resource that others need. A slot that becomes free is offered to the first in line, and the line wakes that
+//! object. A service that is slow or never answers thus costs its own Account a few slots and a few bytes for each waiting
+//! object, and does not slow other Accounts.
 
 use crate::cloud::{CallPriority, Limits};
 use crate::inventory::Subject;
@@ -13,16 +13,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Beyond the calls in flight so many reconciles are on their way to or from a call: they write their record, receipt or
-/// status meanwhile. As many again as may be in flight, and at least so many.
+/// Slots in addition to the calls in flight, for reconciles that write a record, receipt or status before or after their call: as
+/// many as calls may be in flight, but at least this many.
 const SPARE: usize = 8;
-/// One slot in so many goes to whoever has waited longest, however little urgent.
+/// One slot in this many goes to the object that has waited longest, regardless of priority.
 const OLDEST: u32 = 4;
-/// How long a slot is held for who was woken for it. Whoever does not come by then may well never do.
+/// How long an offered slot stays reserved. An object that has not reconciled by then may never do so.
 const OFFER: Duration = Duration::from_secs(10);
 const PRIORITIES: usize = CallPriority::ALL.len();
 
-/// So many reconciles may call the service at the same time.
+/// How many reconciles may hold a slot under these limits.
 pub(super) fn slots(limits: Limits) -> usize {
     let concurrent = limits.concurrent.max(1);
     concurrent.saturating_add(concurrent.max(SPARE))
@@ -39,23 +39,23 @@ struct Inner {
 
 struct State {
     slots: usize,
-    /// By priority: those that are taken, and those that are held for somebody.
+    /// By priority: the slots that are taken or offered.
     held: [usize; PRIORITIES],
-    /// For whom one is held, and since when.
+    /// The offered slots: when, and at which position.
     offers: HashMap<Subject, (Instant, Stands)>,
-    /// Where those stood that did not come for theirs: there they stand again once they ask.
+    /// Positions of objects whose offer expired. They get the same position when they ask again.
     lapsed: HashMap<Subject, u64>,
     queues: [VecDeque<(u64, Subject)>; PRIORITIES],
-    /// Where those stand that wait.
+    /// The position of each waiting object.
     waiting: HashMap<Subject, Stands>,
     numbers: u64,
     given: u32,
 }
 
-/// A place in the line: the priority, and a number that is lower for who came first.
+/// A position in line: the priority, then a number that grows with arrival.
 type Stands = (CallPriority, u64);
 
-/// Leave to call the service. Dropping it gives the slot to the next in line.
+/// Permission to call the service. Dropping it passes the slot to the next in line.
 #[must_use = "a slot is given up when it is dropped"]
 pub struct Slot {
     line: Line,
@@ -63,7 +63,7 @@ pub struct Slot {
 }
 
 impl Line {
-    /// One in which nobody waits. `wake` is called for whom a slot is held from then on.
+    /// An empty line. It calls `wake` for each object that it offers a slot.
     pub fn new(limits: Limits, wake: impl Fn(Subject) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
             wake: Box::new(wake),
@@ -80,13 +80,13 @@ impl Line {
         }))
     }
 
-    /// The slots that these limits can use, from now on.
+    /// Replaces the number of slots by what these limits can use.
     pub fn set_limits(&self, limits: Limits) {
         self.change(|state| state.slots = slots(limits));
     }
 
-    /// A slot, if one is held for this subject, or is left and nobody as urgent waits who would have room. Else the subject stands in line,
-    /// where it stood before, unless it has become more urgent.
+    /// Takes the slot that is offered to this subject, or a free one unless a subject of the same or a higher priority waits that
+    /// could use it. Otherwise the subject joins the line; it keeps its position unless its priority has risen.
     pub fn ask(&self, subject: &Subject, priority: CallPriority) -> Option<Slot> {
         let held = self.change(|state| state.ask(subject, priority));
         held.map(|priority| Slot {
@@ -95,17 +95,17 @@ impl Line {
         })
     }
 
-    /// It needs no slot any more.
+    /// The subject needs no slot any more.
     pub fn leave(&self, subject: &Subject) {
         self.change(|state| state.leave(subject));
     }
 
-    /// How many may call at the same time.
+    /// The number of slots.
     pub fn slots(&self) -> usize {
         self.lock().slots
     }
 
-    /// Changes the state, and offers the slots that are free after that.
+    /// Changes the state, then offers the slots that are free.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let (result, offered) = {
             let mut state = self.lock();
@@ -119,11 +119,11 @@ impl Line {
         result
     }
 
-    /// An offer that is not taken up in time goes to the next.
+    /// Withdraws the offer after its time, so that the next in line gets the slot.
     fn take_back_later(&self, subject: &Subject) {
         let (inner, subject) = (Arc::downgrade(&self.0), subject.clone());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return; // the process ends
+            return; // the process is shutting down
         };
         runtime.spawn(async move {
             tokio::time::sleep(OFFER).await;
@@ -139,13 +139,13 @@ impl Line {
 }
 
 impl State {
-    /// The priority whose slot it has now, if it has one.
+    /// The priority of the slot that the subject gets, if any.
     fn ask(&mut self, subject: &Subject, priority: CallPriority) -> Option<CallPriority> {
         if let Some((_, (offered, _))) = self.offers.remove(subject) {
             return Some(offered);
         }
         let stood = self.lapsed.remove(subject);
-        // Those that are more urgent and find no room themselves are not passed by.
+        // Waiting subjects of a higher priority go first, unless their own priority has no room.
         let is_first = CallPriority::ALL[..=priority as usize].iter().all(|ahead| {
             let waiting = &self.queues[*ahead as usize];
             !self.has_room(*ahead) || waiting.iter().all(|(_, other)| other == subject)
@@ -184,18 +184,18 @@ impl State {
         }
     }
 
-    /// Takes it out of the line.
+    /// Removes the subject from the line.
     fn forget(&mut self, subject: &Subject) {
         if let Some((priority, number)) = self.waiting.remove(subject) {
             let waiting = &mut self.queues[priority as usize];
-            // In the order of their numbers.
+            // The queue is sorted by number.
             if let Ok(at) = waiting.binary_search_by_key(&number, |(number, _)| *number) {
                 waiting.remove(at);
             }
         }
     }
 
-    /// Holds what is free for the first in line.
+    /// Offers the free slots to the first in line.
     fn offer(&mut self, now: Instant) -> Vec<Subject> {
         let mut offered = Vec::new();
         while let Some(priority) = self.next() {
@@ -212,7 +212,7 @@ impl State {
         offered
     }
 
-    /// The priority whose first gets the next slot, if one is free for anybody who waits.
+    /// The priority whose first subject gets the next slot, if one is free for it.
     fn next(&self) -> Option<CallPriority> {
         let heads = CallPriority::ALL.into_iter().filter_map(|priority| {
             let (number, _) = self.queues[priority as usize].front()?;
@@ -226,8 +226,8 @@ impl State {
         next.map(|(priority, _)| priority)
     }
 
-    /// Purchases leave half of the slots to others, resync half together with purchases, and open operations a quarter: what is
-    /// asked for goes on beside them, and does not only begin.
+    /// Purchases may hold at most half of the slots, resync and purchases together also half, and all but urgent calls three
+    /// quarters. The reserve lets an urgent call proceed at once, and lets what it begins proceed to its end.
     fn has_room(&self, priority: CallPriority) -> bool {
         let [urgent, purchase, operation, resync] = self.held;
         let has_any = urgent + purchase + operation + resync < self.slots;

@@ -1,7 +1,7 @@
-//! Who we are at a service: the client, request limit, inventory and catalog of one (endpoint, token), shared by all Accounts
-//! that name them, and the account session of each Account in it.
+//! Sessions with services. All Accounts that name one (endpoint, token) share its client, request limit, inventory and catalog; each has an
+//! account session of its own in it.
 //!
-//! A token lives in memory only, as long as an account session uses it, and is read again when its Secret moves.
+//! A token exists in memory only while an account session uses it. A new version of its Secret makes the operator read it again.
 
 mod access;
 mod account_session;
@@ -44,15 +44,15 @@ pub use reservations::{
 pub use secrets::{Content, SecretProblem, SecretVersions, read, read_key};
 pub use tls::{bundle_version, names_config_map, read_tls, route, tls_secrets, tls_version};
 
-/// By then every Account that can be used was looked at, and what it has was listed.
+/// By then this process has reconciled every usable Account and listed its servers.
 const LOOKED_AT: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
 struct Entry {
     now: Option<Result<Arc<AccountSession>, Problem>>,
-    /// The newest account session that was made, whether it can be used or not.
+    /// The newest account session, whether it can be used or not.
     newest: Option<Arc<AccountSession>>,
-    /// The last usable account session: an Instance that is being deleted goes on with it when Account or Secret went first.
+    /// The last usable account session. An Instance that is being deleted uses it if Account or Secret were deleted first.
     last: Option<Arc<AccountSession>>,
     departed: bool,
 }
@@ -63,10 +63,10 @@ pub struct Sessions {
     inner: Arc<Inner>,
 }
 
-/// Asks for a reconcile of the Instance with this UID: as urgent as the object itself tells, or as urgent as this.
+/// Requests a reconcile of the Instance with this UID, at this priority or the one that follows from the object.
 type Wake = dyn Fn(Subject, Option<Priority>) + Send + Sync;
 
-/// The endpoints of Accounts, and whether each is still there.
+/// The endpoints of Accounts of other shards, and whether each Account still exists.
 type Elsewhere = HashMap<ObjectKey, (String, bool)>;
 
 struct Inner {
@@ -79,22 +79,22 @@ struct Inner {
     wake: Arc<Wake>,
     reservations: Reservations,
     began: Mutex<Instant>,
-    /// Every record of the reservations counts.
+    /// Every record in the reservations counts as proved.
     trusts_records: AtomicBool,
     copies: OnceLock<Copies>,
     doubted: OnceLock<Box<opening::Doubted>>,
-    /// Of the credentials in records.
+    /// Signs the credentials in records.
     key: OnceLock<CredentialKey>,
     cancel: CancellationToken,
     open: Mutex<HashMap<[u8; 32], Weak<Session>>>,
     account_sessions: Mutex<HashMap<ObjectKey, Entry>>,
-    /// Where the services of Accounts are that another process looks at.
+    /// The endpoints of Accounts that another process reconciles.
     elsewhere: Mutex<Elsewhere>,
 }
 
 impl Sessions {
-    /// No sessions yet, and only for Accounts of this shard. `cluster` is signed with what tells accounts apart in records; `wake` is called with the UID of an
-    /// Instance whose server changed in a listing, for which there may be room, or which may call the service now.
+    /// No sessions yet, for the Accounts of this shard. `cluster` is part of the credential in records. `wake` is called with the UID of an
+    /// Instance whose server changed in a listing, for which there may be room under a limit, or which has a slot for calls.
     pub fn new(
         (cluster, shard): (String, Shard),
         http: Http,
@@ -129,8 +129,8 @@ impl Sessions {
         }
     }
 
-    /// An Account exists: until it is looked at, nobody takes it for missing, and one that was created anew is not taken
-    /// for its former namesake.
+    /// An Account exists. It counts as pending until its reconcile. If an Account of this name was deleted before, its session does not
+    /// become usable for the new one.
     pub fn announce(&self, account: &ObjectKey) {
         let mut account_sessions = self.account_sessions();
         let entry = account_sessions.entry(account.clone()).or_default();
@@ -141,21 +141,21 @@ impl Sessions {
         }
     }
 
-    /// An Account is gone. Its last account session stays for the Instances that are being deleted.
+    /// An Account is gone. Instances that are being deleted may still use its last account session.
     pub fn depart(&self, account: &ObjectKey) {
         if let Some(entry) = self.account_sessions().get_mut(account) {
             entry.departed = true;
         }
     }
 
-    /// Drops the account sessions of departed Accounts that no Instance needs any more, and with them their tokens.
+    /// Drops the account sessions of deleted Accounts that no Instance needs, and their tokens.
     pub fn sweep(&self, needed: impl Fn(&ObjectKey) -> bool) {
         let departed: Vec<ObjectKey> = {
             let account_sessions = self.account_sessions();
             let departed = account_sessions.iter().filter(|(_, entry)| entry.departed);
             departed.map(|(account, _)| account.clone()).collect()
         };
-        // Asked without the lock: the reservations, which know, may be waiting for it.
+        // Call `needed` without holding the lock: it locks the reservations, whose holder may be waiting for this one.
         let unneeded: Vec<_> = departed.iter().filter(|account| !needed(account)).collect();
         self.account_sessions()
             .retain(|account, entry| !entry.departed || !unneeded.contains(&account));
@@ -173,19 +173,18 @@ impl Sessions {
         elsewhere.retain(|account, (_, is_there)| *is_there || !unneeded.contains(account));
     }
 
-    /// Which Instances have a server, or are about to have one.
+    /// The Instances that have a server or are about to have one.
     pub fn reservations(&self) -> &Reservations {
         &self.inner.reservations
     }
 
-    /// The reservations hold only Instances of the service that is looked at, and nothing is changed by what they say. That a
-    /// server was bought with the token of an account session is believed from here on: whoever only looks has no key to compare
-    /// by.
+    /// For a process that only reads: the reservations hold only Instances of the service in question, and no decision changes anything.
+    /// From here on each record is believed to name a server of that account, since such a process has no key to check it.
     pub fn trust_records(&self) {
         self.inner.trusts_records.store(true, Ordering::Relaxed);
     }
 
-    /// The term of this process begins: from here on Accounts are looked at.
+    /// The term of this process begins, and with it the reconciles of Accounts.
     pub fn begin_term(&self) {
         *self.began() = Instant::now();
     }
@@ -195,8 +194,8 @@ impl Sessions {
         began.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether what another Instance says of a server counts for who looks at it from this account session: it was bought with
-    /// the same token, its Account has that token now, or its Account's own listing of this service shows the server.
+    /// Whether another Instance's claim to a server counts against an Instance with this account session. It counts if the server was
+    /// bought with the same token, if the claimant's Account uses that token now, or if that Account's own listing shows the server.
     pub fn backing(&self, say: &Say<'_>, id: &ServerId, ours: &AccountSession) -> Backing {
         if self.inner.trusts_records.load(Ordering::Relaxed)
             || ours
@@ -207,8 +206,8 @@ impl Sessions {
             return Backing::Known;
         }
         if !self.inner.shard.owns(&say.account.namespace) {
-            // Its Account is not looked at here. So that nobody takes over what may have an owner, its word counts unless it is known
-            // to be about another service.
+            // No reconcile of that Account runs here. A server that may have an owner must not be adopted, so the claim counts unless the
+            // Account is known to use another service.
             let elsewhere = self.elsewhere();
             return match elsewhere.get(&say.account) {
                 Some((theirs, _)) if theirs != ours.endpoint() => Backing::Lacking,
@@ -232,8 +231,8 @@ impl Sessions {
         }
     }
 
-    /// The same of a server that this Instance has taken over already. A word that nobody here can prove does not take it away:
-    /// whoever may edit his own Instances can write any.
+    /// Like `backing`, for a server that our Instance already has on record. A claim that this process cannot verify does not take it away,
+    /// because a user can write any claim into an Instance of their own.
     pub fn backing_of_rival(&self, say: &Say<'_>, id: &ServerId, ours: &AccountSession) -> Backing {
         let is_same_token =
             say.credential.is_some() && say.credential == ours.credential.as_deref();
@@ -252,8 +251,8 @@ impl Sessions {
         }
     }
 
-    /// An Account of another shard, and where its service is; nowhere where it is gone or cannot be read. Where it was is kept as long
-    /// as an Instance has a server of it.
+    /// Notes the endpoint of an Account of another shard; None if the Account is gone or cannot be parsed. The last endpoint is kept while
+    /// an Instance has a server there.
     pub fn see_elsewhere(&self, account: &ObjectKey, endpoint: Option<&str>) {
         let mut elsewhere = self.elsewhere();
         if let Some(endpoint) = endpoint {
@@ -269,13 +268,13 @@ impl Sessions {
         elsewhere.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From here on tokens are copied, so that deletions go on after a restart although Secret and Account went.
+    /// From here on tokens are copied, so that deletions continue after a restart even if Secret and Account are gone.
     pub fn keep_copies(&self, copies: Copies) {
-        // Set once, before anybody asks.
+        // Set once, before the first use.
         let _ = self.inner.copies.set(copies);
     }
 
-    /// Sees to it that there is a copy of an Account's token, where copies are kept. A failure is told and holds nothing up.
+    /// Copies an Account's token, where copies are kept. A failure is logged and blocks nothing.
     pub async fn copy(&self, account: &ObjectKey, account_session: &AccountSession) {
         let Some(copies) = self.inner.copies.get() else {
             return;
@@ -287,11 +286,11 @@ impl Sessions {
         }
     }
 
-    /// Reads the copies of one namespace, or all: an Account that is gone, or has no token, has an account session for deletions
-    /// again. Gives the Accounts.
+    /// Reads the copies of one namespace, or of all, and returns their Accounts. An Account that is gone or has no token gets an account
+    /// session for deletions again.
     ///
     /// # Errors
-    /// They could not be read.
+    /// The copies could not be read.
     pub async fn restore(&self, namespace: Option<&str>) -> Result<Vec<ObjectKey>, KubeError> {
         let Some(copies) = self.inner.copies.get() else {
             return Ok(Vec::new());
@@ -311,7 +310,7 @@ impl Sessions {
             match self.make(&account, &spec, &credentials, made_from) {
                 Ok(account_session) => {
                     let mut account_sessions = self.account_sessions();
-                    // Until its watch tells of it, the Account is taken for gone.
+                    // The Account counts as gone until its watch shows it.
                     let entry = account_sessions
                         .entry(account.clone())
                         .or_insert_with(|| Entry {
@@ -330,7 +329,7 @@ impl Sessions {
         Ok(restored)
     }
 
-    /// Deletes the copies of tokens that no Instance needs, until told to stop. To be called only once all Instances are known.
+    /// Deletes the copies of tokens that no Instance needs, until cancelled. Call it only once all Instances are known.
     pub async fn drop_copies(&self, stop: &CancellationToken) {
         if let Some(copies) = self.inner.copies.get() {
             copies
@@ -339,8 +338,8 @@ impl Sessions {
         }
     }
 
-    /// The newest account session that was made for an Account, if it was made from this. By what the spec says, and not by its
-    /// generation: where etcd was put back, that comes again.
+    /// The newest account session of an Account if it was made from these objects and this spec. Compares the spec, not its generation:
+    /// after a restore of etcd the same generation can come with a different spec.
     pub fn made_from(
         &self,
         account: &ObjectKey,
@@ -352,7 +351,7 @@ impl Sessions {
         (newest.made_from == *from && newest.source.0 == *spec).then(|| newest.clone())
     }
 
-    /// The Account can be used, from this account session. Tells whether that is new.
+    /// The Account is usable, with this account session. Returns whether that is new.
     pub fn install(&self, account: &ObjectKey, account_session: Arc<AccountSession>) -> bool {
         let mut account_sessions = self.account_sessions();
         let entry = account_sessions.entry(account.clone()).or_default();
@@ -362,7 +361,7 @@ impl Sessions {
         !same
     }
 
-    /// Keeps an account session for deletions where no better one is known, although the Account cannot be used from it now.
+    /// Keeps an account session for deletions if there is none yet, although the Account is not usable now.
     pub fn keep(&self, account: &ObjectKey, account_session: Arc<AccountSession>) {
         self.account_sessions()
             .entry(account.clone())
@@ -371,7 +370,7 @@ impl Sessions {
             .get_or_insert(account_session);
     }
 
-    /// The Account cannot be used; its last account session stays for deletions. Tells whether that is new.
+    /// The Account is not usable; its last account session stays for deletions. Returns whether that is new.
     pub fn refuse(&self, account: &ObjectKey, problem: Problem) -> bool {
         let mut account_sessions = self.account_sessions();
         let entry = account_sessions.entry(account.clone()).or_default();
@@ -380,7 +379,7 @@ impl Sessions {
         !same
     }
 
-    /// What is known of an Account.
+    /// The state of an Account.
     pub fn standing(&self, account: &ObjectKey) -> Standing {
         match self.account_sessions().get(account) {
             None => Standing::NotFound,
@@ -397,7 +396,7 @@ impl Sessions {
         }
     }
 
-    /// So many Instances of an Account may call its service at the same time.
+    /// How many Instances of an Account may hold a slot for calls at the same time.
     pub fn slots(&self, account: &ObjectKey) -> usize {
         let account_sessions = self.account_sessions();
         let newest = account_sessions
@@ -406,8 +405,8 @@ impl Sessions {
         newest.map_or(0, |account_session| account_session.shared.line.slots())
     }
 
-    /// The last usable account session of an Account, also when the Account, its Secret or the key in it is gone: for deletions.
-    /// With `newest_is_refused`, not if it is the one that the service refuses now, or asks with the same token in the same way.
+    /// The last usable account session of an Account, for deletions: it exists even if the Account, its Secret or the token is gone. With
+    /// `newest_is_refused`, returns none that shares the session of the newest one, since the service refuses the same token there.
     pub fn last_account_session(
         &self,
         account: &ObjectKey,
@@ -422,8 +421,7 @@ impl Sessions {
         (!newest_is_refused || !is_newest).then(|| last.clone())
     }
 
-    /// An Instance is finalised: a server that turns up late with its marker is released, by whichever session of the
-    /// Account sees it.
+    /// An Instance is finalized. If a server with its marker shows up later, the session of the Account that lists it releases it.
     pub fn add_tombstone(
         &self,
         account: &ObjectKey,
@@ -449,7 +447,7 @@ impl Sessions {
         }
     }
 
-    /// An Instance has no usable Account for now: nobody is at work on its server.
+    /// An Instance has no usable Account for now, so no operation on its server is in progress.
     pub fn calm(&self, subject: &Subject) {
         let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
         for session in open {
@@ -458,7 +456,7 @@ impl Sessions {
         }
     }
 
-    /// An Instance is gone: no listing looks for its server any more.
+    /// An Instance is gone, and listings stop looking for its server.
     pub fn leave(&self, subject: &Subject) {
         let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
         for session in open {
@@ -467,7 +465,7 @@ impl Sessions {
         }
     }
 
-    /// What the listings of all sessions show together.
+    /// The listings of all sessions, combined.
     pub fn listings(&self) -> Listings {
         let open: Vec<Arc<Session>> = self.open().values().filter_map(Weak::upgrade).collect();
         let listings = open.iter().map(|session| {

@@ -1,4 +1,4 @@
-//! Opening a session, or finding the one that is open, and the account session of an Account in it.
+//! Opens a session or finds the open one, and makes an Account's account session in it.
 
 use super::account_session::{
     AccountSession, Credentials, MadeFrom, Session, limits, most, utc_offset,
@@ -18,15 +18,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Told of an Account that ought to be looked at.
+/// Called with an Account that should be reconciled, and why.
 pub(super) type Doubted = dyn Fn(&ObjectKey, Doubt) + Send + Sync;
 
 impl Sessions {
-    /// A new account session for an Account, not yet taken. Accounts with the same endpoint, token and paths share one session;
-    /// the request limits are shared by all with one endpoint and token, and are those of the Account that asked last.
+    /// Makes a new account session for an Account, without installing it. Accounts with the same endpoint, token and paths share one
+    /// session. All Accounts with one endpoint and token share the request limits, which are those of the latest caller.
     ///
     /// # Errors
-    /// The endpoint or a path is not usable, or the endpoint is not allowed.
+    /// The endpoint or a path is malformed, or the endpoint is not allowed.
     pub fn account_session(
         &self,
         account: &ObjectKey,
@@ -71,23 +71,23 @@ impl Sessions {
         }))
     }
 
-    /// Where requests of an Account go, if they may.
+    /// The destination of an Account's requests, if it is allowed.
     ///
     /// # Errors
-    /// Its endpoint or proxy is none, or the endpoint is none that is allowed.
+    /// The endpoint or the proxy is malformed, or the endpoint is not allowed.
     pub fn destination(&self, spec: &AccountSpec) -> Result<Destination, BuildError> {
         self.inner.http.endpoint(&spec.endpoint)?;
         Destination::of(spec)
     }
 
-    /// From here on credentials in records are made under this key. To be called before any account session is made; without it
-    /// they are made under one that is gone with the process, and each restart looks like another token.
+    /// From here on credentials in records are signed with this key. Call it before the first account session is made. Otherwise the
+    /// process makes up a key that is lost when it ends, and each restart looks like another token.
     pub fn key_credentials(&self, key: CredentialKey) {
-        // Set once, before anybody asks.
+        // Set once, before the first use.
         let _ = self.inner.key.set(key);
     }
 
-    /// What stands in the records of what is bought with this endpoint and token; none where records are only read.
+    /// The credential for records of servers that are bought with this endpoint and token; None in a process that only reads records.
     fn credential(&self, spec: &AccountSpec, token: &SecretString) -> Option<Arc<str>> {
         if self.inner.trusts_records.load(Ordering::Relaxed) {
             return None;
@@ -96,14 +96,14 @@ impl Sessions {
         Some(shared(&key.credential(&self.inner.cluster, spec, token)))
     }
 
-    /// From here on somebody is told which Account ought to be looked at: what its calls show of the service may make it
-    /// unusable.
+    /// From here on the callback receives each Account that should be reconciled because its calls failed in a way that may make
+    /// it unusable.
     pub fn on_doubt(&self, told: impl Fn(&ObjectKey, Doubt) + Send + Sync + 'static) {
-        // Set once, before any session is opened.
+        // Set once, before the first session is opened.
         let _ = self.inner.doubted.set(Box::new(told));
     }
 
-    /// Calls of a session cast doubt on the Accounts that are used through it. The others are tried again as it is.
+    /// Calls of this session failed, so its usable Accounts may have become unusable. The other Accounts retry anyway.
     fn doubted(&self, number: u64, doubt: Doubt) {
         let Some(told) = self.inner.doubted.get() else {
             return;
@@ -118,7 +118,7 @@ impl Sessions {
         doubted.iter().for_each(|account| told(account, doubt));
     }
 
-    /// A rate limiter whose waits are counted.
+    /// A rate limiter whose waits are counted in the metrics.
     fn limiter(&self, spec: &AccountSpec) -> RateLimiter {
         let metrics = self.inner.metrics.clone();
         let waits: WaitObserver = Arc::new(move |priority, wait| {
@@ -127,7 +127,7 @@ impl Sessions {
         RateLimiter::new(limits(spec)).with_observer(waits)
     }
 
-    /// `namespace`: what its answers take of memory counts there, also where Accounts of others come to share it.
+    /// Memory for the session's answers is accounted to `namespace`, even if Accounts of other namespaces share the session later.
     fn session(
         &self,
         namespace: &str,
@@ -143,7 +143,7 @@ impl Sessions {
         let paths = Paths::resolve(&spec.paths)?;
         let shared = limiter_key(spec, token);
         let others = open.values().filter_map(Weak::upgrade);
-        // Not all of the sessions: they hold this one.
+        // Capture only the callback: the sessions hold this one, so capturing them would be a cycle.
         let woken = self.inner.wake.clone();
         let admit = move |subject| woken(subject, Some(Priority::Admitted));
         let (limiter, line) = others

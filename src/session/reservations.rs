@@ -1,11 +1,10 @@
-//! Which Instances have a server or are about to have one, by Account: what the limits of an Account are judged by, and
-//! who owns which server.
+//! The Instances of each Account that have a server or are about to have one. The limits of an Account are checked against them, and they
+//! show which Instance owns a server.
 //!
-//! It is made from what the watch shows of all Instances, so that a restart loses nothing of it, and from what the reconciles
-//! of this process are about to announce, so that two of them do not take the last place both. An Instance with a
-//! record has a place until the object is gone, also while the service refuses its create: it is about to have a server as
-//! soon as the service agrees. What another process is about to announce they do not know: that only one acts on the namespaces of a
-//! shard is what its Lease is for.
+//! Two sources feed them: the watch of all Instances, so that a restart loses nothing, and the intents that reconciles of this process are
+//! about to write, so that two of them do not both take the last place. An Instance with a record has a place until the object is gone,
+//! even while the service refuses its create: the next attempt may succeed. The intents of another process are unknown here; the Lease
+//! makes sure that only one process acts on the namespaces of a shard.
 
 mod entries;
 mod kinds;
@@ -30,7 +29,7 @@ use queue::Queue;
 
 pub use kinds::{Backing, Claim, Limit, Most, Reservation, Rival, Say, Usage};
 
-/// The time in which creates are counted.
+/// The period over which creates are counted.
 const MINUTE: Duration = Duration::from_secs(60);
 /// The reservations of a process; cheap to clone.
 #[derive(Clone)]
@@ -48,18 +47,18 @@ struct State {
     /// The Instances of every namespace were listed.
     is_whole: bool,
     entries: Entries,
-    /// Who waits for a place in which Account.
+    /// The Instances that wait for a place, by Account.
     waiting: HashMap<ObjectKey, Queue>,
-    /// For a place in which Account it asked in the reconcile that runs.
+    /// The Account in which the running reconcile of an Instance requested a place.
     asked: HashMap<Subject, ObjectKey>,
-    /// When servers were bought with which Account.
+    /// The recent purchases of each Account.
     creates: HashMap<ObjectKey, VecDeque<(Instant, Subject)>>,
-    /// The one that the reconcile of an Instance counted.
+    /// The purchase that the running reconcile of an Instance counted.
     counted: HashMap<Subject, Instant>,
 }
 
 impl Reservations {
-    /// An empty one. `wake` is called with the UID of an Instance for which there may be room now.
+    /// Empty reservations. `wake` is called with the UID of an Instance for which there may be room now.
     pub fn new(cluster: String, wake: impl Fn(Subject) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
             cluster,
@@ -69,8 +68,8 @@ impl Reservations {
         }))
     }
 
-    /// The watch shows an Instance: its metadata, and the Account of its spec and the identifier in its status, where it can
-    /// be read.
+    /// The watch shows an Instance: its metadata, and if they can be parsed the Account in its spec and the server's identifier in its
+    /// status.
     pub fn note(&self, meta: &ObjectMeta, account: Option<&str>, status_id: Option<&str>) {
         let subject = meta.uid.as_deref().unwrap_or_default().into();
         self.note_as(
@@ -81,7 +80,7 @@ impl Reservations {
         );
     }
 
-    /// The same, with key and UID as others hold them already.
+    /// Like `note`, for callers that already hold key and UID.
     pub fn note_as(
         &self,
         (key, subject): (ObjectKey, Subject),
@@ -109,7 +108,7 @@ impl Reservations {
                 account: shared(&record.account),
                 credential: Some(shared(&record.credential)),
             }),
-            // The record was lost and the server is not.
+            // The record was lost, but status still names the server.
             None => status_id.zip(account).map(|(id, account)| Recorded {
                 account: shared(account),
                 credential: None,
@@ -121,7 +120,7 @@ impl Reservations {
             let mut state = self.lock();
             let former = state.entries.remove(&subject);
             let before = former.as_ref().map(Entry::accounts).unwrap_or_default();
-            // What is on its way is not over because an older version of the object was shown meanwhile.
+            // An older version of the object does not end a reservation of this process.
             let taken = former.and_then(|former| former.taken);
             let taken = taken.filter(|taken| !taken.is_in(recorded.as_ref()));
             let entry = Entry {
@@ -152,16 +151,16 @@ impl Reservations {
         self.0.left.notify_one();
     }
 
-    /// An Instance of another shard is gone: nobody here waits for its place, nor needs its Account.
+    /// An Instance of another shard is gone. None waits here for its place, and no Account here was kept for it.
     pub fn gone_elsewhere(&self, uid: &str) {
         self.lock().entries.remove(uid);
     }
 
-    /// Asks for a place of an Instance whose server could be bought now: for the rest of its turn, and for good once its
-    /// record is announced. Who has a place already keeps it; where the limit was lowered below those who have one, servers
-    /// come first, then UIDs in their order, so that it is never more than one who waits for another.
+    /// Requests a place for an Instance whose server could be bought now. The place lasts for this reconcile, and permanently once the
+    /// record is announced. An Instance that has a place keeps it. If the limit drops below the number of Instances with a place, those
+    /// with a server go first, then the order of UIDs decides, so that each waits only for Instances before it.
     ///
-    /// Of those who have none yet, who came first is served first.
+    /// Instances without a place are served in the order of their creation.
     pub fn take(&self, uid: &str, account: &ObjectKey, most: Most, now: Instant) -> Reservation {
         let subject = shared(uid);
         let mut state = self.lock();
@@ -172,7 +171,7 @@ impl Reservations {
             Reservation::Taken | Reservation::NotAsked => None,
         };
         let stands = state.stands(&subject);
-        // An object that went while its reconcile ran waits for nothing, and must not stand before others for good.
+        // An object that was deleted while its reconcile ran must not stay in the queue and block others for good.
         let is_there = state.entries.get(&subject).is_some();
         let queue = state.waiting.entry(account.clone()).or_default();
         match limit.filter(|_| is_there) {
@@ -183,7 +182,7 @@ impl Reservations {
         room
     }
 
-    /// What is used of an Account's limits, and who waits for more of it, in order.
+    /// The use of an Account's limits, and the Instances that wait, in order.
     pub fn used(&self, account: &ObjectKey, now: Instant) -> Usage {
         let state = self.lock();
         let creates = state.creates.get(account).into_iter().flatten();
@@ -200,9 +199,9 @@ impl Reservations {
         }
     }
 
-    /// Asks for a server that is to be taken over: nobody else may have it on record, be about to take it, or be the one
-    /// whose marker its name bears; what others say counts with `backing` only. Kept as a place is; the limits of the
-    /// Account are about what is bought.
+    /// Claims a server for adoption or import. The claim fails if another Instance has the server on record, is about to take it, or owns
+    /// the marker in its name. Claims of other Instances count only with `backing`. The claim is kept as a place is. Limits of the Account
+    /// do not apply, since they are for purchases.
     pub fn claim(
         &self,
         uid: &str,
@@ -216,7 +215,7 @@ impl Reservations {
             return Claim::NotYet;
         }
         let is_other = |(other, _): &(&Subject, &Entry)| ***other != *uid;
-        // A marker comes from a UID, which nobody chooses.
+        // A marker is derived from a UID, which users cannot choose, so it needs no backing.
         let bearing = marker.and_then(|marker| state.entries.of_marker(marker).find(is_other));
         if let Some((_, entry)) = bearing {
             return Claim::Owned(entry.key.clone());
@@ -235,7 +234,7 @@ impl Reservations {
         Claim::Taken
     }
 
-    /// The Instance that has a server on record, or is the one whose marker its name bears.
+    /// The Instance that has a server on record or owns the marker in its name.
     pub fn owner(&self, id: &ServerId, marker: Option<&Marker>) -> Option<ObjectKey> {
         let state = self.lock();
         let bearing = marker
@@ -249,19 +248,19 @@ impl Reservations {
         owner.map(|(_, entry)| entry.key.clone())
     }
 
-    /// The Instances of every namespace were listed: what nobody has on record is nobody's.
+    /// The Instances of every namespace were listed: from now on a server that is on no record has no owner.
     pub fn is_whole(&self) {
         self.lock().is_whole = true;
     }
 
-    /// The Instance that has the better right to a server which this one took over: one that bought it, else, of two that
-    /// took it over, the one whose UID comes first. That there are two comes of two processes that acted at the same
-    /// instant, or of records that were edited.
+    /// The Instance with the better right to a server that this Instance has on record: one that bought it, or else, of two that imported
+    /// it, the one whose UID sorts first. Two owners can come from two processes that acted at the same instant, or from edited records.
     pub fn rival(&self, uid: &str, id: &ServerId, backing: impl Fn(&Say<'_>) -> Backing) -> Rival {
         let state = self.lock();
         let better = |(other, entry): &(&Subject, &Entry)| {
             let recorded = entry.recorded.as_ref();
-            // Status alone may tell of a server that the record was lost of, and somebody else took over since.
+            // An entry without a credential comes from status alone: its record was lost, and another Instance may have imported the server
+            // since.
             let is_better = |recorded: &Recorded| {
                 recorded.credential.is_some() && (!recorded.is_imported || ***other < *uid)
             };
@@ -270,8 +269,8 @@ impl Reservations {
         judged(state.entries.of_id(id).filter(better), id, backing)
     }
 
-    /// A reconcile of an Instance begins, on an object that is not older than what this process wrote last. What the guard that
-    /// it gives does not keep is given back when it is dropped, also when the reconcile broke.
+    /// A reconcile of an Instance begins, with an object that is not older than this process's last write. Dropping the returned guard
+    /// gives back everything that was not announced or bought, even if the reconcile panicked.
     pub fn reconcile(&self, uid: &str) -> ReconcileGuard {
         let subject = shared(uid);
         let mut state = self.lock();
@@ -286,22 +285,23 @@ impl Reservations {
         }
     }
 
-    /// The record of a create is being written: from here on the place is its own, unless it is known not to be there.
+    /// Called with `true` when the write of a create's record begins: from then on the place is permanent. Called with `false` if the
+    /// record is known not to be written.
     pub fn announce(&self, uid: &str, is_announced: bool) {
         self.lock().entries.announce(uid, is_announced);
     }
 
-    /// Whether an Instance needs this Account to get rid of a server, or to find out whether it has one.
+    /// Whether an Instance needs this Account to release a server, or to find out whether it has one.
     pub fn needs(&self, account: &ObjectKey) -> bool {
         self.lock().entries.count(account) > 0
     }
 
-    /// Whether some Instance has this server on record, or is the one whose marker its name bears.
+    /// Whether an Instance has this server on record or owns the marker in its name.
     pub fn owns(&self, id: &ServerId, marker: Option<&Marker>) -> bool {
         self.owner(id, marker).is_some()
     }
 
-    /// Resolves when an Instance went.
+    /// Resolves when an Instance is gone.
     pub async fn left(&self) {
         self.0.left.notified().await;
     }
@@ -344,7 +344,7 @@ impl Reservations {
     }
 }
 
-/// Whose word on a server counts, of these.
+/// Judges which claim to the server counts.
 fn judged<'a>(
     entries: impl Iterator<Item = (&'a Subject, &'a Entry)>,
     id: &ServerId,
@@ -361,7 +361,7 @@ fn judged<'a>(
     judged
 }
 
-/// The stretch of one reconcile: see [`Reservations::reconcile`].
+/// One reconcile: see [`Reservations::reconcile`].
 #[must_use]
 pub struct ReconcileGuard {
     reservations: Reservations,
@@ -370,7 +370,7 @@ pub struct ReconcileGuard {
 }
 
 impl ReconcileGuard {
-    /// Whether a server may have been bought in it: counted until the minute is over.
+    /// Whether the reconcile may have bought a server. If so, the purchase counts for the whole minute.
     pub fn buys(&mut self, buys: bool) {
         self.buys = buys;
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 use zeroize::Zeroize;
 
-/// Which Secrets exist, in which version: learnt from metadata alone. No content of a Secret is ever stored here.
+/// The versions of existing Secrets, from metadata alone. No content of a Secret is ever stored here.
 #[derive(Clone, Debug, Default)]
 pub struct SecretVersions {
     state: Arc<Mutex<Versions>>,
@@ -21,15 +21,15 @@ pub struct SecretVersions {
 #[derive(Debug, Default)]
 struct Versions {
     by_secret: HashMap<ObjectKey, String>,
-    /// Those that an older version of the operator wrote, without a marker.
+    /// Secrets that an older version of the operator wrote, without a marker.
     unmarked: HashSet<ObjectKey>,
-    /// The newest that a watch told. Versions are counted over all objects, so it has told what became of every older write, but
-    /// for one that came and went between two listings.
+    /// The newest version that a watch has delivered. Versions increase over all objects, so the watch has also delivered the result of
+    /// every older write, except for a Secret that came and went between two lists.
     told: u64,
 }
 
 impl SecretVersions {
-    /// Takes in what the watch tells. Tells whether that is new: a listing repeats what is known.
+    /// Records an event of the watch. Returns whether it is new: a list repeats what is known.
     pub fn note(&self, notice: &Notice) -> bool {
         let mut versions = self.lock();
         versions.told = versions.told.max(number(&notice.version));
@@ -44,7 +44,7 @@ impl SecretVersions {
                 let now = version(&notice.uid, &notice.version);
                 let former = versions.by_secret.insert(notice.key.clone(), now.clone());
                 let is_new = former != Some(now);
-                // A policy that removes the label from what the operator wrote is not fought.
+                // If a policy removes the label from Secrets that the operator wrote, the operator does not add it again.
                 if !notice.lacks_marker {
                     versions.unmarked.remove(&notice.key);
                 } else if is_new {
@@ -55,11 +55,11 @@ impl SecretVersions {
         }
     }
 
-    /// A write of ours was answered with this version: known at once, whenever the watch tells it.
+    /// Records the version in the answer to our own write, without waiting for the watch.
     pub fn wrote(&self, secret: ObjectKey, uid: &str, resource_version: &str) {
         let mut versions = self.lock();
-        // The watch may have been quicker: it knows of a later write already, or that the Secret is gone. Where it is the watch
-        // of another namespace that is further, this one tells a moment later.
+        // The watch may be ahead of the answer: it already delivered a later write, or the deletion. If the newest version comes
+        // from the watch of another namespace that is further ahead, the watch of this one follows a moment later.
         let known = versions.by_secret.get(&secret);
         let known = known.and_then(|known| known.split_once('/'));
         let newest = match known.filter(|(known_uid, _)| *known_uid == uid) {
@@ -96,13 +96,13 @@ fn version(uid: &str, resource_version: &str) -> String {
     format!("{uid}/{resource_version}")
 }
 
-/// Why a Secret gives nothing.
+/// Why a Secret yields no value.
 #[derive(Debug, Error)]
 pub enum SecretProblem {
     /// There is no such Secret.
     #[error("Secret {0} does not exist")]
     NoSecret(String),
-    /// No Secret can be called that: an object from before the schema had a rule for it, or a manifest.
+    /// No Secret can have this name. It comes from an object that is older than the schema's rule, or from a manifest.
     #[error(transparent)]
     NoName(NoName),
     /// The Secret has no such key.
@@ -113,7 +113,7 @@ pub enum SecretProblem {
         /// The key.
         key: String,
     },
-    /// Nothing stands under the key, or nothing but white space.
+    /// The value under the key is empty or only white space.
     #[error("key {key} of Secret {secret} is empty")]
     Empty {
         /// The Secret.
@@ -121,7 +121,7 @@ pub enum SecretProblem {
         /// The key.
         key: String,
     },
-    /// What stands under the key is no text.
+    /// The value under the key is not text.
     #[error("key {key} of Secret {secret} is not UTF-8 text")]
     NotText {
         /// The Secret.
@@ -139,7 +139,7 @@ pub enum SecretProblem {
     },
 }
 
-/// A Secret as it was read. Its values are wiped when it is dropped.
+/// A Secret's content. The values are wiped when it is dropped.
 #[derive(Debug, Default)]
 pub struct Content {
     /// Its UID.
@@ -154,12 +154,12 @@ pub struct Content {
     pub labels: BTreeMap<String, String>,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Values by key, without white space at the end; none where a value is no text.
+    /// Values by key, without trailing white space; None if a value is not text.
     values: BTreeMap<String, Option<SecretString>>,
 }
 
 impl Content {
-    /// Takes a Secret apart, and wipes what it held.
+    /// Takes a Secret apart and wipes its data.
     pub fn of(secret: &mut Secret) -> Self {
         let meta = std::mem::take(&mut secret.metadata);
         let values = secret.data.take().unwrap_or_default().into_iter();
@@ -192,16 +192,16 @@ impl Content {
         version(&self.uid, &self.resource_version)
     }
 
-    /// What stands under a key, if it is a text.
+    /// The value under a key, if it is text.
     pub fn text(&self, key: &str) -> Option<&str> {
         let value = self.values.get(key)?.as_ref()?;
         Some(value.expose_secret())
     }
 
-    /// The value of a key that has to be there; `secret` is the Secret's name.
+    /// Takes the value of a required key; `secret` is the Secret's name.
     ///
     /// # Errors
-    /// There is none, it is empty, or it is no text.
+    /// The key is missing, or its value is empty or not text.
     pub fn take(&mut self, secret: &str, key: &str) -> Result<SecretString, SecretProblem> {
         let (secret, key) = (secret.to_owned(), key.to_owned());
         match self.values.remove(&key) {
@@ -218,7 +218,7 @@ impl Content {
 /// Reads a Secret.
 ///
 /// # Errors
-/// There is none, or it could not be read.
+/// The Secret does not exist or could not be read.
 pub async fn read(client: &Client, namespace: &str, name: &str) -> Result<Content, SecretProblem> {
     valid::object_name(name).map_err(SecretProblem::NoName)?;
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
@@ -232,11 +232,11 @@ pub async fn read(client: &Client, namespace: &str, name: &str) -> Result<Conten
     }
 }
 
-/// Reads one key of a Secret, and the Secret's UID and resourceVersion. White space at the end is dropped: a line feed
-/// from an editor belongs neither to a token nor to a password.
+/// Reads one key of a Secret, and the Secret's UID and resourceVersion. Drops trailing white space: a line feed from an editor belongs
+/// neither to a token nor to a password.
 ///
 /// # Errors
-/// See [`SecretProblem`]; none of them holds what the Secret holds.
+/// See [`SecretProblem`]; no variant contains the Secret's content.
 pub async fn read_key(
     client: &Client,
     namespace: &str,
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(versions.of(&key).as_deref(), Some("u1/11"));
         versions.wrote(key.clone(), "u2", "12");
         assert_eq!(versions.of(&key).as_deref(), Some("u2/12"), "made anew");
-        // Made and deleted while the answer to the write was on its way.
+        // Created and deleted while the answer to the write was on its way.
         tells("u3", "14", Change::Applied);
         tells("u3", "", Change::Gone);
         versions.wrote(key.clone(), "u3", "14");

@@ -120,7 +120,7 @@ async fn what_an_instance_says_of_a_server_counts_where_its_account_has_it() {
     assert_eq!(says("same-token", None), Backing::Known);
     assert_eq!(says("nowhere", ours.credential.as_deref()), Backing::Known);
     assert_eq!(says("elsewhere", Some("0badcafe")), Backing::Lacking);
-    // One that may come to show it, until everybody had the time to.
+    // A claimant whose Account may still list the server, until every Account had the time to.
     assert_eq!(says("other-token", None), Backing::NotYet);
     assert_eq!(says("nowhere", None), Backing::NotYet);
     tokio::time::advance(LOOKED_AT).await;
@@ -131,8 +131,8 @@ async fn what_an_instance_says_of_a_server_counts_where_its_account_has_it() {
     assert_eq!(says("elsewhere", None), Backing::Known);
 }
 
-/// Whose Account another process looks at is believed: two would have one server otherwise. Unless it is at another service,
-/// where the identifier means something else.
+/// If another process reconciles the claimant's Account, the claim counts: otherwise two Instances would have one server. It does not count
+/// if that Account is at another service, where the identifier means another server.
 #[tokio::test(start_paused = true)]
 async fn what_an_instance_of_another_shard_says_counts_unless_its_account_is_at_another_service() {
     let shard = Shard::all(2).find(|shard| shard.owns("ours")).unwrap();
@@ -153,7 +153,7 @@ async fn what_an_instance_of_another_shard_says_counts_unless_its_account_is_at_
     assert_eq!(says(&elsewhere[0]), Backing::Known);
     assert_eq!(says(&elsewhere[1]), Backing::Lacking);
     assert_eq!(says(&elsewhere[2]), Backing::Known, "it went before");
-    // What it said counts as long as somebody needs the Account.
+    // The claim counts while an Instance needs the Account.
     sessions.see_elsewhere(&key(&elsewhere[0]), None);
     sessions.sweep(|_| true);
     assert_eq!(says(&elsewhere[0]), Backing::Known);
@@ -162,7 +162,7 @@ async fn what_an_instance_of_another_shard_says_counts_unless_its_account_is_at_
     assert_eq!(says(&elsewhere[1]), Backing::Lacking);
     sessions.sweep(|_| false);
     assert_eq!(says(&elsewhere[1]), Backing::Known, "nobody needed it");
-    // What this one has taken over already is not taken away by a word that nobody here can prove.
+    // A claim that this process cannot verify does not take a server from the Instance that has it on record.
     sessions.see_elsewhere(&key(&elsewhere[0]), Some(HERE));
     let rival = |credential: Option<&str>| {
         let say = Say {
@@ -195,7 +195,7 @@ async fn a_deletion_does_not_go_on_with_a_token_that_is_refused_whatever_else_th
     let last = |is_refused| sessions.last_account_session(&key("a"), is_refused);
     assert!(last(false).is_some_and(|account_session| Arc::ptr_eq(&account_session, &first)));
     assert!(last(true).is_none());
-    // The Account's limit was raised since: another account session, and the same token.
+    // The Account's limit was raised since: another account session with the same token.
     let account_session = |token: &str| {
         let made_from = MadeFrom {
             secret: "u/7".to_owned(),
@@ -212,7 +212,7 @@ async fn a_deletion_does_not_go_on_with_a_token_that_is_refused_whatever_else_th
     };
     let raised = account_session("t").unwrap();
     assert!(last(true).is_none());
-    // Another token, which the service refuses: the former one may well be taken still.
+    // Another token, which the service refuses: it may still accept the former one.
     let other = account_session("u").unwrap();
     assert!(last(true).is_some_and(|account_session| Arc::ptr_eq(&account_session, &first)));
     drop((raised, other));

@@ -1,4 +1,4 @@
-//! What an Account says about TLS, read from the ConfigMap and the Secrets that it names.
+//! Reads an Account's TLS settings from the ConfigMap and the Secrets that it names.
 
 use super::account_session::Problem;
 use super::consent::{Destination, Use, UseProblem, read_for};
@@ -14,14 +14,14 @@ use kube::{Api, Client, ResourceExt};
 use rustls::pki_types::UnixTime;
 use secrecy::{ExposeSecret, SecretString};
 
-/// Keys of a client certificate's Secret, as `kubernetes.io/tls` has them.
+/// Keys in the Secret of a client certificate, as in `kubernetes.io/tls`.
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
 
-/// Reads what an Account's `spec.tls` names, and in which version it stands: see [`tls_version`].
+/// Reads the objects that an Account's `spec.tls` names, and their versions: see [`tls_version`].
 ///
 /// # Errors
-/// Something is missing, does not consent, or cannot be used: what to tell of it, which never holds what was read.
+/// An object is missing, does not consent, or is not usable. The message never contains the object's content.
 pub async fn read_tls(
     client: &Client,
     namespace: &str,
@@ -64,8 +64,8 @@ pub async fn read_tls(
     Ok((tls, versions.join(" ")))
 }
 
-/// The version in which what `spec.tls` names stands, as far as watches tell: none where it has to be read to know. No watch
-/// tells of ConfigMaps; `bundle` is what is known of the one that is named here.
+/// The versions of the objects that `spec.tls` names, as far as watches show them; None if they must be read to know. No watch covers
+/// ConfigMaps, so `bundle` is the last known version of the ConfigMap.
 pub fn tls_version(
     secrets: &SecretVersions,
     namespace: &str,
@@ -89,12 +89,12 @@ pub fn tls_version(
     Some(versions.join(" "))
 }
 
-/// The version of the bundle alone, of what [`read_tls`] told.
+/// The bundle's part of the version that [`read_tls`] returned.
 pub fn bundle_version(version: &str) -> &str {
     version.split(' ').next().unwrap_or_default()
 }
 
-/// The way to an Account's service.
+/// How to reach an Account's service.
 pub fn route(spec: &AccountSpec, tls: &Tls) -> Route {
     Route {
         tls: tls.clone(),
@@ -114,7 +114,7 @@ pub fn tls_secrets(spec: &AccountSpec) -> impl Iterator<Item = &str> {
     bundle.into_iter().chain(client)
 }
 
-/// Whether a ConfigMap is named, of which no watch tells.
+/// Whether the Account names a ConfigMap, which no watch covers.
 pub fn names_config_map(spec: &AccountSpec) -> bool {
     let bundle = spec.tls.as_ref().and_then(|tls| tls.ca_bundle.as_ref());
     bundle.is_some_and(|bundle| bundle.config_map_key_ref.is_some())
@@ -139,7 +139,7 @@ async fn read_bundle(
             let text: SecretString = content.take(name, key).map_err(told)?;
             Ok((text.expose_secret().to_owned(), content.version()))
         }
-        // The definition allows none of these.
+        // The CRD's schema rejects a bundle without a source.
         CaBundle {
             config_map_key_ref: None,
             secret_key_ref: None,
@@ -209,8 +209,8 @@ fn no_bundle(problem: &SecretProblem, namespace: &str, name: &str, key: &str) ->
     Problem { reason, message }
 }
 
-/// A Secret need not consent to be a CA bundle, and of one that does not nobody is told which keys it has: whether there is none
-/// of this name, or what stands there is no certificate, is told in the same words.
+/// A Secret need not consent to be used as a CA bundle. To not reveal which keys such a Secret has, a missing key and a value that is not a
+/// certificate get the same message.
 fn no_bundle_there(name: &str, key: &str) -> Problem {
     Problem {
         reason: Reason::CaBundleInvalid,
@@ -244,7 +244,7 @@ fn no_certificate(problem: &SecretProblem, namespace: &str) -> Problem {
     Problem { reason, message }
 }
 
-/// What was read is of no use.
+/// The problem to report for content that is not usable.
 fn not_usable(error: TlsError, spec: &AccountSpec) -> Problem {
     let tls = spec.tls.as_ref();
     let bundle = tls.and_then(|tls| tls.ca_bundle.as_ref()?.secret_key_ref.as_ref());

@@ -44,8 +44,8 @@ fn a_credential_tells_endpoints_and_tokens_apart_to_who_has_the_key() {
     );
 }
 
-/// Whoever reads the record knows cluster, endpoint and a guess at the token. The digest that stood there before is what such
-/// a reader can compute.
+/// An attacker who reads the record knows cluster and endpoint, and guesses the token. The unkeyed digest of earlier versions is
+/// what they can compute.
 #[test]
 fn a_guess_at_a_token_is_confirmed_by_nothing_that_a_record_holds() {
     let guess = |token: &str| {
@@ -58,7 +58,7 @@ fn a_guess_at_a_token_is_confirmed_by_nothing_that_a_record_holds() {
     assert_eq!(format!("{key:?}"), "CredentialKey");
 }
 
-/// An apiserver with at most one Secret. `late`: a read before the first create finds nothing, whatever is there.
+/// An apiserver with at most one Secret.
 fn apiserver(secret: &Arc<Mutex<Option<Value>>>) -> Client {
     let secret = secret.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -66,7 +66,7 @@ fn apiserver(secret: &Arc<Mutex<Option<Value>>>) -> Client {
         async move {
             let method = request.method().clone();
             let body = request.into_body().collect_bytes().await?;
-            // All have asked before anybody makes one.
+            // All clients read before the first one creates.
             tokio::task::yield_now().await;
             let mut stands = secret.lock().unwrap();
             let (code, answer) = match (method, &*stands) {

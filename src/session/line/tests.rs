@@ -10,7 +10,7 @@ fn limits(concurrent: usize) -> Limits {
     }
 }
 
-/// A line, and who was woken for it.
+/// A line, and the subjects that it woke.
 fn line(concurrent: usize) -> (Line, Receiver<Subject>) {
     let (woken, told) = channel();
     let woken = Mutex::new(woken);
@@ -24,7 +24,7 @@ fn name(number: usize) -> Subject {
     number.to_string().into()
 }
 
-/// Takes every slot there is of a priority.
+/// Takes every slot of a priority.
 fn fill(line: &Line, priority: CallPriority) -> Vec<Slot> {
     let mut slots = Vec::new();
     for number in 1_000.. {
@@ -66,7 +66,7 @@ fn a_change_of_a_server_does_not_wait_for_those_that_are_yet_to_be_bought() {
     for number in 0..500 {
         assert!(line.ask(&name(number), CallPriority::Purchase).is_none());
     }
-    // Nor does what follows the operation that the change began.
+    // The slots of the operations that follow from a change are free, too.
     let open = fill(&line, CallPriority::Operation);
     assert_eq!(open.len(), 4);
     let changes: Vec<Slot> = (500..504)
@@ -122,7 +122,7 @@ fn a_slot_that_is_given_back_is_held_for_the_first_in_line() {
         "nobody passes it"
     );
     assert!(line.ask(&name(2), CallPriority::Urgent).is_some());
-    // That one was given back at once.
+    // The offer to subject 2 returned at once.
     assert_eq!(told.try_recv(), Ok(name(3)));
     line.leave(&name(3));
     drop(slots);
@@ -143,7 +143,7 @@ fn who_becomes_more_urgent_moves_up_and_one_in_four_goes_to_who_has_waited_longe
     for _ in 0..6 {
         drop(slots.pop());
         let next = told.try_recv().unwrap();
-        // Whoever is offered one does not give it back.
+        // The woken subject takes its slot and keeps it.
         slots.insert(0, line.ask(&next, CallPriority::Urgent).unwrap());
         order.push(next);
     }
@@ -163,7 +163,7 @@ async fn a_slot_is_not_held_for_ever_for_who_does_not_come() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(told.try_recv(), Ok(name(2)));
     let of_two = line.ask(&name(2), CallPriority::Urgent);
-    // Who comes at last stands where it stood.
+    // A late subject keeps its position.
     assert!(line.ask(&name(3), CallPriority::Urgent).is_none());
     assert!(line.ask(&name(1), CallPriority::Urgent).is_none());
     assert!(told.try_recv().is_err());
@@ -231,14 +231,14 @@ proptest! {
             let taken: usize = state.held.iter().sum();
             prop_assert_eq!(taken, held.len() + state.offers.len());
             prop_assert_eq!(state.waiting.len(), state.queues.iter().map(VecDeque::len).sum::<usize>());
-            // Nobody waits for a slot that is free.
+            // No slot is free while a subject that may use it waits.
             prop_assert_eq!(state.next(), None);
         }
         held.clear();
         let mut rounds = 0;
         while !line.lock().waiting.is_empty() || !line.lock().offers.is_empty() {
             for subject in told.try_iter().collect::<Vec<_>>() {
-                // It comes, calls, and gives it back; or it had left.
+                // The subject takes its slot, calls, and drops it; or it had left the line.
                 drop(line.ask(&subject, CallPriority::Urgent));
             }
             rounds += 1;

@@ -1,4 +1,4 @@
-//! What is known of each Instance, found by its UID, its server, its marker and its Accounts without a look at all the others.
+//! The state of each Instance, indexed by UID, server, marker and Account.
 
 use super::kinds::Say;
 use crate::api::Marker;
@@ -9,7 +9,7 @@ use crate::runtime::watch::ObjectKey;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// All entries. They change here alone, so that none is found by what it no longer says.
+/// All entries. Only this type changes them, so that the indexes always match.
 #[derive(Default)]
 pub(super) struct Entries {
     all: BTreeMap<Subject, Entry>,
@@ -18,15 +18,15 @@ pub(super) struct Entries {
     accounts: HashMap<ObjectKey, BTreeSet<Subject>>,
 }
 
-/// What is known of one Instance.
+/// The state of one Instance.
 pub(super) struct Entry {
     pub(super) key: ObjectKey,
     /// When the object was created, in seconds of Unix time.
     pub(super) created: i64,
     pub(super) marker: Marker,
-    /// What the object shows.
+    /// Read from the object.
     pub(super) recorded: Option<Recorded>,
-    /// What a reconcile of this process is about to put there.
+    /// Reserved by a reconcile of this process that is about to write it to the object.
     pub(super) taken: Option<Box<Taken>>,
 }
 
@@ -39,19 +39,19 @@ pub(super) struct Recorded {
 
 pub(super) struct Taken {
     pub(super) account: Arc<str>,
-    /// The server that is being taken over.
+    /// The server to adopt or import.
     pub(super) id: Option<ServerId>,
     /// The record was sent to the apiserver, and is not known to have been refused.
     pub(super) is_announced: bool,
 }
 
 impl Entries {
-    /// Of this Instance.
+    /// The entry of this Instance.
     pub(super) fn get(&self, uid: &str) -> Option<&Entry> {
         self.all.get(uid)
     }
 
-    /// Puts one in the place of what was there.
+    /// Inserts an entry, or replaces the one of this Instance.
     pub(super) fn insert(&mut self, subject: Subject, entry: Entry) {
         self.remove(&subject);
         self.index(&subject, &entry);
@@ -69,7 +69,7 @@ impl Entries {
         }
     }
 
-    /// Whether each is found by what it says, and by nothing else.
+    /// Whether the indexes match the entries.
     #[cfg(test)]
     pub(super) fn are_sound(&self) -> bool {
         let mut fresh = Self::default();
@@ -79,7 +79,7 @@ impl Entries {
         fresh.ids == self.ids && fresh.markers == self.markers && fresh.accounts == self.accounts
     }
 
-    /// Takes one out.
+    /// Removes an entry.
     pub(super) fn remove(&mut self, uid: &str) -> Option<Entry> {
         let (subject, entry) = self.all.remove_entry(uid)?;
         for account in entry.accounts() {
@@ -97,7 +97,7 @@ impl Entries {
         Some(entry)
     }
 
-    /// Changes what is about to be put on an Instance.
+    /// Changes what a reconcile has reserved for an Instance.
     pub(super) fn take(&mut self, uid: &str, taken: Option<Box<Taken>>) {
         let Some((subject, _)) = self.all.get_key_value(uid) else {
             return;
@@ -108,7 +108,7 @@ impl Entries {
         }
     }
 
-    /// Notes whether that was sent.
+    /// Notes whether the reserved record was sent.
     pub(super) fn announce(&mut self, uid: &str, is_announced: bool) {
         let entry = self.all.get_mut(uid);
         if let Some(taken) = entry.and_then(|entry| entry.taken.as_mut()) {
@@ -116,7 +116,7 @@ impl Entries {
         }
     }
 
-    /// Those with a place in an Account, in the order of their UIDs.
+    /// The Instances with a place in an Account, by UID.
     pub(super) fn of_account(
         &self,
         account: &ObjectKey,
@@ -125,19 +125,19 @@ impl Entries {
         self.look_up(there.into_iter().flatten())
     }
 
-    /// How many these are.
+    /// The number of Instances with a place in an Account.
     pub(super) fn count(&self, account: &ObjectKey) -> usize {
         self.accounts.get(account).map_or(0, BTreeSet::len)
     }
 
-    /// Those that have this server or are about to take it over, likewise.
+    /// The Instances that have this server or are about to take it, by UID.
     pub(super) fn of_id(&self, id: &ServerId) -> impl Iterator<Item = (&Subject, &Entry)> {
         let from = self.ids.range((id.clone(), shared(""))..);
         let these = from.take_while(move |(other, _)| other == id);
         self.look_up(these.map(|(_, subject)| subject))
     }
 
-    /// Those whose servers bear this marker, likewise.
+    /// The Instances whose servers bear this marker, by UID.
     pub(super) fn of_marker(&self, marker: &Marker) -> impl Iterator<Item = (&Subject, &Entry)> {
         let from = self.markers.range((marker.clone(), shared(""))..);
         let these = from.take_while(move |(other, _)| other == marker);
@@ -153,7 +153,7 @@ impl Entries {
 }
 
 impl Taken {
-    /// Whether this is the record that it was to become.
+    /// Whether `recorded` is the record that this reservation was for.
     pub(super) fn is_in(&self, recorded: Option<&Recorded>) -> bool {
         recorded.is_some_and(|recorded| {
             recorded.account == self.account && (self.id.is_none() || recorded.id == self.id)
@@ -172,7 +172,7 @@ impl Entry {
                 .any(|name| **name == *account.name)
     }
 
-    /// What it says of this server, if anything.
+    /// The Instance's claim to this server, if it has one.
     pub(super) fn says_of(&self, id: &ServerId) -> Option<Say<'_>> {
         self.id().filter(|known| *known == id)?;
         let recorded = self.recorded.as_ref();

@@ -1,99 +1,99 @@
-//! What is asked of the reservations, and what it answers.
+//! Requests to the reservations, and their answers.
 
 use crate::runtime::watch::ObjectKey;
 use std::time::Duration;
 
-/// How many servers an Account may have, and how fast.
+/// How many servers an Account may have, and how many it may create per minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Most {
     /// Instances with a server, or about to have one (`spec.maxInstances`).
     pub instances: Option<usize>,
-    /// Creates a minute (`spec.createRate.perMinute`).
+    /// Creates per minute (`spec.createRate.perMinute`).
     pub creates: Option<usize>,
 }
 
-/// What an Instance waits for.
+/// The limit that an Instance waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// A place among the Instances (`spec.maxInstances`).
+    /// The number of Instances (`spec.maxInstances`).
     Instances,
-    /// A place in the minute (`spec.createRate`).
+    /// The rate of creates (`spec.createRate`).
     Creates,
 }
 
-/// What is used of an Account's limits.
+/// The use of an Account's limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Instances that have a server or are about to have one.
     pub instances: usize,
-    /// Servers that were bought within a minute.
+    /// Servers that were bought within the last minute.
     pub creates: usize,
-    /// The names of those that wait, and for what, in the order in which they are served.
+    /// The names of the waiting Instances, each with its limit, in the order in which they are served.
     pub waiting: Vec<(String, Limit)>,
 }
 
-/// Whether an Instance may have a server bought now.
+/// Whether the operator may buy a server for an Instance now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reservation {
-    /// Nobody asked.
+    /// The reconcile did not request a place.
     #[default]
     NotAsked,
-    /// It has a place.
+    /// The Instance has a place.
     Taken,
-    /// So many have one already, and no more may.
+    /// This many Instances have a place, which is the limit.
     Full(usize),
-    /// So many were bought for within a minute, and no more may be.
+    /// The limit of creates per minute is used up.
     TooFast {
-        /// How many.
+        /// The limit.
         per_minute: usize,
-        /// When there is room again, if nobody else takes it.
+        /// When there is room again, unless another Instance takes it.
         wait: Duration,
     },
 }
 
-/// Whether an Instance may take over a server.
+/// Whether an Instance may adopt or import a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Claim {
-    /// Nobody asked.
+    /// The reconcile did not claim a server.
     #[default]
     NotAsked,
     /// It is not known yet which servers the Instances of every namespace have.
     NotYet,
-    /// Nobody else has it.
+    /// No other Instance has it.
     Taken,
-    /// This one has it.
+    /// This Instance has it.
     Owned(ObjectKey),
 }
 
-/// Whether a record of another Instance counts where it names the server that one looks at: identifiers mean something at one
-/// service only, and whoever may edit his own Instances can write any of them.
+/// Whether another Instance's claim to a server counts. Identifiers are meaningful at one service only, and a user can write any identifier
+/// into an Instance of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// Its Account has that server.
+    /// The claimant's Account has that server.
     Known,
-    /// Its Account was not looked at, or listed nothing, since this process began.
+    /// Since this process began, the claimant's Account was not reconciled or not listed.
     NotYet,
-    /// Its Account shows nothing of that server.
+    /// The claimant's Account does not show that server.
     Lacking,
 }
 
-/// The Instance that has the better right to a server which another one has on record.
+/// The Instance with the better right to a server that another Instance has on record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Rival {
     /// There is none.
     #[default]
     None,
-    /// Somebody says so, and it is not known yet whether that counts.
+    /// Another Instance claims the server, and it is not known yet whether the claim counts.
     NotYet,
-    /// This one.
+    /// This Instance.
     Of(ObjectKey),
 }
 
-/// What another Instance has on record, or is about to have.
+/// An Instance's claim to a server: it has the server on record, or is about to.
 #[derive(Clone, Debug)]
 pub struct Say<'a> {
-    /// Its Account.
+    /// The Account of the Instance.
     pub account: ObjectKey,
-    /// The credential that its server was bought with, where it is on record.
+    /// The credential that the server was bought with, if it is on record.
     pub credential: Option<&'a str>,
 }

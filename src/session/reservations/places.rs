@@ -1,4 +1,4 @@
-//! Who gets the next place under the limits of an Account.
+//! Decides which Instance gets the next place under the limits of an Account.
 
 use super::entries::Taken;
 use super::queue::{Queue, Stands};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Who came later asks again after this time, where there is room for those before it.
+/// How long an Instance waits before it asks again if there is room, but only for Instances before it.
 const RECHECK_BEHIND_OTHERS: Duration = Duration::from_secs(1);
 
 impl State {
@@ -50,7 +50,7 @@ impl State {
                 creates.pop_front();
             }
             if creates.len() + ahead >= per_minute {
-                // The one whose minute is over when it is this one's turn.
+                // The purchase that must leave the window before this Instance may buy.
                 let room = (creates.len() + ahead).saturating_sub(per_minute);
                 let at = creates.get(room).or(creates.back());
                 let wait = at.map_or(RECHECK_BEHIND_OTHERS, |(at, _)| {
@@ -70,14 +70,15 @@ impl State {
         Reservation::Taken
     }
 
-    /// Where it stands in a line.
+    /// Its position in a queue.
     pub(super) fn stands(&self, subject: &Subject) -> Stands {
         let entry = self.entries.get(subject);
         let created = entry.map_or(i64::MAX, |entry| entry.created);
         (created, subject.clone())
     }
 
-    /// Its turn is over, and it asked for a place in no Account but this: it holds up nobody elsewhere.
+    /// The reconcile is over. The Instance leaves the queue of every Account except the one in which it asked, so that it blocks no other
+    /// Instance there.
     pub(super) fn give_up(&mut self, uid: &str, asked: Option<&ObjectKey>) -> BTreeSet<Subject> {
         let others = self.waiting.iter_mut();
         let others = others.filter(|(account, _)| Some(*account) != asked);
@@ -86,7 +87,7 @@ impl State {
         woken
     }
 
-    /// Places became free: who is first in line asks again.
+    /// Places became free: the first in line ask again.
     pub(super) fn freed<'a>(
         &mut self,
         accounts: impl Iterator<Item = &'a ObjectKey>,

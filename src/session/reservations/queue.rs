@@ -1,23 +1,23 @@
-//! Who waits for a place under the limits of one Account, and in which order: first come, first served, by when the objects were
-//! created, so that a restart changes nothing of it.
+//! The queue before the limits of one Account: first come, first served by the creation time of the objects, so that a restart does not
+//! change the order.
 
 use super::kinds::Limit;
 use crate::inventory::Subject;
 use std::collections::BTreeMap;
 
-/// Where one stands: when its object was created, and its UID.
+/// A position: when the object was created, and its UID.
 pub(super) type Stands = (i64, Subject);
 
-/// The line before the limits of one Account.
+/// The queue before the limits of one Account.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: BTreeMap<Stands, Limit>,
-    /// Places that are free as far as is known, and that those who stand first were woken for.
+    /// The free places as far as known, for which the first in line were woken.
     free: usize,
 }
 
 impl Queue {
-    /// So many stand before this one.
+    /// How many wait before this position.
     pub(super) fn ahead(&self, stands: &Stands) -> usize {
         self.waiting.range(..stands.clone()).count()
     }
@@ -26,13 +26,13 @@ impl Queue {
         self.waiting.insert(stands, limit);
     }
 
-    /// One that has a place, or asks for none any more. Gives who is to ask again because of it.
+    /// Removes an Instance that has a place or requests none any more. Returns the Instances that should ask again because of it.
     pub(super) fn leave(&mut self, subject: &str) -> Vec<Subject> {
         let before = self.waiting.len();
         self.waiting.retain(|(_, other), _| **other != *subject);
         match self.waiting.len() == before {
             true => Vec::new(),
-            // Those who stood behind it stood still because of it, also where it is the rate that they wait for.
+            // It blocked the Instances behind it, even if they wait for the rate and no place is free.
             false => self.first(self.free.max(1)),
         }
     }
@@ -41,18 +41,18 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    /// It is known how many places are free.
+    /// Sets the number of free places.
     pub(super) fn know(&mut self, free: usize) {
         self.free = free;
     }
 
-    /// A place became free. Gives who is to ask.
+    /// A place became free. Returns the Instances that should ask.
     pub(super) fn freed(&mut self) -> Vec<Subject> {
         self.free = self.free.saturating_add(1);
         self.first(self.free)
     }
 
-    /// Who waits for what, in order.
+    /// The waiting Instances and their limits, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Subject, Limit)> {
         let waiting = self.waiting.iter();
         waiting.map(|((_, subject), limit)| (subject, *limit))

@@ -22,7 +22,7 @@ fn most(instances: usize) -> Most {
     }
 }
 
-/// An Instance whose UID is its name, with a record or without.
+/// An Instance whose UID is its name, with or without a record.
 fn meta(name: &str, record: Option<Option<&str>>) -> ObjectMeta {
     meta_of(name, record, false)
 }
@@ -67,7 +67,7 @@ fn meta_of(name: &str, record: Option<Option<&str>>, imported: bool) -> ObjectMe
     }
 }
 
-/// Reservations, and whom it woke.
+/// Reservations, and the subjects that they woke.
 fn reservations() -> (Reservations, Arc<Mutex<Vec<String>>>) {
     let woken: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = woken.clone();
@@ -101,7 +101,7 @@ fn no_more_have_a_place_than_may_and_one_that_goes_makes_room_for_one_that_waits
         reservations.take("c", &account(), most(2), now),
         Reservation::Full(2)
     );
-    // Announced by a: its own from here on; b did not come to it.
+    // a was announced, so its place is permanent; b gave its place back.
     reservations.announce("a", true);
     drop((reconcile_a, reconcile_b));
     assert_eq!(*woken.lock().unwrap(), ["c"]);
@@ -158,19 +158,19 @@ fn who_came_first_is_served_first_and_one_that_asks_no_more_holds_up_nobody() {
     assert_eq!(names(&reservations), ["a", "b", "c"]);
     reservations.gone("has-one");
     assert_eq!(*woken.lock().unwrap(), ["a"], "there is room for one");
-    // Whoever happens to ask, it is the first one's.
+    // Only the first in line gets the place, regardless of who asks.
     assert_eq!(ask("c", most(1)).0, Reservation::Full(1));
-    // That one waits for something else by now: the next is woken, and goes.
+    // The first in line needs no place any more: the next is woken and gets it.
     drop(reservations.reconcile("a"));
     assert_eq!(*woken.lock().unwrap(), ["a", "b"]);
     assert_eq!(names(&reservations), ["b", "c"]);
     let (room, reconcile) = ask("b", most(1));
     assert_eq!(room, Reservation::Taken);
     assert_eq!(reservations.used(&account(), now).instances, 1);
-    // It asks again, and stands where it stood.
+    // It asks again and keeps its position.
     assert_eq!(ask("a", most(1)).0, Reservation::Full(1));
     assert_eq!(names(&reservations), ["a", "c"]);
-    drop(reconcile); // b's turn came to nothing
+    drop(reconcile); // b did not buy
     assert_eq!(*woken.lock().unwrap(), ["a", "b", "a"]);
     assert_eq!(ask("a", most(1)).0, Reservation::Taken);
 }
@@ -209,7 +209,7 @@ fn who_was_before_a_restart_counts_from_what_the_watch_shows() {
     sees(&reservations, "bought", Some(Some("ecs-1")));
     sees(&reservations, "announced", Some(None));
     sees(&reservations, "new", None);
-    // The record was lost, and status tells of the server.
+    // The record was lost, and status names the server.
     reservations.note(&meta("lost", None), Some("default"), Some("ecs-2"));
     let now = Instant::now();
     assert_eq!(
@@ -220,7 +220,7 @@ fn who_was_before_a_restart_counts_from_what_the_watch_shows() {
         reservations.take("new", &account(), most(4), now),
         Reservation::Taken
     );
-    // Another Account is another matter, and so is an Instance of another namespace.
+    // Another Account has its own limit, and so has an Instance of another namespace.
     assert_eq!(
         reservations.take("new", &key("other"), most(1), now),
         Reservation::Taken
@@ -291,7 +291,7 @@ fn creates_are_counted_over_a_minute_and_what_bought_nothing_is_not() {
     );
     reconcile.buys(true);
     drop(reconcile);
-    // The next reconcile of one that bought changes nothing.
+    // The next reconcile of an Instance that bought does not reset the count.
     drop(reservations.reconcile("a"));
     let reconcile = reservations.reconcile("b");
     assert_eq!(
@@ -328,7 +328,7 @@ fn what_is_on_record_or_bears_a_marker_is_owned() {
     assert!(reservations.owns(&ServerId::from("ecs-1"), None));
     assert!(reservations.owns(&ServerId::from("ecs-2"), Some(&marker)));
     assert!(!reservations.owns(&ServerId::from("ecs-2"), Some(&Marker::of_uid("b"))));
-    // What is found by is what it says now.
+    // The indexes follow the current record.
     sees(&reservations, "a", Some(Some("ecs-3")));
     assert!(!reservations.owns(&ServerId::from("ecs-1"), None));
     assert!(reservations.owns(&ServerId::from("ecs-3"), None));
@@ -396,7 +396,7 @@ fn a_record_that_nothing_backs_takes_no_server_from_anybody() {
     let (rival, claim) = backed(Backing::Known);
     assert_eq!(rival, Rival::Of(key("forged")));
     assert!(matches!(claim, Claim::Owned(_)));
-    // A marker comes from a UID, which nobody can choose: it needs no backing.
+    // A marker is derived from a UID, which users cannot choose, so it needs no backing.
     let marker = Marker::of_uid("forged");
     let lacking = |_: &Say<'_>| Backing::Lacking;
     let claim = reservations.claim(
@@ -410,7 +410,7 @@ fn a_record_that_nothing_backs_takes_no_server_from_anybody() {
 }
 
 proptest::proptest! {
-    /// Whatever is shown, claimed, taken, announced and given back: each is found by what it says now.
+    /// After any sequence of steps, each index matches the current entries.
     #[test]
     fn nobody_is_found_by_what_he_says_no_more(
         steps in proptest::collection::vec((0..8_u8, 0..3_usize, 0..3_usize), 1..60)
