@@ -1,4 +1,4 @@
-//! What every look at an Account works with, and what is remembered of it.
+//! The context of every Account reconcile, and the memory of each Account.
 
 use crate::api::AccountStatus;
 use crate::api::conditions::{Readiness, Reason};
@@ -13,24 +13,24 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
-/// What is the same for all Accounts; cheap to clone.
+/// Shared by all Accounts; cheap to clone.
 #[derive(Clone)]
 pub struct Context {
-    /// The apiserver.
+    /// Client of the apiserver.
     pub client: Client,
-    /// Where the account sessions are.
+    /// The account sessions.
     pub sessions: Sessions,
-    /// Which Secrets exist.
+    /// Versions of the Secrets that exist.
     pub secrets: SecretVersions,
-    /// Events.
+    /// Publishes Events.
     pub events: Events,
     /// Counters.
     pub metrics: Metrics,
     /// The term of this process.
     pub term: Term,
-    /// What the operator may do although it must not.
+    /// Permissions that the operator has and should not have.
     pub rights: Rights,
-    /// What is remembered of each Account, by UID.
+    /// Memory of each Account.
     pub memories: Memories,
     /// Wakes the Instances of an Account.
     pub wake_instances: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
@@ -43,22 +43,22 @@ pub struct Memories(Arc<Mutex<HashMap<ObjectKey, Memory>>>);
 /// What this process remembers of one Account.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    /// The last cheap call: when, and whether the service took it.
+    /// The last probe: when, and whether it succeeded.
     pub probed: Option<(Instant, bool)>,
-    /// When the ConfigMap of the CA bundle was read last, and in which version it stood.
+    /// When the ConfigMap of the CA bundle was last read, and its version.
     pub bundle: Option<(Instant, String)>,
-    /// A call was refused for the token or the account: look again now.
+    /// A call was refused because of the token or the account: probe in the next reconcile.
     pub doubted: bool,
-    /// Since when the service does not answer, while that is so.
+    /// Since when the service has not answered; None while it answers.
     pub outage: Option<Timestamp>,
-    /// Why it cannot be used, in the words of the first try that showed it: the service may put an identifier of the request into
-    /// each of its refusals, and other words are a write and wake every Instance.
+    /// Why the Account is not usable, in the words of the first failure. The service may put a new request identifier into each
+    /// refusal, and a changed message means a write and a wake-up of every Instance.
     pub problem: Option<Problem>,
-    /// Late servers of finalised Instances, and from when on their release may be called again.
+    /// Late servers of finalized Instances, and when their release may be retried.
     pub late: HashMap<ServerId, Instant>,
-    /// When this process found that it can be used, for the first time.
+    /// When this process first found the Account usable.
     pub began: Option<Instant>,
-    /// Since when the Account can be used without a break.
+    /// Since when the Account has been usable without interruption.
     pub usable_since: Option<Instant>,
     /// The last write of status.
     pub written: Option<Written>,
@@ -69,11 +69,11 @@ pub struct Memory {
 /// A write of status.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// When.
+    /// When it was written.
     pub at: Instant,
-    /// What.
+    /// The status that was written.
     pub status: Box<AccountStatus>,
-    /// What its conditions were made from.
+    /// The readiness that its conditions were made from.
     pub said: Readiness,
 }
 
@@ -86,7 +86,7 @@ impl Memory {
         self.problem = self.problem.take().filter(|known| known.reason == reason);
     }
 
-    /// What is wrong, in the words of the first try that showed it.
+    /// The problem, in the words of the first failure that showed it.
     pub(super) fn first_words(&mut self, problem: Problem) -> Problem {
         let known = self.problem.take();
         let known = known.filter(|known| known.reason == problem.reason);
@@ -95,8 +95,8 @@ impl Memory {
 }
 
 impl Memories {
-    /// What calls show of the service may make the Account unusable: the next reconcile looks. Where the service refused the
-    /// Account's token to somebody, it tries it in any case.
+    /// Failed calls suggest that the Account may have become unusable. If the service refused its token, the next reconcile
+    /// probes the service in any case.
     pub fn doubt(&self, account: &ObjectKey, doubt: Doubt) {
         if doubt == Doubt::Credentials {
             self.lock().entry(account.clone()).or_default().doubted = true;

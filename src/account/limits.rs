@@ -1,4 +1,4 @@
-//! What status tells of the limits of an Account: used, allowed, and who waits in which order.
+//! Status of the limits of an Account: use, limit, and the Instances that wait, in order.
 
 use super::times;
 use crate::api::conditions::Reason;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// As many names as the schema allows.
 const NAMED: usize = 10;
 
-/// What is told.
+/// The new `status.limits`.
 pub(super) fn told(
     used: &Usage,
     spec: &AccountSpec,
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!((full.waiting, full.next.len()), (12, 10));
         assert_eq!(full.next[0].name, "web-0");
         assert_eq!(full.next[0].reason, "AccountLimitReached");
-        // After a restart, or while the service does not answer, nobody has asked yet.
+        // After a restart, or while the service does not answer, no Instance has requested a place yet.
         let none = Usage {
             waiting: Vec::new(),
             ..used

@@ -1,4 +1,4 @@
-//! The way of an Account: its token, its session, its readiness, and the servers that nobody owns any more.
+//! The reconcile of an Account: its token, its session, its readiness, and the release of late servers.
 
 mod context;
 mod limits;
@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use usable::{Usable, token_secret};
 
-/// One reconcile of one Account; gives the time until the next.
+/// Reconciles an Account. Returns the time until the next reconcile.
 pub async fn reconcile(context: &Context, account: &Account) -> Duration {
     let reconcile_ends = Instant::now() + RECONCILE_LIMIT;
     let key = ObjectKey::of(account);
@@ -35,8 +35,8 @@ pub async fn reconcile(context: &Context, account: &Account) -> Duration {
     if observe::is_outdated(context, account, &key, &observed).await {
         return times::OUTDATED_RECHECK;
     }
-    let (readiness, again) = plan(context, account, &key, &observed); // decides and remembers
-    act(context, account, &key, &observed, reconcile_ends).await; // takes the account session; releases late servers
+    let (readiness, again) = plan(context, account, &key, &observed); // decides, and updates the memory
+    act(context, account, &key, &observed, reconcile_ends).await; // installs the account session; releases late servers
     match report::report(context, account, &key, &observed, &readiness).await {
         Ok(held) => held.map_or(again, |held| again.min(held)),
         Err(error) => {
@@ -49,7 +49,7 @@ pub async fn reconcile(context: &Context, account: &Account) -> Duration {
     }
 }
 
-/// What the look means, and when to look again.
+/// Derives the readiness from the observation, and when to reconcile again.
 fn plan(
     context: &Context,
     account: &Account,
@@ -90,21 +90,21 @@ fn plan(
     }
 }
 
-/// When an Account that cannot be used is looked at again. From the last try: what wakes it meanwhile does not put off the next
-/// one, and one that is silent takes most of that time.
+/// The wait before an unusable Account is probed again. It counts from the last probe, so that neither wake-ups in between nor a
+/// probe that waits long for an answer delay the next one.
 fn unusable_again(context: &Context, key: &ObjectKey, reason: Reason) -> Duration {
     let probed = context.memories.get(key).probed;
     let since = probed.map_or(Duration::ZERO, |(at, _)| at.elapsed());
     let wait = match reason {
         Reason::TokenRefused => times::TOKEN_REFUSED_RETRY,
-        // Nothing but an event can mend these, and events are watched.
+        // Only an event can fix these, and events are watched.
         Reason::TokenNotFound
         | Reason::TokenInvalid
         | Reason::SecretNotConsented
         | Reason::SecretBoundElsewhere
         | Reason::EndpointInvalid
         | Reason::EndpointNotAllowed => return times::LOOKED_AT_AGAIN,
-        // Likewise, but for a ConfigMap, which is read again, and a name, which is resolved again.
+        // The same, but a ConfigMap or a host name may change without an event; each reconcile reads or resolves it again.
         Reason::AddressRefused
         | Reason::CaBundleNotFound
         | Reason::CaBundleInvalid
@@ -121,7 +121,7 @@ fn unusable_again(context: &Context, key: &ObjectKey, reason: Reason) -> Duratio
     wait.saturating_sub(since).max(times::RETRY_MIN)
 }
 
-/// Takes the account session or gives it up, and wakes the Instances if that changed anything.
+/// Installs or withdraws the account session, and wakes the Instances if that changed anything.
 async fn act(
     context: &Context,
     account: &Account,
@@ -143,14 +143,14 @@ async fn act(
     }
     if let Usable::Yes(session) = &observed.usable {
         if context.sessions.reservations().needs(key) {
-            context.sessions.copy(key, session).await; // a token that is new follows, one that could not be copied is
+            context.sessions.copy(key, session).await; // follows a new token, and retries a copy that failed
         }
         release_late_servers(context, account, key, session, reconcile_ends).await;
     }
 }
 
-/// Releases late servers: each has the marker of a finalised Instance, for which a tombstone stands, and turned up from a request
-/// that was executed after everything. Nobody else will ever release it (design section 4, rule 8).
+/// Releases late servers. A late server has a tombstone's marker: a create request of a finalized Instance took effect after
+/// everything else. No other code path will ever release it.
 async fn release_late_servers(
     context: &Context,
     account: &Account,
@@ -159,7 +159,7 @@ async fn release_late_servers(
     reconcile_ends: Instant,
 ) {
     let inventory = &session.shared.inventory;
-    // A restored Instance goes on under its old marker, and may look at nothing for now: what is its own is nobody's to release.
+    // A restored Instance keeps its old marker and may not reconcile for now. Never release a server that an Instance owns.
     let reservations = context.sessions.reservations();
     let is_owned = |id: &ServerId, marker: &Marker| reservations.owns(id, Some(marker));
     for (marker, id, place) in inventory.late_servers() {
@@ -175,7 +175,7 @@ async fn release_late_servers(
         }
         let permit = session.shared.client.permit(CallPriority::Urgent);
         let Ok(permit) = tokio::time::timeout(ADMISSION, permit).await else {
-            return; // the next look tries again
+            return; // the next reconcile tries again
         };
         if !context.term.allows(reconcile_ends, times::RELEASE_CALL) {
             return;
@@ -203,8 +203,7 @@ async fn release_late_servers(
     }
 }
 
-/// Counts and logs what came of the release of a late server; gives the Event to publish, and none for a server that was gone
-/// already.
+/// Counts and logs the result of releasing a late server. Returns the Event to publish, or None if the server was already gone.
 fn late_release_event(
     context: &Context,
     key: &ObjectKey,
@@ -221,7 +220,7 @@ fn late_release_event(
             tracing::info!(namespace, name, %id, %place, "the service took the release of a late server");
             Some(EventNote::warning("LateServerReleased", note))
         }
-        // The listing that showed it is older.
+        // The server was released after the listing that showed it.
         Some(error) if error.is_no_such_instance() => {
             tracing::info!(namespace, name, %id, %place, "a late server is gone");
             None
@@ -231,7 +230,7 @@ fn late_release_event(
                 "server {id} in {place} turned up after its Instance had been deleted, and its release is called again as long as \
                  it is listed: {error}"
             );
-            // The Event has the service's words; a log goes further.
+            // Only the Event quotes the service: a log may reach more readers.
             let why = error.category();
             tracing::warn!(namespace, name, %id, %place, why, "the release of a late server is not known to be taken");
             Some(EventNote::warning("LateServerNotReleased", note))
@@ -245,7 +244,7 @@ pub fn secrets(account: &Account) -> impl Iterator<Item = String> {
     std::iter::once(token_secret(account).name.clone()).chain(for_tls)
 }
 
-/// Whose place a reconcile takes, and how urgent it is, as far as the object itself tells: each Account is looked at for itself.
+/// The flow that a reconcile belongs to, and its priority as far as the object shows it. Each Account is a flow of its own.
 pub fn flow(account: &Account) -> (Flow, Priority) {
     let flow = Flow {
         namespace: account.namespace().unwrap_or_default().into(),
@@ -277,13 +276,13 @@ mod tests {
         };
         let first = problem(Reason::RateLimited, "429, request 1");
         assert_eq!(memory.first_words(first.clone()), first);
-        // Each refusal may have a number of its own: to tell it were a write and a wake of every Instance each time.
+        // Each refusal may carry its own number: reporting it would mean a write and a wake-up of every Instance each time.
         let again = problem(Reason::RateLimited, "429, request 2");
         assert_eq!(memory.first_words(again.clone()), first);
         let other = problem(Reason::TokenRefused, "401, request 3");
         assert_eq!(memory.first_words(other.clone()), other);
         assert_eq!(memory.first_words(again.clone()), again);
-        // What no try showed comes in between.
+        // A problem that was not found by a probe comes in between.
         memory.is_unusable(Reason::TokenNotFound);
         assert_eq!(memory.first_words(first.clone()), first);
     }

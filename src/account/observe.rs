@@ -1,4 +1,4 @@
-//! Looks at the token Secret and, when there is reason to, at the service.
+//! Reads the token Secret and, if necessary, calls the service.
 
 use super::context::Context;
 use super::usable::{Usable, allow, name_it, token_place, token_secret};
@@ -18,11 +18,11 @@ use kube::Api;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// What was observed.
+/// The result of observing.
 #[derive(Debug)]
 pub(super) struct Observation {
     pub(super) usable: Usable,
-    /// What is listed in each place and who owns it; none without an account session.
+    /// The servers listed in each place and their owners; None without an account session.
     pub(super) summary: Option<InventorySummary>,
 }
 
@@ -43,8 +43,8 @@ pub(super) async fn observe(context: &Context, account: &Account, key: &ObjectKe
     Observation { usable, summary }
 }
 
-/// Whether the observation rests on an Account that has been edited or deleted since: the watches may show that a Secret is gone
-/// before they show the edit that made it unneeded. Asks the apiserver only where no session came of the Account.
+/// Whether the Account was edited or deleted since the version that was observed: the watches may show that a Secret is gone
+/// before they show the edit that made it unnecessary. Reads from the apiserver only if no session could be made.
 pub(super) async fn is_outdated(
     context: &Context,
     account: &Account,
@@ -64,7 +64,7 @@ pub(super) async fn is_outdated(
     }
 }
 
-/// The account session that stands, or a new one when Secret or Account moved.
+/// The current account session, or a new one if Secret or Account changed.
 async fn session(
     context: &Context,
     account: &Account,
@@ -96,13 +96,13 @@ async fn session(
     {
         return Ok(session);
     }
-    // What is read now is judged together: this spec, and whether this very version of the Secret consents to it.
+    // Read now, so that this spec and this exact version of the Secret are checked for consent together.
     let destination = context.sessions.destination(spec);
     let destination = destination.map_err(|error| not_usable(&error, account))?;
     let read = read_tls(&context.client, &key.namespace, spec, &destination).await;
     let (tls, version) = match (read, former) {
         (Ok(read), _) => read,
-        // That the apiserver does not answer tells nothing of the bundle.
+        // A failing apiserver is no statement about the bundle.
         (Err(problem), Some(former)) if problem.reason == Reason::ConfigMapUnread => {
             tracing::warn!(why = problem.message, "the former CA bundle stays in use");
             return Ok(former);
@@ -119,7 +119,7 @@ async fn session(
     new_session(context, account, key, &destination, credentials).await
 }
 
-/// A session made from the token that is read now, and from TLS material of this version; the service was not yet tried with it.
+/// Makes a session from the token as read now and from these TLS settings. The service has not been called with it.
 async fn new_session(
     context: &Context,
     account: &Account,
@@ -147,7 +147,7 @@ async fn new_session(
     Ok(session)
 }
 
-/// What a session is made from: the token Secret and the TLS material in these versions, and this Account.
+/// The origin of a session: the versions of token Secret and TLS objects, and this Account.
 fn made_from(account: &Account, secret: &str, tls: &str) -> MadeFrom {
     MadeFrom {
         secret: secret.to_owned(),
@@ -156,7 +156,7 @@ fn made_from(account: &Account, secret: &str, tls: &str) -> MadeFrom {
     }
 }
 
-/// The Secret gives no token.
+/// The problem to report if the Secret yields no token.
 fn no_token(problem: &UseProblem, account: &Account) -> Problem {
     let key = &account.spec.token_secret_ref.key;
     let namespace = account.metadata.namespace.as_deref().unwrap_or_default();
@@ -191,7 +191,7 @@ fn no_token(problem: &UseProblem, account: &Account) -> Problem {
     Problem { reason, message }
 }
 
-/// No client can be made from the Account as it is.
+/// The problem to report if no client can be made from the Account.
 fn not_usable(error: &BuildError, account: &Account) -> Problem {
     let spec = &account.spec;
     let (reason, message) = match error {
@@ -211,7 +211,7 @@ fn not_usable(error: &BuildError, account: &Account) -> Problem {
             Reason::AddressRefused,
             format!("{error}: {}", name_it(spec, *target)),
         ),
-        // The address itself may have a password in it.
+        // The address itself may contain a password.
         BuildError::Proxy(_) => (
             Reason::EndpointInvalid,
             format!("{error}: mend spec.proxy.url"),

@@ -1,4 +1,5 @@
-//! Whether the service answers and takes the token: one cheap authorised call, where nothing else has shown it lately.
+//! Probes whether the service answers and accepts the token: one cheap authenticated call, unless another call has shown it
+//! recently.
 
 use super::context::Context;
 use super::times::{
@@ -18,12 +19,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// What a probe came to.
+/// The result of a probe.
 enum Probed {
     Answered(Result<(), Error>),
-    /// Neither it nor any other call was answered.
+    /// Neither the probe nor any other call was answered.
     Silent,
-    /// It was not made.
+    /// The probe was not sent.
     NotMade,
 }
 
@@ -49,7 +50,7 @@ pub(super) async fn try_account_session(
     if !is_new && !memory.doubted && is_shown && is_asked {
         return Usable::Yes(session);
     }
-    // A refused token is tried once for everybody, however many ask.
+    // One probe of a refused token per interval serves all Instances of the Account.
     if let Standing::Unusable(known) = standing
         && known.reason == Reason::TokenRefused
         && memory.probed.is_some_and(|(at, well)| {
@@ -114,7 +115,7 @@ async fn probe(session: &AccountSession) -> Probed {
     }
 }
 
-/// The probe was not made.
+/// The problem to report if the probe was not sent.
 fn not_asked() -> Problem {
     let message = "the service was not asked for a while, since the request limit, or a pause that the service asked for, left no \
                    room: it goes on by itself";
@@ -124,7 +125,7 @@ fn not_asked() -> Problem {
     }
 }
 
-/// The service does not answer, since the first try that showed it: further ones do not move that time.
+/// The service does not answer. The time of the first failure is kept: later ones do not move it.
 fn unreachable(
     context: &Context,
     account: &Account,
@@ -133,7 +134,7 @@ fn unreachable(
     failure: &str,
 ) -> Problem {
     let memory = context.memories.get(key);
-    // A process that has told nothing yet goes on with what its predecessor told.
+    // A process that has not written status yet continues the outage that its predecessor reported.
     let stood = told_since(account).filter(|_| memory.written.is_none());
     let began = trouble.map(|trouble| trouble.began);
     let known = memory.outage.or(stood).or(began);
@@ -151,7 +152,7 @@ fn unreachable(
     }
 }
 
-/// Since when the service does not answer, as status tells.
+/// Since when the service has not answered, according to status.
 fn told_since(account: &Account) -> Option<Timestamp> {
     let status = account.status.as_ref()?;
     let mut conditions = status.conditions.iter();
@@ -160,7 +161,7 @@ fn told_since(account: &Account) -> Option<Timestamp> {
     status.unreachable_since.as_ref().map(|since| since.0)
 }
 
-/// What the service says of us; none where it does not answer as it should.
+/// The problem that the service's answer reports; None if the answer is not a proper one.
 fn what_is_wrong(error: &Error, account: &Account) -> Option<Problem> {
     let (reason, message) = if error.is_unauthorized() {
         (
@@ -173,7 +174,7 @@ fn what_is_wrong(error: &Error, account: &Account) -> Option<Problem> {
             format!("{error}: settle the account's status at the service"),
         )
     } else if error.refused_address().is_some() {
-        // With a proxy, its name is the only one that is resolved here.
+        // With a proxy, the proxy's name is the only one that this process resolves.
         let target = match account.spec.proxy {
             Some(_) => Target::Proxy,
             None => Target::Endpoint,
@@ -204,7 +205,7 @@ mod tests {
     use axum::{Json, Router, routing::get};
     use serde_json::json;
 
-    /// What a service that answers a probe so is told as.
+    /// The problem that is reported if the service answers a probe like this.
     async fn told(status: StatusCode, code: &'static str) -> Option<(Reason, String)> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());

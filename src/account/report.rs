@@ -1,5 +1,5 @@
-//! Writes an Account's status: when something changed, counts and what was said before at most once in 30 s; only to say when its
-//! zones were listed, at most once in five minutes.
+//! Writes an Account's status when something changed. A change of counts, or a repeat of what was written before, is written at
+//! most once in 30 s; a change of only the times of the zones' listings at most once in five minutes.
 
 use super::context::{Context, Written};
 use super::observe::Observation;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Writes what changed. Gives the rest of the wait when a change of counts has to wait.
+/// Writes status if it changed. Returns the remaining wait if a change of counts has to wait.
 pub(super) async fn report(
     context: &Context,
     account: &Account,
@@ -36,7 +36,7 @@ pub(super) async fn report(
         context, account, &former, key, observed, readiness, wall_clock,
     );
     let written = memory.written;
-    // An older CustomResourceDefinition drops fields: what was written and is still so would be written for ever.
+    // An older CustomResourceDefinition drops fields. Without this check, the operator would write the same status forever.
     let is_dropped = written.as_ref().is_some_and(|written| {
         as_older(&next) == as_older(&former)
             && zones::differ_in_times_alone(&written.status, &next)
@@ -86,7 +86,7 @@ pub(super) async fn report(
     }
 }
 
-/// The status as it is to be.
+/// The new status.
 fn next(
     context: &Context,
     account: &Account,
@@ -109,7 +109,7 @@ fn next(
     with_zones(next, account, former, observed, usable_since)
 }
 
-/// Without what an older version does not know.
+/// The status without the fields that an older version does not have.
 fn as_older(status: &AccountStatus) -> AccountStatus {
     let mut status = without_times(status);
     (status.listed_zones, status.unreachable_since) = (None, None);
@@ -131,7 +131,7 @@ fn without_times(status: &AccountStatus) -> AccountStatus {
     }
 }
 
-/// The same with what the listings show.
+/// Adds the counts from the listings.
 fn with_zones(
     next: AccountStatus,
     account: &Account,
@@ -141,7 +141,7 @@ fn with_zones(
 ) -> AccountStatus {
     let summary = observed.summary.as_ref();
     let Some(summary) = summary.filter(|summary| !summary.places.is_empty()) else {
-        // Nobody has asked for a listing since the process began: what stands is the best that is known.
+        // No listing was requested since the process began, so the former counts are the best that is known.
         return next;
     };
     let counted = zones::counted(summary, former, account, usable_since);
@@ -155,7 +155,7 @@ fn with_zones(
     }
 }
 
-/// Whoever is on the way reads what is sent to an http endpoint that is not on this machine.
+/// A warning for a plain http endpoint on another machine: anyone on the network path can read the traffic.
 fn in_the_clear(account: &Account) -> Option<Warning> {
     goes_in_the_clear(&account.spec.endpoint, account.spec.proxy.is_some()).then(|| Warning {
         type_: INSECURE_ENDPOINT,
@@ -165,7 +165,7 @@ fn in_the_clear(account: &Account) -> Option<Warning> {
     })
 }
 
-/// The status that follows, but for what is counted. Pure.
+/// The new status, except for counts. Pure.
 fn status(
     account: &Account,
     former: &AccountStatus,
@@ -227,7 +227,7 @@ mod tests {
         let none = AccountStatus::default();
         let clear = told("http://cloud.example", &none, first);
         assert_eq!(kinds(&clear), ["Ready=True", "InsecureEndpoint=True"]);
-        // Told once, not again and again.
+        // Reported once, without repetition.
         assert_eq!(told("http://cloud.example", &clear, later), clear);
         for well in [
             "https://cloud.example",

@@ -1,4 +1,4 @@
-//! How the account stands at the service: whether it may buy.
+//! The account's standing at the service: whether it may buy servers.
 
 use super::times;
 use crate::api::Account;
@@ -7,7 +7,7 @@ use crate::cloud::Standing;
 use crate::session::AccountSession;
 use tokio::time::Instant;
 
-/// What is told of an Account that can be used and may not do all that is asked. `began`: since when this process uses it.
+/// The readiness to report if the Account is usable but the service refuses some calls. `began`: since when this process uses it.
 pub(super) fn judge(
     account: &Account,
     session: &AccountSession,
@@ -23,7 +23,7 @@ pub(super) fn judge(
                  by itself; all that is not refused goes on"
             )
         }
-        // A former process was refused.
+        // A former process saw the refusal.
         Standing::Unknown if began.elapsed() < times::STANDING_REFUSAL_COUNTS_FOR => {
             told(account)?.to_owned()
         }

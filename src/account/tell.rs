@@ -1,4 +1,4 @@
-//! Events and log lines of an Account: what status says anew.
+//! Events and log lines for changes of an Account's status.
 
 use super::Context;
 use crate::api::conditions::{READY, Readiness, Reason, State};
@@ -8,7 +8,7 @@ use crate::runtime::watch::ObjectKey;
 use jiff::Timestamp;
 use kube::Resource;
 
-/// Tells what changed between what stood in status and what was written.
+/// Publishes and logs the changes between the former status and the written one.
 pub(super) async fn tell(
     context: &Context,
     account: &Account,
@@ -29,14 +29,14 @@ pub(super) async fn tell(
     }
 }
 
-/// Whether the message has words of the service about a call that changes something. They stand in status and Event alone: they
-/// may say a password that the service refuses, and a log goes further.
+/// Whether the message quotes the service's answer to a mutating call. Such messages appear in status and Event only: they may
+/// contain a password that the service refused, and a log may reach more readers.
 fn quotes_a_change(reason: &str) -> bool {
     reason == Reason::AccountNotNormal.as_str()
 }
 
-/// Whether the service said something, so that an outage is over. An Account whose Secret or endpoint is not usable any more says
-/// nothing of the service.
+/// Whether this reason shows that the service answered, so that an outage is over. A problem with the Secret or the endpoint
+/// shows nothing about the service.
 fn shows_an_answer(reason: Reason) -> bool {
     matches!(
         reason,
@@ -44,7 +44,7 @@ fn shows_an_answer(reason: Reason) -> bool {
     )
 }
 
-/// What is worth an Event. Pure.
+/// The changes that deserve an Event. Pure.
 fn changes(
     former: &AccountStatus,
     next: &AccountStatus,
@@ -71,7 +71,7 @@ fn changes(
         let (reason, message) = (readiness.reason.as_str(), readiness.message.clone());
         events.push(match readiness.state {
             State::Ready => EventNote::normal(reason, message),
-            // The service's wish, and nothing that anybody has to mend.
+            // The service asks for fewer requests; no human needs to act.
             State::Reconciling if readiness.reason == Reason::RateLimited => {
                 EventNote::normal(reason, message)
             }
@@ -84,7 +84,7 @@ fn changes(
     events
 }
 
-/// Somebody begins to wait for a limit for which nobody waited before.
+/// An Instance waits for a limit, and none waited before.
 fn limit_reached(former: &AccountStatus, next: &AccountStatus) -> Option<EventNote> {
     let former = former.limits.as_ref().map_or(0, |limits| limits.waiting);
     let limits = next.limits.as_ref();
@@ -116,7 +116,7 @@ fn instances(n: i64) -> String {
     counted(usize::try_from(n).unwrap_or_default(), "Instance")
 }
 
-/// A time in words, to the second.
+/// A duration as text, to the second.
 fn span(seconds: i64) -> String {
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, s) => format!("{s} s"),
@@ -170,7 +170,7 @@ mod tests {
                 (false, "Available", "well".to_owned())
             ]
         );
-        // That nobody can ask any more is no answer.
+        // If the operator can no longer call the service, that is not an answer.
         let lost = Readiness::reconciling(Reason::TokenNotFound, "no Secret");
         let unasked = told(&down, &said(&lost, None), &lost);
         assert_eq!(unasked, [(true, "TokenNotFound", "no Secret".to_owned())]);

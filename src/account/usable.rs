@@ -1,4 +1,4 @@
-//! Whether an Account can be used, and what is said where not.
+//! Whether an Account can be used, and the remedies to report if not.
 
 use crate::api::{Account, AccountSpec};
 use crate::cloud::{EndpointPattern, Target};
@@ -11,11 +11,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) enum Usable {
     Yes(Arc<AccountSession>),
-    /// With the account session, if there is one: deletions may go on with it.
+    /// With the account session, if there is one: deletions may continue with it.
     No(Problem, Option<Arc<AccountSession>>),
 }
 
-/// What to do about a proxy that is not allowed, or an internal address, which only a pattern that names the very host allows.
+/// The remedy for a proxy that is not allowed, or an internal address, which only a pattern with exactly that host allows.
 pub(super) fn name_it(spec: &AccountSpec, target: Target) -> String {
     match (target, &spec.proxy) {
         (Target::Proxy, Some(proxy)) => match proxy.url.trim().parse::<EndpointPattern>() {
@@ -33,8 +33,8 @@ pub(super) fn token_place(account: &Account) -> String {
     format!("Secret {} under key {}", reference.name, reference.key)
 }
 
-/// What to do about an endpoint that is not allowed. Somebody pastes the flag into a shell or a manifest: an endpoint that is not
-/// plain gets none.
+/// The remedy for an endpoint that is not allowed. Users paste the flag into a shell or a manifest, so an endpoint with special
+/// characters gets no flag.
 pub(super) fn allow(endpoint: &str) -> String {
     match endpoint.trim().parse::<EndpointPattern>() {
         Ok(endpoint) => format!(

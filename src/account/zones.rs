@@ -1,4 +1,4 @@
-//! What status tells of the zones: each for itself, so that one which cannot be listed hides nothing of another.
+//! Status of the zones. Each zone is reported on its own, so that one that cannot be listed hides nothing of another.
 
 use super::times;
 use crate::api::names::DEFAULT_ACCOUNT;
@@ -9,17 +9,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use tokio::time::Instant;
 
-/// As many places and servers stand in status as the schema allows: it is no database. All of them are counted.
+/// Status shows as many places and servers as the schema allows, since it is no database. The counts cover all of them.
 const PLACES: usize = 100;
 pub(super) const UNOWNED: usize = 20;
 
-/// No identifier of the service comes near this; a longer one would make status large.
+/// Identifiers of the service are far shorter; a longer one would bloat status.
 const LONGEST_ID: usize = 253;
 
 /// Longest message of a zone, in characters.
 const MESSAGE_MAX: usize = 500;
 
-/// Whether status says the same, but for when zones were listed.
+/// Whether two statuses differ only in the times of listings.
 pub(super) fn differ_in_times_alone(next: &AccountStatus, former: &AccountStatus) -> bool {
     let timeless = |status: &AccountStatus| {
         let mut status = status.clone();
@@ -31,8 +31,8 @@ pub(super) fn differ_in_times_alone(next: &AccountStatus, former: &AccountStatus
     timeless(next) == timeless(former)
 }
 
-/// Whether a zone was listed so much later than status says that this alone is to be written. A clock that was set back is no
-/// reason to write again and again, nor to keep what lies ahead.
+/// Whether the time of a zone's listing is far enough from the one in status to be written on its own. Compares the absolute
+/// difference, so that a clock that was set back neither causes repeated writes nor preserves a time in the future.
 pub(super) fn is_out_of_date(next: &AccountStatus, former: &AccountStatus) -> bool {
     let pairs = next.inventory.iter().zip(&former.inventory);
     pairs.into_iter().any(|(next, former)| {
@@ -46,10 +46,10 @@ pub(super) fn is_out_of_date(next: &AccountStatus, former: &AccountStatus) -> bo
     })
 }
 
-/// What status tells of the listings. A zone that was not listed since the process began stands as it stood.
+/// The status of the listings. A zone that was not listed since the process began keeps its former status.
 ///
-/// `trusted_since`: since when the service answers, so that a zone which fails since fails for itself; none while the service
-/// does not answer, and then the condition Ready tells of it.
+/// `trusted_since`: since when the service answers. A zone that fails after that fails for a reason of its own. None while the
+/// service does not answer, which the condition Ready reports.
 pub(super) fn counted(
     summary: &InventorySummary,
     former: &AccountStatus,
@@ -67,7 +67,7 @@ pub(super) fn counted(
         .collect();
     let is_whole = |zone: &&PlaceInventory| zone.servers.is_some() && zone.failing_since.is_none();
     let listed = inventory.iter().filter(is_whole).count();
-    // None where nothing is known, which is not the same as no servers.
+    // None if nothing is known, which differs from zero servers.
     let total = |of: fn(&PlaceInventory) -> Option<i64>| {
         let known = inventory.iter().filter_map(of);
         known.fold(None, |sum: Option<i64>, n| {
@@ -76,7 +76,7 @@ pub(super) fn counted(
     };
     let (servers, unowned_servers) = (total(|zone| zone.servers), total(|zone| zone.unowned));
     if inventory.len() > PLACES {
-        // Somebody has to mend those that fail, and looks for them.
+        // Keep failing zones when the list is cut: a user looks for them and has to fix them.
         inventory.sort_by_key(|zone| zone.failing_since.is_none());
         inventory.truncate(PLACES);
         inventory.sort_by(|a, b| (&a.region, &a.zone).cmp(&(&b.region, &b.zone)));
@@ -95,7 +95,7 @@ fn is_at(place: &Place, region: &str, zone: &str) -> bool {
     place.region == region && place.zone == zone
 }
 
-/// What is told of one zone.
+/// The status of one zone.
 fn zone(
     place: &Place,
     known: &PlaceSummary,
@@ -121,7 +121,7 @@ fn zone(
     let (failing_since, message) = match (&known.failing, known.listed) {
         (None, Some(_)) => (None, None),
         (Some(failing), _) if has_lasted(failing, trusted_since) => {
-            // It failed already when this process began, and was not listed since.
+            // The zone was already failing when this process began, and was not listed since.
             let stood = stood.failing_since.filter(|_| known.listed.is_none());
             let since = stood.unwrap_or(Time(failing.began));
             (Some(since), Some(words(&failing.message)))
@@ -149,7 +149,7 @@ fn count(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// The first servers of nobody: those that are listed, and those that stood in status of a zone that was not listed since.
+/// The first unowned servers: the listed ones, and those in the former status of zones that were not listed since.
 fn unowned(
     summary: &InventorySummary,
     former: &AccountStatus,
@@ -179,9 +179,9 @@ fn unowned(
     all
 }
 
-/// The command that makes a manifest of a server: what it says follows from the server and the Account alone, so that a status
-/// with it is as quiet as one without. Where nothing may be imported there is none. The service chooses the identifiers, and
-/// somebody pastes this into a shell: one that is no plain word gets none.
+/// The command that makes a manifest for a server. It depends on server and Account only, so it causes no additional status
+/// writes. None if the Account does not allow imports. The service chooses identifiers, and users paste the command into a shell,
+/// so an identifier with special characters gets no command.
 fn import(account: &Account, id: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_word = id.starts_with(|c: char| c.is_ascii_alphanumeric()) && id.chars().all(is_plain);

@@ -32,7 +32,7 @@ fn listed(servers: usize, unowned: usize) -> PlaceSummary {
     }
 }
 
-/// A zone that began to fail at this second of the day, now.
+/// A zone whose failures began now, at this second of the day.
 fn failing(second: i64, message: &str) -> PlaceSummary {
     PlaceSummary {
         failing: Some(Failing::of(Instant::now(), at(second).0, message)),
@@ -50,7 +50,7 @@ fn summary(zones: &[(&str, PlaceSummary)]) -> InventorySummary {
     }
 }
 
-/// What follows a status at an Account whose service answers since then.
+/// The status that follows a former one, of an Account whose service answers since then.
 fn after(former: &AccountStatus, zones: &[(&str, PlaceSummary)], since: Instant) -> AccountStatus {
     counted(&summary(zones), former, &account("default"), Some(since))
 }
@@ -72,12 +72,12 @@ async fn a_zone_that_fails_hides_nothing_of_another_and_says_since_when() {
     assert_eq!(nope.message.as_deref(), Some("no such zone"));
     assert_eq!((nope.servers, nope.owned, nope.unowned), (None, None, None));
     assert_eq!((told.servers, told.unowned_servers), (Some(3), Some(1)));
-    // A new process finds it failing anew: the time stands.
+    // A new process finds the zone failing: the former time is kept.
     let again = [("a", listed(3, 1)), ("nope", failing(90, "no such zone"))];
     assert_eq!(after(&told, &again, began), told);
     tokio::time::advance(times::ZONE_FAILING_SHOWN_AFTER).await;
     assert_eq!(after(&told, &again, began), told);
-    // Listed at last.
+    // The zone is listed at last.
     let well = after(&told, &[("a", listed(3, 1)), ("nope", listed(2, 0))], began);
     assert_eq!(well.listed_zones.as_deref(), Some("2/2"));
     assert_eq!((well.servers, well.unowned_servers), (Some(5), Some(1)));
@@ -146,7 +146,7 @@ async fn what_a_former_process_listed_stands_until_it_is_listed_again() {
         ("b", PlaceSummary::default()),
     ];
     assert_eq!(after(&known, &unknown, began), known);
-    // One zone after the other; what is nobody's in the first stands as well.
+    // The zones are listed one after the other; unowned servers of the zone not yet listed are kept.
     let half = [("a", PlaceSummary::default()), ("b", listed(4, 0))];
     let told = after(&known, &half, began);
     assert_eq!((told.servers, told.unowned_servers), (Some(7), Some(1)));
@@ -177,10 +177,10 @@ async fn when_a_zone_was_listed_is_written_once_in_five_minutes_where_nothing_el
         assert!(differ_in_times_alone(&next, &known));
         assert_eq!(is_out_of_date(&next, &known), is_written, "{second}");
     }
-    // A process that has not listed it yet knows what stands.
+    // A process that has not listed the zone keeps its former status.
     let unlisted = [("a", PlaceSummary::default()), ("b", listed(2, 0))];
     assert_eq!(after(&known, &unlisted, began), known);
-    // What an older version wrote has no time.
+    // A status written by an older version has no time.
     let older = after(
         &AccountStatus::default(),
         &[("a", listed(3, 1)), ("b", listed(2, 0))],
@@ -205,7 +205,7 @@ async fn an_outage_of_the_service_is_no_zones_failure() {
     tokio::time::advance(10 * times::ZONE_FAILING_SHOWN_AFTER).await;
     let outage = counted(&summary(&zones), &known, &account("default"), None);
     assert_eq!(outage, known);
-    // It answers again, and the zone is not tried yet.
+    // The service answers again, and the zone has not been retried yet.
     let back = Instant::now();
     assert_eq!(after(&known, &zones, back), known);
     tokio::time::advance(times::ZONE_FAILING_SHOWN_AFTER).await;
