@@ -1,4 +1,4 @@
-//! Where listings are kept: one reading at a time for each, and whoever comes meanwhile waits for it.
+//! A cache of listings. Each listing is read by one reconcile at a time, and others that need it wait for that result.
 
 use super::pages::{Listing, Unread};
 use std::collections::HashMap;
@@ -9,17 +9,18 @@ use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
-/// How long a listing is used in which somebody found what he looked for: things get new names seldom.
+/// How long a listing is used in which the caller found its thing: names change rarely.
 const TTL: Duration = Duration::from_secs(300);
-/// A listing without what somebody looks for is read again no sooner, however many Instances look.
+/// A listing without the thing that a caller looks for is not read again sooner than this, regardless of the number of Instances.
 const REREAD_AFTER_MISS: Duration = Duration::from_secs(30);
-/// The same for each call that it takes: one object that asks in vain costs four calls a minute, however long the list.
+/// The same for each call that a reading takes: one object that looks in vain costs four calls a minute, regardless of the length
+/// of the list.
 const REREAD_AFTER_MISS_PER_CALL: Duration = Duration::from_secs(15);
-/// A listing that moved while it was read, or could not be read, is read again no sooner.
+/// A listing that changed while it was read, or could not be read, is not read again sooner than this.
 const REREAD_AFTER_TROUBLE: Duration = Duration::from_secs(10);
-/// Longest wait for a reading, the request limit included: a reconcile has other things to do.
+/// Longest wait for a reading, including the request limit, since the reconcile has other work to do.
 const LIST_DEADLINE: Duration = Duration::from_secs(60);
-/// More regions or zones than one process has Instances in; beyond, those that nobody waits for are dropped.
+/// More regions or zones than the Instances of one process use. Beyond, entries are dropped that no reconcile waits for.
 const MOST: usize = 256;
 
 /// The listings of one kind.
@@ -47,7 +48,7 @@ impl<K, T> fmt::Debug for ListCache<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T> ListCache<K, T> {
-    /// The listing that stands, or a new one.
+    /// The cached listing, or a new one.
     pub(super) async fn get<F>(
         &self,
         key: &K,
@@ -100,7 +101,7 @@ impl<K: Clone + Eq + Hash, T> ListCache<K, T> {
 }
 
 impl<T> Kept<T> {
-    /// What is answered without a call.
+    /// The answer that needs no call.
     fn standing(
         &self,
         serves: impl Fn(&Listing<T>) -> bool,
@@ -121,7 +122,7 @@ impl<T> Kept<T> {
     }
 }
 
-/// How long a listing stands in which somebody did not find what he looked for.
+/// How long a listing is used in which a caller did not find its thing.
 fn again<T>(listing: &Listing<T>) -> Duration {
     if listing.steady {
         REREAD_AFTER_MISS.max(REREAD_AFTER_MISS_PER_CALL * listing.pages)

@@ -1,9 +1,9 @@
-//! What the service offers: regions, packages, images, security groups and key pairs, read to the end and kept for a while
-//! for all Instances of one (endpoint, token).
+//! The service's offers: regions, packages, images, security groups and key pairs. Each list is read to its end and cached for
+//! all Instances of one (endpoint, token).
 //!
-//! Whoever looks something up says what he looks for. A listing that has it is used for five minutes; one that does not is
-//! read again, at most twice a minute, since the thing may have been made meanwhile. While somebody reads a
-//! listing, the others wait for that very reading. Nothing is read that nobody asks for.
+//! A caller states what it looks for. A listing that contains it is used for five minutes; one without it is read again, at most
+//! twice a minute, since the thing may have been created meanwhile. Concurrent callers share one reading. No list is read without
+//! a caller.
 
 mod list_cache;
 mod pages;
@@ -20,7 +20,7 @@ use crate::cloud::{CallPriority, Client, Firewall, Image, Key, Package, Place, R
 use list_cache::ListCache;
 use std::sync::Arc;
 
-/// What one (endpoint, token) is offered; cheap to clone.
+/// The offers to one (endpoint, token); cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     inner: Arc<Inner>,
@@ -36,11 +36,11 @@ struct Inner {
     keys: ListCache<(), Key>,
 }
 
-/// The result of one look into a listing.
+/// The result of a look-up.
 pub type Looked<T> = Result<Arc<Listing<T>>, Unread>;
 
 impl Catalog {
-    /// Nothing is read yet.
+    /// An empty catalog.
     pub fn new(client: Client) -> Self {
         let inner = Inner {
             client,
@@ -55,7 +55,7 @@ impl Catalog {
         }
     }
 
-    /// The regions. `serves` says whether a listing that was read before is one to go by.
+    /// The regions. `serves` decides whether a cached listing answers the caller's question.
     ///
     /// # Errors
     /// The list could not be read.

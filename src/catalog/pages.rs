@@ -1,14 +1,14 @@
-//! A list read to its end, and what it proves.
+//! Reads a list to its end, and judges what it proves.
 //!
-//! As with the listing of instances, neither `pageSize` nor `rowCount` is taken on trust: only an empty page ends a list,
-//! or the last page over again. A list that may have changed while it was read, or with a row that could not be read,
-//! proves nothing about what is not in it.
+//! As with the listing of instances, neither `pageSize` nor `rowCount` is trusted: only an empty page or a repeated last page
+//! ends a list. A list that may have changed while it was read, or that has a malformed row, does not prove that something is
+//! missing.
 
 use crate::cloud::{Charge, Error, Offer, Offers};
 use std::collections::HashSet;
 use tokio::time::Instant;
 
-/// More pages than any list has: one that goes on beyond is going round in circles.
+/// More pages than any list has; a longer one repeats itself.
 const MOST_PAGES: u32 = 400;
 
 /// A list as it was read.
@@ -16,20 +16,20 @@ const MOST_PAGES: u32 = 400;
 pub struct Listing<T> {
     /// Its rows, each identifier once, in the service's order.
     pub rows: Vec<T>,
-    /// Nothing hints at a change of the list while it was read.
+    /// Nothing suggests that the list changed while it was read.
     pub steady: bool,
-    /// All rows could be read.
+    /// All rows could be parsed.
     pub readable: bool,
     /// How many calls it took.
     pub pages: u32,
-    /// When its end was there.
+    /// When the last page had arrived.
     pub read: Instant,
-    /// What its rows take of the memory for listings.
+    /// The memory charged for its rows.
     pub charges: Vec<Charge>,
 }
 
 impl<T> Listing<T> {
-    /// Why something that the service has may be missing here, for people.
+    /// Why the listing may lack something that exists, in words for users.
     pub fn doubt(&self) -> Option<&'static str> {
         doubt(self.steady, self.readable)
     }
@@ -44,12 +44,12 @@ pub fn doubt(steady: bool, readable: bool) -> Option<&'static str> {
     }
 }
 
-/// Why a list was not read.
+/// Why a list could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// What stood in the way, for people.
+    /// The cause, in words for users.
     pub why: String,
-    /// The service does not take the token.
+    /// The service refuses the token.
     pub unauthorized: bool,
 }
 
@@ -62,17 +62,17 @@ impl From<Error> for Unread {
     }
 }
 
-/// A list that comes in one answer.
+/// A list that arrives in one answer.
 pub(super) fn single<T: Offer>(answer: Result<Offers<T>, Error>) -> Result<Listing<T>, Unread> {
     let mut assembly = Assembly::default();
     assembly.add(answer?);
     Ok(assembly.finish())
 }
 
-/// A list of several pages, read to its end.
+/// Reads a list of several pages to its end.
 ///
 /// # Errors
-/// A page could not be had, or the list has no end.
+/// A page could not be read, or the list has no end.
 pub async fn all<T, F>(page: impl Fn(u32) -> F) -> Result<Listing<T>, Unread>
 where
     T: Offer,
@@ -90,7 +90,7 @@ where
     })
 }
 
-/// A list that is being put together. No client, so that its rules can be tested by themselves.
+/// A list under construction. It has no client, so its rules can be tested alone.
 struct Assembly<T> {
     rows: Vec<T>,
     charges: Vec<Charge>,
@@ -119,12 +119,12 @@ impl<T> Default for Assembly<T> {
 }
 
 impl<T: Offer> Assembly<T> {
-    /// Adds a page; tells whether it was the end.
+    /// Adds a page. Returns whether it was the end.
     fn add(&mut self, page: Offers<T>) -> bool {
         self.pages += 1;
         let served = page.rows.len() + page.unreadable;
         let ids: Vec<String> = page.rows.iter().map(|row| row.id().to_owned()).collect();
-        // A service that gives its last page for every number beyond has no more.
+        // Some services repeat their last page for every number beyond.
         if served == 0 || (!ids.is_empty() && ids == self.last) {
             return true;
         }
@@ -140,7 +140,7 @@ impl<T: Offer> Assembly<T> {
             }
         }
         self.last = ids;
-        // A page without anything new, and not the same as the last: the list moved, or goes round in circles.
+        // A page without new rows that differs from the last one: the list changed or repeats itself.
         self.rows.len() == before && self.pages > 1
     }
 

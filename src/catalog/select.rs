@@ -1,4 +1,4 @@
-//! Which row of a list a selector means. Pure: rows in, a choice out.
+//! Finds the row of a list that a selector matches. Pure: rows in, a choice out.
 
 use crate::api::{ImageRef, PackageRef};
 use crate::cloud::{Firewall, Image, Key, Package, Region, Zone};
@@ -10,25 +10,25 @@ const SHOWN: usize = 4;
 /// Characters of a name that a message repeats.
 const NAME: usize = 48;
 
-/// What a selector means.
+/// The result of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Exactly this.
+    /// Exactly this row.
     One(String),
-    /// Nothing; what comes nearest.
+    /// No row; these are the closest.
     None(Candidates),
-    /// Any of these.
+    /// Several rows.
     Many(Candidates),
 }
 
 impl Choice {
-    /// Whether the selector means exactly one thing.
+    /// Whether the selector matches exactly one row.
     pub fn is_one(&self) -> bool {
         matches!(self, Self::One(_))
     }
 }
 
-/// Rows that a message names, identifier and name.
+/// Rows that a message names, with identifier and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Candidates {
     shown: Vec<String>,
@@ -70,13 +70,13 @@ fn cut(name: &str) -> String {
     }
 }
 
-/// The smallest package that is at least as large as the filter says, by [`order`].
+/// The smallest package, by [`order`], that is at least as large as the filter demands.
 pub fn package(rows: &[Package], wanted: &PackageRef) -> Choice {
     let large = rows.iter().filter(|row| is_large_enough(row, wanted));
     if let Some(smallest) = large.min_by(order) {
         return Choice::One(smallest.code.clone());
     }
-    // What is asked for is larger than anything there is: the largest come nearest.
+    // The request exceeds every package, so the largest are the closest.
     let mode = |row: &Package| {
         wanted
             .charge_mode
@@ -93,8 +93,8 @@ fn pays(row: &Package, mode: &str) -> bool {
     row.charge_mode.as_deref() == Some(mode)
 }
 
-/// Whether a package is at least as large as the filter says. A figure that the service does not tell is not enough, but for a
-/// data disk, which some packages do not have.
+/// Whether a package is at least as large as the filter demands. A figure that the service does not give fails the filter, except
+/// for a data disk, which some packages do not have.
 pub fn is_large_enough(row: &Package, wanted: &PackageRef) -> bool {
     let enough = |found: Option<u64>, least: Option<i32>| {
         let least = least.map(|least| u64::try_from(least).unwrap_or(0));
@@ -109,9 +109,8 @@ pub fn is_large_enough(row: &Package, wanted: &PackageRef) -> bool {
             .is_none_or(|mode| pays(row, mode.as_str()))
 }
 
-/// The order of packages, from the smallest: cpu, memory, system disk, data disk, charge mode by its name, what of bandwidth
-/// or free traffic comes with it, code. A figure that is not told counts as the largest, so that nothing is bought for
-/// small that may be large.
+/// The order of packages, from the smallest: cpu, memory, system disk, data disk, name of the charge mode, included bandwidth or
+/// traffic, code. A missing figure counts as the largest, so that the operator does not buy a package as small that may be large.
 pub fn order(a: &&Package, b: &&Package) -> Ordering {
     let told = |figure: Option<u64>| figure.unwrap_or(u64::MAX);
     let key = |row: &Package| {
@@ -128,8 +127,8 @@ pub fn order(a: &&Package, b: &&Package) -> Ordering {
     key(a).cmp(&key(b))
 }
 
-/// The one image that fits. Where several do, one of `standing` that is among them: what a server has already stays, also
-/// when the service adds another of the same name.
+/// The one matching image. If several match, one that is in `standing`: a server keeps its image even if the service adds another
+/// of the same name.
 pub fn image(rows: &[Image], wanted: &ImageRef, standing: &[&str]) -> Choice {
     let fitting = rows.iter().filter(|row| {
         wanted.fits(
@@ -155,7 +154,7 @@ pub fn image(rows: &[Image], wanted: &ImageRef, standing: &[&str]) -> Choice {
     )
 }
 
-/// An image in a message: its name, and where it has none its distribution.
+/// An image in a message: its name, or its distribution if it has none.
 fn image_name(row: &Image) -> Option<String> {
     let kind = row.kind.as_deref().filter(|kind| *kind != "System");
     let name = row.name.as_ref().or(row.distribution.as_ref())?;
@@ -165,19 +164,19 @@ fn image_name(row: &Image) -> Option<String> {
     })
 }
 
-/// The one security group of that name.
+/// The one security group with that name.
 pub fn firewall(rows: &[Firewall], name: &str) -> Choice {
     by_name(rows, name, &[], |row| (row.id.clone(), row.name.clone()))
 }
 
-/// The one key pair of that name; see [`image`] for `standing`.
+/// The one key pair with that name; see [`image`] for `standing`.
 pub fn key(rows: &[Key], name: &str, standing: &[&str]) -> Choice {
     by_name(rows, name, standing, |row| {
         (row.id.clone(), row.name.clone())
     })
 }
 
-/// The region of that code, else the one of that name.
+/// The region with that code, or else the one with that name.
 pub fn region(rows: &[Region], text: &str) -> Choice {
     if rows.iter().any(|row| row.code == text) {
         return Choice::One(text.to_owned());
@@ -185,7 +184,7 @@ pub fn region(rows: &[Region], text: &str) -> Choice {
     by_name(rows, text, &[], |row| (row.code.clone(), row.name.clone()))
 }
 
-/// The zone of that code, else the one of that name.
+/// The zone with that code, or else the one with that name.
 pub fn zone(rows: &[Zone], text: &str) -> Choice {
     if rows.iter().any(|row| row.code == text) {
         return Choice::One(text.to_owned());
@@ -193,7 +192,7 @@ pub fn zone(rows: &[Zone], text: &str) -> Choice {
     by_name(rows, text, &[], |row| (row.code.clone(), row.name.clone()))
 }
 
-/// The one of these, by identifier or code and name, that is called exactly so; else those whose spelling comes nearest.
+/// The row with exactly this identifier or code; otherwise the rows with the closest spelling.
 pub fn exact(all: impl IntoIterator<Item = (String, Option<String>)>, wanted: &str) -> Choice {
     let mut all: Vec<_> = all.into_iter().collect();
     if all.iter().any(|(id, _)| id == wanted) {
@@ -206,7 +205,7 @@ pub fn exact(all: impl IntoIterator<Item = (String, Option<String>)>, wanted: &s
     Choice::None(Candidates::of(all))
 }
 
-/// Characters that two codes have in common at their beginning and at their end: all but one where one is mistyped.
+/// How many characters two codes share at their start and end: all but one if a character is mistyped.
 fn shared(a: &str, b: &str) -> usize {
     let alike = |(a, b): &(char, char)| a == b;
     let first = a.chars().zip(b.chars()).take_while(alike).count();
@@ -257,11 +256,11 @@ fn choose(
     }
 }
 
-/// What has nothing in common with what was asked for.
+/// The distance of a name that has nothing in common with the wanted one.
 const FAR: u8 = 4;
 
-/// How far a name is from what was asked for: the same but for case, the beginning of it, a part of it, the same first
-/// word, or something else.
+/// The distance of a name from the wanted one: equal except for case, a common prefix, a substring, the same first word, or
+/// nothing in common.
 fn distance(wanted: &str, found: Option<&str>) -> u8 {
     let Some(found) = found else { return FAR };
     let (wanted, found) = (wanted.to_lowercase(), found.to_lowercase());

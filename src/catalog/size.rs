@@ -1,13 +1,13 @@
-//! How large a server is, beside what it is said to be. Pure.
+//! Compares a server's size with the expected one. Pure.
 //!
-//! CPU and memory alone: nobody changes them once a server is bought, while a disk or the traffic may have grown since.
+//! Only CPU and memory count: they never change after the purchase, while a disk or the traffic may have grown.
 
 use crate::api::PackageRef;
 use crate::cloud::{Detail, Package};
 use serde_json::Value;
 use std::fmt;
 
-/// A figure of a server that contradicts what it is said to be.
+/// A figure of a server that contradicts the expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unlike {
     unit: &'static str,
@@ -16,12 +16,12 @@ pub struct Unlike {
 }
 
 impl Unlike {
-    /// What the server has.
+    /// The server's figure.
     pub fn has(&self) -> String {
         self.words(self.has)
     }
 
-    /// What it would have.
+    /// The expected figure.
     pub fn wanted(&self) -> String {
         self.words(self.wanted)
     }
@@ -37,7 +37,7 @@ impl fmt::Display for Unlike {
     }
 }
 
-/// CPU and memory that a server shows, with their units.
+/// CPU and memory in a server's detail, with their units.
 fn shown(detail: &Detail) -> [(&'static str, Option<u64>); 2] {
     let number = |field: &str| detail.fields.get(field).and_then(Value::as_u64);
     [("CPU", number("cpu")), ("GiB of memory", number("memory"))]
@@ -57,12 +57,12 @@ fn first(
         .find(|figure| !fits(figure.has, figure.wanted))
 }
 
-/// What of a server contradicts that it was bought as this package. What either does not tell contradicts nothing.
+/// A figure that contradicts the purchase of this package. A figure that either side lacks contradicts nothing.
 pub fn unlike(row: &Package, detail: &Detail) -> Option<Unlike> {
     first(detail, [row.cpu, row.memory], |has, wanted| has == wanted)
 }
 
-/// What of a server is less than a filter asks for at least.
+/// A figure that is below the filter's minimum.
 pub fn smaller(wanted: &PackageRef, detail: &Detail) -> Option<Unlike> {
     let least = |figure: Option<i32>| u64::try_from(figure?).ok();
     let wanted = [least(wanted.cpu), least(wanted.memory)];

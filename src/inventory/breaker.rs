@@ -1,14 +1,14 @@
-//! The circuit breaker: when many known servers vanish from one listing, the listing is wrong until shown right.
+//! The circuit breaker. If many known servers vanish from one listing, the listing counts as wrong until it is shown to be right.
 //!
-//! A token of another account, a wrong zone or a brown-out looks exactly like everything being gone. Below three
-//! servers nothing can be told apart this way; what protects those stands elsewhere (absence alone decides nothing).
+//! A token of another account, a wrong zone, or a partial outage of the service look exactly as if all servers were gone. The
+//! breaker cannot detect this below three servers; they are protected by the rule that absence alone decides nothing.
 
 use std::collections::HashSet;
 
 use super::pass::Pass;
 use crate::cloud::ServerId;
 
-/// A place where too much vanished at once.
+/// Too many servers vanished from this place at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerOpen {
     /// Servers that vanished and are not accounted for yet.
@@ -17,29 +17,29 @@ pub struct BreakerOpen {
     pub known: usize,
 }
 
-/// Fewer than this are what people do at the console.
+/// Users may delete fewer servers than this at once in the service's console.
 const FEWEST: usize = 3;
-/// One in this many of the known servers.
+/// The breaker opens when one in this many of the known servers vanished.
 const SHARE: usize = 20;
 
 /// A server on record, as the breaker counts it.
 pub(super) struct Recorded<'a> {
     pub id: &'a ServerId,
-    /// Nothing is going on with it, so that it can be expected to be listed even if no pass has shown it yet.
+    /// No operation is in progress, so that a listing should show it even if no pass has done so yet.
     pub quiet: bool,
 }
 
-/// The memory of the breaker for one place.
+/// The state of the breaker for one place.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
     /// Recorded servers that the last good pass showed.
     shown: HashSet<ServerId>,
-    /// Recorded servers that were looked for in a good pass, shown or not: a server that was missed once and alone is
-    /// not counted again.
+    /// Recorded servers that a good pass was checked for, whether it showed them or not. A server that was missing once, and
+    /// alone, is not counted again.
     judged: HashSet<ServerId>,
-    /// Recorded quiet servers that came after the newest pass, which does not show them.
+    /// Recorded quiet servers that were added after the newest pass, which does not show them.
     suspects: HashSet<ServerId>,
-    /// Those that vanished. It is open as long as one is left.
+    /// Servers that vanished. The breaker is open while one is left.
     missing: HashSet<ServerId>,
     known: usize,
 }
@@ -52,7 +52,7 @@ impl Breaker {
         })
     }
 
-    /// Judges a pass against the servers on record; those being released or confirmed gone are left out by the caller.
+    /// Compares a pass with the servers on record. The caller leaves out those that are being released or confirmed gone.
     pub(super) fn judge(&mut self, pass: &Pass, recorded: &[Recorded<'_>]) {
         self.suspects.clear();
         let expected = |server: &Recorded<'_>| {
@@ -73,7 +73,7 @@ impl Breaker {
             self.known = self.known.max(known);
             return;
         }
-        // Where all that were missing are accounted for, what vanished besides since then is judged by itself.
+        // All servers that were missing are accounted for, so others that vanished meanwhile are judged on their own.
         if too_many(vanished.len(), known) {
             self.missing = vanished;
             self.known = known;
@@ -87,8 +87,8 @@ impl Breaker {
         self.judged = on_record.into_iter().cloned().collect();
     }
 
-    /// A server came on record that the newest pass does not show. At a start against the wrong account they come one
-    /// after another, after a first pass that had few to be judged by.
+    /// A server came on record that the newest pass does not show. When a process starts against the wrong account, servers come
+    /// on record one after another, and the first pass had few servers to be compared with.
     pub(super) fn suspect(&mut self, id: &ServerId, on_record: usize) {
         if self.judged.contains(id) || self.missing.contains(id) {
             return;
@@ -100,7 +100,7 @@ impl Breaker {
         }
     }
 
-    /// A server is accounted for: confirmed gone, being released, or nobody's any more.
+    /// A server is accounted for: it is confirmed gone, is being released, or no Instance has it on record.
     pub(super) fn settle(&mut self, id: &ServerId) {
         self.missing.remove(id);
         self.suspects.remove(id);

@@ -1,4 +1,4 @@
-//! The task that reads passes when they are due. One pass of a place at a time; places do not wait for each other.
+//! The task that reads passes when they are due: one pass of a place at a time, all places concurrently.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) async fn run(
             }
         };
         tokio::select! {
-            // In this order, so that a run can be repeated from its seed.
+            // In a fixed order, so that a test run can be repeated from its seed.
             biased;
             () = cancel.cancelled() => return,
             () = shared.changed.notified() => {}

@@ -1,8 +1,8 @@
-//! What the service says exists: paged listings per account, shared by all Instances.
+//! The servers that the service lists: paginated listings per account, shared by all Instances.
 //!
-//! One [`Inventory`] per (endpoint, token). Its driver reads listing passes of a place when somebody needs them; all
-//! else reads snapshots and makes no call. A pass is a whole listing, from page 1 to its end; anything less is an
-//! error and changes nothing. What two passes prove, and what one does not, stands at [`View`].
+//! Each (endpoint, token) has one [`Inventory`]. Its driver reads a listing pass of a place when an Instance needs one; all other
+//! code reads snapshots and makes no call. A pass is a complete listing, from page 1 to its end; anything less is an error and
+//! changes nothing. [`View`] explains what one pass proves, and what two prove.
 
 mod breaker;
 mod driver;
@@ -35,10 +35,10 @@ use crate::api::Marker;
 use crate::cloud::{Client, ImageId, Place, ServerId};
 use crate::runtime::metrics::Listings;
 
-/// Who has an interest: the UID of an Instance.
+/// Identifies a subscriber: the UID of an Instance.
 pub type Subject = Arc<str>;
 
-/// What an Instance wants to know of the listings.
+/// The listings that an Instance needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
     /// Where its server is or may be.
@@ -47,57 +47,57 @@ pub struct Subscription {
     pub id: Option<ServerId>,
     /// The marker that its servers bear in their names.
     pub marker: Marker,
-    /// How often to look.
+    /// How often to list.
     pub attention: Attention,
-    /// Wants, as soon as possible, a pass of these places that begins after this instant, which may lie ahead.
+    /// Requests, as soon as possible, a pass of these places that begins after this instant, which may be in the future.
     pub pass_after: Option<Instant>,
-    /// How many such passes in a row: 1 for a look, 2 for a proof of absence (0 counts as 1). Each must be good
-    /// evidence, and two must show the same servers, so that it may take more of them.
+    /// How many such passes in a row: 1 for an observation, 2 for a proof of absence (0 counts as 1). Each must be good evidence,
+    /// and two must show the same servers, so it may take more than two.
     pub passes_wanted: u8,
-    /// The server on record is being released: its disappearance is no alarm.
+    /// The server on record is being released, so its disappearance is not alarming.
     pub releasing: bool,
-    /// The digest of endpoint and token that its record was made under: a listing that shows its server is of the same
-    /// account.
+    /// The digest of endpoint and token in its record. If a listing shows its server, the inventory's account is the same.
     pub credential: Option<Arc<str>>,
 }
 
 impl Subscription {
-    /// Whether something is in flight on its server: its task or the server itself is asked for.
+    /// Whether an operation on its server is in progress that is followed by queries for the task or the server.
     fn is_followed(&self) -> bool {
         self.attention != Attention::Quiet && self.id.is_some()
     }
 }
 
-/// How often a place is listed for an interest.
+/// How often a place is listed for a subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attention {
-    /// Nothing is expected to change: woken only by a change.
+    /// The Instance expects no change and is woken only by one.
     #[default]
     Quiet,
-    /// Something is expected that only a listing tells: woken by every pass, and passes come at the pace of operations.
+    /// The Instance expects a change that only a listing shows. Every pass wakes it, and passes come at the short interval for
+    /// operations.
     InFlight,
-    /// An operation is running that is asked for by the identifiers of its task and its server: woken by every pass, and passes
-    /// come at the pace of operations only where one costs no more calls than it saves all of these.
+    /// An operation is in progress that is followed by queries for its task and its server. Every pass wakes the Instance. Passes
+    /// come at the short interval only if one costs no more calls than it saves all such Instances.
     Followed,
 }
 
-/// Times of the driver. Each has a default with its reason.
+/// Time constants of the driver. Each default has its reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Between the beginnings of two passes while nothing is in flight: a surplus server is to be found in a minute.
+    /// Interval between the starts of two passes while nothing is in flight: a surplus server is found within a minute.
     pub quiet: Duration,
-    /// The same while something is in flight, as far as [`Attention`] says so: the listing leads the task queries, so that is how
-    /// late they are.
+    /// Interval while something is in flight, as defined by [`Attention`]. Listings lead the task queries, which are this late at
+    /// most.
     pub in_flight: Duration,
-    /// The same where only finalised UIDs are watched for: such a server is rare, and an hour of it costs little.
+    /// Interval if a place is listed only for tombstones: a late server is rare, and an hour of it costs little.
     pub tombstone_pause: Duration,
-    /// Between the end of a pass and a further one that was asked for: two proofs must not make a storm.
+    /// Pause between the end of a pass and a further one that was requested, so that two proofs do not flood the service.
     pub min_gap: Duration,
-    /// First pause after a failed pass, doubled up to 20 s, or up to 25 s where the token is refused.
+    /// First pause after a failed pass. It doubles up to 20 s, or up to 25 s if the service refuses the token.
     pub failure_pause: Duration,
-    /// Share by which intervals vary, so that accounts drift apart.
+    /// Share by which intervals vary, so that the passes of different accounts do not stay in step.
     pub jitter: f64,
-    /// How long a finalised UID is remembered: longer than any late execution of a create that can be imagined.
+    /// How long a tombstone is kept: longer than a create can plausibly be delayed.
     pub tombstone: Duration,
 }
 
@@ -115,7 +115,7 @@ impl Default for Settings {
     }
 }
 
-/// A listed server that no interest owns, by id or by marker.
+/// A listed server that no subscriber owns, by id or by marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unowned {
     /// Its id.
@@ -128,25 +128,25 @@ pub struct Unowned {
     pub image: Option<ImageId>,
 }
 
-/// Figures of one place.
+/// Counts of one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlaceCounts {
     /// Servers in the newest pass.
     pub servers: usize,
-    /// Those among them that no interest owns.
+    /// Servers among them that no subscriber owns.
     pub unowned: usize,
-    /// Interests that have something in flight there.
+    /// Subscribers that have something in flight there.
     pub in_flight: usize,
-    /// Passes completed since the place is watched.
+    /// Passes completed since the place was first watched.
     pub passes: u64,
-    /// Passes that failed since the place is watched.
+    /// Passes that failed since the place was first watched.
     pub failures: u64,
 }
 
-/// Figures of an inventory.
+/// Counts of an inventory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// By place, for every place that is watched.
+    /// By place, for every watched place.
     pub places: BTreeMap<Place, PlaceCounts>,
 }
 
@@ -156,27 +156,27 @@ impl Counts {
         self.places.values().map(|place| place.servers).sum()
     }
 
-    /// Those among them that no interest owns.
+    /// Servers among them that no subscriber owns.
     pub fn unowned(&self) -> usize {
         self.places.values().map(|place| place.unowned).sum()
     }
 }
 
-/// Why a place is not listed.
+/// Why the listings of a place fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
-    /// When the first of the passes failed that failed in a row.
+    /// When the first of the consecutive failures happened.
     pub since: Instant,
-    /// The same, to show to people.
+    /// The same as a wall-clock time, for status.
     pub began: Timestamp,
-    /// What is wrong, in the words of the first failure of its kind.
+    /// The error, in the words of the first failure of its kind.
     pub message: String,
     kind: pass::Kind,
 }
 
 #[cfg(test)]
 impl Failing {
-    /// One made by hand.
+    /// A value for tests.
     pub(crate) fn of(since: Instant, began: Timestamp, message: &str) -> Self {
         Self {
             since,
@@ -187,23 +187,23 @@ impl Failing {
     }
 }
 
-/// What is known of one place.
+/// The state of one place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlaceSummary {
-    /// Figures of the newest whole listing; none before the first one, which may never come.
+    /// Counts of the newest complete listing; None before the first one, which may never come.
     pub listed: Option<PlaceCounts>,
-    /// When that listing ended, to show to people.
+    /// When that listing ended, for status.
     pub listed_at: Option<Timestamp>,
     /// Set while its listings fail.
     pub failing: Option<Failing>,
 }
 
-/// What is listed in every watched place, and who owns it.
+/// The listings of every watched place, and the unowned servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InventorySummary {
-    /// By place: each for itself, since one that cannot be listed says nothing of another.
+    /// By place. Each is reported on its own, since a place that cannot be listed shows nothing about another.
     pub places: BTreeMap<Place, PlaceSummary>,
-    /// The first servers of nobody, by place and identifier.
+    /// The first unowned servers, by place and identifier.
     pub unowned: Vec<Unowned>,
 }
 
@@ -213,7 +213,7 @@ pub struct Inventory {
     shared: Arc<Shared>,
 }
 
-/// What the handles and the driver have in common. The lock is never held across a wait or a call.
+/// Shared by the handles and the driver. The lock is never held across a wait or a call.
 struct Shared {
     state: Mutex<state::State>,
     changed: Notify,
@@ -232,8 +232,8 @@ impl Shared {
     }
 }
 
-/// Keeps the driver running until its token ends. One that panics is started again: whoever waits for a listing would else wait
-/// for ever, and nothing would show it.
+/// Restarts the driver when it panics, until `cancel` ends it. Otherwise every Instance that waits for a listing would wait
+/// forever, without any sign of the cause.
 async fn drive(
     shared: Arc<Shared>,
     client: Client,
@@ -257,7 +257,7 @@ async fn drive(
 }
 
 impl Inventory {
-    /// Starts the driver. It ends with the token; without interests it makes no call.
+    /// Starts the driver, which runs until `cancel`. Without subscriptions it makes no call.
     pub fn spawn(
         client: Client,
         settings: Settings,
@@ -273,36 +273,36 @@ impl Inventory {
         Self { shared }
     }
 
-    /// Takes an interest, in place of the subject's former one.
+    /// Adds a subscription, or replaces the subject's former one.
     ///
-    /// To be called *before* [`Inventory::view`] in a reconcile: whatever a pass changes after it, the subject is woken for.
+    /// Call it *before* [`Inventory::view`] in a reconcile: the subject is woken for every change of a later pass.
     pub fn subscribe(&self, subject: &Subject, subscription: Subscription) {
         self.shared.lock().subscribe(subject, subscription);
         self.shared.changed.notify_one();
     }
 
-    /// A subject that cannot take a reconcile for now wants no listings beyond the quiet ones.
+    /// A subject that cannot reconcile for now needs no listings beyond the regular ones.
     pub fn calm(&self, subject: &Subject) {
         self.shared.lock().calm(subject);
     }
 
-    /// Ends a subject's interest.
+    /// Ends a subject's subscription.
     pub fn leave(&self, subject: &Subject) {
         self.shared.lock().leave(subject);
         self.shared.changed.notify_one();
     }
 
-    /// What is known of a place now.
+    /// The current snapshot of a place.
     pub fn view(&self, place: &Place) -> View {
         self.shared.lock().view(place)
     }
 
-    /// The service's own "no such instance", heard from an authorised call, so that the missing server is no alarm.
+    /// The service answered "no such instance" to an authenticated call, so the missing server does not count for the breaker.
     pub fn confirmed_gone(&self, id: &ServerId) {
         self.shared.lock().confirmed_gone(id);
     }
 
-    /// Remembers the marker of a finalised Instance: a server that turns up with it late belongs to nobody.
+    /// Remembers the marker of a finalized Instance: a server that shows up with it later has no owner.
     pub fn add_tombstone(&self, marker: Marker, places: Vec<Place>) {
         self.shared
             .lock()
@@ -310,25 +310,25 @@ impl Inventory {
         self.shared.changed.notify_one();
     }
 
-    /// Servers whose marker has a tombstone, seen in a pass that began after it was set; not those whose marker a live
-    /// interest bears.
+    /// Servers whose marker has a tombstone, shown by a pass that began after the tombstone was set. Leaves out markers that a
+    /// subscriber has.
     pub fn late_servers(&self) -> Vec<(Marker, ServerId, Place)> {
         self.shared.lock().late_servers(Instant::now())
     }
 
-    /// Whether any pass of this region ever showed a server that was recorded under this credential, by its id or its marker:
-    /// the evidence that the token of this inventory belongs to the same account and sees the region (a token can be limited
-    /// to regions, field note 24). Servers of other credentials are no evidence: two Accounts may share a token by mistake.
+    /// Whether any pass of this region ever showed a server, by id or marker, that was recorded under this credential. This is
+    /// the evidence that the inventory's token belongs to the same account and may see the region, since a token can be limited
+    /// to regions. Servers of other credentials are no evidence: two Accounts may share a token by mistake.
     pub fn has_shown(&self, credential: &str, region: &str) -> bool {
         self.shared.lock().has_shown(credential, region)
     }
 
-    /// Whether the newest listing of any place has this server in it.
+    /// Whether the newest listing of any place shows this server.
     pub fn shows(&self, id: &ServerId) -> bool {
         self.shared.lock().shows(id)
     }
 
-    /// Takes over the finalised UIDs of the inventory of a former token.
+    /// Copies the tombstones from the inventory of a former token.
     pub fn inherit(&self, former: &Self) {
         if Arc::ptr_eq(&self.shared, &former.shared) {
             return;
@@ -339,23 +339,23 @@ impl Inventory {
         }
     }
 
-    /// Whether a pass of any place was completed within this time: the service answers and takes the token.
+    /// Whether a pass of any place succeeded within this time: then the service answers and accepts the token.
     pub fn listed_within(&self, time: Duration) -> bool {
         self.shared.lock().listed_within(time, Instant::now())
     }
 
-    /// Interests in a server that something is in flight for: whose task or server is asked for.
+    /// The number of subscriptions with an operation that is followed by queries for its task or server.
     pub fn followed(&self) -> usize {
         self.shared.lock().followed
     }
 
-    /// Figures of every watched place.
+    /// Counts of every watched place.
     pub fn counts(&self) -> Counts {
         summary::counts(self.listed())
     }
 
-    /// Figures of every watched place, and so many of the servers that neither an interest owns nor `owns` claims, which knows of
-    /// Instances that had no reconcile yet.
+    /// The state of every watched place, and at most `most` unowned servers. A server is unowned if neither a subscriber nor
+    /// `owns` owns it; `owns` also knows Instances that had no reconcile yet.
     pub fn summary(
         &self,
         most: usize,
@@ -364,7 +364,7 @@ impl Inventory {
         summary::summary(self.listed(), most, &owns)
     }
 
-    /// Figures of all watched places together; `owns` as above.
+    /// Combined counts of all watched places; `owns` as above.
     pub fn listings(&self, owns: impl Fn(&ServerId, Option<&Marker>) -> bool) -> Listings {
         summary::listings(self.listed(), Instant::now(), &owns)
     }
@@ -373,7 +373,7 @@ impl Inventory {
         self.shared.lock().listed()
     }
 
-    /// A number that moves after every completed pass.
+    /// A counter that increases with every completed pass.
     pub fn passes(&self) -> watch::Receiver<u64> {
         self.shared.passes.subscribe()
     }

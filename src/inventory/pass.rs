@@ -1,10 +1,10 @@
 //! One listing pass: every page of a place, from the first to the end, or an error.
 //!
-//! Three things are not taken on trust. `pageSize` may be ignored, so a short page is not the end: only an empty page
-//! is (or, at a service that gives its last page again for every number beyond, that page under a number far beyond). `rowCount`
-//! may be the total or the length of the page, so it never ends a pass; it only casts doubt on one. And the list may change
-//! between two pages, which can hide a server that was there all the time: a pass in which that may have happened is not
-//! *steady*, and proves no absence.
+//! The reader does not trust the service in three respects. The service may ignore `pageSize`, so a short page is not the end:
+//! only an empty page is. (Some services repeat their last page for every number beyond; there, that page under a number far
+//! beyond is the end.) `rowCount` may be the total or the length of the page, so it never ends a pass and can only cast doubt on
+//! one. And the list may change between two pages, which can hide a server that existed all the time. A pass in which that may
+//! have happened is not *steady* and proves no absence.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use super::row::Row;
 use crate::api::Marker;
 use crate::cloud::{self, CallPriority, Charge, Client, NoMemory, Page, Place, ServerId};
 
-/// More pages than any place has: 200,000 servers. A listing that goes on beyond is going round in circles.
+/// More pages than any place has: 200,000 servers. A longer listing repeats itself.
 const MOST_PAGES: u32 = 4_000;
 
-/// How far beyond a page is asked for to see whether it is the last: farther than a list grows while it is read.
+/// How far beyond the current page to probe whether it is the last: farther than a list grows while it is read.
 const FAR: u32 = 1_000;
 
-/// A whole listing of a place.
+/// A complete listing of a place.
 #[derive(Debug)]
 pub struct Pass {
-    /// Before the first page was asked for.
+    /// When the first page was about to be requested.
     pub began: Instant,
     /// After the last answer.
     pub ended: Instant,
     /// Every server that was listed.
     pub rows: HashMap<ServerId, Arc<Row>>,
-    /// The pages that had servers on them: what another pass will cost, and a call at its end.
+    /// The number of pages with servers on them. Another pass costs this many calls, and one for the end.
     pub pages: usize,
     /// The ids whose names bear a marker, in order.
     pub by_marker: HashMap<Marker, Vec<ServerId>>,
-    /// Whether nothing hints at a change of the list while it was read.
+    /// Whether nothing suggests that the list changed while it was read.
     pub steady: bool,
     /// Why it is not steady.
     pub(super) doubt: Option<&'static str>,
-    /// A row had no name, so that nothing can be said about the absence of a marker.
+    /// A row had no name, so the absence of a marker cannot be proven.
     pub(super) nameless: bool,
 }
 
@@ -56,30 +56,30 @@ impl Pass {
     }
 }
 
-/// Why a listing was not read to its end. What earlier passes showed stands.
+/// Why a listing was not read to its end. The results of earlier passes stay valid.
 #[derive(Debug, thiserror::Error)]
 pub enum PassError {
-    /// A page could not be had.
+    /// The call for a page failed.
     #[error(transparent)]
     Cloud(cloud::Error),
-    /// A row has no id. It might be one of ours, so the whole pass is no knowledge.
+    /// A row has no id. It may be one of our servers, so the whole pass is useless.
     #[error("page {page} of the instance list has a row without an id")]
     RowWithoutId {
         /// The page.
         page: u32,
     },
-    /// Pages bring nothing new and do not end.
+    /// Pages repeat without an end.
     #[error("page {page} of the instance list repeats what was listed before")]
     Repeats {
         /// The page.
         page: u32,
     },
-    /// The list has no end.
+    /// The list has too many pages.
     #[error("the instance list has more than {MOST_PAGES} pages")]
     Endless,
 }
 
-/// What tells one kind of failure from another, whatever words and numbers come with it.
+/// Identifies a kind of failure, regardless of the message and numbers that come with it.
 pub(super) type Kind = (&'static str, Option<u16>, Option<String>);
 
 impl PassError {
@@ -95,13 +95,13 @@ impl PassError {
         }
     }
 
-    /// The service says that there is no such place.
+    /// The service answered that there is no such place.
     pub fn is_no_such_place(&self) -> bool {
         matches!(self, Self::Cloud(error) if error.is_no_such_place())
     }
 }
 
-/// Reads a pass. `priority` is asked before each page, because somebody may have come to wait for it since.
+/// Reads a pass. It evaluates `priority` before each page, because an Instance may have begun to wait for the pass.
 pub(super) async fn read(
     client: &Client,
     place: &Place,
@@ -130,12 +130,12 @@ pub(super) enum Progress {
     Done,
 }
 
-/// A pass that is being put together. No clock and no client, so that its rules can be tested by themselves.
+/// A pass under construction. It has no clock and no client, so its rules can be tested alone.
 pub(super) struct Assembly {
     former: Option<Arc<Pass>>,
     rows: HashMap<ServerId, Arc<Row>>,
     by_marker: HashMap<Marker, Vec<ServerId>>,
-    /// Length and `rowCount` of every page that had rows, and `rowCount` of the empty one at the end.
+    /// Length and `rowCount` of every page that had rows, and `rowCount` of the empty page at the end.
     pages: Vec<(usize, Option<u64>)>,
     end_count: Option<u64>,
     last: Vec<ServerId>,
@@ -143,7 +143,7 @@ pub(super) struct Assembly {
     doubled: bool,
     nothing_new: u32,
     nameless: bool,
-    /// A page was the one before over again: is it the last one?
+    /// A page repeated the one before: probe whether it is the last.
     far: bool,
 }
 
@@ -164,7 +164,7 @@ impl Assembly {
         }
     }
 
-    /// The number of the page to ask for.
+    /// The number of the next page to request.
     pub(super) fn next_page(&self) -> u32 {
         self.number + if self.far { FAR } else { 1 }
     }
@@ -173,7 +173,7 @@ impl Assembly {
         PassError::Repeats { page: self.number }
     }
 
-    /// Adds that page.
+    /// Adds the requested page.
     pub(super) fn add(&mut self, page: Page<Arc<Row>>) -> Result<Progress, PassError> {
         self.number += 1;
         if page.unreadable > 0 {
@@ -198,7 +198,7 @@ impl Assembly {
             };
         }
         if ids == self.last {
-            // The list may have grown by a page in front, or the service gives its last page for every number beyond.
+            // Either the list grew by a page in front, or the service repeats its last page for every number beyond.
             self.far = true;
             return Ok(Progress::More);
         }
@@ -208,7 +208,7 @@ impl Assembly {
         Ok(Progress::More)
     }
 
-    /// What is kept of a row, which is the row of the former pass where nothing changed; none of one without an id.
+    /// The part of a row that is kept: the row of the former pass if nothing changed. None if the row has no id.
     pub(super) fn row(
         &mut self,
         fields: &Map<String, Value>,
@@ -236,7 +236,7 @@ impl Assembly {
                 self.by_marker.entry(marker).or_default().push(id);
             }
         }
-        // One page without anything new is what an insertion in front leaves; a second one is a circle.
+        // An insertion in front can cause one page without new rows; a second one means that the listing repeats itself.
         self.nothing_new = if self.rows.len() == before {
             self.nothing_new + 1
         } else {
@@ -255,7 +255,7 @@ impl Assembly {
         first.filter(|first| self.pages.iter().all(|(_, count)| *count == Some(*first)))
     }
 
-    /// What speaks against the pass as evidence of absence.
+    /// Why the pass is no evidence of absence.
     fn doubt(&self) -> Option<&'static str> {
         let listed = count(self.rows.len());
         if self.doubled {
@@ -265,15 +265,15 @@ impl Assembly {
             return (self.end_count.unwrap_or(0) != 0)
                 .then_some("the list is empty and its rowCount is not");
         }
-        // Read as the total: the strongest evidence, it sees even what a shifting list hides.
+        // `rowCount` as the total is the strongest evidence: it reveals even a server that a shifting list hides.
         if self.total() == Some(listed)
             && self.end_count.is_none_or(|end| end == listed || end == 0)
         {
             return None;
         }
-        // Read as the length of the page, or of no use at all: then it says nothing, and what remains is that no page
-        // shrank before the last. Together with a second pass that shows the same ids this is enough: a server slips
-        // across a page boundary only when one before it vanishes, and that one is missing from the second pass.
+        // `rowCount` is the length of the page, or useless. Then the only evidence is that no page before the last was short.
+        // That is enough together with a second pass that shows the same ids: a server slips across a page boundary only if one
+        // before it vanishes, and that one is missing from the second pass.
         let of_page = self
             .pages
             .iter()
@@ -303,7 +303,7 @@ impl Assembly {
         self.by_marker
             .values_mut()
             .for_each(|ids| ids.sort_unstable());
-        // Room that growth left over would be kept for as long as the pass.
+        // Spare capacity would be kept with the pass.
         self.rows.shrink_to_fit();
         self.by_marker.shrink_to_fit();
         let Self {

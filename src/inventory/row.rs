@@ -1,4 +1,4 @@
-//! One server as a listing shows it, kept small: ten thousand of them, twice, are held in memory.
+//! One server as a listing shows it, kept small, since up to ten thousand of them are in memory twice.
 
 use std::net::IpAddr;
 
@@ -10,14 +10,14 @@ use crate::cloud::{Charge, ImageId, NoMemory, ServerFields, ServerId};
 /// Fields with an address of the server.
 const ADDRESSES: [&str; 2] = ["publicIpAddress", "internalIpAddress"];
 
-/// The longest text that is kept of a row: four times a name of 64 letters that take four bytes each. A longer one counts as
-/// missing: a name as one that cannot be looked at, a state as one that is not told.
+/// The longest text that is kept of a row: four times a name of 64 characters of four bytes each. A longer text counts as
+/// missing: a long name is not searched for a marker, and a long state is not known.
 const LONGEST_TEXT: usize = 256;
 
-/// What a row takes where it stands: in the pass by its id and by its marker, in the latest page, and counted by reference.
+/// Memory for the references to a row: in the pass by id and by marker, in the latest page, and its reference counts.
 const PLACES: usize = 128;
 
-/// One server of a listing. Only what is looked at is kept; the rest is in the digest.
+/// One server of a listing. It keeps only the fields that are used; the digest covers the others.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row {
     /// `ecsResourceUUID`.
@@ -36,13 +36,13 @@ pub struct Row {
     pub addresses: [Option<IpAddr>; 2],
     /// The marker in the name.
     pub marker: Option<Marker>,
-    /// Which of the compared fields it has, and their digest.
+    /// The compared fields that the row has; `digest` is their digest.
     compared: ServerFields,
     digest: u64,
     paid: Paid,
 }
 
-/// The room that a row takes. It is no part of what the row says.
+/// The memory that is charged for a row. It is no part of the row's value.
 #[derive(Debug, Default)]
 struct Paid {
     _room: Option<Charge>,
@@ -57,7 +57,7 @@ impl PartialEq for Paid {
 impl Eq for Paid {}
 
 impl Row {
-    /// Reads a row. Without an id it is none; every other field may be missing or odd.
+    /// Parses a row. Returns None without an id; every other field may be missing or malformed.
     pub(super) fn read(fields: &Map<String, Value>) -> Option<Self> {
         let text = |key: &str| {
             fields
@@ -83,12 +83,12 @@ impl Row {
         })
     }
 
-    /// The row, once there is room for it.
+    /// Charges the memory of the row; fails if there is not enough.
     pub(super) fn charged(
         self,
         charge: impl FnOnce(usize) -> Result<Option<Charge>, NoMemory>,
     ) -> Result<Self, NoMemory> {
-        // What the allocator gives at least, and what it rounds up to.
+        // The allocator's minimum and its rounding.
         let text = |text: &str| text.len() + 16;
         let of = |part: &Option<Box<str>>| part.as_deref().map_or(0, text);
         let image = self.image.as_ref().map_or(0, |image| text(image.as_str()));
@@ -104,13 +104,13 @@ impl Row {
         })
     }
 
-    /// Whether a detail object agrees with this row in every compared field that the row had. A field that the detail lacks
-    /// counts as null.
+    /// Whether a detail agrees with this row in every compared field that the row has. A field that the detail lacks counts as
+    /// null.
     pub fn agrees_with(&self, detail: &Map<String, Value>) -> bool {
         self.compared.digest(detail) == self.digest
     }
 
-    /// Whether one of its addresses is this; none where the row tells no address, or leaves out the one that it could be.
+    /// Whether the row has this address. None if the row shows no address, or lacks the field that would contain this one.
     pub fn has_address(&self, address: IpAddr) -> Option<bool> {
         if self.addresses.contains(&Some(address)) {
             return Some(true);
@@ -125,7 +125,7 @@ impl Row {
         (shows_any && self.compared.contains(field)).then_some(false)
     }
 
-    /// Whether it shows the state and the image: otherwise their changes show in the detail alone.
+    /// Whether the row shows state and image. If not, only the detail shows their changes.
     pub fn tells_enough(&self) -> bool {
         self.status.is_some() && self.image.is_some()
     }
@@ -136,7 +136,7 @@ impl Row {
     }
 }
 
-/// Whether an address is of a private network, which no public address is.
+/// Whether the address belongs to a private network, as no public address does.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_private(),
@@ -144,7 +144,7 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// The addresses that a row or a detail tells, as far as they are any.
+/// The addresses in a row or a detail, as far as they can be parsed.
 pub fn addresses(fields: &Map<String, Value>) -> [Option<IpAddr>; 2] {
     ADDRESSES.map(|field| fields.get(field)?.as_str()?.trim().parse().ok())
 }

@@ -1,4 +1,4 @@
-//! Interests and passes put together: what is due, what a pass means to whom. Synchronous; the clock is a parameter.
+//! Combines subscriptions and passes: which passes are due, and whom a pass wakes. Synchronous; the clock is a parameter.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,38 +17,38 @@ use crate::api::Marker;
 use crate::cloud::{CallPriority, Place, ServerId};
 use crate::runtime::chance;
 
-/// All that an inventory knows.
+/// The state of an inventory.
 pub(super) struct State {
     pub settings: Settings,
-    /// Each for itself: a table has room for half as many again.
+    /// Boxed, since the table has spare room for half as many again.
     held: HashMap<Subject, Box<Held>>,
     pub places: BTreeMap<Place, Watched>,
-    /// How many interests record an id, and bear a marker.
+    /// How many subscriptions have an id on record, and how many have a marker.
     pub ids: HashMap<ServerId, usize>,
     pub markers: HashMap<Marker, usize>,
-    /// How many interests have something in flight on a server that is on record.
+    /// How many subscriptions have an operation in progress on a server on record.
     pub followed: usize,
-    /// Servers on record that the service itself called gone.
+    /// Servers on record that the service itself reported as gone.
     gone: HashSet<ServerId>,
     pub tombstones: Tombstones,
     pub expired: Option<Instant>,
-    /// Credentials under which servers were recorded that a pass has shown, each with the regions of those passes.
+    /// The credentials under which servers in a pass were recorded, each with the regions of those passes.
     pub shown: HashMap<Arc<str>, BTreeSet<String>>,
 }
 
-/// An interest, and what its subject was last woken for.
+/// A subscription, and the fingerprint for which its subject was last woken.
 struct Held {
     subscription: Subscription,
-    /// What the newest pass of each place showed: of one place, or of two.
+    /// The fingerprint of each place's newest pass, for one place or two.
     prints: LiteMap<Place, u64>,
 }
 
-/// What the driver is to do next.
+/// The driver's next actions.
 #[derive(Debug, Default)]
 pub(super) struct Due {
-    /// Places to begin a pass of, with the pass before.
+    /// Places whose pass begins now, with the former pass.
     pub now: Vec<(Place, Option<Arc<Pass>>)>,
-    /// When to look again.
+    /// When to check again.
     pub next: Option<Instant>,
 }
 
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    /// The share by which intervals vary, between none and all.
+    /// The share by which intervals vary, limited to the range from 0 to 0.9.
     pub(super) fn jitter(&self) -> f64 {
         if self.settings.jitter.is_finite() {
             self.settings.jitter.clamp(0.0, 0.9)
@@ -84,7 +84,7 @@ impl State {
         if former.as_ref() == Some(&subscription) {
             return;
         }
-        // First in, then out, so that a place or an id that both share is not forgotten in between.
+        // Add the new subscription before removing the former one, so that a place or an id in both is not forgotten in between.
         *self.markers.entry(subscription.marker.clone()).or_default() += 1;
         self.followed += usize::from(subscription.is_followed());
         subscription
@@ -125,7 +125,7 @@ impl State {
         }
     }
 
-    /// A subject goes on looking out for its server, and expects nothing to change.
+    /// The subject keeps watching its server, but expects no change.
     pub(super) fn calm(&mut self, subject: &Subject) {
         let Some(held) = self.held.get(subject) else {
             return;
@@ -139,7 +139,7 @@ impl State {
         self.subscribe(subject, calm);
     }
 
-    /// Enters a subject at a place.
+    /// Adds a subject to a place.
     fn join(
         &mut self,
         subject: &Subject,
@@ -152,7 +152,7 @@ impl State {
         watched.members.insert(subject.clone());
         watched.in_flight += usize::from(subscription.attention == Attention::InFlight);
         watched.followed += usize::from(subscription.attention == Attention::Followed);
-        // Where a pass is dear, who can do without waits for the next one.
+        // If a pass needs several calls, a subject that is followed by queries waits for the next regular one.
         let is_hurried = subscription.attention != Attention::Followed || watched.pages() <= 1;
         if let Some(after) = subscription
             .pass_after
@@ -187,7 +187,7 @@ impl State {
         }
     }
 
-    /// Takes an interest out of every account, but keeps the places that it goes on with.
+    /// Removes a subscription from all counts and indexes, except for the places in `keep`.
     fn withdraw(&mut self, subject: &Subject, former: &Subscription, keep: &[Place]) {
         release(&mut self.markers, &former.marker);
         self.followed -= usize::from(former.is_followed());
@@ -216,7 +216,7 @@ impl State {
                 }
             }
         }
-        // A place that nobody looks at any more would otherwise hold its last listing for ever.
+        // Otherwise a place without subscribers would hold its last listing forever.
         self.places
             .retain(|place, watched| watched.is_wanted() || keep.contains(place));
     }
@@ -234,7 +234,7 @@ impl State {
     }
 
     pub(super) fn confirmed_gone(&mut self, id: &ServerId) {
-        // Ids that nobody records are no concern of the breaker, and would never be forgotten.
+        // The breaker ignores ids that no subscription has on record, and they would never be removed.
         if self.ids.contains_key(id) {
             self.gone.insert(id.clone());
             self.places
@@ -243,11 +243,11 @@ impl State {
         }
     }
 
-    /// What is due now, marked as begun, and when to look again. The passes for which no Instance waits take no more than
-    /// [`times::LISTING_SHARE`] of so many requests per second together, as long as [`times::LISTING_INTERVAL_MAX`] allows that.
+    /// The passes that are due now, marked as begun, and when to check again. Passes for which no Instance waits take at most
+    /// [`times::LISTING_SHARE`] of `per_second` requests together, as far as [`times::LISTING_INTERVAL_MAX`] permits.
     pub(super) fn due(&mut self, per_second: f64, now: Instant) -> Due {
         self.expire(now);
-        // A place that was left while its pass was running goes now.
+        // Drop a place whose last subscriber left during a pass.
         self.places.retain(|_, watched| watched.is_wanted());
         let mut due = Due::default();
         let pages = self.places.values().map(|watched| watched.pages() + 1);
@@ -271,7 +271,7 @@ impl State {
         due
     }
 
-    /// The driver is gone, and with it the passes that were running.
+    /// The driver panicked, so no pass is running.
     pub(super) fn abandon(&mut self) {
         self.places
             .values_mut()
@@ -286,7 +286,7 @@ impl State {
         }
     }
 
-    /// Takes the result of a pass, and says who is to be woken for it.
+    /// Records the result of a pass. Returns the subjects to wake.
     pub(super) fn completed(
         &mut self,
         place: &Place,
@@ -314,7 +314,7 @@ impl State {
         watched.view.error = None;
         watched.view.nowhere = [None; 2];
         watched.view.previous = watched.view.newest.replace(pass.clone());
-        // One that was called gone and is listed again is no longer gone.
+        // A server that the service reported as gone and that is listed again is not gone.
         self.gone.retain(|id| !pass.rows.contains_key(id));
         let subscriptions = watched
             .members
@@ -343,7 +343,7 @@ impl State {
         self.wakes(place, &pass)
     }
 
-    /// Everyone for whom something is in flight, who got the pass that was asked for, or whose servers changed.
+    /// The subjects that have something in flight, whose requested pass is complete, or whose servers changed.
     fn wakes(&mut self, place: &Place, pass: &Pass) -> Vec<Subject> {
         let Some(watched) = self.places.get_mut(place) else {
             return Vec::new();
@@ -375,7 +375,7 @@ impl State {
             if let (true, Some(print)) = (changed, print) {
                 held.prints.insert(place.clone(), print);
             }
-            // Somebody has to ask for each of the missing, or the circuit breaker of the place stays open.
+            // Each missing server must be queried by its Instance, or the circuit breaker of the place stays open.
             let suspect = missing && watched.view.breaker_open.is_some();
             let in_flight = held.subscription.attention != Attention::Quiet;
             if changed || suspect || in_flight || met.contains(subject) {
@@ -386,7 +386,7 @@ impl State {
     }
 }
 
-/// A pass of this region has shown servers that were recorded under these credentials.
+/// Notes that a pass of this region showed servers that were recorded under these credentials.
 fn note_shown(
     shown: &mut HashMap<Arc<str>, BTreeSet<String>>,
     credentials: impl IntoIterator<Item = Arc<str>>,

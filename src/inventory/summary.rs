@@ -1,4 +1,4 @@
-//! Who owns what is listed: the servers of nobody, and those of Instances that are gone.
+//! Sums up the listings: counts, unowned servers, and late servers of deleted Instances.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
 use crate::runtime::metrics::Listings;
 
-/// A place as it is listed. It stands apart from the state, so that nobody who is asked whether he owns a server is asked under
-/// its lock: he may hold one of his own and look at listings.
+/// A copy of a place's listing, outside the state. `owns` callbacks run on it without holding the state's lock, since they may
+/// hold a lock of their own and read listings.
 pub(super) struct Listed {
     place: Place,
     counts: PlaceCounts,
-    /// What nobody with an interest owns.
+    /// Servers that no subscriber owns.
     strangers: Vec<Arc<Row>>,
-    /// Somebody has an interest. Else only servers of Instances that are gone are looked for, and that it cannot be listed concerns
-    /// nobody.
+    /// Whether there is a subscriber. Otherwise the place is listed only for late servers of deleted Instances, and no user is
+    /// concerned if its listing fails.
     is_wanted: bool,
     ended: Option<Instant>,
     listed_at: Option<Timestamp>,
@@ -39,7 +39,7 @@ impl State {
     pub(super) fn late_servers(&mut self, now: Instant) -> Vec<(Marker, ServerId, Place)> {
         self.expire(now);
         let mut found = Vec::new();
-        // A restored Instance goes on with its old marker: what bears it is not nobody's.
+        // A restored Instance keeps its old marker, so a server that bears it has an owner.
         for (marker, tombstone) in self
             .tombstones
             .iter()
@@ -56,7 +56,7 @@ impl State {
                 found.extend(
                     pass.bearing(marker)
                         .iter()
-                        // One that was taken over is somebody's, whatever its name says.
+                        // A subscriber has this server on record, regardless of the name.
                         .filter(|id| !self.ids.contains_key(*id))
                         .map(|id| (marker.clone(), id.clone(), place.clone())),
                 );
@@ -67,7 +67,7 @@ impl State {
     }
 
     pub(super) fn expire(&mut self, now: Instant) {
-        // Looking through all tombstones in every reconcile of the driver would cost more than it forgets.
+        // Checking all tombstones in every iteration of the driver would cost more than it frees.
         if self
             .expired
             .is_some_and(|last| now < last + self.settings.tombstone / 360)
@@ -92,7 +92,7 @@ impl State {
         regions.is_some_and(|regions| regions.contains(region))
     }
 
-    /// Every finalised UID that is remembered, and where its servers may be.
+    /// Every tombstone's marker, and where its servers may be.
     pub(super) fn tombstones(&self) -> Vec<(Marker, Vec<Place>)> {
         let tombstones = self.tombstones.iter();
         tombstones
@@ -107,7 +107,7 @@ impl State {
             .any(|pass| now.saturating_duration_since(pass.ended) < time)
     }
 
-    /// Every watched place as it is listed.
+    /// Copies of all watched places.
     pub(super) fn listed(&self) -> Vec<Listed> {
         let places = self.places.iter();
         places
@@ -150,9 +150,9 @@ impl Listed {
         self
     }
 
-    /// As part of figures of many.
+    /// The place's part of the combined counts.
     fn figures(&self, now: Instant) -> Listings {
-        // Where nothing was ever listed, it is as old as the tries are.
+        // If the place was never listed, its age is that of the first failure.
         let since = self
             .ended
             .or(self.failing.as_ref().map(|failing| failing.since));
@@ -166,14 +166,14 @@ impl Listed {
     }
 }
 
-/// Figures of each place. What others than those with an interest own counts as nobody's.
+/// Counts of each place. Only subscribers count as owners here.
 pub(super) fn counts(listed: Vec<Listed>) -> Counts {
     let places = listed.into_iter();
     let places = places.map(|listed| (listed.place, listed.counts)).collect();
     Counts { places }
 }
 
-/// Figures of each place, and so many of the servers of nobody.
+/// The state of each place, and at most `most` unowned servers.
 pub(super) fn summary(
     listed: Vec<Listed>,
     most: usize,
@@ -197,7 +197,7 @@ pub(super) fn summary(
     }
 }
 
-/// Figures of all places together.
+/// Combined counts of all places.
 pub(super) fn listings(
     listed: Vec<Listed>,
     now: Instant,
@@ -208,7 +208,7 @@ pub(super) fn listings(
     figures.fold(Listings::default(), Listings::and)
 }
 
-/// The first ones of those that nobody owns: a listing may show a hundred thousand.
+/// The first unowned servers; a listing may show a hundred thousand.
 pub(super) fn nobodys(listed: &[Listed], most: usize) -> Vec<Unowned> {
     let places = listed.iter();
     let mut unowned: Vec<_> = places

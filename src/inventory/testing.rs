@@ -1,4 +1,4 @@
-//! Passes and views made by hand, for tests of what is concluded from them.
+//! Passes and views for tests of the conclusions from them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::row::Row;
 use super::view::View;
 use crate::cloud::Page;
 
-/// A page of these rows, for a pass that is being put together.
+/// A page of these rows, for a pass under construction.
 pub(super) fn page(
     assembly: &mut Assembly,
     rows: Vec<Map<String, Value>>,
@@ -27,7 +27,7 @@ pub(super) fn page(
     }
 }
 
-/// A whole pass that shows these rows and took a second.
+/// A complete pass that shows these rows and took a second.
 pub(crate) fn pass(
     began: Instant,
     rows: Vec<Map<String, Value>>,
@@ -39,7 +39,7 @@ pub(crate) fn pass(
     Arc::new(assembly.finish(began, began + Duration::from_secs(1)))
 }
 
-/// What is known after these passes, the newest last.
+/// The view after these passes.
 pub(crate) fn view(previous: Option<Arc<Pass>>, newest: Option<Arc<Pass>>) -> View {
     View {
         newest,
@@ -48,7 +48,7 @@ pub(crate) fn view(previous: Option<Arc<Pass>>, newest: Option<Arc<Pass>>) -> Vi
     }
 }
 
-/// What is known of a place of which the service said, in tries that began then, that there is no such place.
+/// The view of a place for which the service answered "no such place" to passes that began at these times.
 pub(crate) fn nowhere(tries: [Instant; 2]) -> View {
     View {
         nowhere: tries.map(Some),

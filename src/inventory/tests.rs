@@ -1,4 +1,4 @@
-//! The driver against a service on a real socket, with intervals of milliseconds.
+//! Tests of the driver against a service on a real socket, with intervals of milliseconds.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::*;
 use crate::cloud::{AllowedEndpoints, Http, Limits, Paths, RateLimiter};
 
-/// A service that lists: by zone, the ids.
+/// A service with a list endpoint: server numbers by zone.
 #[derive(Clone, Default)]
 struct Service {
     zones: Arc<Mutex<HashMap<String, Vec<u32>>>>,
@@ -31,7 +31,7 @@ impl Service {
     }
 }
 
-/// A zone called `down` fails, one called `stuck` never answers.
+/// The zone `down` fails, and the zone `stuck` never answers.
 async fn list(
     State(service): State<Service>,
     Query(query): Query<HashMap<String, String>>,
@@ -69,7 +69,7 @@ async fn bench() -> Bench {
     bench_with(|_| ()).await
 }
 
-/// The same, and `heard` hears first who is woken.
+/// The same, and `heard` is called first for each woken subject.
 async fn bench_with(heard: impl Fn(&Subject) + Send + Sync + 'static) -> Bench {
     let service = Service::default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -140,7 +140,7 @@ async fn nobody_asks_and_nothing_is_called() {
     assert_eq!(bench.service.calls(), 0);
 }
 
-/// A defect of ours in the middle of a pass.
+/// A bug of ours panics in the middle of a pass.
 #[tokio::test]
 async fn a_reading_that_panics_begins_again() {
     let panics = AtomicU32::new(0);
@@ -222,9 +222,9 @@ async fn a_zone_that_fails_or_hangs_does_not_hold_up_another() {
         view.sighting(&"ecs-8".into()),
         Sighting::Unknown(Why::NoPass)
     );
-    // Nor does it hide the others: what is listed counts.
+    // The failing zone does not hide the others: listed servers count.
     let summary = bench.inventory.summary(9, |_, _| false);
-    // Whoever is asked may look at listings himself: he is not asked under their lock.
+    // `owns` may read listings itself, so it must not be called under their lock.
     let inventory = bench.inventory.clone();
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -273,7 +273,7 @@ async fn an_operation_in_flight_is_woken_until_it_ends() {
         bench.woken.recv().await.unwrap();
     }
     bench.inventory.leave(&subject);
-    // A listing that is under way then still comes.
+    // A listing that is in flight at that time still arrives.
     let mut calls = None;
     for _ in 0..100 {
         let now = bench.service.calls();

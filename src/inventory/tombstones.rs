@@ -1,5 +1,5 @@
-//! The memory of finalised UIDs. A create that is executed hours late makes a server for an Instance that is gone; by
-//! its marker it is known as a late one, and not as somebody's.
+//! Tombstones: the markers of finalized Instances. A create that takes effect hours late makes a server for a deleted Instance.
+//! The tombstone identifies it as a late server rather than a user's.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use tokio::time::Instant;
 use crate::api::Marker;
 use crate::cloud::Place;
 
-/// More than are finalised in the hours of the memory at the usual request limit; beyond, the oldest goes.
+/// More Instances than are finalized in these hours at the usual request limit. Beyond, the oldest tombstone is dropped.
 const MOST: usize = 50_000;
 
-/// One finalised UID.
+/// The tombstone of one marker.
 #[derive(Debug)]
 pub(super) struct Tombstone {
     pub since: Instant,
     pub places: Vec<Place>,
 }
 
-/// All of them.
+/// All tombstones of an inventory.
 #[derive(Debug, Default)]
 pub(super) struct Tombstones {
     by_marker: HashMap<Marker, Tombstone>,
 }
 
 impl Tombstones {
-    /// Sets a tombstone for a marker, or sets it again: the later one counts.
+    /// Sets a tombstone for a marker, or renews it.
     pub(super) fn add_tombstone(&mut self, marker: Marker, places: Vec<Place>, now: Instant) {
         if self.by_marker.len() >= MOST && !self.by_marker.contains_key(&marker) {
             let oldest = self
@@ -40,7 +40,7 @@ impl Tombstones {
             .insert(marker, Tombstone { since: now, places });
     }
 
-    /// Forgets what is older than the memory is long.
+    /// Removes tombstones that are older than `memory`.
     pub(super) fn expire(&mut self, memory: Duration, now: Instant) {
         self.by_marker
             .retain(|_, tombstone| now.saturating_duration_since(tombstone.since) < memory);
@@ -50,7 +50,7 @@ impl Tombstones {
         self.by_marker.iter()
     }
 
-    /// Whether a place is watched for late servers.
+    /// Whether a place is listed for late servers.
     pub(super) fn watch(&self, place: &Place) -> bool {
         self.by_marker
             .values()

@@ -1,4 +1,4 @@
-//! What is known of a place at one moment, and what may be concluded from it.
+//! A snapshot of a place, and the conclusions that it permits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use super::row::Row;
 use crate::api::Marker;
 use crate::cloud::ServerId;
 
-/// A snapshot of a place. Cheap to clone, and it does not change: one reconcile looks at one view.
+/// A snapshot of a place. It is cheap to clone and immutable: one reconcile uses one view.
 ///
-/// A row proves that a server exists. That a server is *not* in a pass proves little: the list may have shifted while
-/// it was read, or be another account's. So absence comes in three strengths: [`View::sighting`] (one steady pass, good
-/// for a report), [`View::absent_once`] (one steady pass begun after an instant), [`View::proven_absent`] (two in a row
-/// that show the same servers). A place whose circuit breaker is open proves none of them.
+/// A row proves that a server exists. A server's absence from a pass proves little: the list may have shifted while it was read,
+/// or belong to another account. Absence therefore comes in three strengths: [`View::sighting`] (one steady pass, good enough for
+/// a report), [`View::absent_once`] (one steady pass that began after an instant), and [`View::proven_absent`] (two in a row that
+/// show the same servers). A place whose circuit breaker is open proves none of them.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     pub(super) newest: Option<Arc<Pass>>,
     pub(super) previous: Option<Arc<Pass>>,
     pub(super) error: Option<Arc<PassError>>,
     pub(super) breaker_open: Option<BreakerOpen>,
-    /// When the last two tries began that were answered with "no such place"; the newest last. Only of a place that was never
-    /// listed.
+    /// When the last two passes began to which the service answered "no such place", the newest last. Only for a place that was
+    /// never listed.
     pub(super) nowhere: [Option<Instant>; 2],
 }
 
-/// What a listing says of one server.
+/// One server in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sighting {
     /// It was listed; the instant is the end of the pass.
@@ -38,33 +38,33 @@ pub enum Sighting {
         /// When that pass began.
         began: Instant,
     },
-    /// Nothing can be said.
+    /// The listing shows nothing about it.
     Unknown(Why),
 }
 
-/// Whether a server can be held not to exist.
+/// Whether a server is known not to exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// It does not.
+    /// It does not exist.
     Proven,
-    /// It does: these.
+    /// It exists: these servers.
     Present(Vec<ServerId>),
     /// That is not known yet.
     NotYet(Why),
 }
 
-/// Why a listing says nothing.
+/// Why a listing proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// No pass was completed yet.
     NoPass,
-    /// The passes there are began too early.
+    /// The available passes began too early.
     Stale,
     /// The list changed while it was read.
     Unsteady(&'static str),
     /// Two passes in a row do not show the same servers.
     Changed,
-    /// Rows have no names, so that a marker cannot be looked for.
+    /// Rows have no names, so no marker can be searched for.
     Nameless,
     /// Many known servers vanished at once.
     BreakerOpen,
@@ -103,7 +103,7 @@ impl View {
         self.error.as_deref()
     }
 
-    /// Whether so many known servers vanished at once that nothing may be concluded from it.
+    /// The circuit breaker, if it is open: too many known servers vanished at once to conclude anything.
     pub fn breaker_open(&self) -> Option<BreakerOpen> {
         self.breaker_open
     }
@@ -115,7 +115,7 @@ impl View {
             .is_some_and(|pass| pass.began > instant)
     }
 
-    /// What the newest pass says of a server.
+    /// The server in the newest pass.
     pub fn sighting(&self, id: &ServerId) -> Sighting {
         let Some(pass) = &self.newest else {
             return Sighting::Unknown(Why::NoPass);
@@ -142,7 +142,7 @@ impl View {
         rows.map(AsRef::as_ref)
     }
 
-    /// Whether the newest pass began after this instant, and is evidence of what it does not show.
+    /// Whether the newest pass began after this instant and is evidence of absence.
     pub fn is_whole(&self, since: Instant) -> bool {
         self.evidence(since, 1).is_ok()
     }
@@ -164,13 +164,13 @@ impl View {
         self.absence(marker, None, since, 1)
     }
 
-    /// Whether two passes in a row, both begun after `since`, prove that this server is not there, whichever others are.
+    /// Whether two passes in a row, both begun after `since`, prove that this server is gone, regardless of other servers.
     pub fn proven_gone(&self, id: &ServerId, since: Instant) -> Absence {
         let is_listed = |pass: &Arc<Pass>| pass.rows.contains_key(id);
         if self.newest.as_ref().is_some_and(is_listed) {
             return Absence::Present(vec![id.clone()]);
         }
-        // Two passes that count as evidence show the same servers, so the one before does not show it either.
+        // Two passes that count as evidence show the same servers, so the previous pass does not show it either.
         match self.evidence(since, 2) {
             Ok(()) => Absence::Proven,
             Err(why) => Absence::NotYet(why),
@@ -201,7 +201,7 @@ impl View {
         {
             return Absence::Present(ids);
         }
-        // A place that the service does not know and never listed holds no server, unless one is on record there.
+        // A place that the service does not know and never listed holds no server, unless a server there is on record.
         if id.is_none() && self.is_nowhere(Some(since), passes) {
             return Absence::Proven;
         }
@@ -214,14 +214,14 @@ impl View {
         Absence::Proven
     }
 
-    /// Whether the service said as often that there is no such place, in tries that began after `since`.
+    /// Whether the service answered "no such place" in at least `tries` passes that began after `since`.
     pub fn is_nowhere(&self, since: Option<Instant>, tries: u8) -> bool {
         let is_after = |began: &&Instant| since.is_none_or(|since| **began > since);
         let said = self.nowhere.iter().flatten().filter(is_after);
         self.newest.is_none() && said.count() >= usize::from(tries)
     }
 
-    /// Whether the newest pass, or the two newest, are evidence of what they do not show.
+    /// Whether the newest pass, or the two newest, are evidence of absence.
     pub(super) fn evidence(&self, since: Instant, passes: u8) -> Result<(), Why> {
         let newest = self.newest.as_deref().ok_or(Why::NoPass)?;
         if newest.began <= since {

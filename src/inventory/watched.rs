@@ -1,4 +1,4 @@
-//! One place that is watched: when its next pass is due, and whose wish for a pass a new one fulfils.
+//! One watched place: when its next pass is due, and whose requests for a pass a new one fulfils.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,15 +16,15 @@ use super::{Failing, Settings, Subject, Subscription};
 use crate::cloud::ServerId;
 use crate::runtime::chance;
 
-/// One place that somebody is interested in.
+/// A place with subscribers or tombstones.
 #[derive(Default)]
 pub(super) struct Watched {
     pub members: HashSet<Subject>,
-    /// Members that wait for a listing.
+    /// The number of members that wait for a listing.
     pub in_flight: usize,
-    /// Members with an operation that is asked for by its identifiers.
+    /// The number of members with an operation that is followed by queries.
     pub followed: usize,
-    /// Passes asked for and not had yet, by the instant after which they shall begin.
+    /// Requested passes that have not happened, by the instant after which they must begin.
     pub unmet: BTreeSet<(Instant, Subject)>,
     pub has_tombstone: bool,
     pub view: View,
@@ -32,15 +32,15 @@ pub(super) struct Watched {
     pub running: bool,
     pub began: Option<Instant>,
     pub ended: Option<Instant>,
-    /// Factor of the next interval.
+    /// Factor for the next interval.
     pub stretch: f64,
     pub failures_in_a_row: u32,
-    /// Since when passes fail, and why; none once one was whole again.
+    /// Since when passes fail, and why; None after a complete pass.
     pub failing: Option<Failing>,
-    /// Passes in a row that were asked for and turned out to be no evidence.
+    /// How many requested passes in a row were no evidence.
     pub in_vain: u32,
     pub passes: u64,
-    /// When the newest pass ended, to show to people.
+    /// When the newest pass ended, for status.
     pub listed: Option<Timestamp>,
     pub failures: u64,
 }
@@ -60,14 +60,15 @@ impl Watched {
         self.view.breaker_open = self.breaker.open();
     }
 
-    /// Pages of the newest whole pass: what the next one costs.
+    /// The number of pages in the newest complete pass, which the next one will cost.
     pub(super) fn pages(&self) -> usize {
         let newest = self.view.newest.as_ref();
         newest.map_or(0, |pass| pass.pages)
     }
 
-    /// Whether passes come at the pace of operations: something waits for a listing, or a pass costs no more calls than it saves
-    /// those that are followed by their identifiers. Where passes fail, or the circuit breaker is open, those wait as well.
+    /// Whether passes come at the short interval for operations: a member waits for a listing, or a pass costs no more calls than
+    /// it saves the members that are followed by queries. While passes fail or the circuit breaker is open, those members wait
+    /// for a listing, too.
     fn is_urgent(&self) -> bool {
         let is_in_doubt = self.failures_in_a_row > 0 || self.view.breaker_open.is_some();
         let is_cheap = self.followed >= self.pages() || is_in_doubt;
@@ -79,8 +80,8 @@ impl Watched {
         self.is_urgent() || !self.unmet.is_empty()
     }
 
-    /// When the next pass shall begin; none while one is running or no Instance wants one. `min_interval`: between the beginnings
-    /// of two passes for which no Instance waits.
+    /// When to begin the next pass; None while one is running or none is needed. `min_interval`: the least time between the
+    /// starts of two passes for which no Instance waits.
     pub(super) fn due(
         &self,
         settings: &Settings,
@@ -104,14 +105,14 @@ impl Watched {
         };
         let mut due = began + interval.mul_f64(self.stretch);
         if let Some((after, _)) = self.unmet.first() {
-            // Begun strictly after that instant, and not at once again when passes turn out to be no evidence.
+            // Begin strictly after that instant. If passes turn out to be no evidence, do not begin the next one at once.
             let gap = doubled(settings.min_gap, self.in_vain, settings.in_flight);
             let earliest = self.ended.map_or(now, |ended| ended + gap);
             due = due.min(earliest.max(*after + Duration::from_millis(1)));
         }
         if self.failures_in_a_row > 0 {
-            // A token that was refused is good again when somebody mends it, and until then each try is a nuisance. But it may
-            // have been the service's own trouble, which tells nobody that it is over.
+            // A refused token usually stays refused until a user replaces it, so retry slowly. But the refusal may also be a
+            // fault of the service, and no event will show that it is over.
             let refused = matches!(self.view.last_error(), Some(PassError::Cloud(error)) if error.is_unauthorized());
             let most = if refused {
                 times::REFUSED_PASS_RETRY_MAX.min(settings.quiet)
@@ -124,8 +125,8 @@ impl Watched {
         Some(due)
     }
 
-    /// A pass failed. What is wrong is told in the words of the first failure of its kind: the service may put an identifier of
-    /// the request into each of its refusals.
+    /// A pass failed. Keeps the message of the first failure of its kind: the service may put a new request identifier into each
+    /// refusal.
     pub(super) fn fail(&mut self, error: PassError, now: Instant) {
         self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
         self.failures += 1;
@@ -148,7 +149,7 @@ impl Watched {
         self.view.error = Some(Arc::new(error));
     }
 
-    /// The subjects whose wish for passes is fulfilled now, struck off the list.
+    /// Removes the requests that this pass fulfils, and returns their subjects.
     pub(super) fn meet(
         &mut self,
         pass: &Pass,
@@ -169,7 +170,7 @@ impl Watched {
                     self.unmet.remove(&(after, subject.clone()));
                     met.insert(subject);
                 }
-                // The first of two: the second follows at once.
+                // The first of two passes; the second follows at once.
                 Err(Why::Stale) => {}
                 Err(_) => in_vain = true,
             }
@@ -183,7 +184,7 @@ impl Watched {
     }
 }
 
-/// What of a pass concerns an interest: its own row, and every row that bears its marker.
+/// A fingerprint of a subscriber's part of a pass: the row on record, and every row that bears the marker.
 pub(super) fn fingerprint(subscription: &Subscription, pass: &Pass) -> u64 {
     let mut hasher = DefaultHasher::new();
     let own = subscription.id.as_ref().and_then(|id| pass.rows.get(id));
@@ -194,7 +195,7 @@ pub(super) fn fingerprint(subscription: &Subscription, pass: &Pass) -> u64 {
     hasher.finish()
 }
 
-/// The credential of an interest, where a pass shows a server that it records or marks.
+/// The subscription's credential, if the pass shows a server with its id or marker.
 pub(super) fn evidence(subscription: &Subscription, pass: &Pass) -> Option<Arc<str>> {
     let id = subscription.id.as_ref();
     let shows = id.is_some_and(|id| pass.rows.contains_key(id))

@@ -215,7 +215,7 @@ fn a_mistyped_code_is_told_by_those_that_are_spelt_like_it() {
         near.to_string().starts_with("p-c8m16-s40, p-c1m2-s40"),
         "{near}"
     );
-    // Whoever names by name what is to be named by identifier finds it first.
+    // A user who gives a name where an identifier is required sees the matching row first.
     let named = [("img-a", "Debian 12"), ("img-z", "Ubuntu 24.04")];
     let named = named.map(|(id, name)| (id.to_owned(), Some(name.to_owned())));
     let Choice::None(near) = exact(named, "ubuntu") else {

@@ -5,7 +5,7 @@ use super::super::testing;
 use super::super::view::{Absence, View, Why};
 use super::*;
 
-/// How a service counts.
+/// The meaning of `rowCount` at a service.
 #[derive(Clone, Copy, Debug)]
 enum Count {
     Total,
@@ -14,14 +14,14 @@ enum Count {
     None,
 }
 
-/// What it does beyond the end.
+/// The answer to a page number beyond the end.
 #[derive(Clone, Copy, Debug)]
 enum Beyond {
     Empty,
     LastAgain,
 }
 
-/// A listing as the service holds it. The numbers are ids; an id is never used again.
+/// A listing as the service holds it. The numbers are ids; an id is never reused.
 #[derive(Clone, Debug)]
 struct Listing {
     ids: Vec<u32>,
@@ -67,7 +67,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// A page as it is served.
+/// A page as the service sends it.
 type Page = crate::cloud::Page<Map<String, Value>>;
 
 fn add(assembly: &mut Assembly, page: &Page) -> Result<Progress, PassError> {
@@ -101,7 +101,7 @@ fn steady(listed: &[(&[u32], Option<u64>)]) -> bool {
 
 #[test]
 fn both_readings_of_row_count_can_be_steady_and_neither_can_be_mixed() {
-    // The total, the length of the page, none, and always zero.
+    // `rowCount` as the total, as the length of the page, missing, and always zero.
     assert!(steady(&[
         (&[1, 2], Some(3)),
         (&[3], Some(3)),
@@ -124,7 +124,7 @@ fn both_readings_of_row_count_can_be_steady_and_neither_can_be_mixed() {
         (&[], Some(0))
     ]));
     assert!(steady(&[(&[], Some(0))]) && steady(&[(&[], None)]));
-    // A total that changed, one that speaks of more, and one that speaks of less.
+    // A total that changed, one that is too high, and one that is too low.
     assert!(!steady(&[
         (&[1, 2], Some(4)),
         (&[3], Some(3)),
@@ -143,7 +143,7 @@ fn both_readings_of_row_count_can_be_steady_and_neither_can_be_mixed() {
         (&[3], Some(1)),
         (&[], Some(3))
     ]));
-    // A server twice, and a page that shrank before the last.
+    // A server that is listed twice, and a short page before the last.
     assert!(!steady(&[
         (&[1, 2], Some(3)),
         (&[2, 3], Some(3)),
@@ -250,7 +250,7 @@ fn a_row_that_did_not_change_is_shared_with_the_former_pass() {
     );
 }
 
-/// What happens between two pages. The server that is looked for is never touched.
+/// A change between two pages. It never touches the server in question.
 #[derive(Clone, Debug)]
 enum Change {
     Nothing,
@@ -295,8 +295,8 @@ impl Listing {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The promise behind a second create: a server that was there all the time is never proven absent, whatever is
-    /// bought and released while pages are read, and however the service counts.
+    /// The promise behind a second create: a server that existed all the time is never proven absent, regardless of purchases and
+    /// releases while pages are read and of the meaning of `rowCount`.
     #[test]
     fn a_server_that_was_there_all_the_time_is_never_proven_absent(
         before in 0u32..7,
@@ -333,7 +333,7 @@ proptest! {
         }
     }
 
-    /// And where nothing changes, two passes are enough.
+    /// If nothing changes, two passes are enough.
     #[test]
     fn in_a_quiet_listing_two_passes_prove_what_is_absent(
         number in 0u32..9,

@@ -47,7 +47,7 @@ fn row(id: &str, owner: &str, status: &str) -> Map<String, Value> {
     row.as_object().cloned().unwrap()
 }
 
-/// A state with a clock of its own.
+/// A state with its own clock.
 struct Bench {
     state: State,
     now: Instant,
@@ -65,7 +65,7 @@ impl Bench {
         self.now += duration;
     }
 
-    /// How long until the next pass is due, having begun none.
+    /// The time until the next pass is due. Fails if one is due now.
     fn due_in(&mut self) -> Option<Duration> {
         let due = self.state.due(PER_SECOND, self.now);
         assert!(due.now.is_empty(), "a pass is due at once");
@@ -85,7 +85,7 @@ impl Bench {
         self.end_with(rows, None)
     }
 
-    /// Ends the running pass with these rows in one page, a second later, and says who is woken.
+    /// Ends the running pass a second later with these rows in one page. Returns the woken subjects.
     fn end_with(&mut self, rows: Vec<Map<String, Value>>, row_count: Option<u64>) -> Vec<String> {
         let began = self.now;
         self.wait(Duration::from_secs(1));
@@ -114,7 +114,7 @@ impl Bench {
 }
 
 const S: Duration = Duration::from_secs(1);
-/// More than any of these passes takes.
+/// More than any of these passes needs.
 const PER_SECOND: f64 = 100.0;
 
 #[tokio::test(start_paused = true)]
@@ -192,7 +192,7 @@ async fn a_listing_of_many_pages_waits_until_as_many_operations_run() {
         subscribed(&mut bench, "d", Attention::Quiet, None),
         at_its_own_pace
     );
-    // A pass that fails is tried again soon while something runs.
+    // A failed pass is retried soon while an operation is in progress.
     bench.wait(60 * S);
     bench.begin();
     bench.fail();
@@ -255,7 +255,7 @@ async fn passes_that_are_no_evidence_are_repeated_ever_more_slowly() {
     let mut gaps = Vec::new();
     for _ in 0..6 {
         bench.begin();
-        // An empty page that speaks of five servers.
+        // An empty page whose `rowCount` is five.
         assert_eq!(
             bench.end_with(vec![], Some(5)).len(),
             usize::from(gaps.is_empty())
@@ -473,7 +473,7 @@ async fn a_late_server_of_a_finalised_instance_is_found() {
     let mut bench = Bench::new();
     bench.state.subscribe(&subject("a"), quiet("a", None));
     bench.begin();
-    // The tombstone comes while a pass is running: that pass began too early to say anything.
+    // The tombstone is set while a pass is running, so that pass began too early to count.
     bench.wait(S);
     bench
         .state
@@ -487,7 +487,7 @@ async fn a_late_server_of_a_finalised_instance_is_found() {
     let found = vec![(Marker::of_uid("dead"), ServerId::from("ecs-7"), place())];
     assert_eq!(bench.state.late_servers(bench.now), found);
     assert_eq!(summary::nobodys(&bench.state.listed(), usize::MAX).len(), 1);
-    // A restored Instance goes on with the old marker.
+    // A restored Instance keeps its old marker.
     bench
         .state
         .subscribe(&subject("again"), quiet("dead", None));
@@ -562,7 +562,7 @@ async fn the_age_of_the_listings_is_that_of_the_place_that_was_not_listed_for_lo
     let failing = of(&bench);
     assert_eq!((failing.servers, failing.failing), (3, 1));
     assert!(failing.oldest >= listed.oldest + 60 * S, "{failing:?}");
-    // Where only servers of Instances that are gone are looked for, no user waits.
+    // If a place is listed only for tombstones, no user waits for it.
     bench
         .state
         .add_tombstone(Marker::of_uid("a"), vec![place()], bench.now);

@@ -110,7 +110,7 @@ async fn a_recorded_id_is_looked_for_whatever_its_name() {
         .rows()
         .filter(|row| row.name.as_deref() == Some("twin"));
     assert_eq!(twins.count(), 2);
-    // Whichever others are listed, one server is proven gone by two passes that lack it.
+    // Two passes without a server prove that it is gone, regardless of other servers.
     let gone = |id: &str, since| view.proven_gone(&id.into(), since);
     let before = now.checked_sub(Duration::from_secs(1)).unwrap();
     assert_eq!(gone("ecs-9", before), Absence::Proven);
