@@ -1,7 +1,8 @@
-//! An edit or a deletion is answered at once by what is known, whatever the service does: no call stands before that write.
+//! Acknowledges an edit or a deletion in status before any call to the service, so that the acknowledgement does not depend on
+//! the service.
 //!
-//! Mostly the reconcile itself says so, before it calls ([`first`]). Where the service keeps it waiting, or an edit comes while a
-//! reconcile waits, that is said beside it ([`while_waiting`]).
+//! Usually the reconcile itself does so ([`first`]). If the service keeps it waiting, or an edit arrives while it waits, a
+//! concurrent future does so ([`while_waiting`]).
 
 use crate::api::conditions::{READY, Readiness, Reason, STALLED};
 use crate::instance::context::Context;
@@ -17,11 +18,11 @@ use crate::runtime::chance;
 use std::convert::Infallible;
 use std::sync::Mutex;
 
-/// Whether status speaks of an older spec in a way that misleads: as if all were done, or as if nobody had asked for the
-/// deletion.
+/// Whether status describes an older spec in a misleading way: as if everything were done, or as if no deletion had been
+/// requested.
 fn is_behind(facts: &Facts) -> bool {
     let status = &facts.status;
-    // That a spec cannot be carried out is no word about another one.
+    // `Stalled` for an older spec is misleading, too: it does not apply to the new one.
     let misleads = [READY, STALLED];
     let mut told = status.conditions.iter();
     let misleads =
@@ -32,10 +33,11 @@ fn is_behind(facts: &Facts) -> bool {
         && (misleads || (facts.deleting && facts.is_held()))
 }
 
-/// Has the plan say first what it is about to do, if status does not tell it yet. A step that calls comes right after that.
+/// Makes the plan acknowledge the edit first, if status does not show it. A step that calls the service follows right after that
+/// write.
 pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memory>) {
     if !is_behind(&observed.facts) {
-        // In a store that goes back the generation may come again, of another edit.
+        // After a restore of etcd the same generation can come again with another edit.
         open(memory).told.acknowledged = None;
         return;
     }
@@ -50,9 +52,9 @@ pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memo
         }
         | Step::Auxiliary { .. }
         | Step::Release { .. } => {}
-        // Its announcement says so, before the service is called.
+        // The intent is a write of status before the call, so it acknowledges the edit.
         Step::Operate { announce: true, .. } => return,
-        // What changes nothing at the service does not take long, or is the end.
+        // Steps that change nothing at the service are quick, or end the object.
         Step::Record { .. } | Step::Secret(_) | Step::Finish | Step::LetGo { .. } => return,
     }
     if open(memory).told.acknowledged == Some(observed.facts.generation) {
@@ -60,7 +62,7 @@ pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memo
     }
     plan.update.progress = false;
     if plan.buys() {
-        // That a server is being created is told once that is on record: what stands in status outlives a lost record.
+        // Status must not claim a create before the intent is on record: if the record got lost, the claim would remain.
         plan.update.readiness = Some(waits(
             &observed.facts,
             "the service is asked for a server next",
@@ -75,12 +77,12 @@ pub(super) fn first(observed: &Observation, plan: &mut Plan, memory: &Mutex<Memo
     }
 }
 
-/// Whether the reconcile itself is about to write status. It ends with the reconcile at the latest.
+/// Marks whether the reconcile is about to write status itself. The mark lasts until the end of the reconcile at most.
 pub(super) fn hush(memory: &Mutex<Memory>, is_being_written: bool) {
     open(memory).told.is_being_written = is_being_written;
 }
 
-/// Says beside a reconcile that waits for the service what nobody has said yet. Never ends by itself.
+/// Acknowledges edits while the reconcile waits for the service, unless the reconcile has done so. Never returns.
 pub(super) async fn while_waiting(
     context: &Context,
     of: &Facts,
@@ -124,7 +126,7 @@ pub(super) async fn while_waiting(
         match written.await {
             Ok(_) => (tried, wait) = (Some(facts.generation), times::ACKNOWLEDGE_AFTER),
             Err(error) => {
-                // A reconcile has written since: that is no trouble.
+                // The reconcile has written status since, so nothing is wrong.
                 if !error.is_overtaken() {
                     tracing::debug!(
                         namespace = of.key.namespace,
@@ -140,7 +142,7 @@ pub(super) async fn while_waiting(
     }
 }
 
-/// Nothing is known beside what status says.
+/// An update that changes nothing.
 fn as_it_stands(facts: &Facts) -> StatusUpdate {
     StatusUpdate {
         operation: facts.status.operation.clone(),
@@ -149,7 +151,7 @@ fn as_it_stands(facts: &Facts) -> StatusUpdate {
     }
 }
 
-/// What is known of an edit or a deletion that nobody has looked at yet. None: nothing is told yet, of no spec.
+/// The readiness for an edit or a deletion that no reconcile has seen. None if status has no condition Ready.
 fn answer(facts: &Facts) -> Option<Readiness> {
     if facts.deleting && facts.spec.deletion_protection {
         return Some(delete::protected());
@@ -157,7 +159,7 @@ fn answer(facts: &Facts) -> Option<Readiness> {
     if !is_behind(facts) {
         let mut told = facts.status.conditions.iter();
         let ready = told.find(|told| told.type_ == READY)?;
-        // What status says is under way goes on after an edit as well.
+        // An operation that status reports continues after an edit.
         if facts.is_open() || facts.tells_of_a_purchase() {
             let reason = Reason::of(&ready.reason)?;
             return Some(Readiness::reconciling(reason, ready.message.clone()));

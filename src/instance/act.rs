@@ -1,4 +1,4 @@
-//! Carries the one step out, and never leaves without an outcome.
+//! Carries out the plan's one step, and always returns an outcome.
 
 mod attempt;
 mod receipt;
@@ -23,8 +23,8 @@ use attempt::{Attempt, room};
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
-/// Waits for the service's request limit before an intent is recorded: nothing may stand between record and call. Who has to
-/// stand in line for it does so outside of a reconcile: then the plan is to wait.
+/// Waits for the request limit before the intent is recorded, because nothing may delay the call after its intent. A reconcile
+/// that has to stand in line for a slot does not wait: its plan becomes to wait.
 pub async fn admit(
     observed: &Observation,
     plan: &mut Plan,
@@ -33,7 +33,7 @@ pub async fn admit(
     match permit_for(observed, plan, access).await {
         Ok(permit) => permit,
         Err(no_room) => {
-            *plan = plan::in_line(observed, plan, no_room); // the request limit is busy with others
+            *plan = plan::in_line(observed, plan, no_room); // other objects use up the request limit
             None
         }
     }
@@ -73,8 +73,8 @@ async fn permit_for(
     }
 }
 
-/// Carries out what was recorded. At most one mutating call to the service, but for the release of a server whose object is gone by
-/// its receipt.
+/// Carries out the recorded step. It makes at most one mutating call to the service, except that it also releases a new server
+/// whose object was deleted before the receipt.
 pub async fn act(
     context: &Context,
     observed: &mut Observation,
@@ -102,7 +102,7 @@ pub async fn act(
 }
 
 impl Attempt<'_> {
-    /// The one step, and the operation as it stands in status after its call.
+    /// Carries out the step. Returns the operation for status after its call as well.
     async fn carry_out(
         &self,
         announced: Announced,
@@ -157,7 +157,7 @@ impl Attempt<'_> {
 }
 
 impl Attempt<'_> {
-    /// Right before a call: whether this turn may still make it.
+    /// Checks right before a call whether this reconcile may still make it.
     fn has_time(&self) -> Result<(), Outcome> {
         let late = || Outcome::not_done("the reconcile has no time left for a call");
         self.context
@@ -167,8 +167,8 @@ impl Attempt<'_> {
             .ok_or_else(late)
     }
 
-    /// Right before a call of an announced attempt. From here on, until an answer says otherwise, it may have happened: also
-    /// when this turn is cut short.
+    /// Call right before the call of an announced attempt. From here on the outcome counts as unknown until an answer arrives,
+    /// even if the reconcile is aborted.
     fn begins_call(&self, number: u32, verb: Verb) -> Result<(), Outcome> {
         self.has_time()?;
         let digest = match &self.observed.login {
@@ -193,7 +193,7 @@ impl Attempt<'_> {
         open(self.memory).may_have_password();
     }
 
-    /// The call was not accepted: refused, or without an answer.
+    /// The service did not accept the call: it refused, or no answer arrived.
     fn was_not_accepted(&self, number: u32, verb: Verb, error: &Error) -> Outcome {
         if !error.may_have_happened() {
             return self.refused(number, verb, error);
@@ -204,12 +204,12 @@ impl Attempt<'_> {
             attempt.doubt = Some(error.to_string().into());
         }
         memory.may_have_password();
-        // Whatever shows right after the call is evidence.
+        // Read the server's state right after the call, since it may show the outcome.
         memory.observations.observed_at = None;
         Outcome::Unknown(error.to_string())
     }
 
-    /// The one POST of an attempt to buy a server, and its receipt.
+    /// Makes the one create call of an attempt, and writes its receipt.
     async fn buy(
         &self,
         record: PurchaseRecord,
@@ -252,7 +252,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The one call of an announced operation, and its receipt.
+    /// Makes the one call of an announced operation, and writes its receipt.
     async fn operate(
         &self,
         operation: &mut Operation,
@@ -285,14 +285,14 @@ impl Attempt<'_> {
         }
     }
 
-    /// Nothing was done, and this process knows it.
+    /// The call had no effect, and this process knows it.
     fn refused(&self, number: u32, verb: Verb, error: &Error) -> Outcome {
         let is_stopped = match &self.observed.detail {
             Fact::Known(detail) => detail.status() == Some("STOPPED"),
             Fact::NotAsked | Fact::Absent | Fact::Unknown(_) => false,
         };
         let reason = match reason_of(error, verb) {
-            // It is stopped: that is not what stands in the way.
+            // The server is stopped already, so the refusal has another cause.
             Reason::Stopping if is_stopped && error.is_conflict() => Reason::ServiceBusy,
             Reason::Stopping if is_stopped => Reason::OperationRefused,
             reason => reason,
@@ -322,7 +322,7 @@ impl Attempt<'_> {
             reason,
         };
         self.set_call_state(number, call_state);
-        // The server may be in another state than it seemed to be.
+        // The refusal suggests that the server's state differs from the observed one: read it again.
         open(self.memory).observations.observed_at = None;
         Outcome::Refused {
             message,
@@ -331,7 +331,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// A call within an attempt: harmless, and made again until it shows.
+    /// An auxiliary call within an attempt. It is harmless, and repeated until its effect shows.
     async fn auxiliary(&self, request: &Request, session: &AccountSession) -> Outcome {
         let Ok(permit) = room(session, CallPriority::Urgent).await else {
             return Outcome::not_done("the request limit left no room for a call");
@@ -352,7 +352,7 @@ impl Attempt<'_> {
         let mut memory = open(self.memory);
         let open_now = self.observed.open();
         let attempt = open_now.as_ref().map(|open| open.attempt);
-        // One that was not taken before is told with the try that is.
+        // After failed tries, the try that is accepted counts as the first and is reported.
         let last = memory.calls.auxiliary.as_deref();
         let was_taken = last.is_some_and(|last| last.verb == verb && last.trouble.is_none());
         let is_first = !was_taken || (power_cut && memory.calls.cut_for != attempt);
@@ -362,7 +362,7 @@ impl Attempt<'_> {
         if verb == Verb::Stop && open_now.is_some_and(|open| open.verb == Verb::Reinstall) {
             memory.calls.stopped_for = attempt;
         }
-        // What is refused once more is in the state that it was found in.
+        // A repeated refusal shows no new state, so it does not need another read.
         let is_known = is_refused
             && memory
                 .calls
@@ -400,7 +400,7 @@ impl Attempt<'_> {
     }
 }
 
-/// Asks the service for an operation. Gives the task where the answer names one.
+/// Requests an operation from the service. Returns the task if the answer names one.
 async fn send(
     session: &AccountSession,
     permit: Permit,
@@ -416,12 +416,12 @@ async fn send(
     })
 }
 
-/// What to mend: the field of the spec that the service's code speaks of, and what stands there.
+/// The remedy: the field of the spec that the service's error code refers to, with its value.
 fn remedy(error: &Error, observed: &Observation) -> String {
     let code = error.code().unwrap_or_default().to_ascii_lowercase();
     let spec = &observed.facts.spec;
     let secret = observed.facts.login_secret();
-    // A thing that was looked up is told with the field of its selector.
+    // Name the field that the user wrote: the selector's, if the identifier was looked up.
     let named = |meaning: Option<Meaning>, exact, selector| {
         let meaning = meaning?;
         let field = if meaning.pin.is_some() {
@@ -472,7 +472,7 @@ fn remedy(error: &Error, observed: &Observation) -> String {
     }
 }
 
-/// What a refusal means for the conditions: only a refusal of what was asked for is one that waiting cannot help.
+/// The reason for a refusal. Only a refusal of the requested value itself is one that waiting cannot resolve.
 fn reason_of(error: &Error, verb: Verb) -> Reason {
     if error.is_unauthorized() {
         Reason::TokenRefused

@@ -1,9 +1,9 @@
-//! Whether what the watch shows of an object is older than what this process knows of it already.
+//! Checks whether the watch shows an older version of an object than this process already knows.
 //!
-//! A cache that is seconds late after a write of ours catches up by itself. An object that was shown newer before is
-//! another matter: either somebody shows an old state of the cluster (an apiserver that is behind, a cache before it), and
-//! nothing may be done or written that follows from it; or the state itself went back in time (etcd was restored), and
-//! then it is what counts. The apiserver's own word, past every cache, tells which.
+//! A cache that lags behind our own write catches up within seconds. It is different if the watch showed the object in a newer
+//! version before. Either some component shows an old state of the cluster (an apiserver that lags, or a cache in front of it),
+//! and nothing may be done or written on that basis. Or the state itself went back in time (etcd was restored), and then it
+//! counts. A read from the apiserver, past every cache, shows which.
 
 use crate::api::Instance;
 use crate::instance::context::Context;
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a reconcile has to wait, if it must not be taken from what is shown now.
+/// How long the reconcile must wait if the shown version is too old to act on.
 pub async fn wait(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Option<Duration> {
     let lag = {
         let mut memory = open(memory);
@@ -35,11 +35,11 @@ pub async fn wait(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> O
 
 async fn ask(context: &Context, facts: &Facts, memory: &Mutex<Memory>) -> Duration {
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
-    // The answer is no older than what was known before the question. What the watch tells meanwhile may well be newer.
+    // Take the known version before the read: the answer is not older than that, but the watch may show a newer one meanwhile.
     let known = open(memory).newest();
     let answer = call("read the Instance", api.get_metadata(&facts.key.name)).await;
     let Ok(now) = answer else {
-        return times::STALE_CACHE_RECHECK; // gone, or not to be had: the watch will tell
+        return times::STALE_CACHE_RECHECK; // gone, or the read failed: the watch will show which
     };
     let version = now.metadata.resource_version.unwrap_or_default();
     let version = version.parse::<u64>().ok();

@@ -1,4 +1,4 @@
-//! What the connection Secret is to say: where the server is, and what is in force there.
+//! The wanted content of the connection Secret: the server's address, and the login in force.
 
 use crate::api::Applied;
 use crate::instance::memory::kinds::Connection;
@@ -6,7 +6,7 @@ use crate::instance::observation::Observation;
 use crate::instance::references;
 use serde_json::{Map, Value};
 
-/// What the connection Secret is to say now; none while the server is not known, or while another login is on its way.
+/// The content that the connection Secret should have now; None while the server is unknown or another login is being set.
 pub fn wanted(observed: &Observation) -> Option<Connection> {
     let (facts, status) = (&observed.facts, &observed.facts.status);
     let reference = facts.spec.connection_secret.clone()?;
@@ -32,7 +32,7 @@ pub fn wanted(observed: &Observation) -> Option<Connection> {
     })
 }
 
-/// Whether the login of the spec is the one that the server has.
+/// Whether the server has the login that the spec names.
 fn is_in_force(observed: &Observation, applied: &Applied, key: Option<&String>) -> bool {
     match key {
         Some(key) => applied.key.as_ref() == Some(key),
@@ -42,13 +42,13 @@ fn is_in_force(observed: &Observation, applied: &Applied, key: Option<&String>) 
     }
 }
 
-/// The account that the service tells.
+/// The account that the service reports.
 pub fn told_account(detail: &Map<String, Value>) -> Option<&str> {
     let told = detail.get("sysAccount").and_then(Value::as_str)?;
     Some(told.trim()).filter(|told| !told.is_empty())
 }
 
-/// Account and port: as the service tells them, else as the image lets expect (specification section 1).
+/// Account and port: as the service reports them, or else by the image's convention.
 fn account(detail: &Map<String, Value>) -> (String, &'static str) {
     let image = ["osDistroVersion", "imageName"].map(|field| detail.get(field));
     let mut image = image.iter().flatten().filter_map(|word| word.as_str());

@@ -1,4 +1,4 @@
-//! What every reconcile works with.
+//! The context of every reconcile.
 
 use crate::instance::facts::Facts;
 use crate::instance::memory::all::Memories;
@@ -10,41 +10,41 @@ use kube::Client;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// What is the same for all Instances.
+/// Settings that are the same for all Instances.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// UID of the namespace kube-system.
     pub cluster: String,
 }
 
-/// An object as the watch shows it by now; none where it is gone.
+/// The object that the watch shows now; None if it is gone.
 pub type Latest = Arc<dyn Fn(&ObjectKey) -> Option<Facts> + Send + Sync>;
 
-/// What every reconcile works with; cheap to clone.
+/// The context of every reconcile; cheap to clone.
 #[derive(Clone)]
 pub struct Context {
-    /// The apiserver.
+    /// Client of the apiserver.
     pub client: Client,
     /// The account sessions of all Accounts.
     pub sessions: Sessions,
-    /// Which Secrets exist, in which version.
+    /// Versions of the Secrets that exist.
     pub secrets: SecretVersions,
     /// Settings.
     pub settings: Settings,
-    /// What this process remembers.
+    /// The memory of each Instance.
     pub memories: Memories,
-    /// Events.
+    /// Publishes Events.
     pub events: Events,
     /// Counters.
     pub metrics: Metrics,
     /// The term of this process.
     pub term: Term,
-    /// What the operator may do although it must not.
+    /// Permissions that the operator has and should not have.
     pub rights: Rights,
     /// The highest resourceVersion that this process has seen.
     pub highest_version: Arc<AtomicU64>,
-    /// An object as the watch shows it by now.
+    /// Reads the object that the watch shows now.
     pub latest: Latest,
-    /// Asks for a look at the Account, when the service refuses its token.
+    /// Requests a reconcile of the Account, because the service refuses its token.
     pub doubt_account: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
 }

@@ -1,13 +1,13 @@
-//! Words of a server's detail.
+//! Fields of a server's detail.
 
 use serde_json::{Map, Value};
 
-/// Whether the service reports no running operation: `NONE` (field note 9), or no such field.
+/// Whether the service reports no running operation: the field is `NONE` or missing.
 pub fn is_idle(pending: Option<&str>) -> bool {
     pending.is_none_or(|word| word.is_empty() || word == "NONE")
 }
 
-/// A field of a detail, if it holds a word.
+/// A field of a detail, if it is a text that is not empty.
 pub fn text<'a>(detail: &'a Map<String, Value>, field: &str) -> Option<&'a str> {
     detail
         .get(field)

@@ -1,4 +1,4 @@
-//! The time at which the service expires a server that is paid in advance, and the condition that warns of it.
+//! The time at which the service deletes a prepaid server, and the condition that warns about it.
 
 use crate::api::InstanceStatus;
 use crate::api::conditions::{EXPIRING, Reason, Warning};
@@ -11,17 +11,17 @@ use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use serde_json::{Map, Value};
 
-/// The service's field.
+/// The field in detail and listing.
 pub const FIELD: &str = "expireTime";
 
-/// The time in a detail object, which the service writes without a time zone.
+/// The expiry time in a detail, which the service writes without a time zone.
 pub fn read(detail: &Map<String, Value>, offset: Offset) -> Option<Timestamp> {
     let civil = DateTime::strptime("%Y-%m-%d %H:%M:%S", text(detail, FIELD)?.trim()).ok()?;
     offset.to_timestamp(civil).ok()
 }
 
-/// Adds the time of expiry to a detail that lacks it: some services show it in the listing alone (field note 25). Before a listing
-/// shows the server, the time in status stands.
+/// Adds the expiry time to a detail that lacks it, since some services show it only in the listing. Until a listing shows the
+/// server, the time in status is used.
 pub fn add(detail: &mut Detail, row: Option<&Row>, status: &InstanceStatus) {
     let is_same = status.id.as_deref() == Some(detail.id.as_str());
     let known = match row {
@@ -33,7 +33,7 @@ pub fn add(detail: &mut Detail, row: Option<&Row>, status: &InstanceStatus) {
     }
 }
 
-/// The warning that a status bears now. Its words change only with the time of expiry.
+/// The warning that belongs to a status now. Its message changes only with the expiry time.
 pub fn warning(status: &InstanceStatus, now: Timestamp) -> Option<Warning> {
     let at = status.expire_time.as_ref()?.0;
     let left = at.duration_since(now);

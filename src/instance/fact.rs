@@ -1,34 +1,34 @@
-//! What became of looking at one thing.
+//! The result of a read.
 
 use crate::session::Content;
 use std::sync::Arc;
 
-/// What became of looking at one thing.
+/// The result of a read.
 #[derive(Clone, Debug, Default)]
 pub enum Fact<T> {
-    /// Nobody asked.
+    /// It was not read.
     #[default]
     NotAsked,
-    /// It is there.
+    /// It exists.
     Known(T),
-    /// The service, asked with a token it takes, says that there is no such thing.
+    /// The service accepted the token and answered that it does not exist.
     Absent,
-    /// It could not be found out.
+    /// The read failed.
     Unknown(String),
 }
 
-/// What is known of the connection Secret.
+/// The state of the connection Secret.
 #[derive(Clone, Debug, Default)]
 pub enum ConnectionFact {
-    /// Nobody asked.
+    /// It was not read.
     #[default]
     NotAsked,
-    /// It says what it is to say.
+    /// It has the wanted content.
     Same,
-    /// It has to be made, or changed from this.
+    /// It must be created, or changed from this content.
     Differs(Option<Arc<Content>>),
-    /// It is somebody else's.
+    /// Another owner has it.
     NotOurs,
-    /// It could not be read, or what is to stand in it is not known now.
+    /// It could not be read, or its wanted content is not known now.
     Unread,
 }

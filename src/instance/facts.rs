@@ -1,4 +1,4 @@
-//! The object as the watch shows it, taken apart into what the stages ask about.
+//! The object as the watch shows it, parsed for the stages of a reconcile.
 
 use crate::api::condition_list::ListedTypes;
 use crate::api::names::{BINDING, FINALIZER};
@@ -13,14 +13,14 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
 use std::sync::Arc;
 
-/// What the annotation holds.
+/// The content of the annotation.
 #[derive(Clone, Debug)]
 pub enum Record {
-    /// Nothing, or the record of another object (a copied manifest).
+    /// It is missing, or the record of another object (in a copied manifest).
     None,
     /// The record of this object.
     Speaks(Box<PurchaseRecord>),
-    /// Something that is no record: somebody edited it.
+    /// It is not a valid record: a user edited it.
     Invalid(String),
 }
 
@@ -31,7 +31,7 @@ pub struct Facts {
     pub key: ObjectKey,
     /// UID.
     pub uid: String,
-    /// The version that the reconcile was made from: every write of the record is conditional on it.
+    /// The version that the reconcile is based on. Every write of the record is conditional on it.
     pub resource_version: String,
     /// Generation of the spec.
     pub generation: i64,
@@ -43,11 +43,11 @@ pub struct Facts {
     pub annotation: Option<String>,
     /// The annotation's meaning.
     pub record: Record,
-    /// The marker of its servers: the record's, which a restored object keeps, or the one of its UID.
+    /// The marker of its servers: the one on record, which a restored object keeps, or else the one of its UID.
     pub marker: Marker,
-    /// Where the spec wants the server; none while a name in it is not looked up.
+    /// The place in the spec; None while a name in it has not been resolved.
     pub here: Option<Place>,
-    /// Every place in which a server of it may be; empty while nothing is recorded and that place is not known.
+    /// Every place in which a server of this object may be; empty if nothing is recorded and the spec's place is not resolved.
     pub places: Vec<Place>,
     /// The spec.
     pub spec: Arc<InstanceSpec>,
@@ -55,12 +55,12 @@ pub struct Facts {
     pub status: Arc<InstanceStatus>,
     /// All types in its list of conditions, for the patch of a status.
     pub listed_types: Arc<ListedTypes>,
-    /// How Events name it.
+    /// Identifies the object in Events.
     pub reference: ObjectReference,
 }
 
 impl Facts {
-    /// Takes an object apart.
+    /// Parses an object.
     pub fn of(cluster: &str, instance: &Instance) -> Self {
         let key = ObjectKey::of(instance);
         let uid = instance.uid().unwrap_or_default();
@@ -82,7 +82,8 @@ impl Facts {
         };
         let mut status = instance.status.clone().unwrap_or_default();
         let listed_types = ListedTypes::take(&mut status.conditions);
-        // A number that nobody can have counted tells of no attempt, and of something that was done all the same.
+        // No operator can have written a malformed number, so it is ignored as an attempt; other fields of the same status still
+        // count.
         let told = status.operation.iter_mut().map(|told| &mut told.attempt);
         for attempt in told.chain(std::iter::once(&mut status.attempt)) {
             *attempt = attempt_number(*attempt).map_or(0, i64::from);
@@ -114,7 +115,7 @@ impl Facts {
         }
     }
 
-    /// Whether our finalizer stands on it.
+    /// Whether it has our finalizer.
     pub fn is_held(&self) -> bool {
         self.finalizers
             .iter()
@@ -136,7 +137,7 @@ impl Facts {
             .map(ServerId::from)
     }
 
-    /// How urgent the calls are that a user waits for: what is there goes before what is yet to be bought.
+    /// The priority of calls that a user waits for: existing servers go before purchases.
     pub fn call_priority(&self) -> CallPriority {
         let has_one = self.status_id().is_some() || self.status.id.is_some();
         if !has_one && !self.deleting {
@@ -146,30 +147,30 @@ impl Facts {
         }
     }
 
-    /// The recorded server, unless status has let it go for good, since another one is to take its place.
+    /// The recorded server, unless status has dropped it for good because another server will replace it.
     pub fn status_id(&self) -> Option<ServerId> {
         self.id().filter(|_| !self.is_let_go())
     }
 
-    /// Whether status has let the recorded server go: it tells how that one ended, and names none.
+    /// Whether status has dropped the recorded server: it shows how that server's create ended, and names no server.
     pub fn is_let_go(&self) -> bool {
         self.status.id.is_none() && self.create_end().is_some()
     }
 
-    /// The name of the recorded server, if it was taken over instead of bought.
+    /// The name of the recorded server if it was imported.
     pub fn imported(&self) -> Option<&str> {
         let record = self.purchase().filter(|record| record.id.is_some())?;
         record.imported.as_deref()
     }
 
-    /// Whether a server of this name is ours: by the marker, or, if it is the one that was taken over, by the name that it had
-    /// then.
+    /// Whether a server with this name is ours: by the marker, or, if it is the imported one, by the name that it had at the
+    /// import.
     pub fn is_own_name(&self, id: &ServerId, name: &str) -> bool {
         let was_imported = self.imported() == Some(name) && self.id().as_ref() == Some(id);
         was_imported || Marker::in_name(name).as_ref() == Some(&self.marker)
     }
 
-    /// The name that the recorded server is to have.
+    /// The name that the recorded server should have.
     pub fn server_name(&self) -> String {
         self.imported().map_or_else(
             || names::server_name(&self.key.name, &self.marker),
@@ -177,25 +178,25 @@ impl Facts {
         )
     }
 
-    /// Whether status tells of this server, and not of another one or of none.
+    /// Whether status names this server.
     pub fn status_names(&self, id: &ServerId) -> bool {
         self.status.id.as_deref() == Some(id.as_str())
     }
 
-    /// How the recorded create ended, where it did not end well or its server was let go.
+    /// How the recorded create ended, if it failed or status has dropped its server.
     pub fn create_end(&self) -> Option<&OperationEnd> {
         self.status.end_of(self.purchase()?)
     }
 
-    /// The recorded create is not known to have ended; where status was lost it is looked at once more.
+    /// Whether the recorded create is still open. If status was lost, the create counts as open and is followed again.
     pub fn is_creating(&self) -> bool {
         let is_ended =
             |record| self.status.says_create_is_done(record) || self.create_end().is_some();
         self.purchase().is_some_and(|record| !is_ended(record))
     }
 
-    /// The operation on the recorded server that is not known to have ended, as status tells it. One from before the record was
-    /// on another server.
+    /// The open operation on the recorded server, according to status. An operation that is older than the record was on another
+    /// server.
     pub fn operation(&self) -> Option<&Operation> {
         let record = self.purchase().filter(|record| record.id.is_some())?;
         let told = self.status.operation.as_ref();
@@ -204,19 +205,19 @@ impl Facts {
             .filter(is_of_it)
     }
 
-    /// Whether status says that a server is being bought, with or without its record.
+    /// Whether status reports a purchase in progress, with or without a record of it.
     pub fn tells_of_a_purchase(&self) -> bool {
         let told = self.status.operation.as_ref();
         told.is_some_and(|told| told.verb == Verb::Create && told.is_open())
     }
 
-    /// Whether something is under way, by what stands on the object.
+    /// Whether an operation is in progress according to the object.
     pub fn is_open(&self) -> bool {
         self.is_creating() || self.operation().is_some()
     }
 
-    /// Whether this and a later look at the object are the same in everything that an announcement is planned from: labels,
-    /// other annotations, conditions and times are not.
+    /// Whether a later version of the object is the same in everything that an intent is planned from. Labels, other annotations,
+    /// conditions and times may differ.
     pub fn is_same_but_version(&self, later: &Self) -> bool {
         let of_status = |status: &InstanceStatus| {
             let mut core = status.clone();
@@ -226,7 +227,7 @@ impl Facts {
         };
         self.uid == later.uid
             && self.generation == later.generation
-            // Where etcd was restored, a generation may come again with another spec.
+            // After a restore of etcd the same generation can come with another spec.
             && self.spec == later.spec
             && self.deleting == later.deleting
             && self.finalizers == later.finalizers
@@ -234,12 +235,12 @@ impl Facts {
             && of_status(&self.status) == of_status(&later.status)
     }
 
-    /// The Secret and the key in it that hold the login password, given or generated.
+    /// The Secret key that holds the login password, whether a user or the operator made it.
     pub fn login_secret(&self) -> Option<SecretKeyRef> {
         self.spec.login_secret(&self.key.name)
     }
 
-    /// Where the spec wants the server; in its own words while these are not looked up.
+    /// The place in the spec, with the names as written if they have not been resolved.
     pub fn place(&self) -> Place {
         let as_written = || Place::new(self.spec.region.as_str(), self.spec.zone.as_str());
         self.here.clone().unwrap_or_else(as_written)
@@ -251,7 +252,7 @@ fn place(text: &str) -> Option<Place> {
         .map(|(region, zone)| Place::new(region, zone))
 }
 
-/// The Accounts that an Instance may need: the one in its spec, and the one in its record.
+/// The Accounts that an Instance may need: the one in its spec and the one on record.
 pub fn accounts(instance: &Instance) -> impl Iterator<Item = String> {
     let recorded = instance
         .annotations()

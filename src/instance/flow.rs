@@ -1,4 +1,4 @@
-//! Whose place a reconcile takes, and how urgent it is, as far as the object itself tells.
+//! The flow that a reconcile belongs to, and its priority, as far as the object shows them.
 
 use crate::api::names::BINDING;
 use crate::api::{Instance, Operation, PurchaseRecord};
@@ -7,8 +7,8 @@ use crate::runtime::watch::ObjectKey;
 use crate::session::Sessions;
 use kube::ResourceExt;
 
-/// The Account of the record, where there is one, or of the spec; and whether somebody waits for a word about the spec, or
-/// something is under way. What the watch shows somebody to have changed is more urgent, whatever stands here.
+/// The flow is that of the Account on record, or else in the spec. The priority shows whether a user waits for an answer to an
+/// edit, or an operation is in progress. A change that the watch notices gets a higher priority, regardless of this one.
 pub fn flow(instance: &Instance) -> (Flow, Priority) {
     let record = instance.annotations().get(BINDING);
     let record = record.and_then(|text| PurchaseRecord::parse(text).ok());
@@ -24,10 +24,10 @@ pub fn flow(instance: &Instance) -> (Flow, Priority) {
     (flow, priority(instance, record.as_ref()))
 }
 
-/// Turns of the Instances of one Account at the same time, beside those that may call its service: they end soon.
+/// How many reconciles per Account may run in addition to those that hold a slot for calls; they end soon.
 const BESIDE: usize = 16;
 
-/// So many reconciles of a flow may run at the same time: as many as may call the service, and some that need not.
+/// How many reconciles of a flow may run concurrently: as many as may call the service, and some that make no call.
 pub fn bound(sessions: &Sessions, flow: &Flow) -> usize {
     let account = ObjectKey::new(&flow.namespace, &flow.account);
     BESIDE.saturating_add(sessions.slots(&account))

@@ -1,4 +1,4 @@
-//! The lines of the log about one Instance: one for each decision, none for a retry that says the same.
+//! The log lines about one Instance: one for each decision, and none for a retry with the same result.
 
 use crate::api::conditions::Reason;
 use crate::api::{HistoryEntry, Operation, Verb};
@@ -10,7 +10,7 @@ use crate::runtime::events::EventNote;
 use crate::runtime::traces;
 use std::time::Duration;
 
-/// Every line names the object, the generation of its spec and, where there is one, its server.
+/// Every line names the object, the generation of its spec and its server, if it has one.
 macro_rules! line {
     ($level:ident, $facts:expr, $server:expr, $($rest:tt)+) => {
         tracing::$level!(
@@ -24,7 +24,7 @@ macro_rules! line {
     };
 }
 
-/// The service took a call.
+/// The service accepted a call.
 pub(super) fn called(facts: &Facts, id: &ServerId, operation: &Operation) {
     let verb = operation.verb;
     let secret = operation.target.password_secret.as_ref();
@@ -41,7 +41,7 @@ pub(super) fn called(facts: &Facts, id: &ServerId, operation: &Operation) {
     );
 }
 
-/// The service took a call within an attempt.
+/// The service accepted an auxiliary call within an attempt.
 pub(super) fn called_beside(
     facts: &Facts,
     open: Option<&Operation>,
@@ -62,12 +62,12 @@ pub(super) fn called_beside(
     );
 }
 
-/// The service took a release.
+/// The service accepted a release.
 pub(super) fn releases(facts: &Facts, id: &ServerId, why: ReleaseReason) {
     line!(info, facts, id.as_str(), verb = %Verb::Release, cause = ?why, "the service took the call");
 }
 
-/// An operation ended, and status says so. The words of the service stand there: it may say a password that it refuses.
+/// An operation ended, and status shows it. The service's message stays in status, since it may contain a refused password.
 pub(super) fn ended(facts: &Facts, server: Option<&str>, entry: &HistoryEntry) {
     let outcome = entry
         .reason
@@ -85,7 +85,7 @@ pub(super) fn ended(facts: &Facts, server: Option<&str>, entry: &HistoryEntry) {
     );
 }
 
-/// Status says another reason of Ready than before.
+/// The condition Ready has a new reason.
 pub(super) fn ready(facts: &Facts, server: Option<&str>, is_ready: bool, event: &EventNote) {
     let reason = event.reason;
     let why = Some(&event.note).filter(|_| !quotes_the_service(reason));
@@ -100,8 +100,8 @@ pub(super) fn ready(facts: &Facts, server: Option<&str>, is_ready: bool, event: 
     );
 }
 
-/// Whether the message of such a condition has words of the service about a call that changes something. They stand in status
-/// alone: they may say a password that the service refuses, and a log goes further.
+/// Whether the message of this condition quotes the service's answer to a mutating call. Such a message stays in status: it may
+/// contain a refused password, and a log may reach more readers.
 fn quotes_the_service(reason: &str) -> bool {
     let quotes = [
         Reason::CreateUnconfirmed,
@@ -110,7 +110,7 @@ fn quotes_the_service(reason: &str) -> bool {
         Reason::OperationFailed,
         Reason::OperationRefused,
         Reason::OutcomeUnknown,
-        // These may come of a call as well as of a look.
+        // A read may have these reasons as well as a call.
         Reason::AccountNotNormal,
         Reason::RateLimited,
         Reason::ServiceBusy,
@@ -119,12 +119,12 @@ fn quotes_the_service(reason: &str) -> bool {
     quotes.iter().any(|quotes| quotes.as_str() == reason)
 }
 
-/// What an Event tells as well.
+/// The content of an Event.
 pub(super) fn told(facts: &Facts, server: Option<&str>, event: &EventNote) {
     line!(info, facts, server, reason = event.reason, "{}", event.note);
 }
 
-/// A step was not done, and the last try did not say the same.
+/// A step was not done, with another result than the last try.
 pub(super) fn not_done(facts: &Facts, why: &str, what: &'static str) {
     let server = facts.status_id();
     line!(
@@ -136,7 +136,7 @@ pub(super) fn not_done(facts: &Facts, why: &str, what: &'static str) {
     );
 }
 
-/// A reconcile, for whoever wants to know them all.
+/// One line per reconcile, at debug level.
 pub(super) fn reconciled(facts: &Facts, plan: &Plan, outcome: &Outcome, again: Duration) {
     let step = match &plan.step {
         Step::Rest => "nothing",

@@ -1,4 +1,4 @@
-//! What the listings of all places say in which a server of one Instance may be.
+//! The combined listings of all places in which a server of one Instance may be.
 
 use crate::api::Marker;
 use crate::cloud::{Place, ServerId};
@@ -7,16 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The views of all places of one Instance, as they stood when the reconcile looked.
+/// The views of all places of one Instance, taken when the reconcile observed.
 #[derive(Clone, Debug)]
 pub struct Listing {
     places: Vec<Place>,
-    /// One a place, in the same order.
+    /// One for each place, in the same order.
     views: Vec<View>,
 }
 
 impl Listing {
-    /// Looks at every place, without I/O.
+    /// Takes a snapshot of every place, without I/O.
     pub fn look(inventory: &Inventory, places: &[Place]) -> Self {
         Self {
             places: places.to_vec(),
@@ -24,7 +24,7 @@ impl Listing {
         }
     }
 
-    /// A listing of one place, made by hand.
+    /// A listing of one place, for tests.
     #[cfg(test)]
     pub(crate) fn of(place: Place, view: View) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Listing {
         }
     }
 
-    /// The row of a server, and when it was seen.
+    /// The row of a server, and when it was listed.
     pub fn row(&self, id: &ServerId) -> Option<(Arc<Row>, Instant)> {
         match self.sighting(id) {
             Sighting::Present(row, at) => Some((row, at)),
@@ -82,7 +82,7 @@ impl Listing {
         rows.map(|row| (&row.id, row)).collect()
     }
 
-    /// Whether the newest pass of every place began after this instant and is whole.
+    /// Whether the newest pass of every place began after this instant and is evidence of absence.
     pub fn is_whole(&self, since: Instant) -> bool {
         self.known(Some(since), 1).all(|view| view.is_whole(since))
     }
@@ -92,33 +92,33 @@ impl Listing {
         self.views.iter().any(|view| view.shows_in_both(id))
     }
 
-    /// Proof of absence: in every place two passes in a row that began after `since` agree and show nothing.
+    /// Proof of absence: in every place, two passes in a row that began after `since` agree and show no such server.
     pub fn proven_absent(&self, marker: &Marker, id: Option<&ServerId>, since: Instant) -> Absence {
         self.all(since, 2, |view| view.proven_absent(marker, id, since))
     }
 
-    /// Proof that this very server is absent, whichever others bear the marker: two such passes in every place.
+    /// Proof that this server is gone, regardless of others with the marker: two such passes in every place.
     pub fn proven_gone(&self, id: &ServerId, since: Instant) -> Absence {
         self.all(since, 2, |view| view.proven_gone(id, since))
     }
 
-    /// One complete pass of every place, begun after `since`, shows nothing.
+    /// Whether one complete pass of every place that began after `since` shows no server with the marker.
     pub fn absent_once(&self, marker: &Marker, since: Instant) -> Absence {
         self.all(since, 1, |view| view.absent_once(marker, since))
     }
 
-    /// The newest pass of every place began after this instant.
+    /// Whether the newest pass of every place began after this instant.
     pub fn began_after(&self, instant: Instant) -> bool {
         self.known(Some(instant), 1)
             .all(|view| view.began_after(instant))
     }
 
-    /// Many known servers vanished at once: nothing may be concluded, nothing bought or released.
+    /// Whether many known servers vanished at once. Then absence proves nothing, and nothing may be bought or released.
     pub fn breaker_open(&self) -> bool {
         self.views.iter().any(|view| view.breaker_open().is_some())
     }
 
-    /// What stands in the way of reading a listing, for people.
+    /// Why a listing could not be read, in words for users.
     pub fn trouble(&self) -> Option<String> {
         self.views
             .iter()
@@ -136,8 +136,8 @@ impl Listing {
         unread.map(|(_, (place, _))| place)
     }
 
-    /// The views that count: all but those of former places that the service says it does not know, as often as asked for. The
-    /// last place is that of the recorded server.
+    /// All views except those of former places for which the service answered "no such place" in at least `tries` passes. The
+    /// last place is that of the recorded server and always counts.
     fn known(&self, since: Option<Instant>, tries: u8) -> impl Iterator<Item = &View> {
         let last = self.views.len().saturating_sub(1);
         let views = self.views.iter().enumerate();
@@ -193,14 +193,14 @@ mod tests {
         let former_is_nowhere = listing([unknown.clone(), known.clone()]);
         let proven = (Absence::Proven, Absence::Proven, true, true);
         assert_eq!(of_own(&former_is_nowhere, 9), proven);
-        // Of a place that is not known to the service now, nobody says where its servers went.
+        // If the service does not know the server's own place, that proves nothing about its servers.
         let own_is_nowhere = listing([known, unknown.clone()]);
         let not_yet = || Absence::NotYet(Why::NoPass);
         assert_eq!(
             of_own(&own_is_nowhere, 9),
             (not_yet(), not_yet(), false, false)
         );
-        // Said once is not said twice.
+        // One such answer is not enough where two are required.
         let said_once = listing([unknown, view(Some(empty(16)), Some(empty(20)))]);
         let since = of_own(&said_once, 15);
         assert_eq!((since.0, since.1, since.3), (not_yet(), not_yet(), true));

@@ -1,19 +1,19 @@
-//! The login of a server that is about to be bought, reinstalled, or given another password.
+//! The login for a create, a reinstall or a password change.
 
 use crate::api::SecretKeyRef;
 use crate::api::conditions::Readiness;
 use crate::cloud::Login;
 
-/// What is known of the login.
+/// The result of reading the login.
 #[derive(Clone, Debug)]
 pub enum LoginFact {
-    /// Nobody asked.
+    /// It was not read.
     NotAsked,
     /// It can be used.
     Ready(Credentials),
-    /// The Secret that the operator is to make does not exist.
+    /// The Secret that the operator should create does not exist.
     Missing,
-    /// The Secret of this version was made for this Instance and is owned by no living one: a backup brought it back.
+    /// The Secret of this version was made for this Instance and has no living owner: it was restored from a backup.
     Unowned(String),
     /// It cannot be used.
     Problem(Readiness),
@@ -21,37 +21,37 @@ pub enum LoginFact {
     Unread(String),
 }
 
-/// A login as the service takes it.
+/// A login in the form that the service accepts.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     /// Key or password.
     pub login: Login,
     /// The Secret and its version (see [`named_version`]), with a password.
     pub secret: Option<String>,
-    /// A digest of the password that means something in this process only.
+    /// A digest of the password that is meaningful in this process only.
     pub digest: Option<[u8; 16]>,
-    /// How a Secret stands that the operator makes.
+    /// The state of a Secret that the operator makes.
     pub generated: Option<Generated>,
 }
 
 impl Credentials {
-    /// Whether this is a password of the operator that nobody is to log in with yet.
+    /// Whether this is a generated password that users should not log in with yet.
     pub fn is_waiting(&self) -> bool {
         let generated = self.generated.as_ref();
         generated.is_some_and(|generated| !generated.is_settled)
     }
 }
 
-/// How a Secret stands that the operator makes.
+/// The state of a Secret that the operator makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Generated {
-    /// The password of the login is the one that stands under `password`, and beside it as the one in force; none waits.
+    /// The login's password is under `password` and is in force; none is pending.
     pub is_settled: bool,
-    /// The version that it was settled from: what was in force then is in force now, if it is settled.
+    /// The version that it was settled from. If the Secret is settled, the password in that version is still in force.
     pub settled_from: Option<String>,
 }
 
-/// A version of a Secret, with its name and the key in it: another key of the same Secret is another password.
+/// A version of a Secret with the Secret's name and the key in it: another key of the same Secret is another password.
 pub(super) fn named_version(reference: &SecretKeyRef, version: &str) -> String {
     format!("{}/{}/{version}", reference.name, reference.key)
 }

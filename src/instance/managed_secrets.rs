@@ -1,15 +1,15 @@
-//! The Secrets that the operator writes for an Instance: they are made only where there is none of that name, and changed
-//! only where they belong to the Instance and stand as they were read.
+//! The Secrets that the operator writes for an Instance. It creates a Secret only if none of that name exists, and changes one
+//! only if it belongs to the Instance and is still in the version that was read.
 //!
-//! What a generated login holds, so that no crash loses the password that the server has:
+//! The keys of a generated login Secret, which make sure that no crash loses the password that the server has:
 //!
 //! | key | |
 //! |---|---|
-//! | `password` | what to log in with. Whoever puts another one there has it set on the server. |
-//! | `current` | what the server is known to have: the same, but for the time that an edit needs |
-//! | `pending` | what the operator is setting on the server: it becomes `password` and `current` when the service has said that it is done |
-//! | `previous` | what was `current` before |
-//! | `username` | the login's account, once the server has told it |
+//! | `password` | the password to log in with. If a user puts another one there, the operator sets it on the server. |
+//! | `current` | the password that the server is known to have: the same, except while an edit is being carried out |
+//! | `pending` | the password that the operator is setting on the server. It becomes `password` and `current` when the service reports that it is set |
+//! | `previous` | the former value of `current` |
+//! | `username` | the login's account, once the server has reported it |
 
 pub(super) mod connection;
 pub(super) mod ownership;
@@ -43,7 +43,7 @@ const PENDING: &str = "pending";
 const PREVIOUS: &str = "previous";
 const USERNAME: &str = "username";
 
-/// The key of the password that the server is to have: the one that waits, unless somebody has edited the other since.
+/// The key of the password that the server should have: the pending one, unless a user has edited `password` since.
 pub(super) fn wanted_key(content: &Content) -> &'static str {
     let is_edited = content.text(PASSWORD) != content.text(CURRENT);
     match content.text(PENDING) {
@@ -52,7 +52,7 @@ pub(super) fn wanted_key(content: &Content) -> &'static str {
     }
 }
 
-/// Whether nothing waits to be set, or to be told as set.
+/// Whether no password is pending, neither to be set nor to be marked as set.
 pub(super) fn is_settled(content: &Content) -> bool {
     content.text(PENDING).is_none() && content.text(PASSWORD) == content.text(CURRENT)
 }
@@ -63,7 +63,7 @@ pub(super) fn settled_from(content: &Content) -> Option<String> {
     Some(format!("{}/{from}", content.uid))
 }
 
-/// Reads the metadata of the login Secret, and remembers it. Gives the version that has it.
+/// Reads the metadata of the login Secret and remembers it. Returns the version with that metadata.
 pub(super) async fn metadata(
     context: &Context,
     facts: &Facts,
@@ -93,7 +93,7 @@ pub(super) async fn metadata(
     Some(version)
 }
 
-/// Writes the Secret that a plan asks for.
+/// Writes the Secret that a plan requests.
 pub(super) async fn write(
     context: &Context,
     observed: &Observation,
@@ -121,7 +121,7 @@ pub(super) async fn write(
     };
     match written {
         Ok(()) => {
-            // A plan that waits for this reads the server's detail once more.
+            // The plan that waits for this write reads the server's detail again.
             open(memory).observations.observed_at = None;
             Outcome::Written
         }
@@ -129,7 +129,7 @@ pub(super) async fn write(
     }
 }
 
-/// The Secret with the generated login, which a step writes.
+/// The Secret with the generated login.
 struct LoginSecret<'a> {
     context: &'a Context,
     observed: &'a Observation,
@@ -137,8 +137,8 @@ struct LoginSecret<'a> {
     reference: &'a SecretKeyRef,
 }
 
-/// A first password. A server is bought with it; one that is there already has another one until this is set, which
-/// [`settle`] tells.
+/// A first password. A new server is bought with it. An existing server keeps another password until this one is set, which
+/// [`settle`] records.
 fn first(fresh: &SecretString, has_server: bool) -> Change {
     let mut change = Change::default();
     let keys: &[_] = match has_server {
@@ -152,7 +152,7 @@ fn first(fresh: &SecretString, has_server: bool) -> Change {
 }
 
 impl LoginSecret<'_> {
-    /// A first password, in a Secret that must not exist.
+    /// Creates the Secret with a first password; fails if the Secret exists.
     async fn generate(&self) -> Result<(), NotWritten> {
         let facts = &self.observed.facts;
         let mut change = first(&password::generate(), facts.id().is_some());
@@ -161,8 +161,8 @@ impl LoginSecret<'_> {
         create(self.context, facts, self.managed, &change).await
     }
 
-    /// Another password next to the one in force. One that waits already is kept: the server may have it. Either way the Secret
-    /// has another version then, which asks for it to be set.
+    /// Adds another password next to the one in force, or keeps one that is pending, since the server may have it already. Either
+    /// way the Secret gets a new version, which triggers setting the password.
     async fn renew(&self, version: &str) -> Result<(), NotWritten> {
         let content = self.read(version).await?;
         let mut change = Change::default();
@@ -174,7 +174,7 @@ impl LoginSecret<'_> {
         self.patch(&content, &change).await
     }
 
-    /// The password of this version is in force: it is the one to log in with from now on.
+    /// The password of this version is in force: from now on it is the one to log in with.
     async fn settle(&self, version: &str) -> Result<(), NotWritten> {
         let content = self.read(version).await?;
         let mut change = Change::default();
@@ -194,8 +194,8 @@ impl LoginSecret<'_> {
         self.patch(&content, &change).await
     }
 
-    /// Owner, labels and annotations as they are to be. The values stay: a password that was in force in the version before is in
-    /// force in this one.
+    /// Restores owner, labels and annotations. The values stay, so a password that was in force in the former version is in force
+    /// in the new one.
     async fn keep(&self, version: &str, memory: &Mutex<Memory>) -> Result<(), NotWritten> {
         let content = self.read(version).await?;
         let mut change = Change::default();
@@ -206,7 +206,7 @@ impl LoginSecret<'_> {
         self.patch(&content, &change).await?;
         let key = ObjectKey::new(&self.observed.facts.key.namespace, &self.managed.name);
         let written = self.context.secrets.of(&key);
-        // A policy that changes what was written is not fought: only a version of another writer is looked at again.
+        // The operator does not fight a policy that changes its write: it checks again only after another writer's version.
         if let (Some(known), Some(written)) = (&mut open(memory).secrets.login, written) {
             known.version = super::login::named_version(self.reference, &written);
             known.template = self.managed.template.cloned();
@@ -223,7 +223,7 @@ impl LoginSecret<'_> {
         patch(self.context, facts, self.managed, content, change).await
     }
 
-    /// The Secret as it is now, if it is ours and in the version that a plan was made from.
+    /// The current Secret, if it belongs to the Instance and has the version that the plan is based on.
     async fn read(&self, version: &str) -> Result<Content, NotWritten> {
         let facts = &self.observed.facts;
         let namespace = &facts.key.namespace;
@@ -249,7 +249,7 @@ fn name_account(change: &mut Change, facts: &Facts) {
     }
 }
 
-/// The password that was read in this reconcile, if it is the one of this version and does not wait to be set.
+/// The password that this reconcile read, if it is from this version and not pending.
 fn password_of<'a>(observed: &'a Observation, version: &str) -> Option<&'a SecretString> {
     let LoginFact::Ready(credentials) = &observed.login else {
         return None;

@@ -1,4 +1,4 @@
-//! What this process remembers of an Instance. All of it may be lost: a restart costs listings, never a server.
+//! The memory of this process about an Instance. All of it may be lost: a restart costs listings, never a server.
 
 pub mod all;
 mod bought;
@@ -21,22 +21,22 @@ use std::time::Duration;
 use tokio::time::Instant;
 use version::Newest;
 
-/// What this process remembers of one Instance.
+/// The memory of this process about one Instance.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// How it came here.
+    /// How the object and its purchases came about.
     pub origin: Origin,
-    /// What was called.
+    /// Calls to the service, and their outcomes.
     pub calls: Calls,
-    /// What was seen.
+    /// Observations of the server.
     pub observations: Observations,
-    /// When it is its turn.
+    /// When the object is due.
     pub pace: Pacing,
     /// Its Secrets.
     pub secrets: Secrets,
-    /// What was written.
+    /// Writes to the object.
     pub told: Statuses,
-    /// The doubts (see [`Memories::doubt_all`](all::Memories::doubt_all)) that this memory has taken in.
+    /// The doubts (see [`Memories::doubt_all`](all::Memories::doubt_all)) that this memory has applied.
     epoch: u64,
 }
 
@@ -53,11 +53,11 @@ impl Memory {
         }
     }
 
-    /// Takes in what a look brought to a copy of this memory: all but what was told, which went on meanwhile.
+    /// Copies the result of an observation back into this memory, except for `told`, which other tasks changed in the meantime.
     pub fn has_looked(&mut self, copy: &Self) {
         let mut told = std::mem::take(&mut self.told);
         if self.epoch != copy.epoch {
-            // The versions seen are those of another state of the cluster.
+            // The known versions are those of another state of the cluster.
             told.newest = copy.told.newest;
         }
         *self = Self {
@@ -66,7 +66,7 @@ impl Memory {
         };
     }
 
-    /// A write of ours was answered with this resourceVersion.
+    /// Our own write was answered with this resourceVersion.
     pub fn wrote(&mut self, version: Option<&str>, now: Instant) {
         if let Some(version) = version.and_then(|version| version.parse().ok()) {
             self.told.newest = Some(Newest::with(self.told.newest, version, false, now));
@@ -78,7 +78,8 @@ impl Memory {
         self.told.newest = Some(Newest::with(self.told.newest, version, true, now));
     }
 
-    /// The watch showed a spec of this generation. The first one that is shown of an object is an edit if the object is new.
+    /// The watch showed a spec of this generation. The first spec that it shows of an object counts as an edit if the object is
+    /// new.
     fn shown_spec(&mut self, generation: i64, now: Instant) {
         let is_edit = match self.told.edit {
             Some((known, _)) if known == generation => return,
@@ -88,14 +89,14 @@ impl Memory {
         self.told.edit = Some((generation, is_edit.then_some(now)));
     }
 
-    /// An edit is told to be at its end: how long that took, if this process saw the edit. Once for each edit.
+    /// Status shows the end of an edit. Returns how long the edit took if this process saw it, once for each edit.
     pub fn edit_ended(&mut self, generation: i64, now: Instant) -> Option<Duration> {
         let (shown, since) = self.told.edit.as_mut()?;
         let since = since.take_if(|_| *shown == generation)?;
         Some(now.saturating_duration_since(since))
     }
 
-    /// How an object of this resourceVersion stands to what is known.
+    /// How this resourceVersion compares with the newest known one.
     pub fn lag(&mut self, version: &str, now: Instant) -> Lag {
         match (&mut self.told.newest, version.parse()) {
             (Some(newest), Ok(version)) => newest.lag(version, now),
@@ -103,7 +104,7 @@ impl Memory {
         }
     }
 
-    /// The newest version that is known.
+    /// The newest known version.
     pub fn newest(&self) -> Option<u64> {
         self.told.newest.map(Newest::version)
     }
@@ -114,7 +115,7 @@ impl Memory {
         newest.is_some_and(|(newest, version): (u64, u64)| newest > version)
     }
 
-    /// Takes in what happened to the cluster's state since this memory was made.
+    /// Applies the doubts about the cluster's state that arose since this memory was made.
     pub fn take_in(&mut self, doubts: Doubts) {
         if self.epoch == doubts.epoch {
             return;
@@ -127,20 +128,21 @@ impl Memory {
             .origin
             .recordless_since
             .map(|since| doubts.since.map_or(since, |at| at.max(since)));
-        // The spec may be from before the wish: followed to its end, the operation would count as applied, and the spec as a
-        // wish to undo it.
+        // The spec may be older than this operation. If the operation was followed to its end, it would count as applied, and the
+        // old spec as a request to undo it.
         self.calls.followed = None;
     }
 
-    /// Status tells of the end of the recorded purchase: other operations may have come after it, should it tell so no more.
+    /// Status shows the end of the recorded purchase. From now on other operations may have followed it, even if a later status
+    /// no longer shows that end.
     fn purchase_ended(&mut self, record: &PurchaseRecord) {
         if let Some(attempt) = self.calls.attempts.get_mut(&record.attempt) {
             attempt.is_newest = false;
         }
     }
 
-    /// Takes in what status tells of operations on the server. One that this process follows and that a status does not tell of
-    /// which knows no newer number goes on: that status was lost.
+    /// Adopts the operation that status shows. If status shows none, and no attempt number as high as that of the operation that
+    /// this process follows, then status was lost and the process continues to follow the operation.
     pub fn meet_operation(&mut self, facts: &Facts, now: Instant) {
         if let Some(record) = facts
             .purchase()
@@ -150,7 +152,7 @@ impl Memory {
         }
         let newest = facts.status.operation.as_ref();
         if let Some(ended) = newest.filter(|newest| !newest.is_open()) {
-            // What a process before this one counted.
+            // The count of a former process.
             self.calls
                 .pauses
                 .entry(ended.verb)
@@ -199,12 +201,12 @@ impl Memory {
         self.calls.followed = Some(Box::new(told.clone()));
     }
 
-    /// Whether this memory was made, or brought up to date, under these doubts.
+    /// Whether this memory is up to date with these doubts.
     pub fn is_of(&self, doubts: Doubts) -> bool {
         self.epoch == doubts.epoch
     }
 
-    /// Takes in the record that stands on the object now, and what happened to the cluster's state.
+    /// Applies the record that is on the object now, and the doubts about the cluster's state.
     pub fn meet(&mut self, record: Option<&PurchaseRecord>, doubts: Doubts, now: Instant) {
         self.take_in(doubts);
         let Some(record) = record else {
@@ -219,7 +221,7 @@ impl Memory {
         });
         self.origin.recreated = self.origin.recreated.max(record.recreated);
         self.origin.ever_intended = true;
-        // Former attempts have nothing to say any more; the newest one counts the settling time from later.
+        // Former attempts no longer matter: the settling time counts from the newest one, which is later.
         self.calls
             .attempts
             .retain(|number, _| *number >= record.attempt);
@@ -233,7 +235,7 @@ impl Memory {
         self.calls
             .releases
             .retain(|id, call| recorded(id) || now < call.at + times::GONE_SERVER_REMEMBERED);
-        // What the service refused to a process before this one is on record.
+        // The record shows a refusal that a former process received.
         let call_state = record
             .refused
             .as_ref()
@@ -264,12 +266,12 @@ impl Memory {
         }
     }
 
-    /// The attempt that a record speaks of.
+    /// The attempt that a record refers to.
     pub fn attempt(&self, record: &PurchaseRecord) -> Option<&Attempt> {
         self.known(record.attempt, &record.nonce)
     }
 
-    /// What became of the call of an operation.
+    /// The call of an operation, as far as this process knows it.
     pub fn call(&self, operation: &Operation) -> Option<&Attempt> {
         let number = u32::try_from(operation.attempt).ok()?;
         self.known(number, &operation.nonce)
@@ -280,7 +282,7 @@ impl Memory {
         attempt.filter(|attempt| attempt.nonce == nonce)
     }
 
-    /// The task that the service named to this process for an operation.
+    /// The task that the service returned to this process for an operation.
     pub fn told_task(&self, operation: &Operation) -> Option<&TaskId> {
         match &self.call(operation)?.call_state {
             CallState::Accepted { task, .. } => task.as_ref(),
@@ -288,7 +290,7 @@ impl Memory {
         }
     }
 
-    /// A call is about to be made: what was seen of the server before says nothing about it.
+    /// A call is about to be made, so earlier observations of the server no longer apply.
     pub fn calls(&mut self, verb: Verb, digest: Option<[u8; 16]>) {
         self.calls.pending_seen = false;
         self.calls.auxiliary = None;
@@ -299,20 +301,20 @@ impl Memory {
         }
     }
 
-    /// Whether this went wrong otherwise than the last time.
+    /// Whether this failure differs from the last one.
     pub fn is_new_trouble(&mut self, words: &str) -> bool {
         let is_new = self.pace.trouble.as_deref() != Some(words);
         self.pace.trouble = Some(words.into());
         is_new
     }
 
-    /// The password of the newest call may be on the server by now.
+    /// The server may have the password of the newest call by now.
     pub fn may_have_password(&mut self) {
         self.calls.password.current = None;
     }
 
-    /// An operation of ours ended, and status says so. What the listing shows from here on is new, also if it showed the
-    /// same before. `brought_login`: with it came the password that it was called with.
+    /// Our operation ended, and status shows it. Whatever the listing shows from now on counts as new, even if it showed the same
+    /// before. `brought_login`: the operation set the password that its call contained.
     pub fn operation_ended(&mut self, ended: &HistoryEntry, brought_login: bool, now: Instant) {
         self.observations.led_by = None;
         self.observations.poll = None;
@@ -334,7 +336,7 @@ impl Memory {
         }
     }
 
-    /// What an operation was asked for waits until then, since it ended like this.
+    /// Delays the next operation with the same target until then, because this one ended like this.
     pub fn pause(&mut self, operation: &Operation, end: Option<OperationEnd>, until: Instant) {
         let pause = Pause {
             until,
@@ -345,8 +347,8 @@ impl Memory {
         self.calls.pauses.insert(operation.verb, pause);
     }
 
-    /// A start or stop ended well. Gives how often it was needed lately: a server that does not stay as it is wanted is not
-    /// started or stopped without end.
+    /// A start or stop succeeded. Returns how often that was necessary recently, so that the operator does not endlessly start or
+    /// stop a server whose power state keeps changing.
     pub fn power_ended(&mut self, verb: Verb, now: Instant) -> usize {
         let former =
             self.calls.power.as_deref().filter(|former| {
@@ -361,7 +363,7 @@ impl Memory {
         times
     }
 
-    /// What is left at the service if the object goes now, as far as this process knows.
+    /// The leftover at the service if the object disappears now, as far as this process knows.
     pub fn orphan(&self) -> Option<Orphan> {
         if self.origin.is_finished {
             return None;
@@ -397,7 +399,7 @@ impl Memory {
         }
     }
 
-    /// What was seen of a server says nothing about another one.
+    /// Discards the observations of a server, which do not apply to another one.
     pub fn forget_looks(&mut self) {
         self.observations.observed_at = None;
         self.observations.led_by = None;
@@ -411,7 +413,7 @@ impl Memory {
         self.calls.password.current = None;
     }
 
-    /// Takes in the token of spec.reconcile, and the one that was carried out last.
+    /// Notes the token of `spec.reconcile`, unless it is the one that was carried out last.
     pub fn asked_to_look(&mut self, token: Option<&str>, done: Option<&str>, now: Instant) {
         let token = token.filter(|token| done != Some(*token));
         let known = self
@@ -424,7 +426,7 @@ impl Memory {
         }
     }
 
-    /// The newest instant from which a settling time counts.
+    /// The latest instant from which a settling time counts.
     pub fn newest_attempt(&self) -> Option<Instant> {
         self.calls
             .attempts
@@ -435,20 +437,20 @@ impl Memory {
 
     /// A server is known to be gone.
     pub fn is_gone(&mut self, id: ServerId, how: Gone) {
-        // What is only found gone again is no step ahead.
+        // Only the first finding is progress.
         if self.calls.gone.insert(id, (how, Instant::now())).is_none() {
             self.pace.backoff.reset();
             self.pace.not_before = None;
         }
     }
 
-    /// When an operation began, if this process began it.
+    /// When the service accepted an operation, if this process made its call.
     pub fn began(&self, operation: &Operation) -> Option<Instant> {
         let attempt = self.call(operation).filter(|attempt| attempt.tries > 0)?;
         matches!(attempt.call_state, CallState::Accepted { .. }).then_some(attempt.since)
     }
 
-    /// The clock of a task's queries; begun when the task is first met.
+    /// The poll state of a task, created when the task is first seen.
     pub fn poll_of(&mut self, task: &TaskId, began: Option<Instant>, now: Instant) -> &mut Poll {
         if self
             .observations
@@ -472,7 +474,7 @@ impl Memory {
     }
 }
 
-/// Opens one memory. A reconcile that panicked while it held it left at worst a hint behind, so the poison is ignored.
+/// Locks a memory. A reconcile that panicked while it held the lock left at worst an outdated hint, so the poison is ignored.
 pub fn open(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
     memory.lock().unwrap_or_else(PoisonError::into_inner)
 }

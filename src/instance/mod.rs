@@ -1,4 +1,4 @@
-//! The way of one Instance. A reconcile reads as the sentence of the design: observe, plan, record, act, report.
+//! The reconcile of one Instance: observe, plan, record, act, report.
 
 mod acknowledge;
 pub mod act;
@@ -43,7 +43,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// One reconcile of one object; gives the time until the next.
+/// Reconciles one object. Returns the time until the next reconcile.
 pub async fn reconcile(context: &Context, instance: &Instance) -> Duration {
     let facts = Facts::of(&context.settings.cluster, instance);
     let Some(memory) = context.memories.get(&facts.uid) else {
@@ -60,14 +60,14 @@ pub async fn reconcile(context: &Context, instance: &Instance) -> Duration {
 async fn drive(context: &Context, facts: Facts, memory: &Mutex<Memory>) -> Duration {
     let ends = Instant::now() + RECONCILE_LIMIT;
     if let Some(wait) = behind::wait(context, &facts, memory).await {
-        return wait; // the watch has not brought our own last write yet, or brings what is old
+        return wait; // the cache is older than our last write, or the apiserver shows an old state
     }
-    // What it takes of its Account's limits is given back if it comes to nothing.
+    // Dropping the guard returns the reservation unless a server may have been bought.
     let mut place = context.sessions.reservations().reconcile(&facts.uid);
     let (mut observed, access) = observe::observe(context, facts, memory).await; // reads
     let mut plan = plan::plan(&observed); // pure
     while observe::learn(context, &mut observed, &plan.needs, access.as_ref(), memory).await {
-        plan = plan::plan(&observed); // with what it asked for
+        plan = plan::plan(&observed); // with the answer to its question
     }
     acknowledge::first(&observed, &mut plan, memory);
     let session = access.as_deref();

@@ -1,4 +1,4 @@
-//! When an object is looked at again, and what an outcome means for its pace.
+//! Decides when an object is reconciled again, and how an outcome affects its pace.
 
 use crate::api::conditions::{Reason, State};
 use crate::api::{EndReason, Verb};
@@ -21,7 +21,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Ends a reconcile: remembers what came of it, and gives the time until the next one.
+/// Ends a reconcile: remembers its results, and returns the time until the next one.
 pub fn next(
     context: &Context,
     access: Option<&Access>,
@@ -33,7 +33,7 @@ pub fn next(
 ) -> Duration {
     let uid = observed.facts.uid.as_str();
     if matches!(outcome, Outcome::Finished) || context.memories.get(uid).is_none() {
-        // The object went while the reconcile ran: nothing looks out for it any more.
+        // The object was deleted during the reconcile, so it needs no listings.
         context.sessions.leave(&Subject::from(uid));
     }
     let mut memory = open(memory);
@@ -51,7 +51,8 @@ pub fn next(
     }
 }
 
-/// Whether something was read that is not in status: it is read again. Of what a failed create left behind nothing stands there.
+/// Whether the reconcile read something that is not in status, so that it must be read again. The leftover of a failed create is
+/// never in status.
 fn is_untold(
     observed: &Observation,
     plan: &Plan,
@@ -75,17 +76,17 @@ fn not_told(memory: &mut Memory, observed: &Observation, error: &KubeError) -> D
     warn(memory, observed, &error.to_string(), "status not written");
     let wait = memory.pace.backoff.fail();
     let wait = wait.min(not_written_again(error.is_refusal()));
-    // What was overtaken is put right by the event that shows it.
+    // After a conflict, the event of the other write triggers the next reconcile.
     let is_overtaken = error.is_overtaken();
     memory.told.unreported_until = (!is_overtaken).then(|| Instant::now() + wait);
     if observed.facts.deleting && !is_overtaken {
-        // A release needs no write before it: where status cannot be written, a deletion goes on all the same.
+        // A release needs no write before it, so a deletion continues even if status cannot be written.
         memory.told.acknowledged = Some(observed.facts.generation);
     }
     wait
 }
 
-/// What is overdue while it waits in line is asked for when it may be, of which there is notice.
+/// An object in line for a slot is woken when it gets one, so it need not retry overdue queries before that.
 fn in_line(again: Duration, outcome: &Outcome, session: Option<&Access>) -> Duration {
     match outcome {
         Outcome::Rested if session.is_some_and(Access::is_in_line) => {
@@ -95,7 +96,7 @@ fn in_line(again: Duration, outcome: &Outcome, session: Option<&Access>) -> Dura
     }
 }
 
-/// Nothing was called: what ended, and when to look again.
+/// No call was made: processes the end of an operation, and returns when to reconcile again.
 fn rested(
     session: Option<&AccountSession>,
     plan: &Plan,
@@ -120,7 +121,7 @@ fn rested(
         }
     }
     let readiness = plan.update.readiness.as_ref();
-    // As long as it cannot be said, something fails.
+    // A status that cannot be written is a failure, so the backoff stays.
     if is_said && readiness.is_some_and(|readiness| readiness.state == State::Ready) {
         memory.pace.backoff.reset();
         memory.pace.trouble = None;
@@ -141,12 +142,12 @@ fn rested(
         .map_or(again, |at| again.min(at.saturating_duration_since(now)))
 }
 
-/// When the task of such an operation is asked for.
+/// The poll schedule for the task of an operation.
 fn schedule(session: Option<&AccountSession>, verb: Verb) -> Schedule {
     session.map_or_else(Schedule::default, |session| Schedule::of(session, verb))
 }
 
-/// When to look again, and what the outcome means for the pace of this object.
+/// When to reconcile again, and how the outcome affects the pace of this object.
 fn after(
     session: Option<&AccountSession>,
     plan: &Plan,
@@ -206,7 +207,7 @@ fn after(
             let wait = memory.pace.backoff.fail();
             let wait = wait.min(not_written_again(readiness.is_some()));
             if plan.buys() {
-                // An event that comes meanwhile brings the next try no nearer.
+                // An event in the meantime does not bring the next attempt forward.
                 memory.pace.not_before = Some(Instant::now() + wait);
             }
             wait
@@ -214,7 +215,7 @@ fn after(
     }
 }
 
-/// What came of a call within another operation.
+/// Logs the result of an auxiliary call within an attempt.
 fn beside(outcome: &Outcome, memory: &mut Memory, observed: &Observation) {
     let Outcome::Auxiliary {
         verb,
@@ -236,11 +237,11 @@ fn beside(outcome: &Outcome, memory: &mut Memory, observed: &Observation) {
     }
 }
 
-/// The service took the call of this plan.
+/// The service accepted the call of this plan.
 fn accepted(plan: &Plan, memory: &mut Memory, observed: &Observation, id: &ServerId) {
     memory.pace.backoff.reset();
     memory.pace.not_before = None;
-    // A server in the making is not expected in a listing yet.
+    // The circuit breaker must not expect a server in a listing while it is being created.
     memory.pace.wants.attention = Attention::InFlight;
     memory.pace.trouble = None;
     match &plan.step {
@@ -250,7 +251,7 @@ fn accepted(plan: &Plan, memory: &mut Memory, observed: &Observation, id: &Serve
     }
 }
 
-/// The service refused the call of this plan. Gives how long it is left alone.
+/// The service refused the call of this plan. Returns the pause before the next one.
 fn refused(
     plan: &Plan,
     outcome: &Outcome,
@@ -266,17 +267,18 @@ fn refused(
     else {
         return times::AFTER_OWN_WRITE;
     };
-    // Status has the service's words: they may say a password that is refused, and a log goes further.
+    // Log the reason only. The message quotes the service and may contain a refused password, and a log may reach more readers
+    // than status.
     let why = reason.as_str();
     warn(memory, observed, why, "the service refused the call");
     let wait = match (reason, &plan.step) {
         (Reason::CreateRefused, _) => memory.pace.backoff.fail().max(times::CREATE_REFUSED_RETRY),
-        // Each try is announced and closed, which are two writes.
+        // Each attempt costs two writes, for the intent and for the refusal.
         (reason, _) if plan.buys() && reason.is_lasting_refusal() => times::CREATE_REFUSED_RETRY,
         (Reason::OperationRefused, Step::Operate { announce: true, .. }) => {
             not_wanted(memory, observed, message, is_said)
         }
-        // It only has to be stopped first, or to be looked at.
+        // The server only has to be stopped or read first.
         (Reason::Stopping | Reason::OperationRefused, _) => times::AFTER_OWN_WRITE,
         (Reason::ServiceBusy, _) => memory.pace.backoff.fail().min(times::SERVICE_BUSY_RETRY),
         _ => memory.pace.backoff.fail().min(times::DEPENDENCY_RETRY_MAX),
@@ -286,7 +288,7 @@ fn refused(
     wait
 }
 
-/// The service did not want an operation that was just announced, which ended with that. Gives how long it is left alone.
+/// The service refused an operation that was just announced, which ends the operation. Returns the pause before the next one.
 fn not_wanted(
     memory: &mut Memory,
     observed: &Observation,
@@ -301,13 +303,13 @@ fn not_wanted(
     let end = ended::end(observed, EndReason::Refused, message, times);
     memory.pause(&open, Some(end), Instant::now() + pause);
     if is_said {
-        // Its end stands in status, together with the refusal.
+        // Status shows its end, together with the refusal.
         memory.calls.followed = None;
     }
     pause
 }
 
-/// What is told of a call that was not accepted.
+/// The log message for a call that was not accepted.
 fn not_taken(is_unknown: bool) -> &'static str {
     match is_unknown {
         true => "the outcome of a call is unknown",
@@ -315,14 +317,14 @@ fn not_taken(is_unknown: bool) -> &'static str {
     }
 }
 
-/// The same trouble is told once, as long as no call gets through in between.
+/// Logs a failure once while no call succeeds in between.
 fn warn(memory: &mut Memory, observed: &Observation, why: &str, what: &'static str) {
     if memory.is_new_trouble(why) {
         journal::not_done(&observed.facts, why, what);
     }
 }
 
-/// Longest wait after a write that was not done.
+/// Longest pause after a failed write.
 fn not_written_again(is_refused: bool) -> Duration {
     if is_refused {
         times::WRITE_REFUSED_RETRY

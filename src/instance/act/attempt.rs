@@ -1,4 +1,4 @@
-//! The one call of a reconcile, and what it needs.
+//! The one call of a reconcile, and the values that it needs.
 
 use crate::cloud::{CallPriority, Permit};
 use crate::instance::context::Context;

@@ -1,4 +1,4 @@
-//! What the service answered becomes part of the record, at once and only where it belongs.
+//! Writes the service's answer into the record, immediately and only if the intent is unchanged.
 
 use super::attempt::{Attempt, room};
 use crate::api::conditions::Reason;
@@ -16,14 +16,14 @@ use kube::{Api, Resource};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// Times a receipt is tried before the reconcile gives up; the process remembers it and tries again in the next reconcile.
+/// How often a receipt is tried before the reconcile gives up. The process remembers it and tries again in the next reconcile.
 const RECEIPTS: u32 = 3;
 
 impl Attempt<'_> {
-    /// Writes the receipt, conditional on the object's UID and on the intent as it was written. Tells whether it stands.
+    /// Writes the receipt, conditional on the object's UID and on the exact intent. Returns whether it is on record.
     ///
-    /// An object that is gone leaves a server without a home: it is released here, and should that fail, a
-    /// tombstone of its marker stays, so that whoever sees it in a listing releases it.
+    /// If the object is gone, no Instance owns the new server, so it is released here. A tombstone of its marker remains: if the
+    /// release fails, the Account controller releases the server once a listing shows it.
     pub(super) async fn give_receipt(
         &self,
         intent: &str,
@@ -41,7 +41,7 @@ impl Attempt<'_> {
                 Ok(()) => return true,
                 Err(error) if error.is_not_found() || self.is_other_object().await => {
                     if self.facts.spec.keeps_its_server() {
-                        // It is told as left behind.
+                        // It is reported as left behind.
                         return false;
                     }
                     let Facts {
@@ -52,8 +52,8 @@ impl Attempt<'_> {
                     self.release_homeless(session, receipt, id).await;
                     return false;
                 }
-                // Somebody changed the record between intent and receipt, or our own first answer was lost: the next reconcile
-                // sees which.
+                // Another writer changed the record between intent and receipt, or the answer to our first try was lost. The next
+                // reconcile finds out.
                 Err(error) if error.is_stale() => return false,
                 Err(error) if tries < RECEIPTS => {
                     tracing::warn!(%error, "the receipt was not written, trying again");
@@ -66,8 +66,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// Writes into status that the service took an operation, conditional on the object's UID and on the announcement. Tells
-    /// whether it stands: otherwise the report says it, or the next reconcile.
+    /// Writes into status that the service accepted an operation, conditional on the object's UID and on the intent. Returns
+    /// whether it is in status. If not, the report or the next reconcile writes it.
     pub(super) async fn give_operation_receipt(&self, operation: &Operation) -> bool {
         let patch = json!([
             {"op": "test", "path": "/metadata/uid", "value": self.facts.uid},
@@ -87,8 +87,8 @@ impl Attempt<'_> {
         false
     }
 
-    /// The service refused the create: the record says so, conditional on the intent as it was written, so that a process that
-    /// comes after this one takes it for no lost answer. Where that cannot be written, this process still knows it.
+    /// Records that the service refused the create, conditional on the exact intent. A later process then does not mistake it for
+    /// a lost answer. If the write fails, this process still knows about the refusal.
     pub(super) async fn close(
         &self,
         intent: &str,
@@ -137,14 +137,14 @@ impl Attempt<'_> {
             .sessions
             .add_tombstone(self.account, session, &receipt.marker, places);
         let permit = room(session, CallPriority::Urgent).await;
-        // With a tombstone it is not left behind: whoever sees it releases it.
+        // With a tombstone the server is not left behind: it is released once a listing shows it.
         open(self.memory).origin.is_finished = true;
         let Ok(permit) = permit else {
             tracing::error!(server = %id, "a server without an Instance was not released: the request limit left no room; listings look out for it");
             return;
         };
-        // Stopped since its call, this process may have been followed by another one, which took the server over for an object
-        // that came back under the same marker.
+        // If this process was suspended after its call, another process may have become the leader and adopted the server for an
+        // object that was restored with the same marker.
         if self.has_time().is_err() {
             tracing::error!(server = %id, "a server without an Instance was not released: no time, or no Lease, is left");
             return;

@@ -1,4 +1,4 @@
-//! Lets go: of a server, and in the end of the object.
+//! Releases a server, and removes the finalizer at the end.
 
 use super::attempt::{Attempt, room};
 use crate::api::PurchaseRecord;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 impl Attempt<'_> {
-    /// Calls the release of a server that a fresh read confirmed. May be repeated until it is gone.
+    /// Releases a server that a fresh read confirmed. May be repeated until the server is gone.
     pub(super) async fn release(
         &self,
         session: &AccountSession,
@@ -37,7 +37,7 @@ impl Attempt<'_> {
         let is_first = !former.as_ref().is_some_and(|call| call.accepted);
         let call = match answer {
             Ok(accepted) => {
-                // A new operation: asked for at its own pace.
+                // A new task with its own poll schedule.
                 memory.observations.poll = None;
                 ReleaseCall {
                     at: now,
@@ -66,7 +66,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The service did not take the call, or nobody knows.
+    /// The service refused the release, or the outcome is unknown.
     fn not_released(
         &self,
         error: &Error,
@@ -87,7 +87,7 @@ impl Attempt<'_> {
         if error.is_unauthorized() {
             (self.context.doubt_account)(self.account);
         }
-        // A call that was taken before goes on, whatever became of its repetition.
+        // An earlier call that was accepted remains valid, regardless of the result of its repetition.
         let taken = former.filter(|call| call.accepted);
         ReleaseCall {
             at: now,
@@ -99,8 +99,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// Takes the finalizer away, if record and UID are still the ones that the proof was made for, and remembers the
-    /// marker: a server that turns up late is released.
+    /// Sets a tombstone for the marker, so that a server that shows up late is released. Then removes the finalizer, if record
+    /// and UID are still the ones that the proof was made for.
     pub(super) async fn finish(&self, session: Option<&AccountSession>) -> Outcome {
         let facts = self.facts;
         if let Some(session) = session {
@@ -111,7 +111,7 @@ impl Attempt<'_> {
                 facts.places.clone(),
             );
         }
-        // The Event first: afterwards there is nothing left to tell it about.
+        // Publish the Event first: afterwards the object that it refers to is gone.
         let released = self.observed.own_id().map(|id| {
             let note = format!(
                 "server {id} is released and confirmed gone, since this Instance was deleted"
@@ -122,11 +122,11 @@ impl Attempt<'_> {
         self.take_finalizer(event, Vec::new()).await
     }
 
-    /// Somebody took the record away, and the server that status tells of is still there, under a name that is not ours: it
-    /// is nothing to release, and nobody may be left to believe that it was.
+    /// The Event for a server that is in status but no longer on record, because a user removed the record, and that has a
+    /// foreign name. The operator does not release it, and the user must not believe that it did.
     fn left_behind(&self) -> Option<EventNote> {
         if self.facts.id().is_some() {
-            // It is on record, and another Instance's by right.
+            // The server is on record, and another Instance has the better right to it.
             return None;
         }
         let id = ServerId::from(self.facts.status.id.as_deref()?);
@@ -139,15 +139,15 @@ impl Attempt<'_> {
         Some(EventNote::warning("NotReleased", note))
     }
 
-    /// Takes the finalizer away and leaves what there is at the service, if the spec that wants it so still stands. Its marker
-    /// is not remembered: a server of it that turns up late is kept as well.
+    /// Removes the finalizer and keeps the server, if the spec that requests this is still current. Sets no tombstone, so that a
+    /// server that shows up late is kept, too.
     pub(super) async fn let_go(&self, event: Option<EventNote>) -> Outcome {
         let generation = self.facts.generation;
         let is_wanted = json!({"op": "test", "path": "/metadata/generation", "value": generation});
         self.take_finalizer(event, vec![is_wanted]).await
     }
 
-    /// The patch that lets the object go, after these tests of its own.
+    /// The patch that removes the finalizer, with these additional tests.
     async fn take_finalizer(&self, event: Option<EventNote>, tests: Vec<Value>) -> Outcome {
         let facts = self.facts;
         let kept: Vec<&String> = facts

@@ -1,4 +1,4 @@
-//! The connection Secret: where the server is, and what is in force there.
+//! The connection Secret: the server's address, and the login in force.
 
 use crate::api::PASSWORD;
 use crate::instance::connection::wanted;
@@ -22,7 +22,7 @@ const HOST: &str = "host";
 const PORT: &str = "port";
 const KEY: &str = "sshKeyId";
 
-/// Reads the Secret. The login that is to stand in it was read before.
+/// Reads the Secret. The login that belongs into it was read before.
 pub(in crate::instance) async fn look(context: &Context, observed: &mut Observation) {
     observed.connection = ConnectionFact::Unread;
     let Some(wanted) = wanted(observed) else {
@@ -39,7 +39,7 @@ pub(in crate::instance) async fn look(context: &Context, observed: &mut Observat
     let mut words = String::new();
     let (fact, version) = match read {
         Err(SecretProblem::NoSecret(_)) => (ConnectionFact::Differs(None), None),
-        // There is none of that name, so none of ours.
+        // No Secret can have this name, so none of ours has it.
         Err(SecretProblem::NoName(no_name)) => {
             words = format!("{no_name}: fix spec.connectionSecret.name");
             (ConnectionFact::NotOurs, None)
@@ -75,7 +75,7 @@ pub(in crate::instance) async fn look(context: &Context, observed: &mut Observat
     observed.connection = fact;
 }
 
-/// Every key that is ours, with its value or without.
+/// All keys that the operator manages, each with a value or to be removed.
 fn change(observed: &Observation, wanted: &Connection) -> Option<Change> {
     let mut change = Change::default();
     change.put(HOST, &wanted.host);
@@ -95,7 +95,7 @@ fn change(observed: &Observation, wanted: &Connection) -> Option<Change> {
     Some(change)
 }
 
-/// Whether a Secret says all of it and nothing else under our keys.
+/// Whether the managed keys of a Secret have exactly these values.
 fn says(content: &Content, change: &Change) -> bool {
     let values = change.values.iter();
     let mut values = values.map(|(key, value)| (*key, value.expose_secret()));
@@ -103,7 +103,7 @@ fn says(content: &Content, change: &Change) -> bool {
         && change.removed.iter().all(|key| content.text(key).is_none())
 }
 
-/// Makes or changes the Secret. It is no part of the server's state: trouble with it is remembered, and told beside.
+/// Creates or changes the Secret. A failure does not affect the server, so it is remembered and reported separately.
 pub(super) async fn write(
     context: &Context,
     observed: &Observation,
@@ -132,12 +132,12 @@ pub(super) async fn write(
     let (trouble, version) = match written {
         Ok(()) => match context.secrets.of(&key) {
             Some(version) => (None, Some(version)),
-            // It is gone again already, or the watch of its namespace has yet to tell.
+            // The Secret is already gone again, or the watch of its namespace has not shown it yet.
             None => return Outcome::Stale,
         },
         Err(NotWritten::Stale) => return Outcome::Stale,
         Err(NotWritten::Failed(error)) => match error.obstacle() {
-            // Tried again by itself, and not worth a message.
+            // The operator retries without a message.
             None => return Outcome::not_written(&error),
             Some(obstacle) => {
                 let words = refused(&managed.name, obstacle, &error);

@@ -1,6 +1,6 @@
-//! Decides which Instance owns a Secret. The operator uses and changes a Secret only where it belongs to the Instance by its owner reference. A Secret
-//! that a backup brought back has lost that reference: the operator recognizes it by what the operator alone writes, or a user who
-//! may write the Secret, and owns it again.
+//! Decides which Instance owns a Secret. The operator uses and changes a Secret only if the Instance owns it by its owner
+//! reference. A Secret that was restored from a backup has lost that reference. The operator recognizes it by labels that only
+//! the operator, or a user who may write the Secret, can set, and becomes its owner again.
 
 use crate::api::names::{GROUP, MANAGED_BY, MANAGER, SECRET_MARKER, SECRET_ROLE};
 use crate::api::{Marker, SecretKeyRef, SecretTemplate};
@@ -17,7 +17,7 @@ pub(in crate::instance) struct Managed<'a> {
     pub(in crate::instance) name: String,
     /// Value of the label [`SECRET_ROLE`].
     role: &'static str,
-    /// Labels and annotations that the spec asks for.
+    /// Labels and annotations from the spec.
     pub(super) template: Option<&'a SecretTemplate>,
 }
 
@@ -28,7 +28,7 @@ pub(in crate::instance) enum Ownership {
     Ours,
     /// It was made for this Instance, and its owner reference is missing or names a deleted Instance of the same name.
     Unowned,
-    /// It was made for a former Instance of this name. Kubernetes collects it any moment.
+    /// It was made for a former Instance of this name. Kubernetes is about to collect it.
     Former,
     /// It has no owner, and nothing shows for which Instance it was made. A user may hand it over.
     Free,

@@ -1,4 +1,4 @@
-//! What a generated login Secret says, as its keys stand.
+//! Tests of the keys of a generated login Secret, and of its owner.
 
 use super::*;
 use crate::api::names::{BINDING, MANAGED_BY, MANAGER, SECRET_MARKER, SECRET_ROLE};
@@ -84,7 +84,7 @@ fn a_first_password_is_told_as_in_force_only_where_a_server_is_bought_with_it() 
     assert_eq!(keys(true), [PENDING], "it has another one");
 }
 
-/// The Instance `web` whose record was written for the object with this UID, with a server that bears this name.
+/// The Instance `web` with a record that was written for the object with this UID, and a server with this name.
 fn facts(record_of: Option<&str>, imported: Option<&str>) -> Facts {
     let mut instance = json!({
         "metadata": {"namespace": "ns", "name": "web", "uid": UID},
@@ -161,7 +161,7 @@ fn a_secret_that_a_backup_brought_back_is_adopted_by_the_instance_that_it_was_ma
         content.labels.insert(SECRET_MARKER.to_owned(), marker);
         content
     };
-    // Without an owner, by its label; with an owner that is gone, by either.
+    // Recognized by its label without an owner, and by label or owner if the owner is gone.
     assert_eq!(whose(&marked(FORMER), &restored), Ownership::Unowned);
     let mut dead = marked(FORMER);
     owned_by(&mut dead, "web", FORMER);
@@ -173,7 +173,7 @@ fn a_secret_that_a_backup_brought_back_is_adopted_by_the_instance_that_it_was_ma
     dead.labels
         .insert(SECRET_MARKER.into(), Marker::of_uid(FORMER).to_string());
     assert_eq!(whose(&dead, &restored), Ownership::Unowned);
-    // A user cut the reference, and the Instance has no record yet.
+    // A user removed the owner reference, and the Instance has no record yet.
     let fresh = facts(None, None);
     assert_eq!(whose(&marked(UID), &fresh), Ownership::Unowned);
     // The server of the Instance in another cluster was imported.
@@ -181,7 +181,7 @@ fn a_secret_that_a_backup_brought_back_is_adopted_by_the_instance_that_it_was_ma
     let imported = facts(Some(UID), Some(&name));
     assert_eq!(whose(&marked(FORMER), &imported), Ownership::Unowned);
 
-    // Nothing else: the marker, the labels, the type, the purpose, an owner that lives.
+    // Any other difference means that it is not ours: marker, labels, type, role, or a living owner.
     assert_eq!(whose(&marked(FORMER), &fresh), Ownership::Free);
     assert_eq!(whose(&marked("uid-of-db"), &restored), Ownership::Free);
     for label in [MANAGED_BY, SECRET_ROLE] {

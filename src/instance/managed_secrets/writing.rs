@@ -1,4 +1,4 @@
-//! Makes and changes Secrets, and names what stands in the way.
+//! Creates and changes Secrets, and names the cause if that fails.
 
 use super::ownership::{Managed, Ownership, owner};
 use crate::api::Instance;
@@ -22,11 +22,11 @@ use zeroize::Zeroize;
 /// Why a Secret was not written.
 #[derive(Debug)]
 pub(super) enum NotWritten {
-    /// It is not what the plan was made from.
+    /// It is not in the state that the plan is based on.
     Stale,
-    /// The operator may write more Secrets than it should, so it makes none: why, and what to do.
+    /// The operator has permission to write more Secrets than it should, so it creates none. With the cause and the remedy.
     Unsafe(String),
-    /// The apiserver did not do it, or the outcome is unknown.
+    /// The apiserver refused, or the outcome is unknown.
     Failed(KubeError),
 }
 
@@ -51,7 +51,7 @@ impl NotWritten {
     }
 }
 
-/// What gives the right to write Secrets of Instances.
+/// The remedy for missing permission to write Secrets of Instances.
 const RIGHT: &str = "apply deploy/secret-writer, which allows it (for one namespace: deploy/one-namespace/secret-writer, a line of \
      deploy/namespaced/kustomization.yaml)";
 
@@ -99,15 +99,15 @@ impl Change {
         managed.annotations().into_iter().chain(ours).collect()
     }
 
-    /// An error whose words do not hold what was to be written, should an admission webhook quote it.
+    /// The error without the values of the write, in case an admission webhook quotes them.
     pub(super) fn without_values(&self, error: KubeError) -> KubeError {
         error.hiding(self.values.iter().map(|(_, value)| value.expose_secret()))
     }
 }
 
-/// Whether the Instance is there and stays, with the record that the plan was made from. A Secret of one that is gone is removed
-/// at once by Kubernetes, and would be made again and again until a late watch reports it; a server that a late watch does not
-/// show yet has another password than the first one of a new Secret.
+/// Checks that the Instance exists, stays, and still has the record that the plan is based on. Kubernetes collects the Secret of
+/// a deleted Instance at once, so the operator would create it again and again until a late watch shows the deletion. And if a
+/// late watch does not show the server yet, that server does not have the first password of a new Secret.
 async fn stays(context: &Context, facts: &Facts) -> Result<(), NotWritten> {
     let api: Api<Instance> = Api::namespaced(context.client.clone(), &facts.key.namespace);
     match call("read the Instance", api.get_metadata(&facts.key.name)).await {
@@ -124,19 +124,19 @@ async fn stays(context: &Context, facts: &Facts) -> Result<(), NotWritten> {
     }
 }
 
-/// Makes a Secret that belongs to the Instance; one that exists is left alone.
+/// Creates a Secret that the Instance owns; leaves an existing one alone.
 pub(super) async fn create(
     context: &Context,
     facts: &Facts,
     managed: &Managed<'_>,
     change: &Change,
 ) -> Result<(), NotWritten> {
-    // Rights without the policy that confines them are not made use of: no user is to get used to them.
+    // The operator does not use permissions that no policy confines, so that no user relies on them.
     if let Some(words) = context.rights.unsafe_words() {
         return Err(NotWritten::Unsafe(format!("no Secret is made: {words}")));
     }
     stays(context, facts).await?;
-    // A key that is to be removed would be made, with nothing under it.
+    // A key that is to be removed would otherwise be created with an empty value.
     let mut data = change.data();
     data.retain(|_, value| !value.is_null());
     let secret = json!({
@@ -169,7 +169,8 @@ pub(super) async fn create(
         Ok(mut made) => {
             let meta = std::mem::take(&mut made.metadata);
             wipe(made);
-            // A login is waited for: the watch brings it, and with it the next reconcile.
+            // The reconcile that waits for a login is triggered by the watch event of the new Secret, so that event must count as
+            // news.
             if !managed.is_login() {
                 note(
                     context,
@@ -181,13 +182,13 @@ pub(super) async fn create(
             }
             Ok(())
         }
-        // It exists, by an older write of ours whose answer was lost, or by another writer: to be read.
+        // The Secret exists, from an older write of ours whose answer was lost or from another writer: read it.
         Err(error) if error.is_conflict() => Err(NotWritten::Stale),
         Err(error) => Err(NotWritten::Failed(change.without_values(error))),
     }
 }
 
-/// Changes a Secret of ours, in the very version that was read. One that has lost its owner gets it back.
+/// Changes a Secret of the Instance in exactly the version that was read. A Secret without an owner gets the Instance as owner.
 pub(super) async fn patch(
     context: &Context,
     facts: &Facts,
@@ -205,13 +206,13 @@ pub(super) async fn patch(
         "data": change.data(),
     });
     if managed.ownership(content, facts) != Ownership::Ours {
-        // A late watch may show a former Instance, whose name the owner of the Secret has by now.
+        // A late watch may show a deleted Instance, whose successor owns the Secret by now.
         stays(context, facts).await?;
         patch["metadata"]["ownerReferences"] = owner(facts);
     }
     let api: Api<Secret> = Api::namespaced(context.client.clone(), &facts.key.namespace);
     let (params, patch) = (patch_params(), Patch::Merge(&patch));
-    // Its metadata is the whole answer: the values do not come back.
+    // Only metadata is returned, so the values do not come back.
     let written = api.patch_metadata(&managed.name, &params, &patch);
     let written = call("change a Secret", written).await;
     let result = written.as_ref().map_or_else(KubeError::category, |_| "ok");
@@ -233,7 +234,7 @@ pub(super) async fn patch(
     }
 }
 
-/// Takes in the version that a write of ours was answered with.
+/// Records the version in the answer to our own write.
 fn note(
     context: &Context,
     facts: &Facts,

@@ -26,12 +26,12 @@ struct Remembered {
 }
 
 impl Memories {
-    /// An object was seen by the watch; `born_here` counts only at the first sight.
+    /// The watch showed an object; `born_here` counts only the first time.
     pub fn saw(&self, uid: impl Into<Arc<str>>, key: &ObjectKey, born_here: bool) {
         self.met(uid, key, born_here);
     }
 
-    /// The same; gives what is remembered of it.
+    /// The same. Returns the object's memory.
     pub fn met(
         &self,
         uid: impl Into<Arc<str>>,
@@ -52,7 +52,7 @@ impl Memories {
         remembered.memory.clone()
     }
 
-    /// The watch showed an object in this version.
+    /// The watch showed this version of an object.
     pub fn shown(&self, uid: &str, version: u64) {
         if let Some(memory) = self.get(uid) {
             super::open(&memory).shown(version, Instant::now());
@@ -66,8 +66,8 @@ impl Memories {
         }
     }
 
-    /// This process becomes the active one. What it saw while it stood by was not born in its term, and the clocks of what
-    /// it waits for begin now: another process may have acted until a moment ago.
+    /// This process becomes the leader. Objects that it saw while on standby do not count as created in its term, and its waits
+    /// begin now, since another process may have acted until a moment ago.
     pub fn begin_term(&self) {
         let mut inner = self.lock();
         let doubts = inner.doubts;
@@ -78,7 +78,7 @@ impl Memories {
         }
     }
 
-    /// What is remembered of an object; none when it is gone.
+    /// The memory of an object; None if it is gone.
     pub fn get(&self, uid: &str) -> Option<Arc<Mutex<Memory>>> {
         self.lock()
             .by_uid
@@ -86,8 +86,8 @@ impl Memories {
             .map(|remembered| remembered.memory.clone())
     }
 
-    /// The state went back in time (etcd was restored): no object is known to be new any more. Each memory takes it in
-    /// at its next reconcile, and a reconcile that is under way finds out before it buys.
+    /// The state of the cluster went back in time (etcd was restored), so no object counts as new any more. Each memory applies
+    /// this in its next reconcile, and a reconcile in progress notices it before it buys.
     pub fn doubt_all(&self) {
         let mut inner = self.lock();
         inner.doubts = Doubts {
@@ -101,13 +101,13 @@ impl Memories {
         self.lock().doubts
     }
 
-    /// An object is gone for good. Gives what was remembered of it.
+    /// An object is gone for good. Returns its memory.
     pub fn forget(&self, uid: &str) -> Option<Arc<Mutex<Memory>>> {
         let forgotten = self.lock().by_uid.remove(uid);
         forgotten.map(|forgotten| forgotten.memory)
     }
 
-    /// Which object has this UID.
+    /// The object with this UID.
     pub fn key_of(&self, uid: &str) -> Option<ObjectKey> {
         self.lock()
             .by_uid

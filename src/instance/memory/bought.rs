@@ -1,4 +1,4 @@
-//! What this process knows of the servers that it bought.
+//! The servers that this process bought.
 
 use crate::api::{PurchaseRecord, Verb};
 use crate::cloud::{ServerId, TaskId};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 impl Memory {
-    /// Whether it is certain that no server was bought under a record: this process knows what became of each call.
+    /// Whether certainly no server was bought under a record, because this process knows the outcome of each call.
     pub fn nothing_bought(&self, record: &PurchaseRecord) -> bool {
         let harmless = |attempt: &Attempt| {
             attempt.is_own
@@ -38,14 +38,14 @@ impl Memory {
             })
     }
 
-    /// The server that the newest record named, unless this process knows that it is gone.
+    /// The server in the newest record, unless this process knows that it is gone.
     pub fn had_server(&self) -> Option<&ServerId> {
         let id = self.origin.recorded.as_ref()?.id.as_ref()?;
         (!self.calls.gone.contains_key(id)).then_some(id)
     }
 
-    /// The newest attempt of a purchase that this process made after the recorded one, and whose call may have been carried
-    /// out: the cluster's state went back to before it.
+    /// When this process made its newest purchase after the recorded one whose call may have taken effect. There can be one if
+    /// the cluster's state went back to before it.
     pub fn in_doubt_since(&self, record: &PurchaseRecord) -> Option<Instant> {
         let is_later = |number: u32, attempt: &Attempt| {
             number > record.attempt
@@ -57,7 +57,7 @@ impl Memory {
         later.map(|(_, attempt)| attempt.since).max()
     }
 
-    /// The Account of an attempt that may have bought a server, when no record tells of it any more.
+    /// The Account of an attempt that may have bought a server, for use when no record names it any more.
     pub fn account_in_doubt(&self) -> Option<&Arc<str>> {
         let newest = self.calls.attempts.last()?.1;
         let harmless = matches!(

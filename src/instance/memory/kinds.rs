@@ -1,4 +1,4 @@
-//! What is remembered: attempts, calls, queries, wishes.
+//! The kinds of values in a memory: attempts, calls, polls, pauses.
 
 use crate::api::conditions::Reason;
 use crate::api::{Applied, OperationEnd, PurchaseRecord, SecretTemplate, Verb};
@@ -9,13 +9,13 @@ use jiff::Timestamp;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tokio::time::Instant;
 
-/// Digests of passwords, keyed by a random word of this process: they tell whether a Secret that was touched holds another
-/// password, and nothing else.
+/// Digests of passwords, keyed with a random value of this process. They only show whether a changed Secret holds another
+/// password.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passwords {
-    /// Of the attempt that is under way.
+    /// The digest of the password in the current attempt.
     pub sent: Option<[u8; 16]>,
-    /// Of the server.
+    /// The digest of the server's password.
     pub current: Option<[u8; 16]>,
 }
 
@@ -24,66 +24,66 @@ pub struct Passwords {
 pub struct LoginMetadata {
     /// The version with this metadata, see [`named_version`](crate::instance::login::named_version).
     pub version: String,
-    /// Since when the password is in force; none where the annotation cannot be read.
+    /// Since when the password is in force; None if the annotation cannot be parsed.
     pub rotated_at: Option<Timestamp>,
-    /// The template whose labels and annotations the Secret has, or was last given by this process.
+    /// The template whose labels and annotations the Secret has, or which this process wrote last.
     pub template: Option<SecretTemplate>,
 }
 
-/// What is to stand in the connection Secret, but for the password, which is told by the version of its Secret.
+/// The wanted content of the connection Secret, with the version of the login Secret in place of the password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// Name of the Secret.
     pub name: String,
-    /// Where the server is.
+    /// The server's address.
     pub host: String,
-    /// Where it is logged in to.
+    /// The port for logins.
     pub port: &'static str,
-    /// As whom.
+    /// The account for logins.
     pub username: String,
-    /// With which key pair, if not with a password.
+    /// The key pair for logins, if the login is by key.
     pub key: Option<String>,
-    /// The version of the login Secret whose password is in force, if it is logged in to with one.
+    /// The version of the login Secret whose password is in force, if the login is by password.
     pub secret: Option<String>,
     /// Labels and annotations for the Secret.
     pub template: Option<SecretTemplate>,
 }
 
-/// A connection Secret that was looked at or written.
+/// A connection Secret that was read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connected {
-    /// What it was to say.
+    /// Its wanted content.
     pub wanted: Connection,
-    /// Its UID and resourceVersion then.
+    /// Its UID and resourceVersion at that time.
     pub version: Option<String>,
-    /// Why it does not say so.
+    /// Why its content differs.
     pub trouble: Option<ConnectionTrouble>,
 }
 
-/// Why a connection Secret is not as it is to be.
+/// Why a connection Secret does not have the wanted content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionTrouble {
-    /// For people, with the remedy.
+    /// The message for users, with the remedy.
     pub words: String,
-    /// Tried again no sooner; none where only another version of the Secret changes anything.
+    /// When to retry; None if only another version of the Secret can help.
     pub until: Option<Instant>,
 }
 
-/// What became of the one POST of an attempt.
+/// The outcome of the one call of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallState {
-    /// The intent is ours and nothing was sent.
+    /// This process wrote the intent, and sent nothing.
     NotSent,
-    /// The service refused it, or it never left: nothing was done.
+    /// The service refused the call, or it was never sent: it had no effect.
     Refused {
-        /// What the service said.
+        /// The service's message.
         message: String,
-        /// What that means for the conditions.
+        /// The reason for the conditions.
         reason: Reason,
     },
-    /// It may have happened.
+    /// The call may have taken effect.
     Unknown,
-    /// The service took it.
+    /// The service accepted the call.
     Accepted {
         /// The server.
         id: ServerId,
@@ -92,43 +92,43 @@ pub enum CallState {
     },
 }
 
-/// An attempt as this process has seen it.
+/// An attempt, as far as this process knows it.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     /// The nonce of its intent.
     pub nonce: String,
     /// The Account that it was made with.
     pub account: Arc<str>,
-    /// What it is to do.
+    /// The attempt's operation.
     pub verb: Verb,
-    /// This process wrote its intent.
+    /// This process wrote the intent.
     pub is_own: bool,
-    /// Of a purchase: nothing was done to its server since. This process saw it begin or run, and status has not told its end.
+    /// For a purchase: no operation has followed it. This process saw it begin or run, and status has not shown its end.
     pub is_newest: bool,
     /// How often its call was made.
     pub tries: u32,
-    /// This term's first sight of it, or the end of our own POST, the later: its settling time counts from here.
+    /// When this term first saw the attempt, or when our own call ended, whichever is later. The settling time counts from here.
     pub since: Instant,
-    /// Why the outcome of its call is unknown, in the service's words, where this process made the call.
+    /// Why the outcome of the call is unknown, in the service's words, if this process made the call.
     pub doubt: Option<Box<str>>,
-    /// What became of it, as far as this process knows; an intent that it did not write is `Unknown`.
+    /// The outcome of the call, as far as this process knows; `Unknown` if it did not write the intent.
     pub call_state: CallState,
 }
 
-/// A wish that ended badly: the same is not asked for again before its time.
+/// An operation that failed: the same one is not repeated for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// Its time.
+    /// When it may be repeated.
     pub until: Instant,
     /// Generation of the spec that asked for it.
     pub generation: i64,
-    /// What the server was to be.
+    /// The target state of the server.
     pub target: Applied,
-    /// How it ended; none where the server does not stay as it is put.
+    /// How it ended; None if it succeeded and the server did not keep its power state.
     pub end: Option<OperationEnd>,
 }
 
-/// A start or stop that ended well, and how often that happened lately.
+/// A start or stop that succeeded, and how often that happened recently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Power {
     pub(super) verb: Verb,
@@ -136,18 +136,18 @@ pub(super) struct Power {
     pub(super) times: usize,
 }
 
-/// A call within an attempt that stopped or started the server for it.
+/// An auxiliary call within an attempt that stopped or started the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Auxiliary {
     /// Start or Stop.
     pub verb: Verb,
     /// When it was answered.
     pub at: Instant,
-    /// What stood in the way, for people.
+    /// The error, for users.
     pub trouble: Option<String>,
-    /// Nobody knows whether it was carried out.
+    /// The outcome is unknown.
     pub is_unknown: bool,
-    /// The service answered, and does not want it in the state that the server is in.
+    /// The service answered, and refuses the call in the server's current state.
     pub is_refused: bool,
 }
 
@@ -158,17 +158,17 @@ pub struct ReleaseCall {
     pub at: Instant,
     /// The task, if the answer named one.
     pub task: Option<TaskId>,
-    /// The last call was answered (not merely sent).
+    /// The service accepted the last call.
     pub accepted: bool,
-    /// What stood in the way, for people.
+    /// The error, for users.
     pub trouble: Option<String>,
-    /// Nobody knows whether the last call was carried out.
+    /// The outcome of the last call is unknown.
     pub is_unknown: bool,
-    /// Not to be called again before this instant.
+    /// The earliest time for the next call.
     pub not_before: Option<Instant>,
 }
 
-/// Why a server is taken for gone.
+/// Why a server counts as gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
     /// The task of its release succeeded.
@@ -177,47 +177,47 @@ pub enum Gone {
     NotFound,
 }
 
-/// When a task was asked for.
+/// The queries for a task.
 #[derive(Clone, Debug)]
 pub struct Poll {
     /// The task.
     pub task: TaskId,
-    /// When it began, as far as this process knows.
+    /// When the task began, as far as this process knows.
     pub since: Instant,
-    /// Whether this process saw it begin, so that its duration can be learnt.
+    /// Whether this process saw the task begin, so that its duration can be learnt.
     pub whole: bool,
     /// The last query.
     pub last: Option<Instant>,
-    /// How it ended; then nobody asks again.
+    /// How the task ended; then it is not queried again.
     pub ended: Option<Ended>,
-    /// What the listing showed at the last query: each sight of it leads to one query.
+    /// The listing's digest at the last query: each new digest triggers one query.
     pub led_by: Option<u64>,
-    /// Queries tell nothing.
+    /// Set while the queries give no useful answer.
     pub odd: Option<Odd>,
 }
 
-/// The service answers queries of a task with an error, or with a word that nobody knows.
+/// The service answers queries for a task with an error, or with an unknown state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Odd {
-    /// For how long, without an answer that tells in between.
+    /// Since when, without a useful answer in between.
     pub since: Instant,
-    /// What it said last.
+    /// The last answer.
     pub why: String,
 }
 
-/// How the queries of a task ended.
+/// The end of a task's queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The service said so.
+    /// The service reported this final state.
     As(TaskState),
     /// The service does not know the task any more.
     Forgotten,
 }
 
-/// A listing pass that the last plan asked for.
+/// The listing passes that the last plan requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
-    /// How often the listing is to be read.
+    /// How often the listing should be read.
     pub attention: Attention,
     /// A pass that begins after this instant.
     pub pass_after: Option<Instant>,
@@ -225,7 +225,7 @@ pub struct Wants {
     pub passes: u8,
 }
 
-/// The record of a purchase that this process announced: as packed text, since it is hardly ever read.
+/// The record of a purchase that this process announced, compressed because it is hardly ever read.
 #[derive(Clone, Debug)]
 pub struct RecordText {
     /// The number of its attempt.
@@ -234,7 +234,7 @@ pub struct RecordText {
 }
 
 impl RecordText {
-    /// Of this record.
+    /// Compresses a record.
     pub fn of(record: &PurchaseRecord) -> Self {
         static RECORDS: LazyLock<Mutex<Packer>> = LazyLock::new(Mutex::default);
         let mut packer = RECORDS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -255,32 +255,32 @@ impl RecordText {
 /// A status that this process wrote.
 #[derive(Clone, Debug)]
 pub struct WrittenStatus {
-    /// When.
+    /// When it was written.
     pub at: Instant,
-    /// Of which generation.
+    /// The generation of the spec that it is based on.
     pub generation: i64,
-    /// The reason.
+    /// The reason of condition Ready.
     pub reason: Reason,
-    /// In these words.
+    /// The message of condition Ready.
     pub message: String,
-    /// Whether it said that waiting does not help.
+    /// Whether it reported `Stalled`.
     pub is_stalled: bool,
-    /// The server, if it told one.
+    /// The server in it, if any.
     pub id: Option<String>,
 }
 
-/// What may be left of an Instance.
+/// The leftover of a deleted Instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
     /// Its server, if its identifier was known.
     pub id: Option<ServerId>,
     /// The name of the Account that it was bought with.
     pub account: Arc<str>,
-    /// The service took its release, and it is not known to be gone.
+    /// The service accepted the release, and the server is not known to be gone.
     pub is_leaving: bool,
 }
 
-/// How often, and when last, the cluster's state was found to have gone back in time.
+/// How often the cluster's state was found to have gone back in time, and when that last happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doubts {
     pub(super) epoch: u64,

@@ -1,5 +1,5 @@
-//! The parts of a memory, each with one owner: the stage that decides what it means. Stages before and after it may note there
-//! what they learned.
+//! The parts of a memory. Each part has one owner, the stage that decides what the values mean; earlier and later stages may
+//! record what they learned.
 
 use crate::api::conditions::Reason;
 use crate::api::{InstanceStatus, Operation, Verb};
@@ -15,25 +15,25 @@ use litemap::LiteMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// How the object came here and what was bought for it, as records told. Owned by what reads and writes records.
+/// How the object and its purchases came about, according to its records. Owned by the code that reads and writes records.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The object appeared while we watched: no earlier process can have bought anything for it.
+    /// The object appeared while this process was the leader, so no earlier process can have bought anything for it.
     pub born_here: bool,
-    /// First sight of it in this process.
+    /// When this process first saw it.
     pub first_seen: Instant,
     /// Since when it has been without a record of ours.
     pub recordless_since: Option<Instant>,
-    /// An intent was, or may have been, written for it.
+    /// An intent was written for it, or may have been.
     pub ever_intended: bool,
-    /// What the newest record that was seen on it names: its server, and the Account that it is of.
+    /// The server and Account in the newest record that this process read on it.
     pub recorded: Option<Orphan>,
-    /// How many servers were bought in the place of others, by the records that were seen on it, or written.
+    /// How many servers replaced others, according to the records that this process read or wrote.
     pub recreated: u32,
     /// Nothing of it is left: its server is confirmed gone, or there never was one.
     pub is_finished: bool,
-    /// The record of the newest purchase that this process announced, as it was written: should the cluster's state go back to
-    /// before it, it is written once more.
+    /// The exact record of the newest purchase that this process announced. If the cluster's state goes back to before it, the
+    /// process writes it again.
     pub purchase: Option<Box<RecordText>>,
     /// Since when the object is being deleted.
     pub releasing_since: Option<Box<Instant>>,
@@ -41,118 +41,117 @@ pub struct Origin {
     pub elsewhere_since: Option<Box<Instant>>,
 }
 
-/// What was called, by whom, and what became of it. Owned by `act`.
+/// The calls of this process, and their outcomes. Owned by `act`.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
-    /// Attempts by number. A vector makes room for four where it gets its first, so they do not stand in it.
+    /// Attempts by number. Boxed, since the first insertion reserves room for four.
     pub attempts: LiteMap<u32, Box<Attempt>>,
     /// Releases by server.
     pub releases: LiteMap<ServerId, ReleaseCall>,
-    /// Servers that are gone, and since when that is known.
+    /// Servers that are gone, and since when this is known.
     pub gone: LiteMap<ServerId, (Gone, Instant)>,
-    /// The operation on the server that is under way, as status told it last: should status be lost, it is not forgotten.
+    /// The operation in progress on the server, as status last showed it, in case status gets lost.
     pub followed: Option<Box<Operation>>,
-    /// How the operator itself stopped or started the server within the newest attempt since its call was last made.
+    /// The auxiliary stop or start within the newest attempt since its call was last made.
     pub auxiliary: Option<Box<Auxiliary>>,
     /// The attempt for which the operator stopped the server.
     pub stopped_for: Option<i64>,
     /// The attempt for which the operator cut the server's power, or may have.
     pub cut_for: Option<i64>,
-    /// The service has shown an operation on the server since the newest attempt was sent.
+    /// The service has shown an operation in progress on the server since the call of the newest attempt.
     pub pending_seen: bool,
-    /// A digest of the password that the newest attempt sends, and of the one that the server has.
+    /// Digests of the password in the newest attempt and of the server's password.
     pub password: Passwords,
     /// The newest start or stop that ended well.
     pub(super) power: Option<Box<Power>>,
-    /// Wishes that wait, by verb.
+    /// Operations that failed and wait before they are repeated, by verb.
     pub pauses: LiteMap<Verb, Pause>,
-    /// When the newest operation on a server that was there ended.
+    /// When the newest operation on an existing server ended.
     pub operated: Option<Instant>,
 }
 
-/// What the service showed, and when it was asked. Owned by `observe`.
+/// The service's answers, and when they were requested. Owned by `observe`.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
-    /// The task that is being asked for.
+    /// The task that is being queried.
     pub poll: Option<Box<Poll>>,
-    /// The last time that the detail was asked for.
+    /// When the detail was last requested.
     pub observed_at: Option<Instant>,
-    /// When the service showed last whether the server is there, by itself or in a listing.
+    /// When the service last showed whether the server exists, in its detail or in a listing.
     pub confirmed: Option<Instant>,
     /// The last detail could not be read.
     pub unread: bool,
-    /// Nor did the question reach the service: no connection opened.
+    /// In addition, no connection to the service could be opened for it.
     pub unreached: bool,
-    /// The last detail showed the server off and at rest.
+    /// The last detail showed the server stopped and idle.
     pub was_off: bool,
-    /// The last detail that was answered said that there is no such server.
+    /// The last answer to a detail request was that no such server exists.
     pub not_found: bool,
-    /// Since when every detail that was answered said so.
+    /// Since when every answer has been that one.
     pub missing_since: Option<Instant>,
-    /// Since when the detail shows a server at rest whose operation is not known to have ended.
+    /// Since when the detail has shown an idle server whose operation is not known to have ended.
     pub at_rest_since: Option<Instant>,
-    /// What the server shows and what usually passes by itself.
+    /// A temporary state of the server that is expected to pass.
     pub passing: Option<Box<Passing>>,
-    /// What the listing showed when the detail was read last: a row that a service words differently from its detail is
-    /// read once, not at every listing.
+    /// The listing's digest when the detail was last read: a row whose words differ from the detail triggers one read, not one
+    /// per listing.
     pub led_by: Option<u64>,
-    /// The credential under which the recorded server was last listed: its account is that one's.
+    /// The credential under which the recorded server was last listed; it identifies the server's account.
     pub shown_by: Option<Arc<str>>,
-    /// The token of spec.reconcile that is not carried out yet, and when it was first seen.
+    /// The token of `spec.reconcile` that has not been carried out yet, and when it was first seen.
     pub reconcile: Option<Box<(String, Instant)>>,
 }
 
-/// When it is its turn again. Owned by `next` and `subscription`.
+/// When the object is due again. Owned by `next` and `subscription`.
 #[derive(Clone, Debug, Default)]
 pub struct Pacing {
     /// Failures in a row.
     pub backoff: Backoff,
     /// No mutating call before this instant.
     pub not_before: Option<Instant>,
-    /// What went wrong last, in its words: the same is logged once.
+    /// The last failure's message, so that the same failure is logged once.
     pub trouble: Option<Box<str>>,
-    /// What the last plan wanted of the listing.
+    /// The listing passes that the last plan requested.
     pub wants: Wants,
-    /// Since when the listing is read at the pace of running operations for this object.
+    /// Since when the listing is read at the short interval for this object.
     pub busy_since: Option<Instant>,
-    /// The session whose listings look out for this object.
+    /// The session whose listings this object subscribes to.
     pub subscribed: Option<u64>,
 }
 
-/// The Secrets of the object as they were last looked at or written. Owned by `managed_secrets`.
+/// The Secrets of the object, as last read or written. Owned by `managed_secrets`.
 #[derive(Clone, Debug, Default)]
 pub struct Secrets {
     /// Metadata of the generated login Secret.
     pub login: Option<Box<LoginMetadata>>,
-    /// The connection Secret as it was last looked at or written.
+    /// The connection Secret, as last read or written.
     pub connection: Option<Box<Connected>>,
 }
 
-/// What was written to the object, and which of its versions is the newest. Owned by `report`, `acknowledge` and the watch, which
-/// all go on while another reconcile stage waits: a look never writes it back.
+/// Writes to the object, and its newest known version. Owned by `report`, `acknowledge` and the watch, which continue while
+/// another stage waits. An observation therefore never overwrites this part.
 #[derive(Clone, Debug, Default)]
 pub struct Statuses {
-    /// The newest resourceVersion that is known: an older object in the cache is not acted upon.
+    /// The newest known resourceVersion: an older object in the cache is not acted upon.
     pub(super) newest: Option<Newest>,
-    /// What was last said in status.
+    /// The last status that was written.
     pub written: Option<Box<WrittenStatus>>,
-    /// A status that was sent, and whose answer was lost: it may stand.
+    /// A status that was sent and whose answer was lost, so it may have been written.
     pub unanswered: Option<Box<WrittenStatus>>,
     /// The generation of the spec that was acknowledged before it was acted upon.
     pub acknowledged: Option<i64>,
-    /// The reconcile itself writes status: nothing is said beside it, which the apiserver would refuse, or which would have it
-    /// refused.
+    /// True while the reconcile writes status; no other task may write then, since one of the two patches would conflict.
     pub is_being_written: bool,
-    /// When a status was last written over which somebody else had put in the place of what was said.
+    /// When this process last wrote status over one in which another writer had replaced its values.
     pub conflict: Option<Instant>,
-    /// No status is written before this instant: one could not be.
+    /// No status is written before this instant, because a write failed.
     pub unreported_until: Option<Instant>,
-    /// A progress that is shown only when it lasts, and since when it stands.
+    /// A progress that is reported only if it lasts, and since when it has lasted.
     pub held: Option<(Reason, Instant)>,
-    /// When it was last said by a status of its own that the server is confirmed, or is not.
+    /// When status was last written only because the confirmation of the server changed.
     pub synced: Option<Instant>,
-    /// The generation of the spec that the watch showed last, and since when, if this process saw the edit and nothing told its
-    /// end yet. For metrics alone.
+    /// The generation of the spec that the watch showed last. With the time of the edit, if this process saw the edit and nothing
+    /// has reported its end yet. For metrics only.
     pub(super) edit: Option<(i64, Option<Instant>)>,
 }
 
@@ -172,8 +171,8 @@ impl Origin {
         }
     }
 
-    /// Notes when a status reports that another cluster bought the server. The transition time of the condition may be older than
-    /// its reason, so it is no evidence.
+    /// Notes when a status reports that another cluster bought the server. The condition's transition time is no evidence,
+    /// because it may be older than its reason.
     pub fn read_status(&mut self, status: &InstanceStatus, now: Instant) {
         let reason = Reason::BoughtElsewhere.as_str();
         if status.conditions.iter().any(|it| it.reason == reason) {

@@ -85,7 +85,7 @@ fn an_edit_that_this_process_saw_is_measured_once() {
     let (begun, second) = (Instant::now(), Duration::from_secs(1));
     let mut old = Memory::new(false, begun);
     old.shown_spec(3, begun);
-    // When that spec was applied nobody here knows.
+    // This process does not know when that spec was applied.
     assert_eq!(old.edit_ended(3, begun + second), None);
     old.shown_spec(4, begun + second);
     old.shown_spec(4, begun + 2 * second);
@@ -98,14 +98,14 @@ fn an_edit_that_this_process_saw_is_measured_once() {
     assert_eq!(old.edit_ended(4, begun + 6 * second), None, "it is told");
     let mut new = Memory::new(true, begun);
     new.shown_spec(1, begun);
-    // Another edit before the end of the first: what users wait for now is the second.
+    // Another edit before the end of the first: from now on users wait for the second.
     new.shown_spec(2, begun + second);
     assert_eq!(new.edit_ended(2, begun + 3 * second), Some(2 * second));
 }
 
 #[test]
 fn an_instance_at_rest_has_a_memory_of_at_most_768_bytes() {
-    // With the lock and the counts of its Arc: the next size of the allocator is 1,024, for each of ten thousand.
+    // Including the lock and the counts of the Arc. The allocator's next size would be 1,024, for each of ten thousand Instances.
     let counts = 2 * size_of::<usize>();
     assert!(counts + size_of::<std::sync::Mutex<Memory>>() <= 768);
 }

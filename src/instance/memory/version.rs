@@ -1,34 +1,34 @@
-//! The newest version of an object that this process knows of.
+//! The newest version of an object that this process knows.
 
 use crate::instance::times;
 use tokio::time::Instant;
 
-/// How what is shown stands to what is known.
+/// How a shown version compares with the newest known one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
     /// It is the newest.
     None,
-    /// It is older than a write of ours, and will not be for long.
+    /// It is older than our own write, and will catch up soon.
     Soon,
-    /// It is older for longer than that, and the apiserver was asked lately.
+    /// It has been older for longer than that, and the apiserver was read recently.
     Known,
-    /// It is older, and only the apiserver can tell why.
+    /// It is older, and only a read from the apiserver can show why.
     Unknown,
 }
 
-/// The newest version that the watch showed or that a write of ours was answered with. Versions are integers that only
-/// grow, but for a restore of etcd.
+/// The newest version that the watch showed or that answered our own write. Versions are integers that only grow, except in a
+/// restore of etcd.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Newest {
     version: u64,
     at: Instant,
-    /// The watch showed an older one after it.
+    /// The watch showed an older version after this one.
     went_back: bool,
     asked: Option<Instant>,
 }
 
 impl Newest {
-    /// What was known, and a version that is known now.
+    /// The newest of the former version and another one.
     pub(super) fn with(former: Option<Self>, version: u64, is_shown: bool, now: Instant) -> Self {
         match former {
             Some(former) if version < former.version => Self {
@@ -52,7 +52,7 @@ impl Newest {
         self.version
     }
 
-    /// Notes that the apiserver is asked when the answer is [`Lag::Unknown`].
+    /// Compares. If the result is [`Lag::Unknown`], notes that the apiserver is being read.
     pub(super) fn lag(&mut self, shown: u64, now: Instant) -> Lag {
         if shown >= self.version {
             return Lag::None;
