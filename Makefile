@@ -146,7 +146,7 @@ heap: tools build-tests control-plane ## where the memory of a fleet goes, by he
 bench: tools build-tests control-plane ## what fleets of INSTANCES (200,1000) cost, beside a naive controller, RUNS (3) times, into dist/bench
 	@tools/bench
 
-defects: tools ## plants sixty-one defects, one at a time, and tells a test that notices
+defects: tools ## plants one defect at a time, and names a test that notices each
 	tests/defects/run
 
 # The definitions first: the chart has a copy of them.
